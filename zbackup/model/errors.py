@@ -1,0 +1,107 @@
+"""Every failure zbackup can name. The exit status is part of the name.
+
+The table in docs/reference/exit-status.md is made from this module: a class, its number, its docstring.
+"""
+
+
+class ZbackupError(Exception):
+    """Something failed that has no better name."""
+
+    exit_status = 1
+
+
+class UsageError(ZbackupError):
+    """The command line asks for something that does not make sense, such as an unreadable time."""
+
+    exit_status = 2
+
+
+class ConfigError(ZbackupError):
+    """The configuration is missing, unreadable or wrong. All problems are listed at once."""
+
+    exit_status = 2
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class CommandFailed(ZbackupError):
+    """An external program (zfs, mount, a server) ended with an error or did not answer in time."""
+
+    exit_status = 3
+
+    def __init__(self, argv: tuple[str, ...], returncode: int, stderr: str) -> None:
+        last = stderr.strip().splitlines()[-1:] or ["no message"]
+        super().__init__(f"{' '.join(argv[:2])} exited with {returncode}: {last[0]}")
+        self.argv, self.returncode, self.stderr = argv, returncode, stderr
+
+
+class CommandTimedOut(CommandFailed):
+    """An external program did not end within its time limit."""
+
+
+class DatasetNotFound(CommandFailed):
+    """A dataset, snapshot or bookmark does not exist."""
+
+    exit_status = 4
+
+
+class DatasetExists(CommandFailed):
+    """A dataset or snapshot of that name is already there."""
+
+    exit_status = 10
+
+
+class DatasetBusy(CommandFailed):
+    """A dataset is held, cloned from, or mounted and in use."""
+
+    exit_status = 10
+
+
+class PoolFull(CommandFailed):
+    """The pool or a quota has no room left."""
+
+    exit_status = 3
+
+
+class NotFound(ZbackupError):
+    """The instance, snapshot or clone named does not exist."""
+
+    exit_status = 4
+
+
+class NotRecoverable(ZbackupError):
+    """No backup and log coverage reaches the wanted moment; the message holds the recovery window."""
+
+    exit_status = 5
+
+
+class DatabaseError(ZbackupError):
+    """The database cannot be reached, refused the login, or lacks a privilege (named)."""
+
+    exit_status = 7
+
+
+class LockNotTaken(ZbackupError):
+    """The database's lock was not obtained, or could not be held to the end; nothing was kept."""
+
+    exit_status = 8
+
+
+class Refused(ZbackupError):
+    """What was asked would not be safe, for example data on two pools. Nothing was changed."""
+
+    exit_status = 9
+
+
+class Taken(ZbackupError):
+    """A name or port is in use, or another zbackup works on the same instance."""
+
+    exit_status = 10
+
+
+class VerificationFailed(ZbackupError):
+    """A backup or a recovered server is not what was recorded: it must not be trusted."""
+
+    exit_status = 11

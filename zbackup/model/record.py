@@ -1,0 +1,148 @@
+"""What zbackup writes down with every snapshot, as ZFS user properties.
+
+Whatever a recovery needs is here, so that the snapshots alone are enough: no catalogue can be lost.
+"""
+
+import json
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Literal
+
+from zbackup.model.log import LogPosition
+
+VERSION = "1"
+PREFIX = "zbackup:"
+
+# A user property ends at 8,191 bytes (zfsprops(7)); room is left for the terminating byte.
+CHUNK = 8000
+
+LockKind = Literal["ftwrl", "backup-stage", "backup-lock", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """The facts of one backup: one atomic snapshot of all datasets of an instance.
+
+    `backup` is its identity, the same on every dataset's snapshot; `members` are the datasets by name as
+    they were, with where they were mounted. `position` and `gtid` were read from the server: exact when it
+    was locked, a lower bound with lock "backup-lock" or "none". `as_of` is the origin's commit time of the
+    last transaction inside (None: not yet known, see jobs.snapshot). `complete_to` says that everything
+    committed before it is inside. `server` is what a temporary server needs to open the files, in the
+    engine's own words. `purpose` "log" marks a snapshot taken without asking the server, good as a source
+    of log only. Times are UTC.
+    """
+
+    backup: str
+    instance: str
+    engine: str
+    purpose: Literal["base", "log"] = "base"
+    members: tuple[tuple[str, str], ...]
+    taken: datetime
+    lock: LockKind
+    server_uuid: str
+    server_version: str
+    role: str = ""
+    position: LogPosition | None = None
+    gtid: str = ""
+    as_of: datetime | None = None
+    complete_to: datetime | None = None
+    lock_wait_ms: int | None = None
+    lock_held_ms: int | None = None
+    server: dict[str, str] = field(default_factory=dict, hash=False)
+
+    def with_end(self, *, as_of: datetime, complete_to: datetime) -> "Record":
+        """The same record, finished: how far its data reaches is known."""
+        return replace(self, as_of=as_of, complete_to=complete_to)
+
+
+def to_properties(record: Record) -> dict[str, str]:
+    """All that is known, as `zbackup:*` user properties. Long values are split into numbered parts."""
+    values: dict[str, str | None] = {
+        "version": VERSION,
+        "backup": record.backup,
+        "instance": record.instance,
+        "engine": record.engine,
+        "purpose": record.purpose,
+        "members": json.dumps([list(m) for m in record.members], separators=(",", ":")),
+        "taken": record.taken.isoformat(),
+        "lock": record.lock,
+        "server_uuid": record.server_uuid,
+        "server_version": record.server_version,
+        "role": record.role or None,
+        "position": str(record.position) if record.position else None,
+        "gtid": record.gtid or None,
+        "as_of": record.as_of.isoformat() if record.as_of else None,
+        "complete_to": record.complete_to.isoformat() if record.complete_to else None,
+        "lock_wait_ms": None if record.lock_wait_ms is None else str(record.lock_wait_ms),
+        "lock_held_ms": None if record.lock_held_ms is None else str(record.lock_held_ms),
+        "server": json.dumps(record.server, separators=(",", ":"), sort_keys=True),
+    }
+    return {PREFIX + k: part for name, v in values.items() if v is not None for k, part in _split(name, v)}
+
+
+def from_properties(properties: dict[str, str]) -> Record | None:
+    """The record written by to_properties; None if this is not a snapshot of zbackup's.
+
+    Raise ValueError when it is one but cannot be understood (a newer version, a damaged value).
+    """
+    if PREFIX + "version" not in properties:
+        return None
+    if properties[PREFIX + "version"] != VERSION:
+        raise ValueError(f"written by a newer zbackup (record version {properties[PREFIX + 'version']})")
+    get = _Reader({k.removeprefix(PREFIX): v for k, v in properties.items() if k.startswith(PREFIX)})
+    try:
+        return Record(
+            backup=get.text("backup"),
+            instance=get.text("instance"),
+            engine=get.text("engine"),
+            purpose="log" if get.text("purpose") == "log" else "base",
+            members=tuple((str(d), str(m)) for d, m in json.loads(get.text("members"))),
+            taken=datetime.fromisoformat(get.text("taken")),
+            lock=_lock_kind(get.text("lock")),
+            server_uuid=get.text("server_uuid"),
+            server_version=get.text("server_version"),
+            role=get.optional("role") or "",
+            position=LogPosition.parse(p) if (p := get.optional("position")) else None,
+            gtid=get.optional("gtid") or "",
+            as_of=datetime.fromisoformat(t) if (t := get.optional("as_of")) else None,
+            complete_to=datetime.fromisoformat(t) if (t := get.optional("complete_to")) else None,
+            lock_wait_ms=int(n) if (n := get.optional("lock_wait_ms")) else None,
+            lock_held_ms=int(n) if (n := get.optional("lock_held_ms")) else None,
+            server={str(k): str(v) for k, v in json.loads(get.text("server")).items()},
+        )
+    except KeyError as missing:
+        raise ValueError(f"property zbackup:{missing.args[0]} is missing") from missing
+
+
+def _lock_kind(text: str) -> LockKind:
+    match text:
+        case "ftwrl" | "backup-stage" | "backup-lock" | "none":
+            return text
+    raise ValueError(f"unknown lock {text!r}")
+
+
+def _split(name: str, value: str) -> list[tuple[str, str]]:
+    """One property, or name.0, name.1 ... when the value is too long for one."""
+    if len(value.encode()) <= CHUNK:
+        return [(name, value)]
+    step = CHUNK // 4  # a character is at most four bytes
+    return [(f"{name}.{i // step}", value[i : i + step]) for i in range(0, len(value), step)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    values: dict[str, str]
+
+    def optional(self, name: str) -> str | None:
+        if name in self.values:
+            return self.values[name]
+        parts: list[str] = []
+        while (part := self.values.get(f"{name}.{len(parts)}")) is not None:
+            parts.append(part)
+        return "".join(parts) or None
+
+    def text(self, name: str) -> str:
+        found = self.optional(name)
+        if found is None:
+            raise KeyError(name)
+        return found

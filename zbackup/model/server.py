@@ -1,0 +1,62 @@
+"""What a running database server says of itself."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from zbackup.model.log import LogPosition
+from zbackup.model.record import LockKind
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file or directory the server keeps data in: what it is for (such as "redo log"), and its path."""
+
+    what: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """One look at a server.
+
+    `places` is everything that must be inside the snapshot. `server` is what a temporary server needs
+    later to open the files (see Record.server). `non_transactional` names user tables whose engine has no
+    crash recovery (schema.table (engine)), at most a few, and `non_transactional_count` how many there are.
+    `blockers` are reasons, in words for the operator, why no recovery could come of a snapshot (such as a
+    replica that does not log what it applies); `warnings` are reasons for care.
+    `long_queries` are those that would make a lock wait, oldest first.
+    """
+
+    flavor: Literal["mysql", "mariadb"]
+    version: str
+    server_uuid: str
+    role: Literal["primary", "replica"]
+    applier_running: bool
+    caught_up: bool
+    places: tuple[Place, ...]
+    position: LogPosition | None
+    gtid: str
+    server: dict[str, str] = field(hash=False)
+    non_transactional: tuple[str, ...] = ()
+    non_transactional_count: int = 0
+    blockers: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningQuery:
+    """A statement in progress: connection id, user, seconds so far, and its first words."""
+
+    id: int
+    user: str
+    seconds: float
+    text: str
+    is_select: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LockChoice:
+    """The lock to take and why this one, in words for the operator."""
+
+    kind: LockKind
+    reason: str

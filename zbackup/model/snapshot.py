@@ -1,0 +1,43 @@
+"""What ZFS knows about datasets and their snapshots."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A ZFS file system. `mountpoint` is where it is mounted now, None if it is not."""
+
+    name: str
+    guid: int
+    mountpoint: str | None
+
+    @property
+    def pool(self) -> str:
+        return self.name.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One ZFS snapshot of one dataset. Two are the same when their guids are; names may be reused.
+
+    Sizes are bytes. `properties` are the user properties set on the snapshot itself (never inherited).
+    """
+
+    dataset: str
+    name: str
+    guid: int
+    createtxg: int
+    created: datetime
+    used: int = 0
+    written: int = 0
+    holds: int = 0
+    clones: tuple[str, ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.created.tzinfo is None:
+            raise ValueError(f"{self}: creation time has no time zone")
+
+    def __str__(self) -> str:
+        return f"{self.dataset}@{self.name}"
