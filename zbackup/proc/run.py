@@ -1,0 +1,69 @@
+"""The door to other programs: argument lists only, no shell, one error type."""
+
+import contextlib
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from zbackup.model.errors import CommandFailed, CommandTimedOut
+
+log = structlog.get_logger()
+
+# How long a killed program may take to be gone before it is left to itself. A program inside a long
+# kernel call cannot be killed, and whoever waits for it would wait holding a database's lock.
+REAP_S = 1.0
+
+
+class Runner(Protocol):
+    def __call__(self, argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
+        """Run to the end and return stdout; `timeout` is in seconds.
+
+        Raise CommandTimedOut when it does not end in time (it may still take effect later), CommandFailed
+        on any other failure.
+        """
+
+
+def run(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
+    """The Runner that really runs. `mutates` says whether the command changes anything."""
+    argv = tuple(argv)
+    log.debug("command.started", argv=argv, mutates=mutates)
+    try:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    except OSError as unstartable:
+        raise CommandFailed(argv, -1, f"cannot start {argv[0]}: {unstartable.strerror}") from unstartable
+    try:
+        stdout, stderr = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired as late:
+        _give_up(process)
+        raise CommandTimedOut(argv, -1, f"no answer within {timeout:g} s") from late
+    except BaseException:
+        _give_up(process)
+        raise
+    log.debug("command.finished", argv=argv, returncode=process.returncode)
+    if process.returncode != 0:
+        raise CommandFailed(argv, process.returncode, stderr or stdout)
+    return stdout
+
+
+def _give_up(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=REAP_S)
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """Lets questions through and withholds changes, so that a dry run needs no `if` anywhere else."""
+
+    inner: Runner
+
+    def __call__(self, argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
+        if mutates:
+            log.info("command.withheld", argv=tuple(argv))
+            return ""
+        return self.inner(argv, mutates=False, timeout=timeout)

@@ -1,0 +1,134 @@
+"""The zfs commands zbackup uses, one method each. Nothing else runs zfs."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from zbackup.model.errors import CommandFailed, DatasetBusy, DatasetNotFound, NotFound
+from zbackup.model.snapshot import Dataset, Snapshot
+from zbackup.proc.run import Runner, run
+from zbackup.zfs import parse
+from zbackup.zfs.errors import translate
+
+# "busy" often passes within moments: another process looks at a mount, a server is just closing.
+BUSY_TRIES = 5
+BUSY_PAUSE_S = 0.5
+
+
+@dataclass(frozen=True)
+class Zfs:
+    """Raises CommandFailed, or the kind of it that names what is wrong (see zfs.errors)."""
+
+    runner: Runner = run
+    mountinfo: Path = Path("/proc/self/mountinfo")
+
+    # looking
+
+    def filesystems(self, root: str) -> list[Dataset]:
+        """`root` and every file system below it."""
+        argv = ("list", "-Hp", "-t", "filesystem", "-r", "-o", parse.DATASET_COLUMNS, "--", root)
+        listing = self._zfs(*argv, mutates=False)
+        return parse.datasets(listing, parse.zfs_mounts(self.mountinfo.read_text().splitlines()))
+
+    def exists(self, name: str) -> bool:
+        try:
+            self._zfs("list", "-H", "-o", "name", "--", name, mutates=False)
+        except DatasetNotFound:
+            return False
+        return True
+
+    def snapshots(self, dataset: str) -> list[Snapshot]:
+        """The dataset's own snapshots (not those of its children), oldest first, with their properties."""
+        where = ("-t", "snapshot", "-d", "1")
+        listing = self._zfs("list", "-Hp", *where, "-o", parse.SNAPSHOT_COLUMNS, "--", dataset, mutates=False)
+        return parse.snapshots(listing, self._own_properties(dataset, *where))
+
+    def user_properties(self, root: str) -> dict[str, dict[str, str]]:
+        """Dataset -> user properties set on it itself, for `root` and every file system below it."""
+        return parse.user_properties(self._own_properties(root, "-t", "filesystem", "-r"))
+
+    def _own_properties(self, dataset: str, *where: str) -> str:
+        columns = ("-s", "local,received", "-o", "name,property,value")
+        return self._zfs("get", "-Hp", *where, *columns, "all", "--", dataset, mutates=False)
+
+    # snapshots
+
+    def snapshot(self, names: Sequence[str], properties: Mapping[str, str], *, timeout: float) -> None:
+        """One atomic snapshot of several datasets of one pool, properties included (seconds to wait at most)."""
+        self._zfs("snapshot", *_options(properties), "--", *names, timeout=timeout)
+
+    def set_properties(self, target: str, properties: Mapping[str, str]) -> None:
+        """Set user properties on a dataset or snapshot."""
+        self._zfs("set", *(f"{k}={v}" for k, v in properties.items()), target)
+
+    def clear_property(self, target: str, name: str) -> None:
+        self._zfs("inherit", name, target)
+
+    def destroy_snapshot(self, snapshot: Snapshot) -> None:
+        """Destroy exactly this snapshot. Raise NotFound if the name now belongs to another one."""
+        self._require_guid(str(snapshot), snapshot.guid)
+        self._zfs("destroy", str(snapshot))
+
+    def hold(self, tag: str, snapshot: Snapshot) -> None:
+        """Pin against destruction. A hold of this tag that is there already is success."""
+        try:
+            self._zfs("hold", "--", tag, str(snapshot))
+        except CommandFailed as failure:
+            if "tag already exists" not in failure.stderr:
+                raise
+
+    def release(self, tag: str, snapshot: Snapshot) -> None:
+        """Take a hold back. A hold that is gone already is success."""
+        try:
+            self._zfs("release", "--", tag, str(snapshot))
+        except CommandFailed as failure:
+            if "no such tag" not in failure.stderr and not isinstance(failure, DatasetNotFound):
+                raise
+
+    # file systems
+
+    def create(self, name: str, properties: Mapping[str, str]) -> Dataset:
+        """A new, unmounted file system (canmount=noauto), with its missing parents left missing."""
+        self._zfs("create", "-u", *_options(properties), "--", name)
+        return self.filesystems(name)[0]
+
+    def clone(self, snapshot: Snapshot, target: str, properties: Mapping[str, str]) -> None:
+        self._require_guid(str(snapshot), snapshot.guid)
+        self._zfs("clone", *_options(properties), "--", str(snapshot), target)
+
+    def mount(self, name: str) -> None:
+        """Mount; already mounted is success."""
+        try:
+            self._zfs("mount", "--", name)
+        except CommandFailed as failure:
+            if "already mounted" not in failure.stderr:
+                raise
+
+    def destroy_filesystem(self, dataset: Dataset) -> None:
+        """Destroy exactly this file system, which must have neither children nor snapshots."""
+        self._require_guid(dataset.name, dataset.guid)
+        for attempt in range(1, BUSY_TRIES + 1):
+            try:
+                self._zfs("destroy", dataset.name)
+                return
+            except DatasetBusy:
+                if attempt == BUSY_TRIES:
+                    raise
+                time.sleep(BUSY_PAUSE_S)
+
+    def _require_guid(self, name: str, guid: int) -> None:
+        """Names may be reused: whatever we change, we prove first that it is what we mean."""
+        found = self._zfs("get", "-Hp", "-o", "value", "guid", "--", name, mutates=False).strip()
+        if found != str(guid):
+            raise NotFound(f"{name} is not the one expected (guid {found}, not {guid}): nothing was changed")
+
+    def _zfs(self, *argv: str, mutates: bool = True, timeout: float = 600) -> str:
+        try:
+            return self.runner(("zfs", *argv), mutates=mutates, timeout=timeout)
+        except CommandFailed as failure:
+            raise translate(failure) from failure
+
+
+def _options(properties: Mapping[str, str]) -> list[str]:
+    return [part for key, value in properties.items() for part in ("-o", f"{key}={value}")]

@@ -1,0 +1,29 @@
+"""OpenZFS speaks English on stderr. This table is the only place that listens to it."""
+
+from zbackup.model.errors import CommandFailed, DatasetBusy, DatasetExists, DatasetNotFound, PoolFull
+
+PHRASES: tuple[tuple[str, type[CommandFailed]], ...] = (
+    ("dataset does not exist", DatasetNotFound),
+    ("could not find any snapshots to destroy", DatasetNotFound),
+    ("no such pool", DatasetNotFound),
+    ("dataset already exists", DatasetExists),
+    ("dataset is busy", DatasetBusy),
+    ("pool or dataset is busy", DatasetBusy),
+    ("target is busy", DatasetBusy),
+    ("it's being held", DatasetBusy),
+    ("snapshot has dependent clones", DatasetBusy),
+    ("out of space", PoolFull),
+    ("no space left", PoolFull),
+    ("quota exceeded", PoolFull),
+)
+
+
+def translate(failure: CommandFailed) -> CommandFailed:
+    """The same failure under the name that callers can act on. Timeouts stay what they are."""
+    if type(failure) is not CommandFailed:
+        return failure
+    said = failure.stderr.lower()
+    for phrase, kind in PHRASES:
+        if phrase in said:
+            return kind(failure.argv, failure.returncode, failure.stderr)
+    return failure

@@ -1,0 +1,73 @@
+"""What zfs and the kernel print, turned into nouns. Pure."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+from zbackup.model.snapshot import Dataset, Snapshot
+
+SNAPSHOT_COLUMNS = "name,guid,createtxg,creation,used,written,userrefs,clones"
+DATASET_COLUMNS = "name,guid"
+
+
+def snapshots(listing: str, properties: str) -> list[Snapshot]:
+    """From `zfs list` with SNAPSHOT_COLUMNS and `zfs get -o name,property,value`, in order of creation."""
+    own = user_properties(properties)
+    return sorted((_snapshot(line, own) for line in listing.splitlines()), key=lambda s: s.createtxg)
+
+
+def _snapshot(line: str, own: Mapping[str, Mapping[str, str]]) -> Snapshot:
+    full, guid, createtxg, creation, used, written, holds, clones = line.split("\t")
+    dataset, _, name = full.partition("@")
+    return Snapshot(
+        dataset=dataset,
+        name=name,
+        guid=int(guid),
+        createtxg=int(createtxg),
+        created=datetime.fromtimestamp(int(creation), UTC),
+        used=_size(used),
+        written=_size(written),
+        holds=_size(holds),
+        clones=tuple(c for c in clones.split(",") if c not in ("", "-")),
+        properties=tuple(sorted(own.get(full, {}).items())),
+    )
+
+
+def _size(text: str) -> int:
+    return 0 if text == "-" else int(text)
+
+
+def user_properties(listing: str) -> dict[str, dict[str, str]]:
+    """From `zfs get -H -o name,property,value`: name -> user property -> value."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for line in listing.splitlines():
+        name, key, value = line.split("\t", 2)
+        if ":" in key:
+            found[name][key] = value
+    return dict(found)
+
+
+def datasets(listing: str, mounts: Mapping[str, str]) -> list[Dataset]:
+    """From `zfs list` with DATASET_COLUMNS, and where the kernel has them mounted."""
+    rows = (line.split("\t") for line in listing.splitlines())
+    return [Dataset(name=name, guid=int(guid), mountpoint=mounts.get(name)) for name, guid in rows]
+
+
+def zfs_mounts(mountinfo: Iterable[str]) -> dict[str, str]:
+    """Dataset name -> mountpoint, from /proc/self/mountinfo (proc(5)).
+
+    The `mountpoint` property is not asked: it says where a dataset would be mounted, and nothing for
+    `legacy`. Spaces and the like are written as octal escapes there.
+    """
+    found: dict[str, str] = {}
+    for line in mountinfo:
+        left, _, right = line.partition(" - ")
+        fields, (kind, source, *_rest) = left.split(), right.split()
+        if kind == "zfs" and fields[3] == "/":  # a bind mount of a subdirectory is not the dataset
+            found.setdefault(_unescape(source), _unescape(fields[4]))
+    return found
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)
