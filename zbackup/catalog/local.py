@@ -1,0 +1,70 @@
+"""The backups and clones of this host, read from ZFS: there is no other list of them."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zbackup.model.backup import Backup
+from zbackup.model.clone import PROPERTY, Clone, from_property
+from zbackup.model.record import Record, from_properties
+from zbackup.model.snapshot import Dataset, Snapshot
+from zbackup.zfs.datasets import Zfs
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """An instance's datasets and backups (oldest first), and snapshots whose record cannot be read."""
+
+    datasets: tuple[Dataset, ...]
+    backups: tuple[Backup, ...]
+    unreadable: tuple[tuple[str, str], ...]
+
+
+def read(zfs: Zfs, instance: str, roots: Sequence[str]) -> Catalog:
+    """Everything of `instance` below the datasets `roots`.
+
+    Raise DatasetNotFound when a root does not exist.
+    """
+    datasets = tuple(d for root in roots for d in zfs.filesystems(root))
+    snapshots = [s for d in datasets for s in zfs.snapshots(d.name)]
+    found, unreadable = group(snapshots)
+    return Catalog(datasets, tuple(b for b in found if b.record.instance == instance), tuple(unreadable))
+
+
+def group(snapshots: Sequence[Snapshot]) -> tuple[list[Backup], list[tuple[str, str]]]:
+    """Backups, oldest first, and (snapshot, problem) for those whose record cannot be understood. Pure.
+
+    A backup's record is on every member's snapshot; the steps after the snapshot are written on the first
+    member last, so the first member's is the one that counts.
+    """
+    members: dict[str, list[tuple[Record, Snapshot]]] = defaultdict(list)
+    unreadable = []
+    for snapshot in snapshots:
+        try:
+            record = from_properties(dict(snapshot.properties))
+        except ValueError as problem:
+            unreadable.append((str(snapshot), str(problem)))
+            continue
+        if record is not None:
+            members[record.backup].append((record, snapshot))
+    backups = [_backup(rows) for rows in members.values()]
+    return sorted(backups, key=lambda b: b.createtxg), unreadable
+
+
+def _backup(rows: list[tuple[Record, Snapshot]]) -> Backup:
+    order = {dataset: n for n, (dataset, _) in enumerate(rows[0][0].members)}
+    rows = sorted(rows, key=lambda row: order.get(row[1].dataset, len(order)))
+    return Backup(record=rows[0][0], snapshots=tuple(s for _, s in rows))
+
+
+def clones(zfs: Zfs, root: str) -> list[tuple[Clone, Dataset]]:
+    """The clones below the dataset `root`, each with its own dataset, in order of creation."""
+    if not zfs.exists(root):
+        return []
+    properties = zfs.user_properties(root)
+    found = [
+        (from_property(properties[d.name][PROPERTY]), d)
+        for d in zfs.filesystems(root)
+        if PROPERTY in properties.get(d.name, {})
+    ]
+    return sorted(found, key=lambda pair: pair[0].created)

@@ -1,0 +1,50 @@
+"""A backup: one record, and the snapshots of all the datasets that belong to it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from zbackup.model.record import Record
+from zbackup.model.relocation import Relocation
+from zbackup.model.snapshot import Dataset, Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """`snapshots` are in the order of the record's members, of those that are (still) there."""
+
+    record: Record
+    snapshots: tuple[Snapshot, ...]
+
+    @property
+    def name(self) -> str:
+        """The snapshots' common name, for people; identity is record.backup."""
+        return self.snapshots[0].name
+
+    @property
+    def createtxg(self) -> int:
+        return self.snapshots[0].createtxg
+
+    @property
+    def complete(self) -> bool:
+        """Every dataset's snapshot is there. A backup with one missing restores nothing."""
+        return len(self.snapshots) == len(self.record.members)
+
+    @property
+    def finished(self) -> bool:
+        """The last step of taking it was done: how far its data reaches is known."""
+        return self.record.as_of is not None and self.record.complete_to is not None
+
+    def reaches(self, moment: datetime) -> bool:
+        """Whether everything committed before `moment` is certainly inside."""
+        ends = [t for t in (self.record.as_of, self.record.complete_to) if t is not None]
+        return bool(ends) and max(ends) >= moment
+
+    def browse(self, datasets: tuple[Dataset, ...]) -> Relocation:
+        """The backup's files, read-only, below the mounted datasets' .zfs directories."""
+        mounted = {d.name: d.mountpoint for d in datasets}
+        moves = []
+        for (_, original), snapshot in zip(self.record.members, self.snapshots, strict=True):
+            if now := mounted.get(snapshot.dataset):
+                moves.append((original, str(Path(now) / ".zfs" / "snapshot" / snapshot.name)))
+        return Relocation(tuple(moves))

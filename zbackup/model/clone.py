@@ -1,0 +1,46 @@
+"""A clone: a database server of its own on writable copies of a backup's datasets."""
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+PROPERTY = "zbackup:clone"
+
+State = Literal["building", "ready"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clone:
+    """What is written on a clone's dataset. That property is the registry; there is no other.
+
+    `id` marks the datasets that belong to it. `kind` "log" is the short-lived copy a log is read from.
+    `target` is the moment it was recovered to and `reached` its last transaction, both for people.
+    `port` is 0 without TCP. State "building" means that it was never handed over.
+    """
+
+    id: str
+    name: str
+    instance: str
+    engine: str
+    kind: Literal["restore", "log"]
+    state: State
+    created: datetime
+    backup: str
+    target: str = ""
+    reached: str = ""
+    port: int = 0
+    read_only: bool = False
+
+    def to_property(self) -> str:
+        values = asdict(self) | {"created": self.created.isoformat()}
+        return json.dumps(values, separators=(",", ":"), sort_keys=True)
+
+
+def from_property(text: str) -> Clone:
+    """Read back what to_property wrote. Raise ValueError if it is not that."""
+    values: dict[str, Any] = json.loads(text)
+    try:
+        return Clone(**(values | {"created": datetime.fromisoformat(values["created"])}))
+    except (KeyError, TypeError) as wrong:
+        raise ValueError(f"not a clone's description: {wrong}") from wrong

@@ -1,0 +1,32 @@
+"""Does everything the server keeps lie on the instance's datasets? Pure."""
+
+from collections.abc import Sequence
+
+from zbackup.model.errors import Refused
+from zbackup.model.relocation import owner_of
+from zbackup.model.server import Place
+from zbackup.model.snapshot import Dataset
+
+
+def require_one_snapshot_covers(
+    places: Sequence[Place], datasets: Sequence[Dataset]
+) -> tuple[tuple[str, str], ...]:
+    """The members of the snapshot: (dataset, mountpoint) of all `datasets`, parents first.
+
+    Raise Refused, with the list of what lies where, when something the server needs is elsewhere, or when
+    the datasets are on more than one pool: only within a pool is a snapshot atomic.
+    """
+    pools = sorted({d.pool for d in datasets})
+    if len(pools) > 1:
+        listed = "; ".join(f"{d.name} on {d.pool}" for d in datasets)
+        raise Refused(
+            f"the datasets are on {len(pools)} pools, and no snapshot is atomic across pools: {listed}"
+        )
+    members = tuple((d.name, d.mountpoint) for d in datasets if d.mountpoint is not None)
+    mountpoints = [m for _, m in members]
+    outside = [p for p in places if owner_of(p.path, mountpoints) is None]
+    if outside:
+        listed = "; ".join(f"{p.what} in {p.path}" for p in outside)
+        covered = ", ".join(f"{name} ({mountpoint})" for name, mountpoint in members) or "none is mounted"
+        raise Refused(f"not on the instance's datasets: {listed}. The datasets are {covered}")
+    return tuple(sorted(members, key=lambda member: member[0]))

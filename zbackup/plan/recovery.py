@@ -1,0 +1,71 @@
+"""How to reach a moment: a base to start from and a later holder of the log. Pure.
+
+The rule everywhere: everything committed before the target is there, nothing from the target on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from zbackup.model.backup import Backup
+from zbackup.model.errors import NotRecoverable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The moments that can be reached: after `start`, up to `end` (None: up to now, from the live log)."""
+
+    start: datetime
+    end: datetime | None
+
+    def describe(self, zone_format: str = "%Y-%m-%d %H:%M:%S.%f %Z") -> str:
+        end = self.end.strftime(zone_format) if self.end else "now"
+        return f"after {self.start.strftime(zone_format)}, up to {end}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryPlan:
+    """`base` to start from; `log` to replay from, None when a snapshot has to be taken for it now."""
+
+    base: Backup
+    log: Backup | None
+    reason: str
+
+
+def window(backups: Sequence[Backup]) -> Window | None:
+    """What can be reached with these backups and the live log; None when there is no usable base."""
+    reached = [b.record.as_of for b in usable_bases(backups) if b.record.as_of]
+    return Window(start=min(reached), end=None) if reached else None
+
+
+def usable_bases(backups: Sequence[Backup]) -> list[Backup]:
+    """Those a recovery may start from: complete, finished, and taken from a server that was asked."""
+    return [b for b in backups if b.complete and b.finished and b.record.purpose == "base"]
+
+
+def plan_recovery(target: datetime, now: datetime, backups: Sequence[Backup]) -> RecoveryPlan:
+    """The newest base whose last transaction is before `target`, and the oldest later log that reaches it.
+
+    Raise NotRecoverable, with the window, when no base is old enough or the target is in the future.
+    """
+    bases = usable_bases(backups)
+    reachable = window(backups)
+    if reachable is None:
+        raise NotRecoverable("there is no finished backup to start from: run zbackup snapshot first")
+    if target > now:
+        raise NotRecoverable(f"that moment is in the future; the recovery window is {reachable.describe()}")
+    older = [b for b in bases if b.record.as_of and b.record.as_of < target]
+    if not older:
+        raise NotRecoverable(f"no backup is that old; the recovery window is {reachable.describe()}")
+    base = max(older, key=lambda b: (b.record.as_of, b.createtxg))
+    later = [b for b in backups if b.complete and b.createtxg >= base.createtxg and b.reaches(target)]
+    log = min(later, key=lambda b: b.createtxg, default=None)
+    return RecoveryPlan(base=base, log=log, reason=_reason(base, log))
+
+
+def _reason(base: Backup, log: Backup | None) -> str:
+    if log is None:
+        return f"{base.name} is the newest backup before the target; no later one holds the log up to it yet"
+    if log is base:
+        return f"{base.name} holds the last transaction before the target itself: nothing to replay"
+    return f"{base.name} is the newest backup before the target, {log.name} the first that reaches it"
