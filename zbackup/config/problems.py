@@ -1,0 +1,148 @@
+"""Validation failures as lines an operator can act on: file, line, key, expected, got, nearest known key."""
+
+import difflib
+import tomllib
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+Path_ = tuple[str | int, ...]
+
+_EXPECTED = {
+    "string_type": "a text",
+    "string_too_short": "a text that is not empty",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "tuple_type": 'a list such as ["tank/mysql"]',
+    "too_short": "a list that is not empty",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+}
+
+
+def line_numbers(text: str) -> dict[Path_, int]:
+    """The line each key and table header stands on. Good enough to help, never relied upon."""
+    lines: dict[Path_, int] = {}
+    table: Path_ = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if stripped.startswith("["):
+            table = _key_path(stripped) or table
+            lines.setdefault(table, number)
+        elif "=" in stripped and (key := _key_path(stripped.partition("=")[0] + "= 0")):
+            lines.setdefault(table + key, number)
+    return lines
+
+
+def _key_path(toml: str) -> Path_:
+    """The path a line of TOML opens, () if the line is not TOML by itself."""
+    try:
+        node: Any = tomllib.loads(toml)
+    except tomllib.TOMLDecodeError:
+        return ()
+    path: list[str] = []
+    while isinstance(node, dict) and node:
+        ((key, node),) = node.items()
+        path.append(key)
+    return tuple(path)
+
+
+def line_of(path: Path_, lines: dict[Path_, int]) -> int:
+    """The line of the key, or of the nearest table around it; 0 if not even that is known."""
+    return next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), 0)
+
+
+def dotted(path: Path_) -> str:
+    return "".join(f"[{p + 1}]" if isinstance(p, int) else f".{p}" for p in path).lstrip(".")
+
+
+def explain(error: ErrorDetails, root: type[BaseModel]) -> str:
+    """What stands behind the key path: expected, got, did you mean."""
+    path, context = error["loc"], error.get("ctx", {})
+    kind = error["type"]
+    if kind == "extra_forbidden":
+        return "unknown key" + _did_you_mean(_nearest_key(str(path[-1]), _model_at(path[:-1], root)))
+    if kind == "missing":
+        return f"missing; {_description(path, root)}"
+    got = _show(error["input"]) if "password" not in path else ""
+    near = str(context.get("near", ""))
+    if kind == "literal_error":
+        near = _nearest_value(error["input"], str(context["expected"]))
+    return f"expected {_expected(error)}{got and f', got {got}'}{_did_you_mean(near)}"
+
+
+def _expected(error: ErrorDetails) -> str:
+    context = error.get("ctx", {})
+    match error["type"]:
+        case "expected":
+            return str(context["expected"])
+        case "literal_error":
+            return str(context["expected"]).replace("'", '"')
+        case "greater_than_equal":
+            return f"at least {context['ge']}"
+        case "less_than_equal":
+            return f"at most {context['le']}"
+        case kind:
+            return _EXPECTED.get(kind, error["msg"])
+
+
+def _show(value: object) -> str:
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _did_you_mean(near: str) -> str:
+    return f'; did you mean "{near}"?' if near else ""
+
+
+def _nearest_value(value: object, expected: str) -> str:
+    words = [w.strip("'") for w in expected.replace(" or ", ", ").split(", ")]
+    return next(iter(difflib.get_close_matches(str(value).lower(), words, n=1, cutoff=0.5)), "")
+
+
+def _nearest_key(key: str, model: type[BaseModel] | None) -> str:
+    """A key of this table that is spelled like it, or the very key in a table below."""
+    if model is None:
+        return ""
+    like = difflib.get_close_matches(key.lower().replace("-", "_"), list(model.model_fields), n=1, cutoff=0.6)
+    below = [f"{name}.{key}" for name, sub in _sub_tables(model) if key in sub.model_fields]
+    return next(iter(like or below), "")
+
+
+def _sub_tables(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    for name, field in model.model_fields.items():
+        for kind in _models_in(field.annotation):
+            yield name, kind
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)
+
+
+def _model_at(path: Path_, root: type[BaseModel]) -> type[BaseModel] | None:
+    """The model of the table at `path`; a name of an instance stands where no field does."""
+    model: type[BaseModel] | None = root
+    for part in path:
+        found = dict(_sub_tables(model)) if model else {}
+        model = found.get(str(part), model if _holds_names(model, part) else None)
+    return model
+
+
+def _holds_names(model: type[BaseModel] | None, part: str | int) -> bool:
+    return model is not None and part not in model.model_fields
+
+
+def _description(path: Path_, root: type[BaseModel]) -> str:
+    model = _model_at(path[:-1], root)
+    field = model.model_fields.get(str(path[-1])) if model else None
+    return (field.description or "required") if field else "required"

@@ -1,0 +1,97 @@
+"""What one setting demands of another.
+
+Looked at in the raw tables, so that it is said together with all other problems.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from typing import Any
+
+from zbackup.config.problems import Path_
+from zbackup.config.units import instance_name_is_valid
+
+Found = tuple[Path_, str]
+
+
+def broken_rules(raw: dict[str, Any]) -> list[Found]:
+    """Every contradiction in the file, as key path and explanation."""
+    instances = raw.get("instance")
+    if not isinstance(instances, dict):
+        return []
+    tables = {name: table for name, table in instances.items() if isinstance(table, dict)}
+    found: list[Found] = []
+    if not instances:
+        found.append((("instance",), "no instance; there must be at least one [instance.NAME] table"))
+    for name, table in tables.items():
+        found += [(("instance", name, *path), text) for rule in _RULES for path, text in rule(name, table)]
+    return found + list(_shared_datasets(tables))
+
+
+def _name(name: str, _: dict[str, Any]) -> Iterator[Found]:
+    if not instance_name_is_valid(name):
+        yield (), "expected a name of at most 40 of a-z, 0-9, - and _, beginning with a letter or digit"
+
+
+def _one_way_to_connect(_: str, table: dict[str, Any]) -> Iterator[Found]:
+    if "socket" in table and "host" in table:
+        yield ("host",), "expected either socket or host, got both"
+    if "host" not in table:
+        yield from (((key,), "has no meaning without host") for key in ("port", "tls") if key in table)
+
+
+def _client_certificate(_: str, table: dict[str, Any]) -> Iterator[Found]:
+    tls = table.get("tls")
+    if isinstance(tls, dict) and ("cert" in tls) != ("key" in tls):
+        yield ("tls",), "expected cert and key together, got one of them"
+
+
+def _datasets_once(_: str, table: dict[str, Any]) -> Iterator[Found]:
+    names = _names(table)
+    for outer, inner in combinations(sorted(names, key=len), 2):
+        if inside(inner, outer):
+            text = f'"{inner}" is listed, but comes with "{outer}" already'
+            yield ("datasets", names.index(inner)), text
+
+
+def _clones_outside(_: str, table: dict[str, Any]) -> Iterator[Found]:
+    recovery = table.get("recovery")
+    clones = recovery.get("clones") if isinstance(recovery, dict) else None
+    if not isinstance(clones, str):
+        return
+    for name in _names(table):
+        if inside(name, clones):
+            yield ("recovery", "clones"), f'"{clones}" holds the instance\'s own dataset "{name}"'
+        elif clones.partition("/")[0] != name.partition("/")[0]:
+            yield (
+                ("recovery", "clones"),
+                f'"{clones}" is on another pool than "{name}": a clone cannot leave its pool',
+            )
+
+
+_RULES: tuple[Callable[[str, dict[str, Any]], Iterator[Found]], ...] = (
+    _name,
+    _one_way_to_connect,
+    _client_certificate,
+    _datasets_once,
+    _clones_outside,
+)
+
+
+def _shared_datasets(tables: dict[str, dict[str, Any]]) -> Iterator[Found]:
+    """Two instances on one dataset would take each other's snapshots for their own."""
+    for (first, one), (second, two) in combinations(tables.items(), 2):
+        for index, mine in enumerate(_names(two)):
+            for theirs in _names(one):
+                if inside(mine, theirs) or inside(theirs, mine):
+                    path: Path_ = ("instance", second, "datasets", index)
+                    yield path, f'"{mine}" overlaps "{theirs}" of instance {first}'
+
+
+def _names(table: dict[str, Any]) -> list[str]:
+    names = table.get("datasets")
+    return [n for n in names if isinstance(n, str)] if isinstance(names, list) else []
+
+
+def inside(dataset: str, other: str) -> bool:
+    """Whether `dataset` is `other` or one of its descendants."""
+    return dataset == other or dataset.startswith(other + "/")

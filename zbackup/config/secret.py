@@ -1,0 +1,103 @@
+"""Secrets are named in the configuration, never written there, and read when they are needed."""
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from zbackup.config.units import refuse
+from zbackup.model.errors import ConfigError
+
+HOW = '{ file = "/etc/zbackup/NAME.password" }, { env = "NAME" } or { credential = "NAME" }'
+
+Source = Literal["file", "env", "credential"]
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRef:
+    """Where a secret is. Holds no secret itself, so it may be printed."""
+
+    source: Source
+    where: str
+
+    def read(self) -> str:
+        """The secret, read now. Raise ConfigError when it is missing, empty or open to others."""
+        match self.source:
+            case "file":
+                secret = _read_file(Path(self.where))
+            case "env":
+                secret = _from_environment(self.where)
+            case "credential":
+                secret = _read_credential(self.where)
+        if not secret:
+            raise ConfigError([f"{self}: the secret is empty"])
+        return secret
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.where}"
+
+
+def secret_ref(value: object) -> SecretRef:
+    """A reference out of a TOML table. The text of a refusal never holds what was written."""
+    if isinstance(value, SecretRef):
+        return value
+    if isinstance(value, str):
+        refuse(f"a reference, {HOW}; a password itself does not belong in this file (change it)")
+    if not isinstance(value, dict) or len(value) != 1:
+        refuse(f"exactly one of {HOW}")
+    ((source, where),) = value.items()
+    if source not in ("file", "env", "credential") or not isinstance(where, str) or not where:
+        refuse(f"exactly one of {HOW}")
+    if source == "file" and not Path(where).is_absolute():
+        refuse("the absolute path of the file that holds the secret")
+    if source == "credential" and "/" in where:
+        refuse("the name of a systemd credential, without directory")
+    return SecretRef(source, where)
+
+
+def _read_file(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            # The open file is looked at, not the name: what is checked is what is read.
+            facts = os.fstat(file.fileno())
+            if problem := _open_to_others(facts):
+                raise ConfigError([f"{path}: {problem}"])
+            return _first_line(file.read())
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot read the secret: {error.strerror}"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path}: the secret is not UTF-8 text"]) from error
+
+
+def _open_to_others(facts: os.stat_result) -> str:
+    if facts.st_uid not in (0, os.geteuid()):
+        return f"belongs to user id {facts.st_uid}: chown it to root"
+    if stat.S_IMODE(facts.st_mode) & 0o077:
+        return f"mode {stat.S_IMODE(facts.st_mode):04o} lets others read the secret: chmod 600"
+    return ""
+
+
+def _from_environment(name: str) -> str:
+    try:
+        return os.environ[name]
+    except KeyError as missing:
+        raise ConfigError([f"environment variable {name} is not set; it should hold a secret"]) from missing
+
+
+def _read_credential(name: str) -> str:
+    directory = os.environ.get("CREDENTIALS_DIRECTORY")
+    if not directory:
+        raise ConfigError([f"credential {name}: not started by systemd with LoadCredential={name}:..."])
+    # Modes are not checked here: systemd keeps the directory to the service, and its access control
+    # lists show up as group bits (systemd.exec(5), "Credentials").
+    path = Path(directory, name)
+    try:
+        return _first_line(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([f"credential {name}: cannot be read ({type(error).__name__})"]) from error
+
+
+def _first_line(text: str) -> str:
+    """Editors end files with a line break that is no part of the secret."""
+    return text.removesuffix("\n").removesuffix("\r")

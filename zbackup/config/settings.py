@@ -1,0 +1,154 @@
+"""The settings, typed. Descriptions here are the configuration reference; the example shows all of them."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StrictBool, StrictInt
+
+from zbackup.config import units
+from zbackup.config.secret import SecretRef, secret_ref
+from zbackup.config.zone import local_zone
+
+Seconds = Annotated[float, BeforeValidator(units.duration)]
+WholeSeconds = Annotated[float, BeforeValidator(units.whole_duration)]
+Memory = Annotated[int, BeforeValidator(units.memory)]
+AbsolutePath = Annotated[Path, BeforeValidator(units.absolute_path)]
+DatasetName = Annotated[str, BeforeValidator(units.dataset)]
+DatasetNames = Annotated[tuple[DatasetName, ...], Field(min_length=1)]
+Zone = Annotated[ZoneInfo, BeforeValidator(units.zone)]
+Argv = Annotated[tuple[str, ...], BeforeValidator(units.argv)]
+Secret = Annotated[SecretRef, BeforeValidator(secret_ref)]
+
+
+def _short_lock(value: object) -> object:
+    """`lock = "ftwrl"` says the same as `lock = { kind = "ftwrl" }`."""
+    return {"kind": value} if isinstance(value, str) else value
+
+
+class Table(BaseModel):
+    """One TOML table: unknown keys are refused, what was read never changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class Tls(Table):
+    """Encryption of a TCP connection to the database."""
+
+    ca: AbsolutePath | None = Field(
+        default=None, description="certificates that may sign the server's (default: the machine's)"
+    )
+    cert: AbsolutePath | None = Field(default=None, description="client certificate, together with key")
+    key: AbsolutePath | None = Field(default=None, description="the client certificate's private key")
+    verify: StrictBool = Field(default=True, description="refuse a server whose certificate or name is wrong")
+
+
+class Lock(Table):
+    """How the server is held still while a snapshot is taken. `lock = "KIND"` alone works too."""
+
+    kind: Literal["auto", "ftwrl", "backup-stage", "backup-lock", "none"] = Field(
+        default="auto",
+        description="which lock to take; auto takes the gentlest that is exact, and says which",
+    )
+    wait: WholeSeconds = Field(default=30.0, description="give up when the lock is not granted in this time")
+    hold: WholeSeconds = Field(
+        default=10.0, description="ceiling on holding it; the server itself enforces it"
+    )
+    long_query: Seconds = Field(
+        default=5.0,
+        description="a statement that has run this long would make the lock, and then everybody, wait",
+    )
+    on_long_query: Literal["wait", "abort", "kill"] = Field(
+        default="wait",
+        description="what to do about one: wait (within `wait`), abort the snapshot, or kill it",
+    )
+    kill: Literal["select", "all"] = Field(
+        default="select", description="what `kill` may end: only statements that read, or all"
+    )
+    applier_stop: WholeSeconds = Field(
+        default=30.0, description="on a replica: give up when replication does not pause in this time"
+    )
+
+
+class Recovery(Table):
+    """How a recovered server is made."""
+
+    server: Argv | None = Field(
+        default=None,
+        description="the server program, or a list of it and arguments; default: the one the snapshot's "
+        "server ran from, else the one found in PATH",
+    )
+    clones: DatasetName | None = Field(
+        default=None,
+        description='dataset below which clones are made; default: "zbackup" on the instance\'s pool',
+    )
+    mountpoint: AbsolutePath = Field(
+        default=Path("/var/lib/zbackup/clones"), description="directory below which clones are mounted"
+    )
+    workers: StrictInt = Field(
+        default=0, ge=0, le=1024, description="parallel appliers of the log; 0: one for each CPU, at most 8"
+    )
+    memory: Memory = Field(default=256 * 1024**2, description="buffer pool of a recovered server")
+
+
+class Instance(Table):
+    """One database server and the datasets it lives on. `name` is the key of its table."""
+
+    engine: Annotated[
+        Literal["mysql", "mariadb"], BeforeValidator(lambda v: "mysql" if v == "percona" else v)
+    ] = Field(description="which server it is; percona is read as mysql")
+    datasets: DatasetNames = Field(
+        description="ZFS datasets that hold its data and logs, all on one pool; descendants are included"
+    )
+    socket: AbsolutePath | None = Field(
+        default=None, description="socket of the server; default: /run/mysqld/mysqld.sock, unless host is set"
+    )
+    host: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="connect over TCP instead (the server must run on this machine)"
+    )
+    port: Annotated[StrictInt, Field(ge=1, le=65535)] = Field(default=3306, description="TCP port, with host")
+    user: Annotated[str, Field(min_length=1)] = Field(default="zbackup", description="database account")
+    password: Secret | None = Field(
+        default=None,
+        description="where its password is; leave it out when the socket alone identifies the account",
+    )
+    tls: Tls | None = Field(default=None, description="encrypt the TCP connection")
+    lock: Annotated[Lock, BeforeValidator(_short_lock)] = Field(
+        default_factory=Lock, description="how the server is held still"
+    )
+    recovery: Recovery = Field(default_factory=Recovery, description="how a recovered server is made")
+
+    _name: str = PrivateAttr("")
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def socket_path(self) -> Path | None:
+        """The socket to connect to; None when `host` says to use TCP."""
+        return self.socket or (None if self.host else Path("/run/mysqld/mysqld.sock"))
+
+    @property
+    def clones_dataset(self) -> str:
+        """The dataset below which this instance's clones are made."""
+        return self.recovery.clones or self.datasets[0].partition("/")[0] + "/zbackup"
+
+
+class Settings(Table):
+    """The whole file."""
+
+    timezone: Zone = Field(
+        default_factory=local_zone, description="times without a zone are read in it; default: the machine's"
+    )
+    state_dir: AbsolutePath = Field(
+        default=Path("/var/lib/zbackup"), description="what must outlive a reboot"
+    )
+    run_dir: AbsolutePath = Field(
+        default=Path("/run/zbackup"), description="sockets and locks, gone at a reboot"
+    )
+    instance: dict[str, Instance] = Field(description="the database servers, one table each")
+
+    def model_post_init(self, context: object, /) -> None:
+        for name, instance in self.instance.items():
+            instance._name = name

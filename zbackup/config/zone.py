@@ -1,0 +1,27 @@
+"""The machine's own time zone, by name where the machine knows one."""
+
+import os
+from pathlib import Path
+from zoneinfo import ZoneInfo, available_timezones
+
+LOCALTIME = Path("/etc/localtime")
+
+
+def local_zone() -> ZoneInfo:
+    """$TZ if it names a zone, else what /etc/localtime is (a link to), else UTC."""
+    if (named := os.environ.get("TZ", "").removeprefix(":")) in available_timezones():
+        return ZoneInfo(named)
+    return _from_localtime(LOCALTIME)
+
+
+def _from_localtime(path: Path) -> ZoneInfo:
+    """localtime(5): a link into the zone database, whose tail is the zone's name; some systems copy."""
+    parts = path.resolve().parts
+    for start in range(1, len(parts)):
+        if (name := "/".join(parts[start:])) in available_timezones():
+            return ZoneInfo(name)
+    try:
+        with path.open("rb") as file:
+            return ZoneInfo.from_file(file, key="local time")
+    except (OSError, ValueError):
+        return ZoneInfo("UTC")
