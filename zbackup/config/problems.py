@@ -15,8 +15,6 @@ _EXPECTED = {
     "string_too_short": "a text that is not empty",
     "int_type": "a whole number",
     "bool_type": "true or false",
-    "tuple_type": 'a list such as ["tank/mysql"]',
-    "too_short": "a list that is not empty",
     "dict_type": "a table",
     "model_type": "a table",
     "model_attributes_type": "a table",

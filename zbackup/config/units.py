@@ -1,6 +1,5 @@
 """Durations, sizes, names and paths as people write them in the configuration."""
 
-import difflib
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -8,6 +7,8 @@ from typing import NoReturn
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic_core import PydanticCustomError
+
+from zbackup.model.moment import nearest_zone
 
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -82,6 +83,13 @@ def dataset_name_is_valid(name: str) -> bool:
     )
 
 
+def some(value: object) -> object:
+    """A list with something in it; what is in it is looked at elsewhere."""
+    if not isinstance(value, list | tuple) or not value:
+        refuse('a list such as ["tank/mysql"]')
+    return value
+
+
 def instance_name_is_valid(name: str) -> bool:
     """Short, lower case, and harmless in dataset names, file names and units."""
     return len(name) <= _LONGEST_INSTANCE and _INSTANCE.fullmatch(name) is not None
@@ -93,13 +101,6 @@ def zone(value: object) -> ZoneInfo:
     if not isinstance(value, str) or value not in available_timezones():
         refuse('a time zone such as "Europe/Berlin" or "UTC"', nearest_zone(str(value)))
     return ZoneInfo(value)
-
-
-def nearest_zone(text: str) -> str:
-    """The zone somebody may have meant, "" if nothing is like it."""
-    names = sorted(available_timezones())
-    city = [n for n in names if n.rpartition("/")[2].lower() == text.rpartition("/")[2].lower()]
-    return next(iter(city or difflib.get_close_matches(text, names, n=1)), "")
 
 
 def argv(value: object) -> tuple[str, ...]:

@@ -1,0 +1,175 @@
+"""The moment a recovery goes to: read from what people write, said back so that nobody has to guess."""
+
+import difflib
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo, available_timezones
+
+from zbackup.model.errors import UsageError
+
+_RELATIVE = re.compile(r"-((?:[0-9]+[dhms])+)")
+_RELATIVE_PART = re.compile(r"([0-9]+)([dhms])")
+_UNITS = {
+    "d": timedelta(days=1),
+    "h": timedelta(hours=1),
+    "m": timedelta(minutes=1),
+    "s": timedelta(seconds=1),
+}
+_ABSOLUTE = re.compile(
+    r"(?:(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2}|today|yesterday)(?:[T ]))?"
+    r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]{1,6}))?)?"
+    r" ?(?P<zone>Z|[+-][0-9]{2}(?::?[0-9]{2})?|[A-Za-z][A-Za-z0-9_+/-]*)?"
+)
+_DATE_ONLY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|today|yesterday")
+
+FORMS = '"2024-05-01 10:02", "2024-05-01T10:02:03.5Z", "yesterday 10:02", "10:02", "-15m" or "now"'
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time a recovery goes to: everything committed before `at` (UTC), nothing from it on.
+
+    `text` is what was asked for, `zone` the one it is said back in, and `is_now` says that no moment was
+    named: whatever is in the log by now shall be there.
+    """
+
+    at: datetime
+    text: str
+    zone: ZoneInfo
+    is_now: bool = False
+
+    def __post_init__(self) -> None:
+        if self.at.utcoffset() != timedelta(0):
+            raise ValueError(f"{self.at} is not in UTC")
+
+    def describe(self) -> str:
+        """The moment in its zone and in UTC."""
+        return f"{local_text(self.at, self.zone)} ({self.zone.key}) = {utc_text(self.at)}"
+
+
+def local_text(at: datetime, zone: tzinfo) -> str:
+    """`2024-05-01 10:02:00 CEST`; microseconds only if there are any."""
+    local = at.astimezone(zone)
+    return f"{local.replace(tzinfo=None).isoformat(' ')} {local.tzname()}"
+
+
+def utc_text(at: datetime) -> str:
+    """`2024-05-01T08:02:00Z`; microseconds only if there are any."""
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
+def parse_moment(text: str, zone: ZoneInfo, now: datetime) -> Moment:
+    """Read a moment. A time without a zone is in `zone`; a time without a day is the last one that passed.
+
+    Days and hours in "-1d2h" are of fixed length. Raise UsageError when the text is not a moment, or names
+    a local time that happened twice or never; both readings are then named, with how to write each.
+    """
+    cleaned = " ".join(text.split())
+    try:
+        if cleaned == "now":
+            return Moment(now.astimezone(UTC), text, zone, is_now=True)
+        if relative := _RELATIVE.fullmatch(cleaned):
+            return Moment(now.astimezone(UTC) - _length(relative[1]), text, zone)
+        if absolute := _ABSOLUTE.fullmatch(cleaned):
+            return Moment(_absolute(absolute, cleaned, zone, now), text, zone)
+    except OverflowError as error:
+        raise UsageError(f'"{text}" is outside of the calendar') from error
+    if _DATE_ONLY.fullmatch(cleaned):
+        raise UsageError(f'"{text}" has no time of day: its first moment is "{cleaned} 00:00"')
+    raise UsageError(f'"{text}" is not a moment; write {FORMS}')
+
+
+def nearest_zone(text: str) -> str:
+    """The time zone somebody may have meant, "" if nothing is like it."""
+    names = sorted(available_timezones())
+    city = [n for n in names if n.rpartition("/")[2].lower() == text.rpartition("/")[2].lower()]
+    return next(iter(city or difflib.get_close_matches(text, names, n=1)), "")
+
+
+def _length(text: str) -> timedelta:
+    return sum((int(n) * _UNITS[unit] for n, unit in _RELATIVE_PART.findall(text)), timedelta(0))
+
+
+def _absolute(match: re.Match[str], text: str, zone: ZoneInfo, now: datetime) -> datetime:
+    own = _zone(match["zone"]) if match["zone"] else zone
+    clock = _clock(match, text)
+    today = now.astimezone(own).date()
+    match match["day"]:
+        case None:
+            wall = datetime.combine(today, clock)
+            if min(_readings(wall, own)) > now:
+                wall -= timedelta(days=1)
+        case "today":
+            wall = datetime.combine(today, clock)
+        case "yesterday":
+            wall = datetime.combine(today - timedelta(days=1), clock)
+        case day:
+            wall = datetime.combine(_date(day, text), clock)
+    return _only_reading(wall, own)
+
+
+def _clock(match: re.Match[str], text: str) -> time:
+    try:
+        return time(
+            int(match["hour"]),
+            int(match["minute"]),
+            int(match["second"] or 0),
+            int((match["fraction"] or "").ljust(6, "0")),
+        )
+    except ValueError as error:
+        raise UsageError(f'"{text}" names no time of day: {error}') from error
+
+
+def _date(day: str, text: str) -> date:
+    try:
+        return date.fromisoformat(day)
+    except ValueError as error:
+        raise UsageError(f'"{text}" names no day: {error}') from error
+
+
+def _zone(text: str) -> tzinfo:
+    if text in ("Z", "UTC"):
+        return UTC
+    if text[0] in "+-":
+        hours, minutes = int(text[1:3]), int(text[3:].removeprefix(":") or 0)
+        if hours > 15 or minutes > 59:
+            raise UsageError(f'"{text}" is not an offset from UTC')
+        offset = timedelta(hours=hours, minutes=minutes)
+        return timezone(-offset if text[0] == "-" else offset)
+    if "/" not in text and text.isupper():
+        # Some are in the zone database and do not mean there what people mean: its CET has summer time.
+        raise UsageError(f'"{text}" is not clear: write an offset such as "+02:00", or "Europe/Berlin"')
+    if text in available_timezones():
+        return ZoneInfo(text)
+    near = nearest_zone(text)
+    hint = f'; did you mean "{near}"?' if near else '; write an offset such as "+02:00"'
+    raise UsageError(f'"{text}" is not a time zone{hint}')
+
+
+def _readings(wall: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
+    """The two moments a wall clock reading can stand for; almost always the same one.
+
+    PEP 495: fold=0 and fold=1 differ exactly where clocks were set back (the time happened twice) or forward
+    (it never did; then they are the readings by the offset before and after the jump).
+    """
+    first = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    second = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    return first, second
+
+
+def _only_reading(wall: datetime, zone: tzinfo) -> datetime:
+    first, second = _readings(wall, zone)
+    if first == second:
+        return first
+    what = "happened twice" if first < second else "never happened (clocks were set forward)"
+    raise UsageError(
+        f"{wall.isoformat(' ')} {what} in {zone}: it is {_reading(wall, first, zone)} or "
+        f"{_reading(wall, second, zone)}; say which"
+    )
+
+
+def _reading(wall: datetime, at: datetime, zone: tzinfo) -> str:
+    """One way to take the wall clock, written so that it can be given back to us."""
+    exact = wall.replace(tzinfo=timezone(wall - at.replace(tzinfo=None)))
+    return f'"{exact.isoformat(" ")}" ({local_text(at, zone)}, {utc_text(at)})'
