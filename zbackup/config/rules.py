@@ -54,18 +54,24 @@ def _datasets_once(_: str, table: dict[str, Any]) -> Iterator[Found]:
 
 
 def _clones_outside(_: str, table: dict[str, Any]) -> Iterator[Found]:
+    """Clones live on the instance's pool, but not where they would be snapshotted together with it."""
+    path: Path_ = ("recovery", "clones")
     recovery = table.get("recovery")
     clones = recovery.get("clones") if isinstance(recovery, dict) else None
-    if not isinstance(clones, str):
-        return
-    for name in _names(table):
-        if inside(name, clones):
-            yield ("recovery", "clones"), f'"{clones}" holds the instance\'s own dataset "{name}"'
-        elif clones.partition("/")[0] != name.partition("/")[0]:
+    for index, name in enumerate(_names(table)):
+        pool = name.partition("/")[0]
+        if pool == name:
             yield (
-                ("recovery", "clones"),
-                f'"{clones}" is on another pool than "{name}": a clone cannot leave its pool',
+                ("datasets", index),
+                f'"{name}" is a whole pool, and clones need a place on it; name a dataset below it',
             )
+        elif not isinstance(clones, str):
+            if inside(f"{pool}/zbackup", name):
+                yield path, f'missing; its default "{pool}/zbackup" is inside of the instance\'s "{name}"'
+        elif clones.partition("/")[0] != pool:
+            yield path, f'"{clones}" is on another pool than "{name}": a clone cannot leave its pool'
+        elif inside(name, clones) or inside(clones, name):
+            yield path, f'"{clones}" and the instance\'s own "{name}" must not be one inside the other'
 
 
 _RULES: tuple[Callable[[str, dict[str, Any]], Iterator[Found]], ...] = (

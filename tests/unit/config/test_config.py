@@ -1,0 +1,256 @@
+"""The configuration: what is read, and that every problem is said at once, usefully, without secrets."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel
+
+from zbackup.config.load import VARIABLE, find, load, parse
+from zbackup.config.secret import SecretRef
+from zbackup.config.settings import Settings
+from zbackup.config.zone import _from_localtime, local_zone
+from zbackup.model.errors import ConfigError
+
+EXAMPLE = Path(__file__).parents[3] / "config.example.toml"
+SMALL = '[instance.shop]\nengine = "mysql"\ndatasets = ["tank/my db"]\n'
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as failure:
+        parse(text, "c.toml")
+    return failure.value.problems
+
+
+def test_the_least_there_can_be() -> None:
+    shop = parse(SMALL).instance["shop"]
+    assert (shop.name, shop.engine, shop.datasets) == ("shop", "mysql", ("tank/my db",))
+    assert shop.socket_path == Path("/run/mysqld/mysqld.sock")
+    assert shop.clones_dataset == "tank/zbackup"
+    assert (shop.lock.kind, shop.lock.hold, shop.recovery.memory) == ("auto", 10.0, 256 * 1024**2)
+
+
+def test_host_means_tcp() -> None:
+    shop = parse(SMALL + 'host = "db"\nport = 3307\n').instance["shop"]
+    assert (shop.socket_path, shop.host, shop.port) == (None, "db", 3307)
+
+
+def test_percona_is_mysql_and_a_lock_may_be_one_word() -> None:
+    text = '[instance.a]\nengine = "percona"\ndatasets = ["t/a"]\nlock = "ftwrl"\n'
+    assert (parse(text).instance["a"].engine, parse(text).instance["a"].lock.kind) == ("mysql", "ftwrl")
+
+
+def test_units() -> None:
+    text = SMALL + 'lock = { wait = "1m30s", long_query = "500ms" }\nrecovery = { memory = "1GiB" }\n'
+    shop = parse(text).instance["shop"]
+    assert (shop.lock.wait, shop.lock.long_query, shop.recovery.memory) == (90.0, 0.5, 1024**3)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("enginee = 1", 'c.toml:4: instance.shop.enginee: unknown key; did you mean "engine"?'),
+        ("hold = 1", 'c.toml:4: instance.shop.hold: unknown key; did you mean "lock.hold"?'),
+        ("zzz = 1", "c.toml:4: instance.shop.zzz: unknown key"),
+        ('lock = "ftwlr"', 'instance.shop.lock.kind: expected "auto", "ftwrl", "backup-stage", '),
+        ('lock = "ftwlr"', 'got "ftwlr"; did you mean "ftwrl"?'),
+        ("lock = 3", "instance.shop.lock: expected a table, got 3"),
+        ('lock = { wait = 3 }', 'c.toml:4: instance.shop.lock.wait: expected a duration such as "30s"'),
+        ('lock = { hold = "0s" }', 'lock.hold: expected a duration from "1s" to "24h", got "0s"'),
+        ('recovery = { memory = "3 apples" }', 'expected a size such as "256MiB" or "1GiB", got "3 apples"'),
+        ('recovery = { memory = "1K" }', 'expected at least "16MiB"'),
+        ("recovery = { workers = -1 }", "recovery.workers: expected at least 0, got -1"),
+        ('recovery = { server = "mysqld" }', "expected the program's absolute path, got \"mysqld\""),
+        ('recovery = { clones = "other/z" }', 'is on another pool than "tank/my db"'),
+        ('recovery = { clones = "tank" }', "must not be one inside the other"),
+        ('recovery = { clones = "tank/my db/z" }', "must not be one inside the other"),
+        ('port = "3306"', 'instance.shop.port: expected a whole number, got "3306"'),
+        ("port = 1", "instance.shop.port: has no meaning without host"),
+        ('host = "a"\nsocket = "/a"', "expected either socket or host, got both"),
+        ('host = "a"\ntls = { cert = "/a" }', "expected cert and key together"),
+        ('socket = "my.sock"', 'instance.shop.socket: expected an absolute path, got "my.sock"'),
+        ('user = ""', "instance.shop.user: expected a text that is not empty"),
+        ('password = { file = "x" }', "expected the absolute path of the file"),
+        ('password = { credential = "../x" }', "expected the name of a systemd credential"),
+        ('password = { file = "/x", env = "Y" }', "expected exactly one of"),
+    ],
+)  # fmt: skip
+def test_a_problem_is_one_useful_line(line: str, says: str) -> None:
+    found = problems(SMALL + line)
+    assert len([p for p in found if says in p]) == 1
+    assert all("\n" not in p for p in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "c.toml:1: instance: missing"),
+        ("[instance]", "c.toml:1: instance: no instance"),
+        ("instance = 3", "instance: expected a table, got 3"),
+        ("a = [", "c.toml: not valid TOML"),
+        ('timezone = "Europe/Berln"\n' + SMALL, 'got "Europe/Berln"; did you mean "Europe/Berlin"?'),
+        ('timezone = "berlin"\n' + SMALL, 'did you mean "Europe/Berlin"?'),
+        (SMALL.replace("shop", "Shop"), "instance.Shop: expected a name of at most 40"),
+        (SMALL.replace("tank/my db", "/tank/db"), '[1]: expected the name of a ZFS dataset such as "tank/'),
+        (SMALL.replace("tank/my db", "/tank/db"), 'did you mean "tank/db"?'),
+        (SMALL.replace("tank/my db", "tank/db@now"), "expected the name of a ZFS dataset"),
+        (SMALL.replace('["tank/my db"]', '"tank/db"'), 'datasets: expected a list such as ["tank/mysql"]'),
+        (SMALL.replace('["tank/my db"]', "[]"), 'datasets: expected a list such as ["tank/mysql"]'),
+        (SMALL.replace('["tank/my db"]', '["t/a", "t/a/b"]'), 'comes with "t/a" already'),
+        (SMALL.replace('["tank/my db"]', '["t/a", "t/a"]'), 'comes with "t/a" already'),
+        (SMALL.replace("tank/my db", "tank"), '"tank" is a whole pool'),
+        (SMALL.replace("tank/my db", "tank/zbackup"), 'its default "tank/zbackup" is inside'),
+        (SMALL + SMALL.replace("shop", "two"), 'c.toml:6: instance.two.datasets[1]: "tank/my db" overlaps'),
+        (SMALL + SMALL.replace("shop", "two").replace("my db", "my db/x"), "of instance shop"),
+    ],
+)  # fmt: skip
+def test_problems_of_the_whole(text: str, says: str) -> None:
+    assert len([p for p in problems(text) if says in p]) == 1
+
+
+def test_all_problems_at_once_in_the_order_of_the_file() -> None:
+    text = 'timezone = "Mars"\n' + SMALL + "oops = 1\n[instance.b]\n[instance.c.lock]\nkind = 1\n"
+    found = problems(text)
+    assert [int(p.split(":")[1]) for p in found] == sorted(int(p.split(":")[1]) for p in found)
+    assert {p.split(": ")[1] for p in found} == {
+        "timezone", "instance.shop.oops", "instance.b.engine", "instance.b.datasets",
+        "instance.c.engine", "instance.c.datasets", "instance.c.lock.kind",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'password = "hunter2"',
+        'password = { value = "hunter2" }',
+        'password = { file = "hunter2" }',
+        'password = { file = "/a", text = "hunter2" }',
+        'passwort = "hunter2"',
+        'password = ["hunter2"]',
+    ],
+)
+def test_a_password_in_the_file_is_refused_and_never_repeated(line: str) -> None:
+    found = problems(SMALL + line)
+    assert found
+    assert not any("hunter2" in p for p in found)
+
+
+def test_a_literal_password_is_told_what_to_write() -> None:
+    assert '{ file = "/etc/zbackup/NAME.password" }' in problems(SMALL + 'password = "hunter2"')[0]
+
+
+def test_found_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert find(None) == Path("/etc/zbackup/config.toml")
+    monkeypatch.setenv(VARIABLE, "/x.toml")
+    assert find(None) == Path("/x.toml")
+    assert find(tmp_path) == tmp_path
+    with pytest.raises(ConfigError, match=r"/x.toml: no such configuration file; name one with --config"):
+        load()
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(tmp_path)
+    (tmp_path / "c").write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load(tmp_path / "c")
+
+
+def test_secret_file(tmp_path: Path) -> None:
+    file = tmp_path / "p"
+    file.write_text("s3cret\n")
+    file.chmod(0o600)
+    secret = SecretRef("file", str(file))
+    assert secret.read() == "s3cret"
+    assert "s3cret" not in repr(secret)
+    file.chmod(0o640)
+    with pytest.raises(ConfigError, match="mode 0640 lets others read the secret: chmod 600"):
+        secret.read()
+    file.write_text("\n")
+    file.chmod(0o600)
+    with pytest.raises(ConfigError, match="empty"):
+        secret.read()
+    file.unlink()
+    with pytest.raises(ConfigError, match="cannot read the secret: No such file"):
+        secret.read()
+
+
+def test_secret_file_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "p"
+    file.write_text("s3cret\n")
+    file.chmod(0o600)
+    owner = 4242
+    if os.geteuid() == 0:
+        os.chown(file, owner, owner)
+    else:  # a user cannot give files away; root's view of this one is the same case
+        owner = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(ConfigError, match=f"belongs to user id {owner}: chown it to root"):
+        SecretRef("file", str(file)).read()
+
+
+def test_secret_in_environment_and_credential(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SHOP", "s3cret")
+    assert SecretRef("env", "SHOP").read() == "s3cret"
+    monkeypatch.delenv("SHOP")
+    with pytest.raises(ConfigError, match="SHOP is not set"):
+        SecretRef("env", "SHOP").read()
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
+    with pytest.raises(ConfigError, match="LoadCredential=shop"):
+        SecretRef("credential", "shop").read()
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    with pytest.raises(ConfigError, match="credential shop: cannot be read"):
+        SecretRef("credential", "shop").read()
+    (tmp_path / "shop").write_text("s3cret")
+    assert SecretRef("credential", "shop").read() == "s3cret"
+
+
+def test_the_machines_zone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TZ", ":Asia/Tokyo")
+    assert local_zone().key == "Asia/Tokyo"
+    link = tmp_path / "localtime"
+    link.symlink_to("/usr/share/zoneinfo/America/New_York")
+    assert _from_localtime(link).key == "America/New_York"
+    assert _from_localtime(tmp_path / "none").key == "UTC"
+
+
+def test_the_example_is_valid_and_shows_every_setting() -> None:
+    text = EXAMPLE.read_text()
+    assert set(parse(text).instance) == {"shop", "wiki"}
+    shown = "\n".join(line.lstrip("# ") for line in text.splitlines())
+    missing = {key for key in _keys(Settings) if f"\n{key} = " not in shown and f" {key} = " not in shown}
+    assert missing == set()
+
+
+def test_every_default_in_the_example_is_the_default() -> None:
+    """The lines that say `key = value` in the lock and recovery tables, and the commented ones, are true."""
+    settings = parse(EXAMPLE.read_text()).instance["shop"]
+    assert settings.lock == type(settings.lock)()
+    assert settings.recovery == type(settings.recovery)()
+    commented = [
+        line.removeprefix("# ") for line in EXAMPLE.read_text().splitlines()
+        if line.startswith(("# state_dir", "# run_dir", "# port"))
+    ]  # fmt: skip
+    top = tomllib.loads("\n".join(commented))
+    assert top.pop("port") == settings.port
+    assert {k: Path(v) for k, v in top.items()} == {
+        "state_dir": Path("/var/lib/zbackup"),
+        "run_dir": Path("/run/zbackup"),
+    }
+
+
+def _keys(model: type[BaseModel]) -> set[str]:
+    found: set[str] = set()
+    for name, field in model.model_fields.items():
+        tables = [m for m in _models(field.annotation)]
+        found |= set().union(*map(_keys, tables)) if tables else {name}
+    return found
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [m for argument in get_args(annotation) for m in _models(argument)]
