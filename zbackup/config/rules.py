@@ -12,6 +12,8 @@ from zbackup.config.units import instance_name_is_valid
 
 Found = tuple[Path_, str]
 
+_CLONES: Path_ = ("recovery", "clones")
+
 
 def broken_rules(raw: dict[str, Any]) -> list[Found]:
     """Every contradiction in the file, as key path and explanation."""
@@ -53,25 +55,17 @@ def _datasets_once(_: str, table: dict[str, Any]) -> Iterator[Found]:
             yield ("datasets", names.index(inner)), text
 
 
-def _clones_outside(_: str, table: dict[str, Any]) -> Iterator[Found]:
-    """Clones live on the instance's pool, but not where they would be snapshotted together with it."""
-    path: Path_ = ("recovery", "clones")
+def _clones_beside(_: str, table: dict[str, Any]) -> Iterator[Found]:
+    """Clones stay on their pool, and the dataset they are below is not also above the instance's own."""
     recovery = table.get("recovery")
     clones = recovery.get("clones") if isinstance(recovery, dict) else None
-    for index, name in enumerate(_names(table)):
+    for name in _names(table):
         pool = name.partition("/")[0]
-        if pool == name:
-            yield (
-                ("datasets", index),
-                f'"{name}" is a whole pool, and clones need a place on it; name a dataset below it',
-            )
-        elif not isinstance(clones, str):
-            if inside(f"{pool}/zbackup", name):
-                yield path, f'missing; its default "{pool}/zbackup" is inside of the instance\'s "{name}"'
-        elif clones.partition("/")[0] != pool:
-            yield path, f'"{clones}" is on another pool than "{name}": a clone cannot leave its pool'
-        elif inside(name, clones) or inside(clones, name):
-            yield path, f'"{clones}" and the instance\'s own "{name}" must not be one inside the other'
+        place = clones if isinstance(clones, str) else f"{pool}/zbackup"
+        if place.partition("/")[0] != pool:
+            yield _CLONES, f'"{place}" is on another pool than "{name}": a clone cannot leave its pool'
+        elif inside(name, place):
+            yield _CLONES, f'clones would go below "{place}", where the instance\'s own "{name}" is'
 
 
 _RULES: tuple[Callable[[str, dict[str, Any]], Iterator[Found]], ...] = (
@@ -79,7 +73,7 @@ _RULES: tuple[Callable[[str, dict[str, Any]], Iterator[Found]], ...] = (
     _one_way_to_connect,
     _client_certificate,
     _datasets_once,
-    _clones_outside,
+    _clones_beside,
 )
 
 

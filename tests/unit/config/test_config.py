@@ -42,6 +42,10 @@ def test_percona_is_mysql_and_a_lock_may_be_one_word() -> None:
     assert (parse(text).instance["a"].engine, parse(text).instance["a"].lock.kind) == ("mysql", "ftwrl")
 
 
+def test_a_whole_pool_may_be_an_instance() -> None:
+    assert parse(SMALL.replace("tank/my db", "tank")).instance["shop"].clones_dataset == "tank/zbackup"
+
+
 def test_units() -> None:
     text = SMALL + 'lock = { wait = "1m30s", long_query = "500ms" }\nrecovery = { memory = "1GiB" }\n'
     shop = parse(text).instance["shop"]
@@ -64,8 +68,7 @@ def test_units() -> None:
         ("recovery = { workers = -1 }", "recovery.workers: expected at least 0, got -1"),
         ('recovery = { server = "mysqld" }', "expected the program's absolute path, got \"mysqld\""),
         ('recovery = { clones = "other/z" }', 'is on another pool than "tank/my db"'),
-        ('recovery = { clones = "tank" }', "must not be one inside the other"),
-        ('recovery = { clones = "tank/my db/z" }', "must not be one inside the other"),
+        ('recovery = { clones = "tank" }', "where the instance's own \"tank/my db\" is"),
         ('port = "3306"', 'instance.shop.port: expected a whole number, got "3306"'),
         ("port = 1", "instance.shop.port: has no meaning without host"),
         ('host = "a"\nsocket = "/a"', "expected either socket or host, got both"),
@@ -100,8 +103,7 @@ def test_a_problem_is_one_useful_line(line: str, says: str) -> None:
         (SMALL.replace('["tank/my db"]', "[]"), 'datasets: expected a list such as ["tank/mysql"]'),
         (SMALL.replace('["tank/my db"]', '["t/a", "t/a/b"]'), 'comes with "t/a" already'),
         (SMALL.replace('["tank/my db"]', '["t/a", "t/a"]'), 'comes with "t/a" already'),
-        (SMALL.replace("tank/my db", "tank"), '"tank" is a whole pool'),
-        (SMALL.replace("tank/my db", "tank/zbackup"), 'its default "tank/zbackup" is inside'),
+        (SMALL.replace("tank/my db", "tank/zbackup"), 'clones would go below "tank/zbackup"'),
         (SMALL + SMALL.replace("shop", "two"), 'c.toml:6: instance.two.datasets[1]: "tank/my db" overlaps'),
         (SMALL + SMALL.replace("shop", "two").replace("my db", "my db/x"), "of instance shop"),
     ],

@@ -1,0 +1,54 @@
+"""Log lines on stderr: JSON under systemd, readable on a terminal, named events with their facts."""
+
+import logging
+import os
+import sys
+import uuid
+
+import structlog
+
+from zbackup.cli.options import Options
+
+
+def set_up(options: Options) -> None:
+    """Decide once how this process logs. Every line carries a run id, and what `bind` adds.
+
+    A person at a prompt sees warnings only, and everything with --debug; the journal gets events (info).
+    """
+    service = under_systemd()
+    as_json = service if options.log_format == "auto" else options.log_format == "json"
+    level = logging.DEBUG if options.debug else logging.INFO if as_json else logging.WARNING
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *([structlog.processors.dict_tracebacks] if as_json else []),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    structlog.contextvars.clear_contextvars()
+    structlog.contextvars.bind_contextvars(run=uuid.uuid4().hex[:12])
+
+
+def bind(*, job: str, instance: str) -> None:
+    """Every line from now on belongs to this job on this instance."""
+    structlog.contextvars.bind_contextvars(job=job, instance=instance)
+
+
+def under_systemd() -> bool:
+    """Whether stderr goes to the journal (systemd.exec(5): JOURNAL_STREAM is its device and inode)."""
+    stream = os.environ.get("JOURNAL_STREAM", "")
+    try:
+        facts = os.fstat(sys.stderr.fileno())
+    except (OSError, ValueError):
+        return False
+    return stream == f"{facts.st_dev}:{facts.st_ino}"
