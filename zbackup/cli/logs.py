@@ -4,20 +4,21 @@ import logging
 import os
 import sys
 import uuid
+from typing import Literal
 
 import structlog
 
-from zbackup.cli.options import Options
+LogFormat = Literal["auto", "text", "json"]
 
 
-def set_up(options: Options) -> None:
+def set_up(*, debug: bool = False, log_format: LogFormat = "auto") -> None:
     """Decide once how this process logs. Every line carries a run id, and what `bind` adds.
 
     A person at a prompt sees warnings only, and everything with --debug; the journal gets events (info).
     """
     service = under_systemd()
-    as_json = service if options.log_format == "auto" else options.log_format == "json"
-    level = logging.DEBUG if options.debug else logging.INFO if as_json else logging.WARNING
+    as_json = service if log_format == "auto" else log_format == "json"
+    level = logging.DEBUG if debug else logging.INFO if as_json else logging.WARNING
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if as_json

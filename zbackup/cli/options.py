@@ -4,11 +4,12 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-LogFormat = Literal["auto", "text", "json"]
+from zbackup.cli import logs
+from zbackup.cli.logs import LogFormat
 
 PANEL = "Options of every command"
 
@@ -73,6 +74,7 @@ def common_options(function: Callable[..., None]) -> Callable[..., None]:
         merged = own.over(ctx.obj) if isinstance(ctx.obj, Options) else own
         # Click makes one context for each level of commands and hands obj down.
         ctx.obj = merged
+        logs.set_up(debug=merged.debug, log_format=merged.log_format)
         function(merged, **values)
 
     _, *rest = inspect.signature(function, eval_str=True).parameters.values()

@@ -20,6 +20,14 @@ def meanings() -> dict[int, list[tuple[str, str]]]:
 
 
 def table() -> str:
-    """Number and meaning, one line each: the most general error of each number speaks for it."""
-    rows = {status: kinds[0][1] for status, kinds in meanings().items()} | _OTHER
-    return aligned([[f"  {status}", rows[status]] for status in sorted(rows)], right=(0,))
+    """Number and meaning: a line for each kind of error, special cases of another left out."""
+    rows = [(status, text) for status, kinds in meanings().items() for name, text in kinds if _general(name)]
+    rows += list(_OTHER.items())
+    return aligned(
+        [[f"  {status}", text] for status, text in sorted(rows, key=lambda row: row[0])], right=(0,)
+    )
+
+
+def _general(name: str) -> bool:
+    kind = getattr(errors, name)
+    return kind.__base__ in (errors.ZbackupError, Exception)

@@ -1,0 +1,175 @@
+"""What goes to stdout and stderr: sizes, tables, JSON shapes, progress, exit statuses."""
+
+import io
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from zbackup.cli import logs, output, status, tables
+from zbackup.cli.options import Options
+from zbackup.cli.progress import Bars, Notes, shown
+from zbackup.model.errors import ConfigError, NotFound
+from zbackup.model.log import LogPosition
+from zbackup.model.moment import Moment
+from zbackup.model.progress import Silent
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "text"),
+    [
+        (0, "0 B"), (999, "999 B"), (1000, "1.0 KiB"), (1024, "1.0 KiB"), (1536, "1.5 KiB"),
+        (300 * 1024, "300 KiB"), (1024**2, "1.0 MiB"), (5 * 1024**4, "5.0 TiB"), (1024**6, "1024 PiB"),
+    ],
+)  # fmt: skip
+def test_size(bytes_: int, text: str) -> None:
+    assert tables.size(bytes_) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 ms"), (0.34, "340 ms"), (1, "1.0 s"), (59.99, "1 min 0 s"), (200, "3 min 20 s"),
+        (7500, "2 h 5 min"),
+    ],
+)  # fmt: skip
+def test_length(seconds: float, text: str) -> None:
+    assert tables.length(seconds) == text
+
+
+@given(st.lists(st.tuples(st.text("ab é", max_size=200), st.text("12", max_size=9)), min_size=1, max_size=5))
+def test_a_piped_table_shows_every_cell_whole(rows: list[tuple[str, str]]) -> None:
+    lines = tables.aligned(rows, right=(1,)).split("\n")
+    assert len(lines) == len(rows)
+    assert all(
+        cell in line for row, line in zip(rows, lines, strict=True) for cell in (row[0].strip(), row[1])
+    )
+
+
+def test_a_narrow_terminal_folds_and_never_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    name = "tank/a dataset with a very long name/and a child of it"
+    text = tables._folded(["Dataset", "Size"], [[name, "1.0 KiB"]], (1,))
+    assert max(map(len, text.splitlines())) <= 40
+    assert "".join(name.split()) in "".join(text.replace("1.0 KiB", "").split())
+
+
+@dataclass(frozen=True)
+class Report:
+    at: datetime
+    where: Path
+    position: LogPosition
+    many: tuple[int, ...]
+    nothing: None = None
+
+
+def test_json_of_a_report(capsys: pytest.CaptureFixture[str]) -> None:
+    at = datetime(2024, 5, 1, 10, 2, tzinfo=ZoneInfo("Europe/Berlin"))
+    report = Report(at, Path("/a b"), LogPosition.of("binlog.000012", 4), (1, 2))
+    output.emit(Options(json=True), "list", report, lambda: "never")
+    assert json.loads(capsys.readouterr().out) == {
+        "version": 1,
+        "command": "list",
+        "data": {
+            "at": "2024-05-01T08:02:00Z", "where": "/a b", "position": "binlog.000012:4",
+            "many": [1, 2], "nothing": None,
+        },
+    }  # fmt: skip
+    output.emit(Options(), "list", report, lambda: "for people")
+    assert capsys.readouterr().out == "for people\n"
+
+
+def test_json_of_a_moment_and_of_nothing_known() -> None:
+    moment = Moment(datetime(2024, 5, 1, tzinfo=UTC), "-15m", ZoneInfo("UTC"))
+    assert output.plain(moment) == {"at": "2024-05-01T00:00:00Z", "asked": "-15m", "zone": "UTC"}
+    with pytest.raises(TypeError, match="object has no JSON shape"):
+        output.plain(object())
+
+
+def test_errors_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_error(NotFound("no such\n  instance"), as_json=False)
+    output.print_error(ConfigError(["a: one", "b: two"]), as_json=True)
+    said = capsys.readouterr()
+    assert said.err == "zbackup: no such instance\nzbackup: a: one\nzbackup: b: two\n"
+    assert json.loads(said.out) == {
+        "version": 1,
+        "error": {
+            "kind": "ConfigError", "message": "a: one b: two", "exit_status": 2,
+            "problems": ["a: one", "b: two"],
+        },
+    }  # fmt: skip
+
+
+def test_progress_on_a_pipe_is_notes_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with shown(Options()) as progress:
+        progress.phase("working", "hard")
+        progress.advance(1, 2)
+        progress.note("look here")
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "zbackup: look here\n")
+    assert isinstance(progress, Notes)
+    with shown(Options(quiet=True)) as progress:
+        assert isinstance(progress, Silent)
+
+
+def test_progress_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = io.StringIO()
+    bars = Bars(Console(file=screen, force_terminal=True, width=100))
+    bars.phase("starting [the] server", "crash recovery")
+    bars.phase("replaying", "3 transactions")
+    bars.advance(0, 2048)
+    bars.advance(1024, 2048)
+    bars.note("one [thing]")
+    bars.advance(1, 5, "rows")
+    bars.close()
+    bars.close()
+    drawn = screen.getvalue()
+    for part in ("starting [the] server (crash recovery)", "1.0/2.0 KiB", "zbackup: one [thing]", "1/5 rows"):
+        assert part in drawn
+    assert capsys.readouterr().out == ""
+
+
+def test_logs(capsys: pytest.CaptureFixture[str]) -> None:
+    import structlog
+
+    logs.set_up(log_format="json")
+    logs.bind(job="snapshot", instance="shop")
+    structlog.get_logger().info("snapshot.created", held_ms=12)
+    line = json.loads(capsys.readouterr().err)
+    assert (
+        line.items()
+        >= {"event": "snapshot.created", "job": "snapshot", "instance": "shop", "held_ms": 12}.items()
+    )
+    assert {"run", "timestamp", "level"} <= line.keys()
+    logs.set_up()
+    structlog.get_logger().info("quiet.please")
+    structlog.get_logger().warning("lock.long", ms=9)
+    said = capsys.readouterr()
+    assert (said.out, "quiet" in said.err, "lock.long" in said.err) == ("", False, True)
+    logs.set_up(debug=True)
+    structlog.get_logger().debug("detail")
+    assert "detail" in capsys.readouterr().err
+
+
+def test_systemd_is_recognised_by_the_stream_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import os
+    import sys
+
+    with (tmp_path / "journal").open("w") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        facts = os.fstat(stream.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{facts.st_dev}:{facts.st_ino}")
+        assert logs.under_systemd()
+        monkeypatch.setenv("JOURNAL_STREAM", "1:1")
+        assert not logs.under_systemd()
+
+
+def test_the_exit_status_table_has_every_number() -> None:
+    shown_numbers = {int(line.split()[0]) for line in status.table().splitlines()}
+    assert shown_numbers == {0, 130, *status.meanings()}

@@ -1,0 +1,18 @@
+"""What the shell offers after a Tab. Silent when nothing can be known: a completion never fails."""
+
+from zbackup.config.load import load
+from zbackup.config.settings import Settings
+from zbackup.model.errors import ZbackupError
+
+
+def instances(incomplete: str) -> list[str]:
+    """Names of instances in the configuration that would be used."""
+    settings = _settings()
+    return [name for name in settings.instance if name.startswith(incomplete)] if settings else []
+
+
+def _settings() -> Settings | None:
+    try:
+        return load()
+    except ZbackupError:
+        return None
