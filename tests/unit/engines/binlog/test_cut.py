@@ -1,0 +1,126 @@
+"""Where replay stops."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.engines.binlog.builder import Builder, Written, at
+from zbackup.engines.mysql.binlog.cut import find_cut, last_transaction
+from zbackup.engines.mysql.binlog.errors import GapError
+from zbackup.model.log import LogPosition
+
+NOW = 1_700_000_000_000_000
+
+
+def write(
+    directory: Path, logs: list[list[int]], first: int = 1
+) -> tuple[list[Path], list[tuple[Path, Written]]]:
+    """One file for each list, with a transaction for each time (microseconds after NOW) in it."""
+    files, written = [], []
+    for sequence, offsets in enumerate(logs, first):
+        builder = Builder()
+        for number, offset in enumerate(offsets):
+            builder.mysql(NOW + offset, number + 1)
+        builder.rotate()
+        path = directory / f"binlog.{sequence:06}"
+        path.write_bytes(builder.data)
+        files.append(path)
+        written += [(path, one) for one in builder.written]
+    return files, written
+
+
+def place(path: Path, offset: int) -> LogPosition:
+    return LogPosition.of(path.name, offset)
+
+
+@given(
+    logs=st.lists(st.lists(st.integers(0, 30), max_size=5), min_size=1, max_size=4),
+    moment=st.integers(-1, 31),
+    data=st.data(),
+)
+@settings(max_examples=150, deadline=None)
+def test_the_cut_is_a_prefix(
+    tmp_path_factory: pytest.TempPathFactory, logs: list[list[int]], moment: int, data: st.DataObject
+) -> None:
+    """Everything in front of it is before the moment, and what follows first is not."""
+    files, written = write(tmp_path_factory.mktemp("log"), logs)
+    starts = [place(files[0], 4)] + [place(path, one.end) for path, one in written]
+    start = data.draw(st.sampled_from(starts))
+    rest = [(p, w) for p, w in written if place(p, w.start) >= start]
+    cut = find_cut(files, start, at(NOW + moment))
+    applied = [(p, w) for p, w in rest if place(p, w.end) <= cut.stop]
+    skipped = rest[len(applied) :]
+    assert all(w.micros < NOW + moment for _, w in applied)
+    assert not skipped or skipped[0][1].micros >= NOW + moment
+    assert cut.transactions == len(applied)
+    assert cut.stop == (place(applied[-1][0], applied[-1][1].end) if applied else start)
+    assert (cut.last_applied.start if cut.last_applied else None) == (
+        place(applied[-1][0], applied[-1][1].start) if applied else None
+    )
+    assert (cut.first_skipped.start if cut.first_skipped else None) == (
+        place(skipped[0][0], skipped[0][1].start) if skipped else None
+    )
+    assert cut.out_of_order == sum(w.micros < NOW + moment for _, w in skipped)
+    between = b"".join(path.read_bytes() for path in files if path.name < cut.stop.file)
+    assert cut.log_bytes == len(between) + cut.stop.offset - start.offset - sum(
+        path.stat().st_size for path in files if path.name < start.file
+    )
+
+
+def test_the_end_bounds_the_search(tmp_path: Path) -> None:
+    files, written = write(tmp_path, [[1, 2], [3, 4]])
+    end = place(files[1], written[2][1].end)
+    cut = find_cut(files, place(files[0], 4), at(NOW + 100), end=end)
+    assert cut.stop == end
+    assert cut.first_skipped is None
+    assert cut.transactions == 3
+
+
+def test_a_missing_file_in_between_is_named(tmp_path: Path) -> None:
+    files, _ = write(tmp_path, [[1], [2], [3], [4]])
+    with pytest.raises(GapError, match=r"between binlog\.000001 and binlog\.000004"):
+        find_cut([files[0], files[3]], place(files[0], 4), at(NOW))
+
+
+def test_a_missing_first_file_is_named(tmp_path: Path) -> None:
+    files, _ = write(tmp_path, [[1], [2]])
+    with pytest.raises(
+        GapError, match=r"binlog\.000001, which is missing: the oldest file present is binlog\.000002"
+    ):
+        find_cut(files[1:], place(files[0], 4), at(NOW))
+    with pytest.raises(GapError, match="no log files"):
+        find_cut([], place(files[0], 4), at(NOW))
+
+
+def test_a_log_that_ends_too_early_is_an_error(tmp_path: Path) -> None:
+    files, _ = write(tmp_path, [[1], [2]])
+    size = files[0].stat().st_size
+    with pytest.raises(GapError, match=f"ends at {size}"):
+        find_cut(files, place(files[0], size + 1), at(NOW))
+    with pytest.raises(GapError, match=r"last file is binlog\.000002"):
+        find_cut(files, place(files[0], 4), at(NOW), end=LogPosition.of("binlog.000003", 4))
+
+
+def test_the_last_transaction(tmp_path: Path) -> None:
+    files, written = write(tmp_path, [[1, 2], [3, 4], []])
+    last = last_transaction(files)
+    assert last is not None and last.end == place(files[1], written[3][1].end)
+    upto = place(files[1], written[2][1].end)
+    bounded = last_transaction(files, upto)
+    assert bounded is not None and bounded.end == upto
+    for since in (place(files[1], written[2][1].end), place(files[1], written[3][1].end)):
+        assert last_transaction(files, since=since) == last
+    before = last_transaction(files, place(files[1], 4))
+    assert before is not None and before.end == place(files[0], written[1][1].end)
+    assert last_transaction([]) is None
+    assert last_transaction(files[2:]) is None
+
+
+def test_the_last_transaction_is_not_guessed_over_a_gap(tmp_path: Path) -> None:
+    files, _ = write(tmp_path, [[1], [2], []])
+    with pytest.raises(GapError, match=r"between binlog\.000001 and binlog\.000003"):
+        last_transaction([files[0], files[2]])
+    with pytest.raises(GapError, match=r"binlog\.000004 is missing"):
+        last_transaction(files, LogPosition.of("binlog.000004", 4))

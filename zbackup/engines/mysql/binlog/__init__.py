@@ -1,0 +1,1 @@
+"""The binlog read from its files, without a server: where to stop, what came last, is it the same log."""

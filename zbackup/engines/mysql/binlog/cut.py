@@ -1,0 +1,112 @@
+"""Find where to stop: exactly between the last transaction before a moment and the first one from it on."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from zbackup.engines.mysql.binlog.errors import GapError
+from zbackup.engines.mysql.binlog.events import FIRST_EVENT
+from zbackup.engines.mysql.binlog.files import chain, require_adjacent, sequence
+from zbackup.engines.mysql.binlog.reader import describe, last_in_file, microseconds, opened
+from zbackup.engines.mysql.binlog.scan import Span
+from zbackup.model.log import LogPosition, Transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A prefix of the log.
+
+    Everything from the start up to `stop` is to be applied: `transactions` of them, `log_bytes` bytes of log
+    over all files. `stop` is the end of `last_applied`, or the start if nothing is to be applied.
+    `first_skipped` is None when the log ends before the moment. `out_of_order` transactions behind the cut
+    carry a commit time before the moment; they are skipped too, because a log can only be cut once.
+    """
+
+    stop: LogPosition
+    last_applied: Transaction | None
+    first_skipped: Transaction | None
+    transactions: int
+    log_bytes: int
+    out_of_order: int
+
+
+def find_cut(
+    files: Sequence[Path], start: LogPosition, target: datetime, *, end: LogPosition | None = None
+) -> Cut:
+    """Cut the log before the first transaction, in log order, that was committed at `target` or later.
+
+    `files` are all of one log; `end` is where the log ends (its last complete transaction if None). For
+    MariaDB, whose times are whole seconds, a transaction of second s may have committed until s + 1: the
+    caller rounds the target down to be sure. Raise GapError when the log has a gap between start and end,
+    BinlogDamaged or BinlogEncrypted when it cannot be read.
+    """
+    moment = microseconds(target)
+    files = chain(files, start, end)
+    applied = out_of_order = 0
+    last_applied: Transaction | None = None
+    first_skipped: Transaction | None = None
+    for path in files:
+        first = start.offset if path.name == start.file else FIRST_EVENT
+        limit = end.offset if end is not None and path.name == end.file else None
+        with opened(path, limit) as scanner:
+            spans = scanner.spans(first)
+            if first_skipped is None:
+                count, newest, skipped = _before(spans, moment)
+                applied += count
+                last_applied = describe(path, scanner, newest) if newest else last_applied
+                first_skipped = describe(path, scanner, skipped) if skipped else None
+            out_of_order += sum(committed < moment for _, _, committed in spans)
+    stop = last_applied.end if last_applied else start
+    return Cut(
+        stop=stop,
+        last_applied=last_applied,
+        first_skipped=first_skipped,
+        transactions=applied,
+        log_bytes=_distance(files, start, stop),
+        out_of_order=out_of_order,
+    )
+
+
+def last_transaction(
+    files: Sequence[Path], upto: LogPosition | None = None, *, since: LogPosition | None = None
+) -> Transaction | None:
+    """The last complete transaction that ends at or before `upto` (the log's end if None), None without any.
+
+    Only the newest file that holds one is read, and of that file only what lies behind `since` (a place
+    between transactions) if something does. Raise GapError when a file that might hold it is missing.
+    """
+    newest_first = sorted(files, key=lambda path: sequence(path.name), reverse=True)
+    if upto is not None:
+        newest_first = [path for path in newest_first if sequence(path.name) <= upto.sequence]
+        if not newest_first or newest_first[0].name != upto.file:
+            raise GapError(f"the log should reach {upto}, but {upto.file} is missing")
+    for index, path in enumerate(newest_first):
+        require_adjacent(newest_first[max(0, index - 1) : index + 1])
+        limit = upto.offset if upto is not None and path.name == upto.file else None
+        if since is not None and path.name == since.file:
+            found = last_in_file(path, start=since.offset, end=limit)
+            if found is not None:
+                return found
+        found = last_in_file(path, end=limit)
+        if found is not None:
+            return found
+    return None
+
+
+def _before(spans: Iterator[Span], moment: int) -> tuple[int, Span | None, Span | None]:
+    """How many transactions come before the first that is not before `moment`; the last of them; that one."""
+    count = 0
+    last: Span | None = None
+    for span in spans:
+        if span[2] >= moment:
+            return count, last, span
+        last = span
+        count += 1
+    return count, last, None
+
+
+def _distance(files: Sequence[Path], start: LogPosition, stop: LogPosition) -> int:
+    """Bytes of log from start to stop over all files."""
+    passed = sum(path.stat().st_size for path in files if sequence(path.name) < stop.sequence)
+    return passed + stop.offset - start.offset

@@ -1,0 +1,156 @@
+"""The bytes of binlog events that matter for finding transactions.
+
+Sources: MySQL source documentation (mysql::binlog::event, "Replication Protocol: Binlog Event", the page of
+the mysql::serialization library) and the MariaDB knowledge base ("Replication Protocol: Binlog Event
+header, GTID_EVENT, FORMAT_DESCRIPTION_EVENT"). All numbers are little-endian.
+"""
+
+import struct
+import zlib
+from dataclasses import dataclass
+from enum import Enum
+from mmap import mmap
+from typing import Final
+
+MAGIC: Final = b"\xfebin"
+MAGIC_ENCRYPTED: Final = b"\xfdbin"
+FIRST_EVENT: Final = 4
+HEADER_SIZE: Final = 19
+CHECKSUM_SIZE: Final = 4
+
+QUERY: Final = 2
+STOP: Final = 3
+ROTATE: Final = 4
+INTVAR: Final = 5
+APPEND_BLOCK: Final = 9
+RAND: Final = 13
+USER_VAR: Final = 14
+FORMAT_DESCRIPTION: Final = 15
+XID: Final = 16
+BEGIN_LOAD_QUERY: Final = 17
+TABLE_MAP: Final = 19
+INCIDENT: Final = 26
+HEARTBEAT: Final = 27
+IGNORABLE: Final = 28
+ROWS_QUERY: Final = 29
+GTID: Final = 33
+ANONYMOUS_GTID: Final = 34
+PREVIOUS_GTIDS: Final = 35
+XA_PREPARE: Final = 38
+HEARTBEAT_V2: Final = 41
+GTID_TAGGED: Final = 42
+ANNOTATE_ROWS: Final = 160
+BINLOG_CHECKPOINT: Final = 161
+MARIADB_GTID: Final = 162
+GTID_LIST: Final = 163
+START_ENCRYPTION: Final = 164
+
+FLAG_IN_USE: Final = 0x1
+"""Set in a format description event while its file is being written; not covered by the checksum."""
+
+FLAG_IGNORABLE: Final = 0x80
+FLAGS_AT: Final = 17
+
+BEGINS: Final = frozenset({GTID, ANONYMOUS_GTID, GTID_TAGGED, MARIADB_GTID})
+"""Every transaction starts with one of these (MySQL 5.7 and later, MariaDB 10.0 and later)."""
+
+BETWEEN: Final = frozenset(
+    {
+        STOP,
+        ROTATE,
+        FORMAT_DESCRIPTION,
+        INCIDENT,
+        HEARTBEAT,
+        HEARTBEAT_V2,
+        IGNORABLE,
+        PREVIOUS_GTIDS,
+        BINLOG_CHECKPOINT,
+        GTID_LIST,
+        START_ENCRYPTION,
+    }
+)
+"""Events that stand between transactions and belong to none."""
+
+PREFIXES: Final = frozenset(
+    {INTVAR, RAND, USER_VAR, TABLE_MAP, ANNOTATE_ROWS, ROWS_QUERY, BEGIN_LOAD_QUERY, APPEND_BLOCK}
+)
+"""Events that only prepare the statement behind them, so a group never ends with one."""
+
+MARIADB_STANDALONE: Final = 1
+"""GTID flag of MariaDB: one statement follows, without a COMMIT behind it."""
+
+
+Buffer = bytes | mmap
+"""A file's bytes, whole or mapped; slices are copies either way."""
+
+
+class Dialect(Enum):
+    MYSQL = "MySQL"
+    MARIADB = "MariaDB"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """What a file's format description event says about all its other events."""
+
+    dialect: Dialect
+    server_version: str
+    checksum: bool
+
+
+HEADER: Final = struct.Struct("<I B I I I H")
+"""Time in seconds, type, server id, size with header and checksum, end position modulo 2**32, flags."""
+
+SHAPE: Final = struct.Struct("<4x B 4x I I")
+"""The part of HEADER that walking needs: type, size, end position."""
+
+_VERSION: Final = struct.Struct("<H 50s I B")
+_QUERY: Final = struct.Struct("<8x B 2x H")
+_QUERY_FIXED: Final = 13
+_TYPES_ONLY_MARIADB_HAS: Final = 160
+_CRC32: Final = 1
+_CHUNK: Final = 1 << 20
+
+
+def checksum_holds(data: Buffer, start: int, end: int) -> bool:
+    """Whether the last four bytes of the event in data[start:end] are the CRC32 of the others.
+
+    The in-use flag of a format description is set and cleared without a new checksum, so the server leaves
+    it out, and so does this.
+    """
+    end -= CHECKSUM_SIZE
+    head = bytearray(data[start : start + HEADER_SIZE])
+    if head[4] == FORMAT_DESCRIPTION:
+        head[FLAGS_AT] &= ~FLAG_IN_USE
+    checksum = zlib.crc32(head)
+    for at in range(start + HEADER_SIZE, end, _CHUNK):
+        checksum = zlib.crc32(data[at : min(at + _CHUNK, end)], checksum)
+    return checksum == int.from_bytes(data[end : end + CHECKSUM_SIZE], "little")
+
+
+def parse_format(event: bytes) -> Format:
+    """Read a format description event. Raise ValueError when it is none that a supported server wrote.
+
+    Behind the version come the header lengths of all event types, one byte each; only MariaDB has types from
+    160 on, which tells the two apart even where the version text was changed. The last byte before the
+    event's own checksum is the checksum algorithm of all events (MySQL 5.6, MariaDB 5.3 and later).
+    """
+    lengths_at = HEADER_SIZE + _VERSION.size
+    if len(event) < lengths_at + PREVIOUS_GTIDS + 1 + CHECKSUM_SIZE:
+        raise ValueError("written by a server older than MySQL 5.7 or MariaDB 10.0")
+    binlog_version, name, _, header_size = _VERSION.unpack_from(event, HEADER_SIZE)
+    if (binlog_version, header_size) != (4, HEADER_SIZE):
+        raise ValueError(f"binlog version {binlog_version} with {header_size} byte headers")
+    types = len(event) - lengths_at - 1 - CHECKSUM_SIZE
+    return Format(
+        dialect=Dialect.MARIADB if types >= _TYPES_ONLY_MARIADB_HAS else Dialect.MYSQL,
+        server_version=name.rstrip(b"\0").decode("ascii", "replace"),
+        checksum=event[-CHECKSUM_SIZE - 1] == _CRC32,
+    )
+
+
+def query_text(data: Buffer, start: int, end: int, limit: int = 64) -> bytes:
+    """How the statement in the query event at `start` begins; `end` is where its checksum begins."""
+    database, status = _QUERY.unpack_from(data, start + HEADER_SIZE)
+    text = start + HEADER_SIZE + _QUERY_FIXED + status + database + 1
+    return data[text : min(end, text + limit)]

@@ -1,0 +1,68 @@
+"""Which files make up a server's binlog, and in which order."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from zbackup.engines.mysql.binlog.errors import GapError
+from zbackup.model.log import LogPosition
+
+_NAME: Final = re.compile(r"(?P<base>.+)\.(?P<sequence>\d{6,})")
+
+
+def sequence(name: str) -> int:
+    """The number at the end of a log file's name. It has six digits, or more once a million is passed."""
+    return LogPosition.of(name, 0).sequence
+
+
+def log_files(index: Path | None, directory: Path, basename: str) -> list[Path]:
+    """The binlog files in `directory`, oldest first.
+
+    They are those that the index file lists, as far as they exist, or without an index all of that base name.
+    The index holds one path a line, absolute or relative to the data directory of the server that wrote it;
+    in a clone that place is another one, so only file names are taken from it.
+    """
+    if index is not None:
+        names = [Path(line).name for line in index.read_text("utf-8", "surrogateescape").splitlines()]
+        found = [directory / name for name in names if _NAME.fullmatch(name) and (directory / name).is_file()]
+    else:
+        found = [
+            path
+            for path in directory.iterdir()
+            if (name := _NAME.fullmatch(path.name)) and name["base"] == basename and path.is_file()
+        ]
+    return sorted(found, key=lambda path: sequence(path.name))
+
+
+def chain(files: Sequence[Path], start: LogPosition, end: LogPosition | None) -> list[Path]:
+    """The files from that of `start` to that of `end` (the newest if None) without a break.
+
+    Raise GapError when one is missing, or when a file ends before the position that should be in it.
+    """
+    last = end.sequence if end is not None else None
+    ordered = sorted(files, key=lambda path: sequence(path.name))
+    wanted = [
+        p
+        for p in ordered
+        if start.sequence <= sequence(p.name) and (last is None or sequence(p.name) <= last)
+    ]
+    if not wanted or wanted[0].name != start.file:
+        oldest = f"the oldest file present is {ordered[0].name}" if ordered else "there are no log files"
+        raise GapError(f"replay must start in {start.file}, which is missing: {oldest}")
+    require_adjacent(wanted)
+    if end is not None and wanted[-1].name != end.file:
+        raise GapError(f"the log should reach {end}, but its last file is {wanted[-1].name}")
+    for position, path in ((start, wanted[0]), (end, wanted[-1])):
+        if position is not None and (size := path.stat().st_size) < position.offset:
+            raise GapError(f"{path.name} ends at {size}, before {position}: the log was reset or cut off")
+    return wanted
+
+
+def require_adjacent(files: Sequence[Path]) -> None:
+    """Raise GapError, naming both ends, unless the files' numbers follow each other, up or down."""
+    for one, other in pairwise(files):
+        if abs(sequence(one.name) - sequence(other.name)) != 1:
+            before, after = sorted((one.name, other.name), key=sequence)
+            raise GapError(f"the log has a gap: nothing is left between {before} and {after}")

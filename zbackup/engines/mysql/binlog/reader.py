@@ -1,0 +1,77 @@
+"""Read transactions from binlog files."""
+
+import mmap
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from zbackup.engines.mysql.binlog.events import FIRST_EVENT, Buffer
+from zbackup.engines.mysql.binlog.scan import Scanner, Span
+from zbackup.model.log import LogPosition, Transaction
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def transactions(path: Path, *, start: int = FIRST_EVENT, end: int | None = None) -> Iterator[Transaction]:
+    """The complete transactions between two offsets of a file, in log order.
+
+    `start` must lie between transactions; `end` (the file's end if None) may lie anywhere, and a transaction
+    that it cuts is left out. `committed` is exact to the microsecond for MySQL 8.0 and later and is the
+    original commit time; for MariaDB and MySQL 5.7 it is the whole second in which the committing statement
+    started, so it may fall from one transaction to the next. Ends quietly where the server had not finished
+    writing. Raise BinlogDamaged for corruption, BinlogEncrypted for a file that only the server can read.
+    """
+    with opened(path, end) as scanner:
+        for span in scanner.spans(start):
+            yield describe(path, scanner, span)
+
+
+def last_in_file(path: Path, *, start: int = FIRST_EVENT, end: int | None = None) -> Transaction | None:
+    """What transactions() gives last, found faster."""
+    with opened(path, end) as scanner:
+        last = deque(scanner.spans(start), maxlen=1)
+        return describe(path, scanner, last[0]) if last else None
+
+
+def check_events(path: Path, *, start: int = FIRST_EVENT, end: int | None = None) -> int:
+    """Verify every event's checksum, not only those that transactions() needs to read.
+
+    Return the offset behind the last event. Raise as transactions() does.
+    """
+    with opened(path, end) as scanner:
+        return scanner.check(start)
+
+
+@contextmanager
+def opened(path: Path, end: int | None = None) -> Iterator[Scanner]:
+    """A scanner over the file's first `end` bytes (all if None) as they are now. It may be written to."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        limit = size if end is None else min(size, end)
+        # An empty file cannot be mapped.
+        data: Buffer = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+        try:
+            yield Scanner(data, path.name, limit)
+        finally:
+            if isinstance(data, mmap.mmap):
+                data.close()
+
+
+def describe(path: Path, scanner: Scanner, span: Span) -> Transaction:
+    """A span in the words of the rest of zbackup."""
+    start, end, committed = span
+    return Transaction(
+        start=LogPosition.of(path.name, start),
+        end=LogPosition.of(path.name, end),
+        committed=_EPOCH + timedelta(microseconds=committed),
+        gtid=scanner.gtid(start),
+    )
+
+
+def microseconds(moment: datetime) -> int:
+    """Microseconds since 1970 of a moment with a zone, exactly."""
+    return (moment - _EPOCH) // _MICROSECOND

@@ -1,0 +1,42 @@
+"""Prove that two binlog files of the same name are the same log."""
+
+from pathlib import Path
+from typing import Final
+
+from zbackup.engines.mysql.binlog.errors import DifferentLog
+from zbackup.engines.mysql.binlog.events import FIRST_EVENT, FLAG_IN_USE, FLAGS_AT
+
+_HEAD: Final = 4096
+"""Holds the format description with the time the file was begun, and what came before it in GTIDs."""
+
+_TAIL: Final = 1 << 16
+_IN_USE_AT: Final = FIRST_EVENT + FLAGS_AT
+
+
+def require_same_log(base_file: Path, source_file: Path, upto: int) -> None:
+    """Prove that the first `upto` bytes of both files are the same log, by their start and by their end.
+
+    Names prove nothing: after RESET or a failover another log carries the same ones. The flag that says a
+    file is being written may differ. Raise DifferentLog naming the cause.
+    """
+    for file in (base_file, source_file):
+        if (size := file.stat().st_size) < upto:
+            raise _different(source_file.name, f"one copy ends at {size}, before {upto}")
+    if _read(base_file, 0, min(_HEAD, upto)) != _read(source_file, 0, min(_HEAD, upto)):
+        raise _different(source_file.name, "the two copies begin differently")
+    tail = max(0, upto - _TAIL)
+    if _read(base_file, tail, upto) != _read(source_file, tail, upto):
+        raise _different(source_file.name, f"the two copies differ before {upto}")
+
+
+def _read(path: Path, start: int, end: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(start)
+        data = bytearray(file.read(end - start))
+    if start <= _IN_USE_AT < end:
+        data[_IN_USE_AT - start] &= ~FLAG_IN_USE
+    return bytes(data)
+
+
+def _different(name: str, why: str) -> DifferentLog:
+    return DifferentLog(f"{name}: {why}; the log was reset or belongs to another server")

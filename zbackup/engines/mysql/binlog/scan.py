@@ -1,0 +1,228 @@
+"""Find the transactions in one binlog file's bytes. The hot path: no object is made for an event."""
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from zbackup.engines.mysql.binlog import events
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
+from zbackup.engines.mysql.binlog.events import (
+    BEGINS,
+    BETWEEN,
+    CHECKSUM_SIZE,
+    FIRST_EVENT,
+    FORMAT_DESCRIPTION,
+    HEADER_SIZE,
+    PREFIXES,
+    QUERY,
+    SHAPE,
+    XA_PREPARE,
+    XID,
+    Buffer,
+    Format,
+)
+from zbackup.engines.mysql.binlog.gtid import read_gtid, read_opening
+
+_NOT_IN_GROUP: Final = BEGINS | {events.ROTATE, events.STOP, FORMAT_DESCRIPTION}
+_DECIDES: Final = _NOT_IN_GROUP | {XID, XA_PREPARE, QUERY}
+_OPENS_GROUP: Final = (b"BEGIN", b"XA START")
+_END_STATEMENTS: Final = frozenset({b"COMMIT", b"ROLLBACK"})
+_END_XA: Final = (b"XA COMMIT", b"XA ROLLBACK")
+_POSITION_MASK: Final = 0xFFFFFFFF
+_CHUNK: Final = 1 << 16
+
+Span = tuple[int, int, int]
+"""Offset of a transaction's first byte, offset behind its last, commit time in microseconds since 1970."""
+
+
+class Scanner:
+    """Reads the bytes of one file up to `limit`, which need not be the file's end nor lie between events.
+
+    A crash may leave the last bytes of a file half written or zero; whatever is wrong there only ends the
+    scan. Anything wrong with sound bytes behind it raises BinlogDamaged.
+    """
+
+    def __init__(self, data: Buffer, name: str, limit: int) -> None:
+        """Raise BinlogDamaged if this is no binlog, BinlogEncrypted if it cannot be read without keys."""
+        self._data, self._name, self._limit = data, name, min(limit, len(data))
+        self._written: int | None = None
+        self._trailer = 0
+        self.format: Format | None = None
+        magic = data[:FIRST_EVENT]
+        if magic == events.MAGIC_ENCRYPTED:
+            raise BinlogEncrypted(f"{name} is encrypted (binlog_encryption): it cannot be read from outside")
+        if magic != events.MAGIC[: len(magic)] and self._last_written() > FIRST_EVENT:
+            raise BinlogDamaged(f"{name} is not a binlog: it starts with {magic.hex(' ')}")
+        self._read_format()
+
+    def spans(self, start: int = FIRST_EVENT) -> Iterator[Span]:
+        """The complete transactions that begin at `start` (a place between transactions) or later.
+
+        A span is given out only when a sound event follows it, or its own events are whole.
+        """
+        position = max(start, FIRST_EVENT)
+        pending: Span | None = None
+        while self.format is not None and (shape := self._sound(position)) is not None:
+            if pending is not None:
+                yield pending
+                pending = None
+            kind, size = shape
+            if kind in BEGINS:
+                pending = self._transaction(position, kind, size)
+                if pending is None:
+                    return
+                position = pending[1]
+            else:
+                self._between(position, kind, size)
+                position += size
+        if pending is not None and self._whole(pending[0], pending[1]):
+            yield pending
+
+    def gtid(self, start: int) -> str:
+        """The global id of the transaction at `start`, "" if it has none."""
+        kind, size, _ = SHAPE.unpack_from(self._data, start)
+        return read_gtid(kind, self._body(start, size))
+
+    def check(self, start: int) -> int:
+        """Verify every event from `start` on and return the offset behind the last one.
+
+        Without checksums only sizes and positions can be verified.
+        """
+        position = max(start, FIRST_EVENT)
+        while self.format is not None and (shape := self._sound(position)) is not None:
+            position += shape[1]
+        return position
+
+    def _read_format(self) -> None:
+        """The first event; a file so short that it has none has no transactions either."""
+        shape = self._sound(FIRST_EVENT)
+        if shape is None:
+            return
+        if shape[0] != FORMAT_DESCRIPTION:
+            raise self._damaged(FIRST_EVENT, "the file does not start with a format description event")
+        self._between(FIRST_EVENT, *shape)
+        second = FIRST_EVENT + shape[1]
+        shape = self._sound(second)
+        if shape is not None and shape[0] == events.START_ENCRYPTION:
+            self._between(second, *shape)
+
+    def _transaction(self, start: int, kind: int, size: int) -> Span | None:
+        """The span of the transaction that opens at `start`, None if it does not end before the limit."""
+        try:
+            committed, length, standalone = read_opening(kind, self._body(start, size))
+        except (ValueError, IndexError, struct.error) as unreadable:
+            raise self._damaged(start, f"unreadable GTID event ({unreadable})") from None
+        end = start + length if length > size else self._walk(start + size, standalone)
+        return (start, end, committed) if end is not None and end <= self._limit else None
+
+    def _walk(self, position: int, standalone: bool | None) -> int | None:
+        """Where the group ends whose events follow at `position`, None if it does not end before the limit.
+
+        MariaDB says in the GTID event whether one statement follows or a group with an end of its own. MySQL
+        does not: there a group opens with BEGIN or XA START.
+        """
+        if standalone is False:
+            return self._group_end(position)
+        while (shape := self._sound(position)) is not None and shape[0] in PREFIXES:
+            position += shape[1]
+        if shape is None:
+            return None
+        kind, size = shape
+        if kind in _NOT_IN_GROUP:
+            raise self._damaged(position, f"event of type {kind} where a statement should be")
+        if standalone or not self._text(position, kind, position + size).startswith(_OPENS_GROUP):
+            return position + size
+        return self._group_end(position + size)
+
+    def _group_end(self, position: int) -> int | None:
+        data, limit, unpack = self._data, self._limit, SHAPE.unpack_from
+        while position + HEADER_SIZE <= limit:
+            kind, size, behind = unpack(data, position)
+            end: int = position + size
+            # Checksums here are left to the next transaction's GTID event: it only is where it should be if
+            # the sizes that led there were right.
+            strange = size < HEADER_SIZE or end > limit or end & _POSITION_MASK != behind
+            if strange and self._sound(position) is None:
+                return None
+            if kind in _DECIDES and self._ends_group(position, kind, end):
+                return end
+            position = end
+        return None
+
+    def _ends_group(self, position: int, kind: int, end: int) -> bool:
+        if kind in _NOT_IN_GROUP:
+            raise self._damaged(position, f"event of type {kind} inside an unfinished transaction")
+        if kind != QUERY:
+            return True
+        text = self._text(position, kind, end)
+        return text in _END_STATEMENTS or text.startswith(_END_XA)
+
+    def _text(self, position: int, kind: int, end: int) -> bytes:
+        """How the statement in the event starts, b"" if it is no query event."""
+        return events.query_text(self._data, position, end - self._trailer) if kind == QUERY else b""
+
+    def _between(self, position: int, kind: int, size: int) -> None:
+        """Look at an event that stands between transactions."""
+        if kind == FORMAT_DESCRIPTION:
+            try:
+                self.format = events.parse_format(self._data[position : position + size])
+            except ValueError as unreadable:
+                raise self._damaged(position, str(unreadable)) from None
+            self._trailer = CHECKSUM_SIZE if self.format.checksum else 0
+        elif kind == events.START_ENCRYPTION:
+            raise BinlogEncrypted(
+                f"{self._name} is encrypted (encrypt_binlog): it cannot be read from outside"
+            )
+        elif kind not in BETWEEN and not self._data[position + events.FLAGS_AT] & events.FLAG_IGNORABLE:
+            raise self._damaged(position, f"event of type {kind} where a transaction should start")
+
+    def _whole(self, start: int, end: int) -> bool:
+        """Whether every event of a transaction is sound; False if the file's unfinished end lies in it."""
+        position = start
+        while position < end:
+            shape = self._sound(position)
+            if shape is None:
+                return False
+            position += shape[1]
+        if position != end:
+            raise self._damaged(start, "the transaction's length does not agree with its events")
+        return True
+
+    def _sound(self, position: int) -> tuple[int, int] | None:
+        """Type and size of the event at `position`, None at the unfinished end of what was written."""
+        header_end = position + HEADER_SIZE
+        if header_end > self._limit:
+            return None
+        kind, size, behind = SHAPE.unpack_from(self._data, position)
+        end = position + size
+        in_place = size >= HEADER_SIZE and behind == end & _POSITION_MASK
+        if end > self._limit:
+            if in_place:
+                return None
+            end = header_end
+        elif size >= HEADER_SIZE + self._trailer and self._verified(position, end, in_place):
+            return kind, size
+        if max(end, header_end) < self._last_written():
+            raise self._damaged(position, "its checksum, size or position is wrong")
+        return None
+
+    def _verified(self, position: int, end: int, in_place: bool) -> bool:
+        # The first event has a checksum even in files whose other events have none.
+        if self._trailer or self.format is None:
+            return events.checksum_holds(self._data, position, end)
+        return in_place
+
+    def _last_written(self) -> int:
+        """The offset behind the last byte that is not zero: a crash can leave a tail of zeros."""
+        if self._written is None:
+            end = self._limit
+            while end > 0 and not (rest := self._data[max(0, end - _CHUNK) : end].rstrip(b"\0")):
+                end -= _CHUNK
+            self._written = max(0, end - _CHUNK) + len(rest) if end > 0 else 0
+        return self._written
+
+    def _body(self, start: int, size: int) -> bytes:
+        return self._data[start : start + size - self._trailer]
+
+    def _damaged(self, position: int, what: str) -> BinlogDamaged:
+        return BinlogDamaged(f"{self._name} is damaged at offset {position}: {what}")
