@@ -20,15 +20,16 @@ class Catalog:
     unreadable: tuple[tuple[str, str], ...]
 
 
-def read(zfs: Zfs, instance: str, roots: Sequence[str]) -> Catalog:
-    """Everything of `instance` below the datasets `roots`.
+def read(zfs: Zfs, instance: str, roots: Sequence[str], *, without: str) -> Catalog:
+    """Everything of `instance` on and below the datasets `roots`, but not on or below `without`.
 
     Raise DatasetNotFound when a root does not exist.
     """
-    datasets = tuple(d for root in roots for d in zfs.filesystems(root))
+    found = (d for root in roots for d in zfs.filesystems(root))
+    datasets = tuple(d for d in found if d.name != without and not d.name.startswith(without + "/"))
     snapshots = [s for d in datasets for s in zfs.snapshots(d.name)]
-    found, unreadable = group(snapshots)
-    return Catalog(datasets, tuple(b for b in found if b.record.instance == instance), tuple(unreadable))
+    backups, unreadable = group(snapshots)
+    return Catalog(datasets, tuple(b for b in backups if b.record.instance == instance), tuple(unreadable))
 
 
 def group(snapshots: Sequence[Snapshot]) -> tuple[list[Backup], list[tuple[str, str]]]:

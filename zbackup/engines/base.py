@@ -1,10 +1,16 @@
 """What every database engine offers to the jobs."""
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from datetime import datetime
+from pathlib import Path
 from typing import Protocol
 
-from zbackup.model.log import LogPosition
-from zbackup.model.record import LockKind
+from zbackup.model.log import LogPosition, Transaction
+from zbackup.model.progress import Progress
+from zbackup.model.record import LockKind, Record
+from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
+from zbackup.model.relocation import Relocation
 from zbackup.model.server import LockChoice, ServerFacts
 
 
@@ -24,6 +30,10 @@ class Held(Protocol):
     def lock_wait_ms(self) -> int:
         """How long it took until the lock was granted."""
 
+    @property
+    def held_ms(self) -> int:
+        """How long the lock was held; known once it is released."""
+
     def seconds_left(self) -> float:
         """How long the lock may still be held: the time limit for the snapshot command."""
 
@@ -40,6 +50,12 @@ class Engine(Protocol):
     def inspect(self) -> ServerFacts:
         """Connect and look; changes nothing. Raise DatabaseError when that cannot be done."""
 
+    def heal(self) -> None:
+        """Undo what a run of zbackup that was killed may have left on the server, such as a stopped applier.
+
+        A server that is down is nothing to heal; the caller finds out by itself.
+        """
+
     def choose_lock(self, facts: ServerFacts) -> LockChoice:
         """The configured lock, or for "auto" the gentlest that is exact. Raise Refused if it cannot be."""
 
@@ -49,3 +65,35 @@ class Engine(Protocol):
         Whatever happens to this process, the lock is gone within the configured ceiling, and a replica's
         applier that ran before runs again. Raise LockNotTaken when the lock is not granted in time.
         """
+
+
+class Recovery(Protocol):
+    """Recovery of one instance's backups. Works on files alone: the instance's server may be gone."""
+
+    def last_commit(self, record: Record, where: Relocation) -> Transaction | None:
+        """The transaction with the latest commit time in the newest part of a backup's log."""
+
+    def examine(
+        self, base: tuple[Record, Relocation], log: tuple[Record, Relocation], target: datetime
+    ) -> ReplayRange:
+        """What a replay would apply; changes nothing. Raise NotRecoverable when the log does not reach."""
+
+    def check_program(self, record: Record) -> str:
+        """The server program that can open the backup's files. Raise Refused if there is none."""
+
+    def check_version(self, server: Mapping[str, str], version: str) -> str:
+        """The same for a running server's facts: ServerFacts.server and .version."""
+
+    def recover(
+        self, base: Files, log: Files, target: datetime, serving: Serving, progress: Progress
+    ) -> Recovered:
+        """Bring the base's files to the target and leave a server running on them.
+
+        Raise VerificationFailed when the result is not exactly what it must be.
+        """
+
+    def serve(self, files: Files, serving: Serving) -> None:
+        """Start the server of a finished clone."""
+
+    def connection(self, run: Path, port: int) -> tuple[str, str]:
+        """How to reach a clone's server: its socket's path, and a command line for people."""

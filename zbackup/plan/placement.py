@@ -7,10 +7,11 @@ from zbackup.model.relocation import owner_of
 from zbackup.model.server import Place
 from zbackup.model.snapshot import Dataset
 
+Members = tuple[tuple[str, str], ...]
+"""Pairs of a dataset and where it is mounted."""
 
-def require_one_snapshot_covers(
-    places: Sequence[Place], datasets: Sequence[Dataset]
-) -> tuple[tuple[str, str], ...]:
+
+def require_one_snapshot_covers(places: Sequence[Place], datasets: Sequence[Dataset]) -> Members:
     """The members of the snapshot: (dataset, mountpoint) of all `datasets`, parents first.
 
     Raise Refused, with the list of what lies where, when something the server needs is elsewhere, or when

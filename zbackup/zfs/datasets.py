@@ -44,6 +44,10 @@ class Zfs:
         listing = self._zfs("list", "-Hp", *where, "-o", parse.SNAPSHOT_COLUMNS, "--", dataset, mutates=False)
         return parse.snapshots(listing, self._own_properties(dataset, *where))
 
+    def used(self, name: str) -> int:
+        """Bytes that would be free if the dataset and everything below it were gone."""
+        return int(self._zfs("get", "-Hp", "-o", "value", "used", "--", name, mutates=False))
+
     def user_properties(self, root: str) -> dict[str, dict[str, str]]:
         """Dataset -> user properties set on it itself, for `root` and every file system below it."""
         return parse.user_properties(self._own_properties(root, "-t", "filesystem", "-r"))

@@ -1,0 +1,188 @@
+"""Starts and stops a server on a clone's files."""
+
+import os
+import random
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from zbackup.engines.mysql.connection import Connection, connect
+from zbackup.engines.mysql.options import ConnectOptions
+from zbackup.engines.mysql.server_options import Place, Shape, arguments
+from zbackup.model.errors import DatabaseError
+from zbackup.model.recovery import Files
+from zbackup.proc.detached import Confinement, Process, last_lines, launch
+
+# Crash recovery of a large redo log takes long and must not be cut off; a server that gives up ends.
+START_LIMIT_S = 4 * 3600.0
+STOP_LIMIT_S = 120.0
+POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A login that exists only while a recovery works on the server."""
+
+    user: str
+    password: str
+
+    @classmethod
+    def fresh(cls) -> "Account":
+        return cls(f"zbackup_{secrets.token_hex(6)}", f"Zb-1{secrets.token_urlsafe(24)}")
+
+    def creation(self) -> str:
+        """Statements for init-file, one a line. They must leave no trace in the binlog."""
+        lines = ["SET SESSION sql_log_bin = 0;"]
+        for host in ("localhost", "127.0.0.1"):
+            lines.append(f"CREATE USER '{self.user}'@'{host}' IDENTIFIED BY '{self.password}';")
+            lines.append(f"GRANT ALL ON *.* TO '{self.user}'@'{host}' WITH GRANT OPTION;")
+        return "\n".join(lines) + "\n"
+
+    def drop(self, connection: Connection) -> None:
+        connection.execute("SET SESSION sql_log_bin = 0")
+        for host in ("localhost", "127.0.0.1"):
+            connection.execute(f"DROP USER IF EXISTS '{self.user}'@'{host}'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloneServer:
+    """The server program, and the files it is to work on."""
+
+    flavor: str
+    program: tuple[str, ...]
+    files: Files
+    memory: int
+    workers: int
+
+    @property
+    def place(self) -> Place:
+        return Place(home=self.files.home, run=self.files.run)
+
+    def make_room(self) -> None:
+        """The directories it needs beside its data, owned by whom it runs as."""
+        uid, gid = self._owner()
+        for directory in (self.place.relay, self.place.scratch, self.place.run):
+            directory.mkdir(parents=True, exist_ok=True)
+            os.chown(directory, uid, gid)
+
+    def forget_identity(self) -> None:
+        """A copied auto.cnf would make two servers with one UUID; without it the server makes a new one."""
+        self.files.where.path(self.files.record.server["datadir"]).joinpath("auto.cnf").unlink(missing_ok=True)
+
+    @contextmanager
+    def temporary(self, *, port: int = 0, public: bool = False) -> Iterator["Temporary"]:
+        """A server for our own use only, with an account of ours; stopped at the end whatever happens."""
+        account = Account.fresh()
+        init = self.place.run / "init.sql"
+        uid, gid = self._owner()
+        self.place.run.chmod(0o755 if public else 0o700)
+        init.touch(mode=0o600)
+        os.chown(init, uid, gid)
+        init.write_text(account.creation())
+        shape = self._shape(port=port, init=init, replaying=True)
+        process = self.start(shape)
+        try:
+            connection = self._await_login(process, account)
+            init.unlink(missing_ok=True)
+            yield Temporary(self, process, account, connection)
+        finally:
+            init.unlink(missing_ok=True)
+            process.stop(STOP_LIMIT_S)
+            (self.place.run / "process").unlink(missing_ok=True)
+
+    def serve(self, *, port: int, read_only: bool) -> Process:
+        """Start the server for its users and wait until it answers; it outlives us."""
+        self.place.run.chmod(0o755)
+        process = self.start(self._shape(port=port, read_only=read_only))
+        self._await_answer(process)
+        return process
+
+    def start(self, shape: Shape) -> Process:
+        """Start and note the process in the run directory; see launch for errors."""
+        uid, gid = self._owner()
+        argv = [*self.program, *arguments(self.flavor, self.files.record.server, self.place, shape)]
+        bind = tuple((now, original) for original, now in self.files.where.moves)
+        confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid)
+        process = launch(argv, confinement, self.place.output)
+        (self.place.run / "process").write_text(f"{process}\n")
+        return process
+
+    def _shape(
+        self, *, port: int = 0, read_only: bool = False, init: Path | None = None, replaying: bool = False
+    ) -> Shape:
+        return Shape(
+            server_id=random.SystemRandom().randrange(2**31, 2**32),
+            memory=self.memory,
+            workers=self.workers,
+            port=port,
+            read_only=read_only,
+            init=init,
+            replaying=replaying,
+        )
+
+    def _owner(self) -> tuple[int, int]:
+        """Whoever owns the data directory: the server must run as nobody else."""
+        stat = self.files.where.path(self.files.record.server["datadir"]).stat()
+        return stat.st_uid, stat.st_gid
+
+    def _await_login(self, process: Process, account: Account) -> Connection:
+        options = ConnectOptions(
+            socket=str(self.place.socket), user=account.user, password=lambda: account.password
+        )
+        for _ in self._attempts(process):
+            try:
+                return connect(options)
+            except DatabaseError:
+                continue
+        raise self.failure("did not let us in within its time limit")
+
+    def _await_answer(self, process: Process) -> None:
+        """Ready is when the socket answers, be it that it knows no such user."""
+        nobody = ConnectOptions(socket=str(self.place.socket), user="zbackup-is-it-up", password=lambda: "")
+        for _ in self._attempts(process):
+            try:
+                connect(nobody).close()
+                return
+            except DatabaseError as answer:
+                if answer.code == ACCESS_DENIED:
+                    return
+        raise self.failure("did not answer within its time limit")
+
+    def _attempts(self, process: Process) -> Iterator[None]:
+        deadline = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < deadline:
+            yield
+            if not process.alive:
+                raise self.failure("ended while starting")
+            time.sleep(POLL_S)
+
+    def failure(self, what: str) -> DatabaseError:
+        return DatabaseError(
+            f"the temporary server {what}; the end of {self.place.output}:\n{last_lines(self.place.output)}"
+        )
+
+
+@dataclass(slots=True)
+class Temporary:
+    """A server that only we use, and our connection to it."""
+
+    server: CloneServer
+    process: Process
+    account: Account
+    connection: Connection
+
+    def hand_over(self) -> None:
+        """Remove what we brought along; the server is stopped cleanly by whoever started it."""
+        self.account.drop(self.connection)
+        self.connection.close()
+
+
+def free_port() -> int:
+    """A loopback TCP port nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

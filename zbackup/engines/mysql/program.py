@@ -1,0 +1,57 @@
+"""Which server program opens a backup's files."""
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+
+from zbackup.model.errors import CommandFailed, Refused
+from zbackup.proc.run import run
+
+NAMES = {"mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
+
+
+def find_program(
+    configured: Sequence[str] | None, flavor: str, recorded: Mapping[str, str], version: str
+) -> tuple[str, ...]:
+    """The configured program, else the one the recorded server ran from, else an installed one.
+
+    Raise Refused when there is none, or when it is of another release series: opening the files with it
+    would upgrade them, or fail half-way.
+    """
+    program = tuple(configured) if configured else _installed(flavor, recorded)
+    wanted, found = series(version), series(version_of(program))
+    if wanted != found:
+        raise Refused(
+            f"{program[0]} is version {found}, but the files are of {wanted}: "
+            f"set recovery.server to a server of {wanted}"
+        )
+    return program
+
+
+def _installed(flavor: str, recorded: Mapping[str, str]) -> tuple[str, ...]:
+    candidates = [recorded.get("mysqld", ""), *NAMES[flavor]]
+    for candidate in candidates:
+        if candidate and (path := shutil.which(candidate, path=_SEARCH)):
+            return (path,)
+    raise Refused(f"no {NAMES[flavor][0]} found on this host: set recovery.server to its path")
+
+
+# Servers live where a user's PATH need not look.
+_SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/libexec:/opt/mysql/bin"
+
+
+def version_of(program: Sequence[str]) -> str:
+    """What the program says its version is. Raise Refused if it says nothing of the kind."""
+    try:
+        said = run((*program, "--no-defaults", "--version"), mutates=False, timeout=60)
+    except CommandFailed as failure:
+        raise Refused(f"the server program cannot be used: {failure}") from failure
+    found = re.search(r"Ver\s+(\d+\.\d+\.\d+\S*)", said)
+    if not found:
+        raise Refused(f"{program[0]} --version does not look like a database server: {said.strip()[:100]}")
+    return found[1]
+
+
+def series(version: str) -> str:
+    """What must agree for files to be opened as they are: 9.7.4-2 -> 9.7."""
+    return ".".join(version.split(".")[:2])

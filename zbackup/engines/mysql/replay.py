@@ -1,0 +1,77 @@
+"""What replaying means for every flavour: a range of log, its progress, its end."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from zbackup.model.errors import VerificationFailed
+from zbackup.model.log import LogPosition
+from zbackup.model.progress import Progress
+
+POLL_S = 0.2
+
+# An applier that has nothing more to read but has not reached the end will never reach it: the log and the
+# end do not belong together. It is looked at this often before that is said.
+IDLE_LOOKS = 25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRange:
+    """From `start` to `stop` in `files`, which are all the log's files from start.file to stop.file."""
+
+    files: tuple[Path, ...]
+    start: LogPosition
+    stop: LogPosition
+
+    @property
+    def total(self) -> int:
+        """Bytes of log between the two."""
+        return self.done(self.stop)
+
+    def done(self, position: LogPosition) -> int:
+        """Bytes of log between start and `position`."""
+        names = [f.name for f in self.files]
+        if position.file not in names:
+            return 0
+        before = sum(f.stat().st_size for f in self.files[: names.index(position.file)])
+        return max(0, before + position.offset - self.start.offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applier:
+    """One look at a server's applier."""
+
+    running: bool
+    idle: bool
+    position: LogPosition | None
+    error: str
+
+
+def follow(look: Callable[[], Applier], log: LogRange, progress: Progress) -> None:
+    """Wait until the applier stops at the end of the range, and prove that it is there.
+
+    Raise VerificationFailed when it fails, stops elsewhere, or runs out of log before the end.
+    """
+    idle = 0
+    while True:
+        now = look()
+        if now.error:
+            raise VerificationFailed(f"replay failed: {now.error}")
+        if now.position is not None:
+            progress.advance(min(log.done(now.position), log.total), log.total)
+        if not now.running:
+            break
+        idle = idle + 1 if now.idle else 0
+        if idle > IDLE_LOOKS:
+            raise VerificationFailed(
+                f"replay has read all of the log but not reached {log.stop}; it is at {now.position}"
+            )
+        time.sleep(POLL_S)
+    if now.position != log.stop:
+        raise VerificationFailed(f"replay stopped at {now.position}, not at {log.stop}")
+
+
+def as_sql(text: str) -> str:
+    """A string literal for statements that take no parameters."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"

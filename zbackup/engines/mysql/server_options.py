@@ -1,0 +1,147 @@
+"""The command line of a server on a clone: the original's settings, made safe. Pure.
+
+Safe means: no replication starts by itself, no events run, no network unless asked for, no persisted
+settings of production's, an identity of its own, no log is purged.
+
+The server keeps its own binlog on, with the original's base name, from the very first start: InnoDB's last
+commits before a snapshot are only prepared in its redo log, and recovery asks the binlog whether to commit
+them. Started once without, those commits are rolled back (mysqld: "Crash recovery", XA with the binlog).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+# Recorded variables that are given on unchanged when they have a value.
+KEPT = (
+    "datadir",
+    "innodb_page_size",
+    "innodb_data_home_dir",
+    "innodb_data_file_path",
+    "innodb_log_group_home_dir",
+    "innodb_undo_directory",
+    "innodb_undo_tablespaces",
+    "innodb_checksum_algorithm",
+    "innodb_default_row_format",
+    "innodb_doublewrite_dir",
+    "lower_case_table_names",
+    "character_set_server",
+    "collation_server",
+    "sql_mode",
+    "default_storage_engine",
+    "explicit_defaults_for_timestamp",
+    "binlog_format",
+    "binlog_checksum",
+    "gtid_mode",
+    "enforce_gtid_consistency",
+    "gtid_domain_id",
+    "aria_log_dir_path",
+)
+# Where the server's own files are: only taken over while they exist on this host.
+INSTALLED = ("basedir", "plugin_dir", "character_sets_dir", "lc_messages_dir")
+MAY_BE_EMPTY = ("sql_mode",)
+DEPRECATED_SINCE_8_0_34 = ("innodb_undo_tablespaces",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a server on a clone keeps what is its own: `home` on the clone, `run` for the socket."""
+
+    home: Path
+    run: Path
+
+    @property
+    def socket(self) -> Path:
+        return self.run / "mysqld.sock"
+
+    @property
+    def output(self) -> Path:
+        return self.home / "server.log"
+
+    @property
+    def relay(self) -> Path:
+        return self.home / "relay"
+
+    @property
+    def scratch(self) -> Path:
+        return self.home / "tmp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a server on a clone is for. `port` 0 is no network; `init` is run at every start."""
+
+    server_id: int
+    memory: int
+    workers: int
+    port: int = 0
+    read_only: bool = False
+    init: Path | None = None
+    replaying: bool = False
+
+
+def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Shape) -> list[str]:
+    """All options, without the program. `recorded` is Record.server."""
+    options = {name: recorded[name] for name in KEPT if _worth_keeping(flavor, recorded, name)}
+    options |= {n: recorded[n] for n in INSTALLED if recorded.get(n) and Path(recorded[n]).is_dir()}
+    options |= {
+        "log-bin": recorded["log_bin_basename"],
+        "log-bin-index": recorded["log_bin_index"],
+        "socket": str(place.socket),
+        "pid-file": str(place.run / "mysqld.pid"),
+        "tmpdir": str(place.scratch),
+        "relay-log": str(place.relay / "relay"),
+        "relay-log-index": str(place.relay / "relay.index"),
+        "server-id": str(shape.server_id),
+        "innodb-buffer-pool-size": str(shape.memory),
+        "event-scheduler": "OFF",
+        "max-allowed-packet": "1073741824",
+        "secure-file-priv": "",
+    }
+    options |= _network(shape)
+    options |= _mysql(shape) if flavor == "mysql" else _mariadb(shape)
+    if shape.init:
+        options["init-file"] = str(shape.init)
+    if shape.replaying:
+        # Nobody's data is at stake while replaying: killed in the middle, the recovery starts anew.
+        options |= {"innodb-flush-log-at-trx-commit": "0", "sync-binlog": "0"}
+    return ["--no-defaults", *(f"--{name.replace('_', '-')}={value}" for name, value in options.items())]
+
+
+def _worth_keeping(flavor: str, recorded: Mapping[str, str], name: str) -> bool:
+    if flavor == "mysql" and name in DEPRECATED_SINCE_8_0_34:
+        return False
+    return bool(recorded.get(name)) or (name in recorded and name in MAY_BE_EMPTY)
+
+
+def _network(shape: Shape) -> dict[str, str]:
+    if shape.port == 0:
+        return {"skip-networking": "ON"}
+    return {"port": str(shape.port), "bind-address": "127.0.0.1"}
+
+
+def _mysql(shape: Shape) -> dict[str, str]:
+    return {
+        "mysqlx": "OFF",
+        "persisted-globals-load": "OFF",
+        "skip-replica-start": "ON",
+        "log-replica-updates": "OFF",
+        "relay-log-purge": "OFF",
+        "relay-log-recovery": "OFF",
+        "replica-parallel-workers": str(shape.workers),
+        "replica-max-allowed-packet": "1073741824",
+        "binlog-expire-logs-seconds": "0",
+        "super-read-only": "ON" if shape.read_only else "OFF",
+    }
+
+
+def _mariadb(shape: Shape) -> dict[str, str]:
+    return {
+        "skip-slave-start": "ON",
+        "log-slave-updates": "OFF",
+        "slave-parallel-threads": str(shape.workers),
+        "slave-parallel-mode": "optimistic",
+        "slave-max-allowed-packet": "1073741824",
+        "expire-logs-days": "0",
+        "read-only": "ON" if shape.read_only else "OFF",
+    }

@@ -1,0 +1,114 @@
+"""The doctor: would a snapshot be taken, and would it restore? Looks only."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from zbackup.catalog.local import Catalog, clones
+from zbackup.jobs.context import Context
+from zbackup.model.errors import ZbackupError
+from zbackup.model.server import ServerFacts
+from zbackup.plan.placement import require_one_snapshot_covers
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """`subject` was looked at; `text` says what was found and, if it is not well, what to do."""
+
+    severity: Literal["ok", "warning", "error"]
+    subject: str
+    text: str
+    exit_status: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """All findings of one instance."""
+
+    instance: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def exit_status(self) -> int:
+        """Of the first error; 0 if there is none."""
+        return next((f.exit_status for f in self.findings if f.severity == "error"), 0)
+
+
+def check(ctx: Context) -> CheckReport:
+    """Look at everything that can be looked at; what one problem hides is left out, never guessed."""
+    doctor = _Doctor()
+    catalog = doctor.look("datasets", ctx.catalog, lambda c: ", ".join(d.name for d in c.datasets))
+    facts = doctor.look("server", ctx.engine.inspect, _describe)
+    if facts is not None:
+        _check_server(ctx, doctor, facts, catalog)
+    if catalog is not None:
+        _check_backups(ctx, doctor, catalog)
+    return CheckReport(instance=ctx.instance, findings=tuple(doctor.findings))
+
+
+def _check_server(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: Catalog | None) -> None:
+    doctor.look("lock", lambda: ctx.engine.choose_lock(facts), lambda c: f"{c.kind}: {c.reason}")
+    if catalog is not None:
+        doctor.look(
+            "placement",
+            lambda: require_one_snapshot_covers(facts.places, catalog.datasets),
+            lambda members: f"all files lie on {len(members)} datasets of one pool",
+        )
+    doctor.look(
+        "server program",
+        lambda: ctx.recovery.check_version(facts.server, facts.version),
+        lambda program: program,
+    )
+    for blocker in facts.blockers:
+        doctor.add(Finding(severity="error", subject="recovery", text=blocker, exit_status=9))
+    for warning in facts.warnings:
+        doctor.add(Finding(severity="warning", subject="server", text=warning))
+
+
+def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
+    for name, problem in catalog.unreadable:
+        doctor.add(Finding(severity="warning", subject="backups", text=f"{name} cannot be read: {problem}"))
+    for backup in catalog.backups:
+        if not backup.complete:
+            there = ", ".join(str(s) for s in backup.snapshots)
+            text = f"{backup.name} misses a dataset's snapshot and restores nothing; it still has {there}"
+            doctor.add(Finding(severity="warning", subject="backups", text=text))
+        elif not backup.finished:
+            text = f"{backup.name} was not finished; the next zbackup snapshot does that"
+            doctor.add(Finding(severity="warning", subject="backups", text=text))
+    found = doctor.look(
+        "clones", lambda: clones(ctx.zfs, ctx.clones), lambda c: f"{len(c)} below {ctx.clones}"
+    )
+    for clone, _ in found or []:
+        if clone.state == "building":
+            text = f"{clone.name} is unfinished: if no restore is running, zbackup clone destroy {clone.name}"
+            doctor.add(Finding(severity="warning", subject="clones", text=text))
+
+
+def _describe(facts: ServerFacts) -> str:
+    applier = (
+        f", applier {'running' if facts.applier_running else 'stopped'}" if facts.role == "replica" else ""
+    )
+    return f"{facts.flavor} {facts.version}, {facts.role}{applier}"
+
+
+class _Doctor:
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+
+    def add(self, finding: Finding) -> None:
+        self.findings.append(finding)
+
+    def look(self, subject: str, question: Callable[[], T], describe: Callable[[T], str]) -> T | None:
+        """Ask; an expected failure becomes a finding, and None is returned."""
+        try:
+            answer = question()
+        except ZbackupError as problem:
+            self.add(
+                Finding(severity="error", subject=subject, text=str(problem), exit_status=problem.exit_status)
+            )
+            return None
+        self.add(Finding(severity="ok", subject=subject, text=describe(answer)))
+        return answer

@@ -1,0 +1,141 @@
+"""A clone's datasets: made, found again, and destroyed, exactly those.
+
+<clones>/<name>       the clone's own: its description (the registry), server log, relay log, scratch
+<clones>/<name>/0..   clones of the backup's snapshots, one for each member
+"""
+
+import json
+import shutil
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from zbackup.catalog.local import clones
+from zbackup.jobs.context import Context
+from zbackup.model.backup import Backup
+from zbackup.model.clone import PROPERTY, Clone
+from zbackup.model.errors import NotFound, Refused
+from zbackup.model.record import Record, from_properties, to_properties
+from zbackup.model.recovery import Files
+from zbackup.model.relocation import Relocation
+from zbackup.model.snapshot import Dataset
+from zbackup.proc.detached import Process
+
+log = structlog.get_logger()
+
+PART = "zbackup:clone_part"
+ROOT = "zbackup:clones"
+UNMOUNTED = {"canmount": "noauto", "readonly": "off"}
+STOP_LIMIT_S = 120.0
+
+
+def new_id() -> str:
+    return str(uuid.uuid4())
+
+
+def build(ctx: Context, clone: Clone, backup: Backup) -> Files:
+    """Make the clone's datasets and mount them. What exists after a failure is found by `destroy`."""
+    if not ctx.zfs.exists(ctx.clones):
+        mountpoint = {"mountpoint": str(ctx.mountpoint), "canmount": "off"}
+        ctx.zfs.create(ctx.clones, {**mountpoint, ROOT: "1"})
+    container = f"{ctx.clones}/{clone.name}"
+    home = ctx.mountpoint / clone.name
+    ctx.zfs.create(container, {**UNMOUNTED, "mountpoint": str(home), PROPERTY: clone.to_property()})
+    ctx.zfs.mount(container)
+    (home / "record.json").write_text(json.dumps(to_properties(backup.record)))
+    for number, snapshot in enumerate(backup.snapshots):
+        part = f"{container}/{number}"
+        ctx.zfs.clone(snapshot, part, {**UNMOUNTED, PART: clone.id})
+        ctx.zfs.mount(part)
+    log.info("clone.built", clone=clone.name, backup=backup.name)
+    return _files(ctx, clone, backup.record)
+
+
+def open_again(ctx: Context, clone: Clone) -> Files:
+    """A clone's files, mounted if they are not (after a reboot)."""
+    container = f"{ctx.clones}/{clone.name}"
+    ctx.zfs.mount(container)
+    text = (ctx.mountpoint / clone.name / "record.json").read_text()
+    record = from_properties(json.loads(text))
+    if record is None:
+        raise NotFound(f"the clone {clone.name} has lost the record of what it was made from")
+    for number in range(len(record.members)):
+        ctx.zfs.mount(f"{container}/{number}")
+    return _files(ctx, clone, record)
+
+
+def _files(ctx: Context, clone: Clone, record: Record) -> Files:
+    """Where a clone's files are; `hide` is filled in by whoever starts a server on them."""
+    home = ctx.mountpoint / clone.name
+    moves = tuple((original, str(home / str(n))) for n, (_, original) in enumerate(record.members))
+    return Files(record=record, where=Relocation(moves), home=home, run=ctx.run_dir / clone.name, hide=())
+
+
+def hidden_from(ctx: Context, members: Sequence[Dataset], visible: Sequence[Clone]) -> tuple[str, ...]:
+    """Mountpoints that a server on a clone must not see: the original's, and all other clones'."""
+    own = tuple(f"{ctx.clones}/{clone.name}" for clone in visible)
+    others = ctx.zfs.filesystems(ctx.clones)
+    foreign = [d for d in others if not any(d.name == o or d.name.startswith(o + "/") for o in own)]
+    return tuple(d.mountpoint for d in (*members, *foreign) if d.mountpoint)
+
+
+def describe(ctx: Context, clone: Clone) -> None:
+    """Write the clone's description anew."""
+    ctx.zfs.set_properties(f"{ctx.clones}/{clone.name}", {PROPERTY: clone.to_property()})
+
+
+def find_clone(ctx: Context, name: str) -> tuple[Clone, Dataset] | None:
+    """The clone of that name below this instance's clones dataset."""
+    return next(((c, d) for c, d in clones(ctx.zfs, ctx.clones) if c.name == name), None)
+
+
+def server_process(ctx: Context, name: str) -> Process | None:
+    """The clone's running server; None when it does not run."""
+    try:
+        process = Process.parse((ctx.run_dir / name / "process").read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return process if process.alive else None
+
+
+def stop_server(ctx: Context, name: str) -> bool:
+    """Stop the clone's server if it runs. Whether it did."""
+    process = server_process(ctx, name)
+    if process is None:
+        return False
+    process.stop(STOP_LIMIT_S)
+    return True
+
+
+def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
+    """Stop the server and destroy the clone's datasets, each proven to be its own, one by one.
+
+    Raise Refused, before anything is done, when somebody else put a dataset or a snapshot there.
+    """
+    datasets = ctx.zfs.filesystems(container.name)
+    _require_own(ctx, clone, datasets)
+    stop_server(ctx, clone.name)
+    for dataset in sorted(datasets, key=lambda d: d.name, reverse=True):
+        ctx.zfs.destroy_filesystem(dataset)
+    shutil.rmtree(ctx.run_dir / clone.name, ignore_errors=True)
+    _remove_empty(ctx.mountpoint / clone.name)
+    log.info("clone.destroyed", clone=clone.name)
+
+
+def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> None:
+    properties = ctx.zfs.user_properties(datasets[0].name)
+    foreign = [d.name for d in datasets[1:] if properties.get(d.name, {}).get(PART) != clone.id]
+    snapshots = [str(s) for d in datasets for s in ctx.zfs.snapshots(d.name)]
+    if foreign or snapshots:
+        raise Refused(
+            f"the clone {clone.name} holds what zbackup did not make: {', '.join(foreign + snapshots)}. "
+            f"Destroy or move that first"
+        )
+
+
+def _remove_empty(directory: Path) -> None:
+    """ZFS leaves the mountpoint behind when it could not tell that it had made it."""
+    if directory.is_dir() and not any(directory.iterdir()):
+        directory.rmdir()

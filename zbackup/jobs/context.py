@@ -1,0 +1,49 @@
+"""What every job works with: one instance, and the adapters to reach it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from zbackup.catalog.local import Catalog, read
+from zbackup.clock import Clock
+from zbackup.engines.base import Engine, Recovery
+from zbackup.model.progress import Progress
+from zbackup.model.snapshot import Dataset
+from zbackup.proc.lock import exclusive
+from zbackup.zfs.datasets import Zfs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """`datasets` are the instance's root datasets; clones go below the dataset `clones`, mounted below
+    the directory `mountpoint`; `run_dir` is for sockets and locks and is empty after a reboot."""
+
+    instance: str
+    engine_name: str
+    datasets: tuple[str, ...]
+    clones: str
+    mountpoint: Path
+    run_dir: Path
+    zone: ZoneInfo
+    zfs: Zfs
+    engine: Engine
+    recovery: Recovery
+    clock: Clock
+    progress: Progress
+
+    def catalog(self) -> Catalog:
+        """The instance's datasets, without clones that may lie below them, and its backups."""
+        return read(self.zfs, self.instance, self.datasets, without=self.clones)
+
+    @contextmanager
+    def alone(self, what: str) -> Iterator[None]:
+        """Nobody else works on this instance meanwhile. Raise Taken, saying who does, if somebody does."""
+        with exclusive(self.run_dir / f"{self.instance}.lock", what):
+            yield
+
+
+def mounted(datasets: tuple[Dataset, ...]) -> dict[str, str]:
+    """Dataset -> where it is mounted, of those that are."""
+    return {d.name: d.mountpoint for d in datasets if d.mountpoint}

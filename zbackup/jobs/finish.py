@@ -1,0 +1,75 @@
+"""The last step of taking a backup: find out from the snapshot itself how far its data reaches.
+
+It reads the snapshot, so it can be done again by whoever comes next when the one who took it was killed.
+"""
+
+import structlog
+
+from zbackup.jobs.context import Context
+from zbackup.model.backup import Backup
+from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, VerificationFailed
+from zbackup.model.record import Record, from_properties, to_properties
+from zbackup.model.snapshot import Dataset
+
+log = structlog.get_logger()
+
+
+def finish(ctx: Context, backup: Backup, datasets: tuple[Dataset, ...]) -> Backup:
+    """Write down how far the backup reaches, and read it back.
+
+    Raise VerificationFailed when the snapshot is not what was recorded; it must then be discarded.
+    """
+    record = backup.record
+    last = ctx.recovery.last_commit(record, backup.browse(datasets))
+    # A log that holds no transaction at all says nothing of when the last one was; not after the snapshot.
+    as_of = last.committed if last else record.taken
+    complete_to = as_of if record.role == "replica" and not _caught_up(record) else record.taken
+    finished = record.with_end(as_of=as_of, complete_to=complete_to)
+    _write(ctx, backup, finished)
+    return Backup(record=finished, snapshots=backup.snapshots)
+
+
+def finish_all(
+    ctx: Context, datasets: tuple[Dataset, ...], backups: tuple[Backup, ...]
+) -> tuple[Backup, ...]:
+    """The same backups, with those finished that an earlier run left behind; what proves bad is discarded."""
+    result = []
+    for backup in backups:
+        if backup.finished or not backup.complete:
+            result.append(backup)
+            continue
+        try:
+            result.append(finish(ctx, backup, datasets))
+        except VerificationFailed as bad:
+            ctx.progress.note(f"{backup.name} was left behind by a killed run and is discarded: {bad}")
+            discard(ctx, backup)
+    return tuple(result)
+
+
+def _caught_up(record: Record) -> bool:
+    return record.server.get("caught_up") == "1"
+
+
+def _write(ctx: Context, backup: Backup, finished: Record) -> None:
+    """On the first member last: its record is the one that counts (see catalog.local)."""
+    stored_now = dict(backup.snapshots[0].properties)
+    news = {key: value for key, value in to_properties(finished).items() if stored_now.get(key) != value}
+    for snapshot in reversed(backup.snapshots):
+        ctx.zfs.set_properties(str(snapshot), news)
+    first = backup.snapshots[0]
+    stored = next((s for s in ctx.zfs.snapshots(first.dataset) if s.guid == first.guid), None)
+    if stored is None or from_properties(dict(stored.properties)) != finished:
+        raise VerificationFailed(f"{first} does not hold what was written to it")
+
+
+def discard(ctx: Context, backup: Backup) -> None:
+    """Destroy the snapshots of a backup that must not be trusted: exactly those, one by one."""
+    for snapshot in reversed(backup.snapshots):
+        try:
+            ctx.zfs.destroy_snapshot(snapshot)
+        except (DatasetNotFound, NotFound):
+            continue
+        except CommandFailed as failure:
+            ctx.progress.note(f"{snapshot} must not be used but could not be destroyed: {failure}")
+            continue
+        log.warning("snapshot.discarded", snapshot=str(snapshot))

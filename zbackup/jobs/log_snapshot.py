@@ -1,0 +1,36 @@
+"""A snapshot to read the log from, taken when a recovery needs one. The server is not asked.
+
+A recovery must be possible while the server is down, and binlogs need no lock: whatever was acknowledged
+before the snapshot is in them.
+"""
+
+import uuid
+
+from zbackup.catalog.local import Catalog
+from zbackup.jobs.context import Context, mounted
+from zbackup.jobs.finish import finish
+from zbackup.jobs.snapshot import UNLOCKED_LIMIT_S, find, free_name
+from zbackup.model.backup import Backup
+from zbackup.model.record import Record, to_properties
+
+
+def snapshot_log(ctx: Context, catalog: Catalog, like: Record) -> Backup:
+    """Take it, with what `like` knows of the server, so that the log is found in it."""
+    members = tuple(sorted(mounted(catalog.datasets).items()))
+    record = Record(
+        backup=str(uuid.uuid4()),
+        instance=ctx.instance,
+        engine=like.engine,
+        purpose="log",
+        members=members,
+        taken=ctx.clock.now(),
+        lock="none",
+        server_uuid=like.server_uuid,
+        server_version=like.server_version,
+        role=like.role,
+        server={k: v for k, v in like.server.items() if k != "caught_up"},
+    )
+    name = free_name(ctx, catalog)
+    names = [f"{dataset}@{name}" for dataset, _ in members]
+    ctx.zfs.snapshot(names, to_properties(record), timeout=UNLOCKED_LIMIT_S)
+    return finish(ctx, find(ctx, record), catalog.datasets)

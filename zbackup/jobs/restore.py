@@ -1,0 +1,226 @@
+"""Bring an instance back to a moment, beside the original."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from zbackup.catalog.local import Catalog, clones
+from zbackup.jobs import clone_files
+from zbackup.jobs.clone import working_on
+from zbackup.jobs.context import Context, mounted
+from zbackup.jobs.finish import finish_all
+from zbackup.jobs.log_snapshot import snapshot_log
+from zbackup.model.backup import Backup
+from zbackup.model.clone import Clone
+from zbackup.model.errors import Refused, Taken
+from zbackup.model.moment import Moment
+from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
+from zbackup.model.relocation import Relocation
+from zbackup.plan.clone_name import default_name, log_name, require_good
+from zbackup.plan.recovery import plan_recovery
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreOptions:
+    """`name` "" means one made from the instance and the moment; `keep` keeps a failed recovery's clones."""
+
+    name: str = ""
+    port: int = 0
+    read_only: bool = False
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePlan:
+    """What will be done. `log` is None while the snapshot to read the log from is still to be taken."""
+
+    name: str
+    target: datetime
+    base: Backup
+    log: Backup | None
+    reason: str
+    replay: ReplayRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreReport:
+    """What was done. `socket` and `connect` lead to the recovered server, which goes on running."""
+
+    plan: RestorePlan
+    clone: Clone
+    recovered: Recovered
+    socket: str
+    connect: str
+
+
+def plan_restore(ctx: Context, moment: Moment, options: RestoreOptions) -> RestorePlan:
+    """Look and decide, and change nothing; without a later snapshot the live log is looked at."""
+    catalog = ctx.catalog()
+    return _plan(ctx, catalog, catalog.backups, moment, options)
+
+
+def restore(ctx: Context, moment: Moment, options: RestoreOptions) -> RestoreReport:
+    """Recover the instance as of the moment into a clone with a server of its own.
+
+    Everything committed before the moment is there and nothing from it on. Raise NotRecoverable, Taken,
+    Refused before anything is made; VerificationFailed or DatabaseError after which, unless `keep`, what
+    was made is gone again.
+    """
+    name = options.name or default_name(ctx.instance, moment.at)
+    with working_on(ctx, name, "zbackup restore"):
+        _require_free(ctx, name, options)
+        ctx.progress.phase("looking", "which backup, how much log")
+        with ctx.alone("zbackup restore"):
+            catalog = ctx.catalog()
+            backups = finish_all(ctx, catalog.datasets, catalog.backups)
+            plan = _plan(ctx, catalog, backups, moment, options)
+            if plan.log is None:
+                taken = snapshot_log(ctx, catalog, plan.base.record)
+                ctx.progress.note(f"took {taken.name} to read the log from")
+                plan = _plan(ctx, catalog, (*backups, taken), moment, options, log=taken)
+        return _act(ctx, catalog, plan, moment, options)
+
+
+def _plan(
+    ctx: Context,
+    catalog: Catalog,
+    backups: tuple[Backup, ...],
+    moment: Moment,
+    options: RestoreOptions,
+    log: Backup | None = None,
+) -> RestorePlan:
+    choice = plan_recovery(moment.at, ctx.clock.now(), backups)
+    base, source = choice.base, log or choice.log
+    _require_recoverable(base)
+    ctx.recovery.check_program(base.record)
+    target = exclusive_end(moment)
+    where = source.browse(catalog.datasets) if source else _live(catalog)
+    record = source.record if source else base.record
+    replay = ctx.recovery.examine((base.record, base.browse(catalog.datasets)), (record, where), target)
+    return RestorePlan(
+        name=options.name or default_name(ctx.instance, moment.at),
+        target=target,
+        base=base,
+        log=source,
+        reason=choice.reason,
+        replay=replay,
+    )
+
+
+def exclusive_end(moment: Moment) -> datetime:
+    """The first instant that is left out. "now" asks for all there is, also where logs know whole seconds."""
+    if not moment.is_now:
+        return moment.at
+    return moment.at.replace(microsecond=0) + timedelta(seconds=1)
+
+
+def _live(catalog: Catalog) -> Relocation:
+    return Relocation(tuple((m, m) for m in mounted(catalog.datasets).values()))
+
+
+def _require_recoverable(base: Backup) -> None:
+    if blockers := base.record.server.get("blockers"):
+        raise Refused(f"{base.name} cannot be recovered to a moment: {'; '.join(blockers.splitlines())}")
+
+
+def _require_free(ctx: Context, name: str, options: RestoreOptions) -> None:
+    """The name and the port are free, or the name is that of our own leftover, which is removed."""
+    if options.name:
+        require_good(options.name)
+    if options.port:
+        _require_free_port(ctx, options.port)
+    for wanted in (name, log_name(name)):
+        dataset = f"{ctx.clones}/{wanted}"
+        found = clone_files.find_clone(ctx, wanted)
+        if found and found[0].state == "building":
+            # Its maker holds the lock we hold now, or is dead.
+            ctx.progress.note(f"removing what a killed run left of {wanted}")
+            clone_files.destroy(ctx, *found)
+        elif found or ctx.zfs.exists(dataset):
+            raise Taken(f"{dataset} exists: choose another --name, or zbackup clone destroy {wanted}")
+
+
+def _require_free_port(ctx: Context, port: int) -> None:
+    for clone, _ in clones(ctx.zfs, ctx.clones):
+        if clone.port == port:
+            raise Taken(f"port {port} belongs to the clone {clone.name}: choose another --port")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as in_use:
+            raise Taken(f"port {port} cannot be used: {in_use.strerror}") from in_use
+
+
+def _act(
+    ctx: Context, catalog: Catalog, plan: RestorePlan, moment: Moment, options: RestoreOptions
+) -> RestoreReport:
+    clone = Clone(
+        id=clone_files.new_id(),
+        name=plan.name,
+        instance=ctx.instance,
+        engine=plan.base.record.engine,
+        kind="restore",
+        state="building",
+        created=ctx.clock.now(),
+        backup=plan.base.name,
+        target=moment.at.isoformat(),
+        port=options.port,
+        read_only=options.read_only,
+    )
+    ctx.progress.phase("cloning", plan.base.name)
+    with _removed_on_failure(ctx, clone, keep=options.keep):
+        base = clone_files.build(ctx, clone, plan.base)
+        with _log_source(ctx, catalog, clone, plan) as (source, visible):
+            base = replace(base, hide=clone_files.hidden_from(ctx, catalog.datasets, visible))
+            serving = Serving(port=options.port, read_only=options.read_only)
+            recovered = ctx.recovery.recover(base, source, plan.target, serving, ctx.progress)
+        clone = replace(clone, state="ready", reached=recovered.gtid or recovered.position)
+        clone_files.describe(ctx, clone)
+    log.info("restore.finished", clone=clone.name, backup=plan.base.name, target=clone.target)
+    path, line = ctx.recovery.connection(base.run, options.port)
+    return RestoreReport(plan=plan, clone=clone, recovered=recovered, socket=path, connect=line)
+
+
+@contextmanager
+def _removed_on_failure(ctx: Context, clone: Clone, *, keep: bool) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        if keep:
+            ctx.progress.note(f"kept for a look: {ctx.clones}/{clone.name}, {ctx.mountpoint / clone.name}")
+        else:
+            _remove(ctx, clone.name)
+        raise
+
+
+@contextmanager
+def _log_source(
+    ctx: Context, catalog: Catalog, clone: Clone, plan: RestorePlan
+) -> Iterator[tuple[Files, list[Clone]]]:
+    """The log source's files, and the clones that a server may see; the log's clone is gone afterwards."""
+    if plan.log is None:
+        raise AssertionError("a recovery without a log source was planned")
+    if plan.replay.transactions == 0:
+        where = plan.log.browse(catalog.datasets)
+        nowhere = ctx.run_dir / clone.name
+        yield Files(record=plan.log.record, where=where, home=nowhere, run=nowhere, hide=()), [clone]
+        return
+    source = replace(clone, id=clone_files.new_id(), name=log_name(clone.name), kind="log", port=0)
+    try:
+        files = clone_files.build(ctx, source, plan.log)
+        visible = [clone, source]
+        yield replace(files, hide=clone_files.hidden_from(ctx, catalog.datasets, visible)), visible
+    finally:
+        _remove(ctx, source.name)
+
+
+def _remove(ctx: Context, name: str) -> None:
+    if found := clone_files.find_clone(ctx, name):
+        clone_files.destroy(ctx, *found)

@@ -1,0 +1,151 @@
+"""Take a backup: hold the server still, one atomic snapshot, let go, write down how far it reaches."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from zbackup.catalog.local import Catalog, group
+from zbackup.jobs.context import Context
+from zbackup.jobs.finish import discard, finish, finish_all
+from zbackup.model.backup import Backup
+from zbackup.model.errors import VerificationFailed, ZbackupError
+from zbackup.model.record import Record, to_properties
+from zbackup.model.server import LockChoice, ServerFacts
+from zbackup.plan.placement import Members, require_one_snapshot_covers
+
+log = structlog.get_logger()
+
+# Without a lock nobody waits for the snapshot, so it may take as long as a busy pool needs.
+UNLOCKED_LIMIT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotReport:
+    """What was taken, how, and what the operator should know."""
+
+    backup: Backup
+    lock: LockChoice
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPlan:
+    """What would be taken."""
+
+    name: str
+    members: Members
+    lock: LockChoice
+    warnings: tuple[str, ...]
+
+
+def plan_snapshot(ctx: Context) -> SnapshotPlan:
+    """Look and decide, and change nothing. Raises what `snapshot` would raise before it begins."""
+    _, _, plan = _look(ctx, ctx.catalog())
+    return plan
+
+
+def snapshot(ctx: Context) -> SnapshotReport:
+    """Take a consistent snapshot of the instance.
+
+    Raise DatabaseError, LockNotTaken, Refused (something lies elsewhere) or CommandFailed; then no
+    snapshot is left.
+    """
+    with ctx.alone("zbackup snapshot"):
+        ctx.engine.heal()
+        catalog = ctx.catalog()
+        finish_all(ctx, catalog.datasets, catalog.backups)
+        facts, draft, plan = _look(ctx, catalog)
+        ctx.progress.phase("taking the snapshot", f"lock {plan.lock.kind}: {plan.lock.reason}")
+        backup = _take(ctx, facts, draft, plan)
+        try:
+            backup = finish(ctx, backup, catalog.datasets)
+        except VerificationFailed:
+            discard(ctx, backup)
+            raise
+        record = backup.record
+        log.info(
+            "snapshot.created",
+            snapshot=backup.name,
+            lock=record.lock,
+            wait_ms=record.lock_wait_ms,
+            held_ms=record.lock_held_ms,
+            position=str(record.position),
+        )
+        return SnapshotReport(backup=backup, lock=plan.lock, warnings=plan.warnings)
+
+
+def _look(ctx: Context, catalog: Catalog) -> tuple[ServerFacts, Record, SnapshotPlan]:
+    facts = ctx.engine.inspect()
+    members = require_one_snapshot_covers(facts.places, catalog.datasets)
+    choice = ctx.engine.choose_lock(facts)
+    server = facts.server | {"caught_up": "1"} if facts.caught_up else facts.server
+    draft = Record(
+        backup=str(uuid.uuid4()),
+        instance=ctx.instance,
+        engine=facts.flavor,
+        members=members,
+        taken=ctx.clock.now(),
+        lock=choice.kind,
+        server_uuid=facts.server_uuid,
+        server_version=facts.version,
+        role=facts.role,
+        server=dict(server) | ({"blockers": "\n".join(facts.blockers)} if facts.blockers else {}),
+    )
+    plan = SnapshotPlan(
+        name=free_name(ctx, catalog),
+        members=members,
+        lock=choice,
+        warnings=(*facts.blockers, *facts.warnings),
+    )
+    return facts, draft, plan
+
+
+def _take(ctx: Context, facts: ServerFacts, draft: Record, plan: SnapshotPlan) -> Backup:
+    names = [f"{dataset}@{plan.name}" for dataset, _ in plan.members]
+    try:
+        with ctx.engine.consistent(facts, plan.lock.kind) as held:
+            record = replace(
+                draft,
+                taken=ctx.clock.now(),
+                position=held.position,
+                gtid=held.gtid,
+                lock_wait_ms=held.lock_wait_ms,
+            )
+            limit = UNLOCKED_LIMIT_S if record.lock == "none" else held.seconds_left()
+            ctx.zfs.snapshot(names, to_properties(record), timeout=limit)
+            held.confirm()
+        backup = find(ctx, draft)
+    except (ZbackupError, KeyboardInterrupt):
+        _discard_draft(ctx, draft)
+        raise
+    return Backup(record=replace(record, lock_held_ms=held.held_ms), snapshots=backup.snapshots)
+
+
+def _discard_draft(ctx: Context, draft: Record) -> None:
+    """The lock did not last, or the command was cut off: what came of it must not look like a backup."""
+    found = [b for b in _backups(ctx, [d for d, _ in draft.members]) if b.record.backup == draft.backup]
+    for backup in found:
+        discard(ctx, backup)
+
+
+def _backups(ctx: Context, datasets: Sequence[str]) -> list[Backup]:
+    return group([s for d in datasets for s in ctx.zfs.snapshots(d)])[0]
+
+
+def find(ctx: Context, record: Record) -> Backup:
+    """The backup as it stands in ZFS. Raise VerificationFailed unless every member has its snapshot."""
+    found = _backups(ctx, [dataset for dataset, _ in record.members])
+    backup = next((b for b in found if b.record.backup == record.backup), None)
+    if backup is None or not backup.complete:
+        raise VerificationFailed("the snapshot just taken is not there on every dataset")
+    return backup
+
+
+def free_name(ctx: Context, catalog: Catalog) -> str:
+    """zbackup-20240501T100200Z, with a number behind it when that second has one already."""
+    plain = f"zbackup-{ctx.clock.now():%Y%m%dT%H%M%SZ}"
+    taken = {s.name for d in catalog.datasets for s in ctx.zfs.snapshots(d.name)}
+    numbered = (f"{plain}-{n}" for n in range(2, 1000))
+    return plain if plain not in taken else next(n for n in numbered if n not in taken)

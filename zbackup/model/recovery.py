@@ -1,0 +1,63 @@
+"""Words for a recovery: what is asked of an engine, and what came of it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from zbackup.model.log import Transaction
+from zbackup.model.record import Record
+from zbackup.model.relocation import Relocation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRange:
+    """The part of the log between a base and a target: an engine's look before anything is changed.
+
+    `last_applied` is None when the base itself is the newest state before the target. `first_skipped` is
+    None when the log ends before the target. `out_of_order` counts transactions behind the cut whose
+    recorded time is before the target all the same: the origin's clock went back.
+    """
+
+    last_applied: Transaction | None
+    first_skipped: Transaction | None
+    transactions: int
+    log_bytes: int
+    out_of_order: int
+    effective_target: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """A backup's files, where they are now, and the mounts a server on them must see.
+
+    `home` is a directory of the clone's own for a server's log, relay log and scratch files; `run` a short
+    path for its socket. `hide` are mountpoints that the server must not see.
+    """
+
+    record: Record
+    where: Relocation
+    home: Path
+    run: Path
+    hide: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """How a recovered server is to be handed over: `port` 0 means by its socket only."""
+
+    port: int = 0
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What a recovery reached, as the recovered server itself reports it.
+
+    `base_exact` says that it was checked that the base was exactly (not only at least) what was recorded.
+    """
+
+    last_applied: Transaction | None
+    first_skipped: Transaction | None
+    position: str
+    gtid: str
+    base_exact: bool

@@ -1,0 +1,27 @@
+"""Names of clones. Pure."""
+
+import re
+from datetime import datetime
+
+from zbackup.model.errors import UsageError
+
+_GOOD = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+
+
+def default_name(instance: str, target: datetime) -> str:
+    """shop-20240501t100200z: the same question asked again gets the same name."""
+    fraction = f"{target:%f}".rstrip("0")
+    return f"{instance}-{target:%Y%m%dt%H%M%S}{fraction}z".lower()[:63]
+
+
+def log_name(name: str) -> str:
+    """The log source that belongs to the recovery of that name. No clone of a user's can be called so."""
+    return f"{name}.log"
+
+
+def require_good(name: str) -> None:
+    """Raise UsageError unless it can be a dataset, a directory and a socket's directory."""
+    if not _GOOD.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot be a clone's name: use a-z, 0-9, - and _, at most 63, a-z or 0-9 first"
+        )

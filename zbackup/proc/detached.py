@@ -1,0 +1,136 @@
+"""Servers that outlive the command that started them, and processes told apart for certain.
+
+A number in a pid file may belong to another process by now. Together with the time the process started, in
+clock ticks since the boot (proc(5), field 22 of stat), it is an identity.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import structlog
+
+from zbackup.model.errors import CommandFailed
+
+log = structlog.get_logger()
+
+POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """What a server gets to see and who it is: a mount namespace of its own (unshare(1)).
+
+    `hide` are mountpoints taken out of its sight first; then each (directory, mountpoint) of `bind` shows
+    the directory at the mountpoint. So a server on a clone finds the clone's files under the very paths
+    of the original, and can not open the original's by any absolute path written in its data.
+    """
+
+    hide: tuple[str, ...]
+    bind: tuple[tuple[str, str], ...]
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process, certainly this one. `str()` and `parse` are for a file."""
+
+    pid: int
+    started: int
+
+    @classmethod
+    def of(cls, pid: int) -> "Process | None":
+        """The living process with this number; None when there is none or it only waits to be reaped."""
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        state, *fields = stat.rpartition(")")[2].split()
+        return None if state in "ZX" else cls(pid, int(fields[18]))
+
+    @classmethod
+    def parse(cls, text: str) -> "Process":
+        """Raise ValueError unless `text` is what str() wrote."""
+        pid, started = text.split()
+        return cls(int(pid), int(started))
+
+    def __str__(self) -> str:
+        return f"{self.pid} {self.started}"
+
+    @property
+    def alive(self) -> bool:
+        return Process.of(self.pid) == self
+
+    def wait(self, timeout: float) -> bool:
+        """Whether it ended within `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        while self.alive:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_S)
+        return True
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to this process and to no other; nothing happens if it is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(self.pid)
+            try:
+                if self.alive:
+                    signal.pidfd_send_signal(descriptor, number)
+            finally:
+                os.close(descriptor)
+
+    def stop(self, timeout: float) -> bool:
+        """SIGTERM, and after `timeout` seconds SIGKILL. Whether SIGTERM was enough."""
+        self.send(signal.SIGTERM)
+        if self.wait(timeout):
+            return True
+        self.send(signal.SIGKILL)
+        self.wait(timeout)
+        return False
+
+
+def launch(argv: Sequence[str], confinement: Confinement, output: Path) -> Process:
+    """Start a server in a session of its own, with nothing of ours but `output`, appended to.
+
+    Raise CommandFailed when it can not even be started; a server that ends later says why in `output`.
+    """
+    order = json.dumps({"argv": list(argv), **asdict(confinement)})
+    enter = ("unshare", "--mount", "--propagation", "slave", "--", sys.executable, "-m", "zbackup.proc.enter")
+    log.info("server.launched", argv=tuple(argv))
+    with output.open("ab") as sink:
+        try:
+            started = subprocess.Popen(
+                (*enter, order),
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as unstartable:
+            raise CommandFailed(
+                enter, -1, f"cannot start {enter[0]}: {unstartable.strerror}"
+            ) from unstartable
+    process = Process.of(started.pid)
+    if process is None:
+        raise CommandFailed(enter, started.wait(), last_lines(output))
+    return process
+
+
+def last_lines(output: Path, count: int = 10) -> str:
+    """The end of a server's output, for a message."""
+    if not output.exists():
+        return ""
+    with output.open("rb") as source:
+        source.seek(max(0, output.stat().st_size - 16_384))
+        lines = source.read().decode(errors="replace").splitlines()
+    return "\n".join(lines[-count:])

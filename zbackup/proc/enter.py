@@ -1,0 +1,39 @@
+"""Becomes a server inside the mount namespace that unshare(1) has just made: see proc.detached.
+
+Run as `python -m zbackup.proc.enter ORDER`, the order being JSON: hide, bind, uid, gid, argv.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def main(order: str) -> None:
+    """Arrange the mounts, give up root, and be replaced by the server. Ends with a message if that fails."""
+    wanted = json.loads(order)
+    for mountpoint in sorted(wanted["hide"], key=len, reverse=True):
+        _mount("umount", "--lazy", "--", mountpoint)
+    for directory, mountpoint in sorted(wanted["bind"], key=lambda pair: len(pair[1])):
+        # On a host that never had the original, its mountpoint does not exist.
+        Path(mountpoint).mkdir(parents=True, exist_ok=True)
+        _mount("mount", "--bind", "--", directory, mountpoint)
+    os.setgroups([])
+    os.setgid(wanted["gid"])
+    os.setuid(wanted["uid"])
+    os.umask(0o027)
+    os.execvp(wanted["argv"][0], wanted["argv"])
+
+
+def _mount(*argv: str) -> None:
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(argv)}: {done.stderr.strip()}")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1])
+    except OSError as problem:
+        sys.exit(f"cannot start the server: {problem}")
