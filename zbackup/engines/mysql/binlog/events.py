@@ -109,6 +109,7 @@ _QUERY: Final = struct.Struct("<8x B 2x H")
 _QUERY_FIXED: Final = 13
 _TYPES_ONLY_MARIADB_HAS: Final = 160
 _CRC32: Final = 1
+_FORMAT_DESCRIPTION_BYTE: Final = bytes((FORMAT_DESCRIPTION,))
 _CHUNK: Final = 1 << 20
 
 
@@ -118,14 +119,18 @@ def checksum_holds(data: Buffer, start: int, end: int) -> bool:
     The in-use flag of a format description is set and cleared without a new checksum, so the server leaves
     it out, and so does this.
     """
-    end -= CHECKSUM_SIZE
-    head = bytearray(data[start : start + HEADER_SIZE])
-    if head[4] == FORMAT_DESCRIPTION:
-        head[FLAGS_AT] &= ~FLAG_IN_USE
-    checksum = zlib.crc32(head)
-    for at in range(start + HEADER_SIZE, end, _CHUNK):
-        checksum = zlib.crc32(data[at : min(at + _CHUNK, end)], checksum)
-    return checksum == int.from_bytes(data[end : end + CHECKSUM_SIZE], "little")
+    body_end = end - CHECKSUM_SIZE
+    stored = int.from_bytes(data[body_end:end], "little")
+    if data[start + 4 : start + 5] == _FORMAT_DESCRIPTION_BYTE:
+        event = bytearray(data[start:body_end])
+        event[FLAGS_AT] &= ~FLAG_IN_USE
+        return zlib.crc32(event) == stored
+    if end - start <= _CHUNK:
+        return zlib.crc32(data[start:body_end]) == stored
+    checksum = 0
+    for at in range(start, body_end, _CHUNK):
+        checksum = zlib.crc32(data[at : min(at + _CHUNK, body_end)], checksum)
+    return checksum == stored
 
 
 def parse_format(event: bytes) -> Format:

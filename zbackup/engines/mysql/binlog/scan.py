@@ -110,7 +110,7 @@ class Scanner:
         """The span of the transaction that opens at `start`, None if it does not end before the limit."""
         try:
             committed, length, standalone = read_opening(kind, self._body(start, size))
-        except (ValueError, IndexError, struct.error) as unreadable:
+        except (ValueError, LookupError, struct.error) as unreadable:
             raise self._damaged(start, f"unreadable GTID event ({unreadable})") from None
         end = start + length if length > size else self._walk(start + size, standalone)
         return (start, end, committed) if end is not None and end <= self._limit else None
