@@ -1,5 +1,6 @@
 """What the shell offers after a Tab. Silent when nothing can be known: a completion never fails."""
 
+from zbackup import app
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
 from zbackup.model.errors import ZbackupError
@@ -9,6 +10,18 @@ def instances(incomplete: str) -> list[str]:
     """Names of instances in the configuration that would be used."""
     settings = _settings()
     return [name for name in settings.instance if name.startswith(incomplete)] if settings else []
+
+
+def clones(incomplete: str) -> list[str]:
+    """Names of the clones there are, as far as ZFS tells without being asked for long."""
+    settings = _settings()
+    if settings is None:
+        return []
+    try:
+        names = app.clone_names(settings)
+    except ZbackupError:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def _settings() -> Settings | None:

@@ -40,9 +40,9 @@ def set_up(*, debug: bool = False, log_format: LogFormat = "auto") -> None:
     structlog.contextvars.bind_contextvars(run=uuid.uuid4().hex[:12])
 
 
-def bind(*, job: str, instance: str) -> None:
-    """Every line from now on belongs to this job on this instance."""
-    structlog.contextvars.bind_contextvars(job=job, instance=instance)
+def bind(**facts: str) -> None:
+    """Every line from now on carries these facts, such as job and instance."""
+    structlog.contextvars.bind_contextvars(**facts)
 
 
 def under_systemd() -> bool:

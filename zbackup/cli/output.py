@@ -28,17 +28,16 @@ def print_document(content: dict[str, Any]) -> None:
     print(json.dumps({"version": JSON_VERSION} | content, indent=2, ensure_ascii=False), flush=True)
 
 
-def print_error(error: ZbackupError, *, as_json: bool) -> None:
-    """One line on stderr (for a configuration: one for each problem); with --json a document on stdout."""
+def print_error(error: ZbackupError, *, as_json: bool, about: str = "") -> None:
+    """One line on stderr (for a configuration: one for each problem), and with --json a document on stdout.
+
+    `about` is the instance it happened to, where that is not clear.
+    """
     if as_json:
         print_document({"error": describe_error(error)})
-    for line in error_lines(error):
-        print(line, file=sys.stderr, flush=True)
-
-
-def error_lines(error: ZbackupError) -> list[str]:
     problems = error.problems if isinstance(error, ConfigError) else [" ".join(str(error).split())]
-    return [f"zbackup: {line}" for line in problems]
+    for line in problems:
+        print(f"zbackup: {about}{': ' if about else ''}{line}", file=sys.stderr, flush=True)
 
 
 def describe_error(error: ZbackupError) -> dict[str, Any]:

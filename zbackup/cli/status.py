@@ -6,7 +6,7 @@ from zbackup.cli.tables import aligned
 from zbackup.model import errors
 
 # Those that no error class stands for.
-_OTHER = {0: "done", 130: "interrupted (Ctrl-C)"}
+_OTHER = {0: "Done", 130: "Interrupted (Ctrl-C, SIGTERM or SIGHUP)"}
 
 
 def meanings() -> dict[int, list[tuple[str, str]]]:

@@ -1,0 +1,5 @@
+"""python -m zbackup"""
+
+from zbackup.cli.main import run
+
+run()

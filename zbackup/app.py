@@ -1,0 +1,107 @@
+"""The composition root: from settings to the context a job works in."""
+
+import difflib
+import os
+
+from zbackup.catalog.local import clones
+from zbackup.clock import SystemClock
+from zbackup.config.settings import Instance, Settings
+from zbackup.engines.mysql.engine import MysqlEngine
+from zbackup.engines.mysql.options import ConnectOptions, LockOptions, TlsOptions
+from zbackup.engines.mysql.recover import MysqlRecovery
+from zbackup.jobs.context import Context
+from zbackup.model.errors import NotFound, UsageError
+from zbackup.model.progress import Progress
+from zbackup.proc.run import run
+from zbackup.zfs.datasets import Zfs
+
+# More appliers than this gain nothing on one replayed log, and each has its own memory.
+MOST_WORKERS = 8
+
+
+def choose(settings: Settings, name: str | None) -> list[Instance]:
+    """The instance of that name, or all of them. Raise NotFound, with the nearest name there is."""
+    if name is None:
+        return list(settings.instance.values())
+    if name in settings.instance:
+        return [settings.instance[name]]
+    near = difflib.get_close_matches(name, settings.instance, n=1)
+    hint = f'did you mean "{near[0]}"?' if near else f"there is {', '.join(settings.instance)}"
+    raise NotFound(f'no instance "{name}" in the configuration; {hint}')
+
+
+def choose_one(settings: Settings, name: str | None) -> Instance:
+    """The instance of that name, or the only one. Raise UsageError when a name is needed, or NotFound."""
+    chosen = choose(settings, name)
+    if len(chosen) > 1:
+        raise UsageError(f"which instance? There is {', '.join(i.name for i in chosen)}")
+    return chosen[0]
+
+
+def context(settings: Settings, instance: Instance, progress: Progress) -> Context:
+    """What jobs on this instance work with. Nothing is connected to or read yet."""
+    recovery = instance.recovery
+    return Context(
+        instance=instance.name,
+        engine_name=instance.engine,
+        datasets=instance.datasets,
+        clones=instance.clones_dataset,
+        mountpoint=recovery.mountpoint,
+        run_dir=settings.run_dir,
+        zone=settings.timezone,
+        zfs=Zfs(run),
+        engine=MysqlEngine(
+            instance=instance.name,
+            connect=_connect(instance),
+            lock=_lock(instance),
+            run_dir=settings.run_dir,
+        ),
+        recovery=MysqlRecovery(
+            flavor=instance.engine,
+            server=recovery.server,
+            memory=recovery.memory,
+            workers=recovery.workers or min(os.cpu_count() or 1, MOST_WORKERS),
+        ),
+        clock=SystemClock(),
+        progress=progress,
+    )
+
+
+def clone_names(settings: Settings) -> list[str]:
+    """Names of all clones of all instances."""
+    places = dict.fromkeys(i.clones_dataset for i in settings.instance.values())
+    return [clone.name for place in places for clone, _ in clones(Zfs(run), place)]
+
+
+def _connect(instance: Instance) -> ConnectOptions:
+    """The secret is read when the engine connects, so that a restore works without it."""
+    secret, tls = instance.password, instance.tls
+    return ConnectOptions(
+        socket=str(instance.socket_path or ""),
+        host=instance.host or "",
+        port=instance.port,
+        user=instance.user,
+        password=secret.read if secret else _no_password,
+        tls=TlsOptions(
+            ca=str(tls.ca or ""), cert=str(tls.cert or ""), key=str(tls.key or ""), verify=tls.verify
+        )
+        if tls
+        else None,
+    )
+
+
+def _no_password() -> str:
+    return ""
+
+
+def _lock(instance: Instance) -> LockOptions:
+    lock = instance.lock
+    return LockOptions(
+        kind=lock.kind,
+        wait_s=lock.wait,
+        hold_s=lock.hold,
+        long_query_s=lock.long_query,
+        on_long_query=lock.on_long_query,
+        kill=lock.kill,
+        applier_stop_s=lock.applier_stop,
+    )

@@ -1,0 +1,55 @@
+"""zbackup check"""
+
+from typing import Any
+
+import typer
+
+from zbackup.cli.options import Options
+from zbackup.cli.working import AnyInstance, Done, conclude, on_each
+from zbackup.jobs.check import CheckReport, check
+
+HELP = """Check that backups can be taken and restored.
+
+Of one instance or all of them. Looks at the configuration, the datasets, the database server with its
+privileges and settings, where its files lie, the lock that would be taken, and the backups there are.
+Changes nothing. Ends with the exit status of the first error found.
+
+\b
+zbackup check
+zbackup check shop --json
+"""
+
+MARKS = {"ok": "ok     ", "warning": "WARNING", "error": "ERROR  "}
+
+
+def command(options: Options, instance: AnyInstance = None) -> None:
+    outcomes = on_each(options, "check", instance, check)
+    conclude(options, "check", outcomes, shape=_shape, text=_text)
+    reports = [o.result for o in outcomes if isinstance(o, Done)]
+    if status := next((r.exit_status for r in reports if r.exit_status), 0):
+        raise typer.Exit(status)
+
+
+def _shape(done: Done[CheckReport]) -> dict[str, Any]:
+    return {
+        "findings": [
+            {"severity": f.severity, "subject": f.subject, "text": f.text, "exit_status": f.exit_status}
+            for f in done.result.findings
+        ]
+    }
+
+
+def _text(reports: list[Done[CheckReport]]) -> str:
+    return "\n\n".join(render(done.result) for done in reports)
+
+
+def render(report: CheckReport) -> str:
+    """One instance's findings, one a line, and the sum of them."""
+    errors, warnings = (
+        sum(f.severity == severity for f in report.findings) for severity in ("error", "warning")
+    )
+    lines = [f"  {MARKS[f.severity]}  {f.subject}: {' '.join(f.text.split())}" for f in report.findings]
+    verdict = "ready" if not errors else "not ready"
+    return "\n".join(
+        [f"Instance {report.instance}: {verdict} ({errors} errors, {warnings} warnings)", *lines]
+    )

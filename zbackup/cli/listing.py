@@ -1,0 +1,116 @@
+"""zbackup list"""
+
+from dataclasses import dataclass
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from zbackup.catalog.local import Catalog
+from zbackup.cli import shapes, tables
+from zbackup.cli.options import Options
+from zbackup.cli.output import plain
+from zbackup.cli.snapshot import lock_times
+from zbackup.cli.working import AnyInstance, Done, conclude, on_each
+from zbackup.jobs.context import Context
+from zbackup.model.backup import Backup
+from zbackup.model.moment import local_text
+from zbackup.plan.recovery import Window, window
+
+HELP = """List the backups and what they can restore.
+
+Of one instance or all of them, oldest first. The database servers are not asked: everything is read from
+the snapshots. LAST TRANSACTION is how far a backup's data reaches; USED is what destroying its snapshots
+alone would free, WRITTEN what was new since the snapshot before.
+
+\b
+zbackup list
+zbackup list shop --json
+"""
+
+HEADER = (
+    "Snapshot",
+    "Last transaction",
+    "Lock",
+    "Log position",
+    "Used",
+    "Written",
+    "Holds",
+    "Clones",
+    "Remarks",
+)
+SIZES = (4, 5, 6, 7)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """An instance's backups and the moments that can be reached with them."""
+
+    catalog: Catalog
+    window: Window | None
+
+
+def command(options: Options, instance: AnyInstance = None) -> None:
+    conclude(options, "list", on_each(options, "list", instance, _look), shape=_shape, text=_text)
+
+
+def _look(ctx: Context) -> Listing:
+    catalog = ctx.catalog()
+    return Listing(catalog, window(catalog.backups))
+
+
+def _shape(done: Done[Listing]) -> dict[str, Any]:
+    reachable, catalog = done.result.window, done.result.catalog
+    return {
+        "backups": [shapes.backup(b) for b in catalog.backups],
+        "window": {"after": plain(reachable.start), "to": plain(reachable.end)} if reachable else None,
+        "unreadable": [
+            {"snapshot": snapshot, "problem": problem} for snapshot, problem in catalog.unreadable
+        ],
+    }
+
+
+def _text(listings: list[Done[Listing]]) -> str:
+    return "\n\n".join(render(d.context.instance, d.result, d.context.zone) for d in listings)
+
+
+def render(instance: str, listing: Listing, zone: ZoneInfo) -> str:
+    """One instance's backups for people, with what can be reached below."""
+    lines = [f"Instance {instance}"]
+    if listing.catalog.backups:
+        rows = [_row(b, zone) for b in listing.catalog.backups]
+        lines.append(tables.table(HEADER, rows, right=SIZES))
+    if listing.window:
+        end = local_text(listing.window.end, zone) if listing.window.end else "now"
+        start = local_text(listing.window.start, zone)
+        lines.append(f"Any moment after {start} and up to {end} can be restored ({zone.key}).")
+    else:
+        lines.append("Nothing can be restored yet: take a backup with zbackup snapshot.")
+    lines += [f"{snapshot} cannot be read: {problem}" for snapshot, problem in listing.catalog.unreadable]
+    return "\n".join(lines)
+
+
+def _row(backup: Backup, zone: ZoneInfo) -> list[str]:
+    record = backup.record
+    measured = record.lock_wait_ms is not None or record.lock_held_ms is not None
+    times = f" ({lock_times(record.lock_wait_ms, record.lock_held_ms)})" if measured else ""
+    return [
+        backup.name,
+        local_text(record.as_of.replace(microsecond=0), zone) if record.as_of else "-",
+        record.lock + times,
+        str(record.position) if record.position else "-",
+        tables.size(sum(s.used for s in backup.snapshots)),
+        tables.size(sum(s.written for s in backup.snapshots)),
+        str(sum(s.holds for s in backup.snapshots)),
+        str(len({clone for s in backup.snapshots for clone in s.clones})),
+        "; ".join(_remarks(backup)),
+    ]
+
+
+def _remarks(backup: Backup) -> list[str]:
+    found = []
+    if backup.record.purpose == "log":
+        found.append("log only")
+    if not backup.complete:
+        found.append(f"incomplete: {len(backup.snapshots)} of {len(backup.record.members)} datasets")
+    if not backup.finished:
+        found.append("unfinished")
+    return found

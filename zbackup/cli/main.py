@@ -1,0 +1,127 @@
+"""The command line: commands, global options, and how every failure ends."""
+
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import metadata
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import structlog
+import typer
+
+from zbackup.cli import check, clone, listing, logs, restore, snapshot
+from zbackup.cli.options import Options, common_options
+from zbackup.cli.output import describe_error, print_document, print_error
+from zbackup.cli.status import table as exit_status_table
+from zbackup.model.errors import UsageError, ZbackupError
+
+INTERRUPTED = 130
+
+HELP = """Consistent ZFS snapshots and point-in-time recovery for MySQL and MariaDB.
+
+\b
+zbackup check                          is everything set up for a backup that can be restored?
+zbackup snapshot                       take one
+zbackup restore --to "yesterday 10:02"   a server with everything committed before that moment
+zbackup clone list                     the servers that were made that way
+"""
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"zbackup {metadata.version('zbackup')}")
+        raise typer.Exit
+
+
+def main(
+    _: Options,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+def build() -> typer.Typer:
+    """The whole command line. Help is plain text: it reads the same in a terminal, a pipe and the docs."""
+    app = typer.Typer(
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    epilog = "\b\nExit status:\n" + exit_status_table()
+    app.callback(help=HELP, epilog=epilog)(common_options(main))
+    for name, module in (("check", check), ("snapshot", snapshot), ("list", listing), ("restore", restore)):
+        app.command(name, help=module.HELP)(common_options(module.command))
+    app.add_typer(clone.build(), name="clone")
+    return app
+
+
+def run(argv: Sequence[str] | None = None) -> NoReturn:
+    """The console entry: run a command line and leave with its exit status."""
+    _end_orderly_when_told()
+    words = list(sys.argv[1:] if argv is None else argv)
+    sys.exit(invoke(words))
+
+
+def invoke(words: list[str]) -> int:
+    """Run one command line; return its exit status. Whatever fails is said in one line on stderr."""
+    debug, as_json = (_given(words, option) for option in ("--debug", "--json"))
+    try:
+        return _dispatch(words)
+    except ZbackupError as failure:
+        if debug:
+            traceback.print_exc()
+        print_error(failure, as_json=as_json)
+        return failure.exit_status
+    except Exception as failure:  # noqa: BLE001  the outermost door: a defect of ours is one line too
+        if debug:
+            traceback.print_exc()
+        _print_defect(failure, as_json=as_json)
+        return ZbackupError.exit_status
+
+
+def _dispatch(words: list[str]) -> int:
+    logs.set_up()
+    command = typer.main.get_command(build())
+    try:
+        status = command.main(words, prog_name="zbackup", standalone_mode=False)
+    except typer.TyperException as failure:
+        raise UsageError(_usage(failure)) from failure
+    except typer.Abort:
+        status = INTERRUPTED
+    if status == INTERRUPTED:
+        print("zbackup: interrupted", file=sys.stderr)
+    return status if isinstance(status, int) else 0
+
+
+def _usage(failure: typer.TyperException) -> str:
+    """What Typer has against the command line, with where to read how it is done right."""
+    context = getattr(failure, "ctx", None)
+    path = context.command_path if context is not None else "zbackup"
+    return f"{failure.format_message().rstrip('.')}; see {path} --help"
+
+
+def _print_defect(failure: Exception, *, as_json: bool) -> None:
+    name = type(failure).__name__
+    error = ZbackupError(f"unexpected {name}: {failure} (run again with --debug for the details)")
+    structlog.get_logger().debug("defect", kind=name)
+    if as_json:
+        print_document({"error": describe_error(error) | {"kind": name}})
+    print_error(error, as_json=False)
+
+
+def _given(words: list[str], option: str) -> bool:
+    """Whether an option is on the command line, also when that cannot be understood as a whole."""
+    return option in (words[: words.index("--")] if "--" in words else words)
+
+
+def _end_orderly_when_told() -> None:
+    """Being told to stop unwinds like Ctrl-C does, so that locks are let go and clones removed."""
+
+    def stop(_: int, __: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)

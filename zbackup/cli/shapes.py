@@ -1,0 +1,89 @@
+"""The documented JSON shapes of what ZFS and the databases know (docs/reference/json.md)."""
+
+from datetime import datetime
+from typing import Any
+
+from zbackup.cli.output import plain
+from zbackup.jobs.clone import CloneStatus
+from zbackup.model.backup import Backup
+from zbackup.model.clone import Clone
+from zbackup.model.log import Transaction
+
+
+def backup(subject: Backup) -> dict[str, Any]:
+    record = subject.record
+    values = {
+        "backup": record.backup,
+        "name": subject.name,
+        "instance": record.instance,
+        "engine": record.engine,
+        "server_version": record.server_version,
+        "server_uuid": record.server_uuid,
+        "role": record.role,
+        "purpose": record.purpose,
+        "taken": record.taken,
+        "as_of": record.as_of,
+        "complete_to": record.complete_to,
+        "position": record.position,
+        "gtid": record.gtid,
+        "lock": record.lock,
+        "lock_wait_ms": record.lock_wait_ms,
+        "lock_held_ms": record.lock_held_ms,
+        "complete": subject.complete,
+        "finished": subject.finished,
+        "used": sum(s.used for s in subject.snapshots),
+        "written": sum(s.written for s in subject.snapshots),
+        "snapshots": [
+            {
+                "dataset": s.dataset,
+                "name": s.name,
+                "guid": s.guid,
+                "created": s.created,
+                "used": s.used,
+                "written": s.written,
+                "holds": s.holds,
+                "clones": s.clones,
+            }
+            for s in subject.snapshots
+        ],
+    }
+    return {key: plain(value) for key, value in values.items()}
+
+
+def transaction(subject: Transaction | None) -> dict[str, Any] | None:
+    if subject is None:
+        return None
+    return {
+        "gtid": subject.gtid,
+        "start": str(subject.start),
+        "end": str(subject.end),
+        "committed": plain(subject.committed),
+    }
+
+
+def clone(subject: CloneStatus) -> dict[str, Any]:
+    facts = subject.clone
+    values = {
+        "name": facts.name,
+        "instance": facts.instance,
+        "engine": facts.engine,
+        "kind": facts.kind,
+        "state": facts.state,
+        "running": subject.running,
+        "created": facts.created,
+        "snapshot": facts.backup,
+        "target": target_of(facts),
+        "reached": facts.reached,
+        "dataset": subject.dataset,
+        "used": subject.used,
+        "socket": subject.socket,
+        "port": facts.port or None,
+        "read_only": facts.read_only,
+        "connect": subject.connect,
+    }
+    return {key: plain(value) for key, value in values.items()}
+
+
+def target_of(subject: Clone) -> datetime | None:
+    """The moment a clone was recovered to."""
+    return datetime.fromisoformat(subject.target) if subject.target else None
