@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from zbackup.engines.mysql.connection import Connection, connect
+from zbackup.engines.mysql.connection import Connection, LoginRefused, connect
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server_options import Place, Shape, arguments
 from zbackup.model.errors import DatabaseError
@@ -71,7 +71,9 @@ class CloneServer:
 
     def forget_identity(self) -> None:
         """A copied auto.cnf would make two servers with one UUID; without it the server makes a new one."""
-        self.files.where.path(self.files.record.server["datadir"]).joinpath("auto.cnf").unlink(missing_ok=True)
+        self.files.where.path(self.files.record.server["datadir"]).joinpath("auto.cnf").unlink(
+            missing_ok=True
+        )
 
     @contextmanager
     def temporary(self, *, port: int = 0, public: bool = False) -> Iterator["Temporary"]:
@@ -147,9 +149,10 @@ class CloneServer:
             try:
                 connect(nobody).close()
                 return
-            except DatabaseError as answer:
-                if answer.code == ACCESS_DENIED:
-                    return
+            except LoginRefused:
+                return
+            except DatabaseError:
+                continue
         raise self.failure("did not answer within its time limit")
 
     def _attempts(self, process: Process) -> Iterator[None]:

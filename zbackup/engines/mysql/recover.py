@@ -9,6 +9,7 @@ from pathlib import Path
 from zbackup.engines.mysql import replay_mariadb, replay_mysql
 from zbackup.engines.mysql.binlog.cut import Cut, find_cut, last_transaction
 from zbackup.engines.mysql.binlog.files import log_files
+from zbackup.engines.mysql.binlog.reader import transactions
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.connection import Connection
@@ -35,9 +36,19 @@ class MysqlRecovery:
 
     # looking
 
-    def last_transaction(self, record: Record, where: Relocation) -> Transaction | None:
-        """The last complete transaction in the backup's log, None if its log holds none."""
-        return last_transaction(_log_files(record, where), None)
+    def last_commit(self, record: Record, where: Relocation) -> Transaction | None:
+        """The transaction with the latest commit time in the newest file that holds one; None without any.
+
+        Not simply the last one: times in a log are not always in order (MariaDB logs when a statement
+        began). Raise VerificationFailed when the log does not end where it was recorded to under a lock.
+        """
+        files = _log_files(record, where)
+        _require_recorded_end(record, LogPosition.of(files[-1].name, files[-1].stat().st_size))
+        for file in reversed(files):
+            latest = max(transactions(file), key=lambda t: t.committed, default=None)
+            if latest is not None:
+                return latest
+        return None
 
     def examine(
         self, base: tuple[Record, Relocation], log: tuple[Record, Relocation], target: datetime
@@ -176,6 +187,21 @@ def _cut(
     return find_cut(files, start, target)
 
 
+def is_exact(record: Record) -> bool:
+    """Whether the log stood still while the snapshot was taken, so that the position is the position."""
+    return record.lock in ("ftwrl", "backup-stage")
+
+
+def _require_recorded_end(record: Record, found: LogPosition) -> None:
+    recorded = record.position
+    if recorded is None:
+        return
+    if (found != recorded) if is_exact(record) else (found < recorded):
+        raise VerificationFailed(
+            f"the log ends at {found}, but {recorded} was recorded: do not trust this one"
+        )
+
+
 def _require_recorded_state(connection: Connection, record: Record, newest: Path) -> None:
     """The recovered server must be what was recorded: exactly under a lock, at least that without one."""
     recorded = record.position
@@ -190,7 +216,7 @@ def _require_recorded_state(connection: Connection, record: Record, newest: Path
     missing, extra = _gtid_difference(connection, record)
     if missing or (exact and extra):
         raise VerificationFailed(
-            f"the base's GTIDs are not those recorded (missing: {missing or 'none'}, extra: {extra or 'none'})"
+            f"the base's GTIDs are not those recorded: missing {missing or 'none'}, extra {extra or 'none'}"
         )
 
 
@@ -238,7 +264,7 @@ def _reached(connection: Connection, record: Record, cut: Cut) -> Recovered:
         first_skipped=cut.first_skipped,
         position=str(cut.stop),
         gtid=reached,
-        base_exact=record.lock in ("ftwrl", "backup-stage"),
+        base_exact=is_exact(record),
     )
 
 

@@ -1,0 +1,47 @@
+"""What the MySQL engine has to be told: how to connect, how to lock. Times are in seconds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from zbackup.model.record import LockKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsOptions:
+    """Encryption of a TCP connection; paths of PEM files, "" for none. See PyMySQL's ssl_* arguments."""
+
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+    verify: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectOptions:
+    """`socket` if it is not "", else TCP to host and port. `password` is asked only when it is needed."""
+
+    socket: str = ""
+    host: str = "127.0.0.1"
+    port: int = 3306
+    user: str
+    password: Callable[[], str] = field(repr=False)
+    tls: TlsOptions | None = None
+
+    @property
+    def where(self) -> str:
+        """The server's address, for messages."""
+        return f"socket {self.socket}" if self.socket else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockOptions:
+    """See the configuration reference, [instance.NAME.lock]."""
+
+    kind: LockKind | Literal["auto"] = "auto"
+    wait_s: float = 30
+    hold_s: float = 10
+    long_query_s: float = 5
+    on_long_query: Literal["wait", "abort", "kill"] = "wait"
+    kill: Literal["select", "all"] = "select"
+    applier_stop_s: float = 30
