@@ -50,7 +50,8 @@ def prepare(name: str, home: Path, log: Path) -> Path:
     with apt.locked(templates() / f".{name}.lock"):
         if final.is_dir():
             return final
-        partial = templates() / f".{name}.partial"
+        # Not a hidden name: MySQL finds no undo tablespaces in a directory whose name begins with a dot.
+        partial = templates() / f"partial-{name}"
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         if kind != "mongodb":
