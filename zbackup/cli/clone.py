@@ -57,7 +57,8 @@ HEADER = ("Name", "Instance", "As of", "Server", "Port", "Used", "Snapshot", "Co
 
 def build() -> typer.Typer:
     """The clone commands."""
-    app = typer.Typer(help=HELP, rich_markup_mode=None)
+    app = typer.Typer(rich_markup_mode=None)
+    app.callback(help=HELP)(common_options(between))
     for name, function, text in (
         ("list", list_, LIST),
         ("stop", stop, STOP),
@@ -66,6 +67,10 @@ def build() -> typer.Typer:
     ):
         app.command(name, help=text)(common_options(function))
     return app
+
+
+def between(_: Options) -> None:
+    """`zbackup clone --json list`: options between the two words count too."""
 
 
 def list_(options: Options) -> None:

@@ -22,10 +22,10 @@ INTERRUPTED = 130
 HELP = """Consistent ZFS snapshots and point-in-time recovery for MySQL and MariaDB.
 
 \b
-zbackup check                          is everything set up for a backup that can be restored?
-zbackup snapshot                       take one
+zbackup check                            is everything set up for a backup that can be restored?
+zbackup snapshot                         take one
 zbackup restore --to "yesterday 10:02"   a server with everything committed before that moment
-zbackup clone list                     the servers that were made that way
+zbackup clone list                       the servers that were made that way
 """
 
 
@@ -41,7 +41,7 @@ def main(
         bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    pass
+    """What comes before the name of a command: nothing but options."""
 
 
 def build() -> typer.Typer:

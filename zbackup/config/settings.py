@@ -141,9 +141,6 @@ class Settings(Table):
     timezone: Zone = Field(
         default_factory=local_zone, description="times without a zone are read in it; default: the machine's"
     )
-    state_dir: AbsolutePath = Field(
-        default=Path("/var/lib/zbackup"), description="what must outlive a reboot"
-    )
     run_dir: AbsolutePath = Field(
         default=Path("/run/zbackup"), description="sockets and locks, gone at a reboot"
     )

@@ -234,12 +234,11 @@ def test_every_default_in_the_example_is_the_default() -> None:
     assert settings.recovery == type(settings.recovery)()
     commented = [
         line.removeprefix("# ") for line in EXAMPLE.read_text().splitlines()
-        if line.startswith(("# state_dir", "# run_dir", "# port"))
+        if line.startswith(("# run_dir", "# port"))
     ]  # fmt: skip
     top = tomllib.loads("\n".join(commented))
     assert top.pop("port") == settings.port
     assert {k: Path(v) for k, v in top.items()} == {
-        "state_dir": Path("/var/lib/zbackup"),
         "run_dir": Path("/run/zbackup"),
     }
 

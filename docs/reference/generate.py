@@ -1,0 +1,148 @@
+"""Writes the reference pages that are made from the code: python docs/reference/generate.py
+
+A unit test compares the pages with what this would write, so that they stay true.
+"""
+
+import contextlib
+import io
+import os
+import sys
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from zbackup.cli import status
+from zbackup.cli.main import invoke
+from zbackup.config.settings import Instance, Lock, Recovery, Settings, Tls
+from zbackup.model.errors import ZbackupError
+
+HERE = Path(__file__).parent
+COMMANDS = (
+    (), ("check",), ("snapshot",), ("list",), ("restore",), ("clone",), ("clone", "list"), ("clone", "stop"),
+    ("clone", "start"), ("clone", "destroy"),
+)  # fmt: skip
+
+
+def pages() -> dict[str, str]:
+    """File name -> text of every generated page."""
+    return {"commands.md": commands(), "exit-status.md": exit_status(), "configuration.md": configuration()}
+
+
+def commands() -> str:
+    parts = [
+        "# Commands",
+        "What `--help` says. The options of every command may stand before or after its name. Results go to "
+        "stdout, everything else to stderr; progress is shown on a terminal only. What `--json` prints is in "
+        "[json.md](json.md), the exit statuses are in [exit-status.md](exit-status.md).",
+        "Shell completion of commands, options, instances and clones: `zbackup --install-completion`.",
+    ]
+    for command in COMMANDS:
+        parts += [f"## zbackup {' '.join(command)}".rstrip(), f"```text\n{_help(command)}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def _help(command: tuple[str, ...]) -> str:
+    said = io.StringIO()
+    width = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = "100"
+    try:
+        with contextlib.redirect_stdout(said):
+            invoke([*command, "--help"])
+    finally:
+        os.environ.pop("COLUMNS")
+        if width is not None:
+            os.environ["COLUMNS"] = width
+    return "\n".join(line.rstrip() for line in said.getvalue().strip().splitlines())
+
+
+def exit_status() -> str:
+    rows = [
+        f"| {number} | `{name}` | {sentence}. |"
+        for number, kinds in status.meanings().items()
+        for name, sentence in kinds
+    ]
+    return f"""# Exit statuses
+
+Every failure is one line on stderr, and an exit status by its kind. With `--json` the kind is also in the
+document on stdout ([json.md](json.md)).
+
+| Status | Kind | Meaning |
+|---:|---|---|
+| 0 | | Done. |
+{chr(10).join(rows)}
+| 130 | | Interrupted: Ctrl-C, SIGTERM or SIGHUP. What was begun is undone as after any failure. |
+
+An error that none of these names stands for (a defect in zbackup) ends with {ZbackupError.exit_status}
+and asks for `--debug`. When a command works on several instances and some fail, the others are still done,
+and the status is that of the first failure. `zbackup check` ends with the status of the first error it found.
+"""
+
+
+def configuration() -> str:
+    sections = [
+        ("The top of the file", "", Settings, ("instance",)),
+        ("`[instance.NAME]`", "", Instance, ("lock", "recovery", "tls")),
+        ("`[instance.NAME.tls]`", Tls.__doc__, Tls, ()),
+        ("`[instance.NAME.lock]`", Lock.__doc__, Lock, ()),
+        ("`[instance.NAME.recovery]`", Recovery.__doc__, Recovery, ()),
+    ]
+    text = """# Configuration
+
+One TOML file, found at `--config FILE`, else `$ZBACKUP_CONFIG`, else `/etc/zbackup/config.toml`.
+`config.example.toml` shows every setting. All problems are reported at once, each with file, line, key, what
+was expected and what was found.
+
+- A duration is written `"30s"`, `"5m"`, `"1h30m"` or `"500ms"`;
+  a size `"256MiB"` or `"1GiB"` (powers of 1024).
+- An instance's name has at most 40 of a-z, 0-9, `-` and `_`.
+- A password is never written in the file. `password` says where it is:
+  `{ file = "/etc/zbackup/NAME.password" }` (owned by root or the user who runs zbackup, mode 600),
+  `{ env = "NAME" }`, or `{ credential = "NAME" }` for systemd's `LoadCredential=NAME:...`. It is read only
+  when zbackup connects, so a restore works without it.
+- No dataset may belong to two instances.
+"""
+    for title, about, model, tables in sections:
+        text += f"\n## {title}\n\n" + (f"{about}\n\n" if about else "")
+        text += "| Key | Default | Meaning |\n|---|---|---|\n"
+        text += "".join(_setting(name, model, tables) for name in model.model_fields)
+    return text
+
+
+def _setting(name: str, model: type[BaseModel], tables: tuple[str, ...]) -> str:
+    if name in tables:
+        return ""
+    field = model.model_fields[name]
+    words = (field.description or "").replace("|", "\\|")
+    if choices := _choices(field.annotation):
+        words += " (" + ", ".join(f"`{c}`" for c in choices) + ")"
+    return f"| `{name}` | {_default(field.default, field.is_required(), name)} | {words} |\n"
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
+
+
+def _default(value: object, required: bool, name: str) -> str:
+    if required:
+        return "required"
+    if value is None or value is PydanticUndefined:
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, float):
+        return f'`"{value:g}s"`'
+    if name == "memory" and isinstance(value, int):
+        return f'`"{value // 1024**2}MiB"`'
+    return f"`{value}`" if isinstance(value, int) else f'`"{value}"`'
+
+
+def write() -> None:
+    for name, text in pages().items():
+        (HERE / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
+    sys.stdout.write(f"wrote {', '.join(pages())}\n")

@@ -1,0 +1,148 @@
+"""The command line from its entry: help, options anywhere, one line for every failure, exit statuses."""
+
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zbackup.cli import main
+from zbackup.cli.main import invoke
+from zbackup.config.load import VARIABLE
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = str(ROOT / "config.example.toml")
+COMMANDS = [
+    "check",
+    "snapshot",
+    "list",
+    "restore",
+    "clone list",
+    "clone stop",
+    "clone start",
+    "clone destroy",
+]
+
+
+@pytest.fixture(autouse=True)
+def no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "/nonexistent/zbackup.toml")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example_and_json(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([*command.split(), "--help"]) == 0
+    said = capsys.readouterr().out
+    assert f"\n  zbackup {command}" in said
+    assert "--json" in said
+
+
+def test_main_help_has_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert "Exit status:" in said
+    assert "  130  Interrupted" in said
+    assert max(map(len, said.splitlines())) <= 100
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("zbackup 0.")
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_status", "says"),
+    [
+        ("", 2, "Missing command; see zbackup --help"),
+        ("lst", 2, "Did you mean 'list'?; see zbackup --help"),
+        ("clone", 2, "Missing command; see zbackup clone --help"),
+        ("restore", 2, "Missing option '--to'; see zbackup restore --help"),
+        ("restore --to now --port 99999", 2, "see zbackup restore --help"),
+        ("list", 2, "/nonexistent/zbackup.toml: no such configuration file"),
+        (f"list shp --config {EXAMPLE}", 4, 'no instance "shp" in the configuration; did you mean "shop"?'),
+        (f"--config {EXAMPLE} snapshot none", 4, 'no instance "none"'),
+        (f"--config {EXAMPLE} snapshot none", 4, "in the configuration; there is shop, wiki"),
+        (f"restore --to now --config {EXAMPLE}", 2, "which instance? There is shop, wiki"),
+        (f"restore shop --to tomorrow --config {EXAMPLE}", 2, '"tomorrow" is not a moment'),
+        (f"clone destroy x --config {EXAMPLE}", 2, "destroying a clone has to be confirmed: add --yes"),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_is_one_line(
+    words: str, exit_status: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(words.split()) == exit_status
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+    assert said.err.startswith("zbackup: ")
+    assert says in said.err
+    assert invoke(["--json", *words.split()]) == exit_status
+    error = json.loads(capsys.readouterr().out)
+    assert error["version"] == 1
+    assert says in error["error"]["message"]
+    assert error["error"]["exit_status"] == exit_status
+
+
+@pytest.mark.parametrize("words", ["--json list", "list --json", "clone --json list", "--json clone list"])
+def test_json_may_stand_anywhere(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(words.split()) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["kind"] == "ConfigError"
+
+
+def test_options_before_and_after_the_command_add_up(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["--config", "/nonexistent/one.toml", "--quiet", "list", "--json"]) == 2
+    assert "/nonexistent/one.toml" in capsys.readouterr().out
+    assert invoke(["--config", "/nonexistent/one.toml", "list", "--config", "/nonexistent/two.toml"]) == 2
+    assert "/nonexistent/two.toml" in capsys.readouterr().err
+
+
+def test_a_relative_moment_is_not_taken_for_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["restore", "--to", "-15x", "shop", "--config", EXAMPLE]) == 2
+    assert '"-15x" is not a moment' in capsys.readouterr().err
+
+
+def test_tracebacks_are_for_debug_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["list", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_defect_is_one_line_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("oh no")
+
+    monkeypatch.setattr(main, "build", broken)
+    assert invoke(["list", "--json"]) == 1
+    said = capsys.readouterr()
+    assert said.err == "zbackup: unexpected RuntimeError: oh no (run again with --debug for the details)\n"
+    assert json.loads(said.out)["error"]["kind"] == "RuntimeError"
+    assert invoke(["list", "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("zbackup.cli.working.load", interrupt)
+    assert invoke(["list"]) == 130
+    assert capsys.readouterr().err == "zbackup: interrupted\n"
+
+
+def test_the_module_and_a_closed_pipe() -> None:
+    """`python -m zbackup ... | head` neither fails loudly nor hangs."""
+    command = [sys.executable, "-m", "zbackup", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    """Written by docs/reference/generate.py; run it after a change."""
+    pages = runpy.run_path(str(ROOT / "docs/reference/generate.py"))["pages"]()
+    for name, text in pages.items():
+        assert (ROOT / "docs/reference" / name).read_text() == text

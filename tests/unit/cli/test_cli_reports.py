@@ -1,0 +1,241 @@
+"""What people and scripts read of each command's result, and that the documentation knows every key."""
+
+import dataclasses
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import pytest
+import typer
+
+from zbackup.catalog.local import Catalog
+from zbackup.cli import check, clone, listing, restore, shapes, snapshot
+from zbackup.cli.options import Options
+from zbackup.cli.working import Done, Failed, conclude
+from zbackup.jobs.check import CheckReport, Finding
+from zbackup.jobs.clone import CloneStatus
+from zbackup.jobs.context import Context
+from zbackup.jobs.restore import RestorePlan, RestoreReport
+from zbackup.jobs.snapshot import SnapshotPlan, SnapshotReport
+from zbackup.model.backup import Backup
+from zbackup.model.clone import Clone
+from zbackup.model.errors import DatabaseError, ZbackupError
+from zbackup.model.log import LogPosition, Transaction
+from zbackup.model.moment import parse_moment
+from zbackup.model.record import Record
+from zbackup.model.recovery import Recovered, ReplayRange
+from zbackup.model.server import LockChoice
+from zbackup.model.snapshot import Snapshot
+from zbackup.plan.recovery import Window
+
+BERLIN = ZoneInfo("Europe/Berlin")
+JSON_PAGE = (Path(__file__).parents[3] / "docs/reference/json.md").read_text()
+
+
+def at(minute: int, second: float = 0) -> datetime:
+    return datetime(2024, 5, 1, 8, minute, int(second), round(second % 1 * 1e6), UTC)
+
+
+def a_backup(**changes: Any) -> Backup:
+    record = Record(
+        backup="b1", instance="shop", engine="mysql",
+        members=(("tank/my db", "/db"), ("tank/my db/log", "/db/log")),
+        taken=at(0), lock="backup-lock", server_uuid="u", server_version="9.7.0", role="primary",
+        position=LogPosition.of("binlog.000012", 4567), gtid="u:1-9", as_of=at(0, 0.5), complete_to=at(1),
+        lock_wait_ms=3, lock_held_ms=41,
+    )  # fmt: skip
+    snapshots = tuple(
+        Snapshot(dataset=d, name="zbackup-20240501T080000Z", guid=n, createtxg=5, created=at(0), used=1024,
+                 written=2048, holds=1, clones=("tank/zbackup/c/0",))
+        for n, (d, _) in enumerate(record.members)
+    )  # fmt: skip
+    return Backup(record=dataclasses.replace(record, **changes), snapshots=snapshots)
+
+
+def a_transaction(minute: int, start: int, gtid: str) -> Transaction:
+    return Transaction(
+        start=LogPosition.of("binlog.000012", start), end=LogPosition.of("binlog.000012", start + 100),
+        committed=at(minute, 59.25), gtid=gtid,
+    )  # fmt: skip
+
+
+ASKED = restore.Asked("shop", parse_moment("2024-05-01 10:02", BERLIN, at(30)))
+REPLAY = ReplayRange(
+    last_applied=a_transaction(1, 5000, "u:41"), first_skipped=a_transaction(2, 5100, "u:42"),
+    transactions=32, log_bytes=3 * 1024**2, out_of_order=0, effective_target=ASKED.moment.at,
+)  # fmt: skip
+PLAN = RestorePlan(
+    name="shop-x", target=ASKED.moment.at, base=a_backup(), log=None, reason="newest before", replay=REPLAY
+)
+CLONE = Clone(
+    id="i", name="shop-x", instance="shop", engine="mysql", kind="restore", state="ready", created=at(30),
+    backup="zbackup-20240501T080000Z", target=ASKED.moment.at.isoformat(), reached="u:1-41", port=3307,
+)  # fmt: skip
+STATUS = CloneStatus(
+    clone=CLONE, dataset="tank/zbackup/shop-x", running=True, socket="/run/zbackup/shop-x/mysqld.sock",
+    connect="mysql --socket=/run/zbackup/shop-x/mysqld.sock", used=4096,
+)  # fmt: skip
+REPORT = RestoreReport(
+    plan=PLAN, clone=CLONE, socket=STATUS.socket, connect=STATUS.connect,
+    recovered=Recovered(
+        last_applied=REPLAY.last_applied, first_skipped=None, position="binlog.000012:5100", gtid="u:1-41",
+        base_exact=True,
+    ),
+)  # fmt: skip
+LISTING = listing.Listing(
+    Catalog((), (a_backup(), a_backup(purpose="log", as_of=None)), (("t@x", "newer"),)),
+    Window(start=at(0, 0.5), end=None),
+)  # fmt: skip
+
+
+@dataclasses.dataclass
+class Place:
+    """As much of a context as a report is rendered with."""
+
+    instance: str = "shop"
+    zone: ZoneInfo = BERLIN
+
+
+def done(result: Any) -> Done[Any]:
+    return Done(cast(Context, Place()), result)
+
+
+def test_restore_report_for_people() -> None:
+    assert restore.render_report(ASKED, REPORT).splitlines() == [
+        "Restored shop as of 2024-05-01 10:02:00 CEST (Europe/Berlin) = 2024-05-01T08:02:00Z",
+        "  base           zbackup-20240501T080000Z (last transaction 2024-05-01 10:00:00.500000 CEST)",
+        "  log from       a snapshot to be taken now",
+        "  replayed       32 transactions, 3.0 MiB of log",
+        "  last applied   2024-05-01 10:01:59.250000 CEST, binlog.000012:5000 to 5100, GTID u:41",
+        "  first skipped  none: the log ends before",
+        "  position       binlog.000012:5100",
+        "  GTIDs          u:1-41",
+        "  clone          shop-x",
+        "  socket         /run/zbackup/shop-x/mysqld.sock",
+        "  port           127.0.0.1:3307",
+        "  newest before",
+        "",
+        "Connect with:",
+        "  mysql --socket=/run/zbackup/shop-x/mysqld.sock",
+    ]
+
+
+def test_restore_plan_says_what_is_unusual() -> None:
+    asked = restore.Asked("shop", parse_moment("2024-05-01 10:02:00.5", BERLIN, at(30)))
+    replay = dataclasses.replace(REPLAY, last_applied=None, out_of_order=2)
+    text = restore.render_plan(asked, dataclasses.replace(PLAN, replay=replay, log=a_backup()))
+    assert text.startswith("Plan for shop as of 2024-05-01 10:02:00.500000 CEST")
+    assert "log from       zbackup-20240501T080000Z" in text
+    assert "none: the base is the newest state before" in text
+    assert "the cut is at 2024-05-01 10:02:00 CEST" in text
+    assert "warning: 2 transactions behind the cut carry an earlier time" in text
+
+
+def test_list_for_people() -> None:
+    text = listing.render("shop", LISTING, BERLIN)
+    lines = text.splitlines()
+    assert lines[0] == "Instance shop"
+    assert re.split(r"  +", lines[1]) == [h.upper() for h in listing.HEADER]
+    assert re.split(r"  +", lines[2]) == [
+        "zbackup-20240501T080000Z", "2024-05-01 10:00:00 CEST", "backup-lock (waited 3 ms, held 41 ms)",
+        "binlog.000012:4567", "2.0 KiB", "4.0 KiB", "2", "1",
+    ]  # fmt: skip
+    assert lines[3].endswith("log only; unfinished")
+    assert "after 2024-05-01 10:00:00.500000 CEST and up to now can be restored (Europe/Berlin)" in text
+    assert lines[-1] == "t@x cannot be read: newer"
+    assert "Nothing can be restored yet" in listing.render(
+        "x", listing.Listing(Catalog((), (), ()), None), BERLIN
+    )
+
+
+def test_snapshot_for_people() -> None:
+    report = SnapshotReport(
+        backup=a_backup(), lock=LockChoice("backup-lock", "all InnoDB"), warnings=("careful",)
+    )
+    assert snapshot._report_text([done(report)]).splitlines() == [
+        "shop: zbackup-20240501T080000Z of tank/my db, tank/my db/log",
+        "  last transaction 2024-05-01 10:00:00.500000 CEST, log position binlog.000012:4567",
+        "  lock backup-lock, waited 3 ms, held 41 ms: all InnoDB",
+        "  warning: careful",
+    ]
+
+
+def test_check_for_people() -> None:
+    findings = (
+        Finding(severity="ok", subject="datasets", text="tank/my db"),
+        Finding(severity="error", subject="server", text="down", exit_status=7),
+    )
+    assert check.render(CheckReport(instance="shop", findings=findings)).splitlines() == [
+        "Instance shop: not ready (1 errors, 0 warnings)",
+        "  ok       datasets: tank/my db",
+        "  ERROR    server: down",
+    ]
+
+
+def test_clones_for_people() -> None:
+    text = clone.render([STATUS, dataclasses.replace(STATUS, running=False)], BERLIN)
+    assert re.split(r"  +", text.splitlines()[1]) == [
+        "shop-x", "shop", "2024-05-01 10:02:00 CEST", "running", "3307", "4.0 KiB",
+        "zbackup-20240501T080000Z", "mysql --socket=/run/zbackup/shop-x/mysqld.sock",
+    ]  # fmt: skip
+    assert "stopped" in text
+    assert clone.render([], BERLIN) == "There are no clones."
+
+
+def everything_in_json() -> dict[str, Any]:
+    plan = SnapshotPlan(name="n", members=(("a", "/a"),), lock=LockChoice("none", "r"), warnings=())
+    report = SnapshotReport(backup=a_backup(), lock=LockChoice("none", "r"), warnings=("w",))
+    finding = Finding(severity="ok", subject="s", text="t")
+    return {
+        "snapshot": snapshot._report_shape(done(report)),
+        "snapshot --dry-run": snapshot._plan_shape(done(plan)),
+        "list": listing._shape(done(LISTING)),
+        "check": check._shape(done(CheckReport(instance="shop", findings=(finding,)))),
+        "restore": restore.report_shape(ASKED, REPORT),
+        "restore --dry-run": restore.plan_shape(ASKED, PLAN),
+        "clone list": [shapes.clone(STATUS)],
+    }
+
+
+@pytest.mark.parametrize("command", everything_in_json())
+def test_json_is_json_and_every_key_is_documented(command: str) -> None:
+    shape = json.loads(json.dumps(everything_in_json()[command]))
+    documented = set(re.findall(r"`(\w+)`", JSON_PAGE))
+    assert _keys(shape) - documented == set()
+
+
+def test_no_key_is_documented_that_does_not_exist() -> None:
+    in_tables = {k for line in JSON_PAGE.splitlines() if line.startswith("| `")
+                 for k in re.findall(r"`(\w+)`", line.split("|")[1])}  # fmt: skip
+    existing = set().union(*(_keys(shape) for shape in everything_in_json().values()))
+    assert in_tables - existing == {"instance", "destroyed"} - existing
+
+
+def test_one_that_fails_does_not_hide_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes: list[Done[str] | Failed] = [Failed("wiki", DatabaseError("down")), done("fine")]
+
+    def finish(options: Options) -> int:
+        with pytest.raises(typer.Exit) as left:
+            conclude(
+                options, "check", outcomes, shape=lambda d: {"said": d.result}, text=lambda ds: ds[0].result
+            )
+        return int(left.value.exit_code)
+
+    assert finish(Options()) == DatabaseError.exit_status
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("fine\n", "zbackup: wiki: down\n")
+    assert finish(Options(json=True)) == DatabaseError.exit_status
+    assert json.loads(capsys.readouterr().out)["data"] == [
+        {"instance": "wiki", "error": {"kind": "DatabaseError", "message": "down", "exit_status": 7}},
+        {"instance": "shop", "said": "fine"},
+    ]
+    assert issubclass(DatabaseError, ZbackupError)
+
+
+def _keys(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return set(value).union(*map(_keys, value.values()))
+    return set().union(*map(_keys, value)) if isinstance(value, list) else set()
