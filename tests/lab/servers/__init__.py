@@ -43,7 +43,7 @@ def path(name: str) -> Path:
 
 def template(name: str) -> Path:
     """The data directory to copy for the database server `name`. Raises ServerUnavailable if not prepared."""
-    found = templates.prepared(name, path(name))
+    found = templates.prepared(name, path(name)) if name in templates.KINDS else None
     if found is None:
         raise ServerUnavailable(f"{name} has no template: python3 -m tests.lab.servers fetch {name}")
     return found
@@ -62,7 +62,7 @@ def _ensure(recipe: Recipe) -> Path:
         with step(f"fetching {recipe.name}"):
             home = fetch.install(recipe, places.log_file())
         say(f"{recipe.name} is in {home}")
-    if templates.prepared(recipe.name, home) is None and recipe.name in templates.KINDS:
+    if recipe.name in templates.KINDS and templates.prepared(recipe.name, home) is None:
         with step(f"preparing a data directory for {recipe.name}"):
             templates.prepare(recipe.name, home, places.log_file())
     return home
