@@ -69,7 +69,10 @@ def invoke(words: list[str]) -> int:
     """Run one command line; return its exit status. Whatever fails is said in one line on stderr."""
     debug, as_json = (_given(words, option) for option in ("--debug", "--json"))
     try:
-        return _dispatch(words)
+        status = _dispatch(words)
+        if status == INTERRUPTED:
+            _print_interrupted(as_json=as_json)
+        return status
     except ZbackupError as failure:
         if debug:
             traceback.print_exc()
@@ -91,8 +94,6 @@ def _dispatch(words: list[str]) -> int:
         raise UsageError(_usage(failure)) from failure
     except typer.Abort:
         status = INTERRUPTED
-    if status == INTERRUPTED:
-        print("zbackup: interrupted", file=sys.stderr)
     return status if isinstance(status, int) else 0
 
 
@@ -101,6 +102,13 @@ def _usage(failure: typer.TyperException) -> str:
     context = getattr(failure, "ctx", None)
     path = context.command_path if context is not None else "zbackup"
     return f"{failure.format_message().rstrip('.')}; see {path} --help"
+
+
+def _print_interrupted(*, as_json: bool) -> None:
+    if as_json:
+        message = {"kind": "Interrupted", "message": "interrupted", "exit_status": INTERRUPTED}
+        print_document({"error": message})
+    print("zbackup: interrupted", file=sys.stderr)
 
 
 def _print_defect(failure: Exception, *, as_json: bool) -> None:

@@ -130,6 +130,8 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     monkeypatch.setattr("zbackup.cli.working.load", interrupt)
     assert invoke(["list"]) == 130
     assert capsys.readouterr().err == "zbackup: interrupted\n"
+    assert invoke(["list", "--json"]) == 130
+    assert json.loads(capsys.readouterr().out)["error"]["kind"] == "Interrupted"
 
 
 def test_the_module_and_a_closed_pipe() -> None:
