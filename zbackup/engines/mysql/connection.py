@@ -1,5 +1,6 @@
 """Connections to a server. The only importer of PyMySQL; every failure is one clear line."""
 
+import ssl
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -8,7 +9,8 @@ import pymysql
 from pymysql.constants import CR, ER
 from pymysql.cursors import DictCursor
 
-from zbackup.engines.mysql.options import ConnectOptions
+from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
+from zbackup.engines.mysql.privileges import grant, hint
 from zbackup.model.errors import DatabaseError
 
 CONNECT_LIMIT_S = 10
@@ -22,6 +24,7 @@ PRIVILEGE_MISSING = (
     ER.DBACCESS_DENIED_ERROR,
     ER.COLUMNACCESS_DENIED_ERROR,
     ER.PROCACCESS_DENIED_ERROR,
+    ER.KILL_DENIED_ERROR,
 )
 LOST = (CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, 0)
 
@@ -31,7 +34,7 @@ class LoginRefused(DatabaseError):
 
 
 class PrivilegeMissing(DatabaseError):
-    """The account lacks a privilege, which the message names."""
+    """The account lacks a privilege, which the message names, with the statement that grants it."""
 
 
 class ConnectionLost(DatabaseError):
@@ -52,11 +55,22 @@ class Connection:
     def __init__(self, raw: "pymysql.Connection[DictCursor]", options: ConnectOptions) -> None:
         self._raw = raw
         self._options = options
+        self._account = self.version = ""
+        # Errors are told apart by their English words where the number does not say which privilege it is.
+        self.execute("SET SESSION lc_messages = 'en_US'")
+        who = self.one("SELECT CONNECTION_ID() AS id, CURRENT_USER() AS account, VERSION() AS version")
+        self._id, self._account = int(who["id"]), str(who["account"])
+        self.version = str(who["version"])
 
     @property
     def id(self) -> int:
         """The server's number for this session, as in its process list."""
-        return int(self.one("SELECT CONNECTION_ID() AS id")["id"])
+        return self._id
+
+    @property
+    def where(self) -> str:
+        """The server's address, for messages."""
+        return self._options.where
 
     def rows(self, statement: str, arguments: Sequence[object] = ()) -> list[dict[str, Any]]:
         """Run one statement and fetch all of its result."""
@@ -65,11 +79,27 @@ class Connection:
                 cursor.execute(statement, tuple(arguments) or None)
                 return list(cursor.fetchall())
         except pymysql.MySQLError as failure:
-            raise _named(failure, self._options, statement.split(None, 3)[:3]) from None
+            raise self._named(failure, statement) from None
 
     def one(self, statement: str, arguments: Sequence[object] = ()) -> dict[str, Any]:
         """The first row; {} when there is none."""
         return next(iter(self.rows(statement, arguments)), {})
+
+    def lacking(self, privilege: str, purpose: str) -> PrivilegeMissing:
+        """The error for a privilege that is missed where the server itself raises none."""
+        return PrivilegeMissing(
+            f"{self._options.user} at {self.where} may not {purpose}: {grant(privilege, self._account)}"
+        )
+
+    def _named(self, failure: pymysql.MySQLError, statement: str) -> DatabaseError:
+        code, text = _code_and_text(failure)
+        if code not in PRIVILEGE_MISSING:
+            return _named(failure, self._options, " ".join(statement.split()[:3]))
+        advice = hint(text, self._account, mariadb="mariadb" in self.version.lower())
+        return PrivilegeMissing(
+            f"{self._options.user} at {self.where} lacks a privilege: {text.rstrip('.')}"
+            + (f": {advice}" if advice else "")
+        )
 
     def execute(self, statement: str, arguments: Sequence[object] = ()) -> None:
         """Run one statement for its effect."""
@@ -101,7 +131,8 @@ def connect(options: ConnectOptions) -> Connection:
             **place,
             **_tls(options),
             user=options.user,
-            password=options.password(),
+            # PyMySQL would encode text as Latin-1; servers compare bytes, and clients send UTF-8.
+            password=options.password().encode(),
             charset="utf8mb4",
             autocommit=True,
             connect_timeout=CONNECT_LIMIT_S,
@@ -109,37 +140,48 @@ def connect(options: ConnectOptions) -> Connection:
             cursorclass=DictCursor,
         )
     except pymysql.MySQLError as failure:
-        raise _named(failure, options, ("connecting",)) from None
-    except OSError as failure:
-        raise DatabaseError(f"cannot set up TLS to {options.where}: {failure}") from None
+        raise _named(failure, options, "connecting") from None
     return Connection(raw, options)
 
 
 def _tls(options: ConnectOptions) -> dict[str, Any]:
-    tls = options.tls
-    if tls is None or options.socket:
-        return {}
-    return {
-        "ssl_ca": tls.ca or None,
-        "ssl_cert": tls.cert or None,
-        "ssl_key": tls.key or None,
-        "ssl_verify_cert": tls.verify,
-        "ssl_verify_identity": tls.verify,
-        "ssl": {"ca": tls.ca} if tls.ca else {"check_hostname": tls.verify},
-    }
+    if options.socket:
+        return {"ssl_disabled": True}
+    return {"ssl": _context(options, options.tls)} if options.tls else {}
 
 
-def _named(failure: pymysql.MySQLError, options: ConnectOptions, doing: Sequence[str]) -> DatabaseError:
-    """The server's error under our name. Its text names users and privileges, but never passwords."""
+def _context(options: ConnectOptions, tls: TlsOptions) -> ssl.SSLContext:
+    """PyMySQL's own arguments leave the server's name unchecked when no CA file is given."""
+    try:
+        context = ssl.create_default_context(cafile=tls.ca or None)
+        if tls.cert:
+            context.load_cert_chain(tls.cert, tls.key or None)
+    except OSError as failure:
+        raise DatabaseError(f"cannot set up TLS to {options.where}: {failure}") from None
+    # The certificates that servers make for themselves lack what strict checking asks for.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not tls.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _code_and_text(failure: pymysql.MySQLError) -> tuple[int, str]:
     code = int(failure.args[0]) if failure.args and isinstance(failure.args[0], int) else 0
-    text = str(failure.args[1]) if len(failure.args) > 1 else str(failure) or "connection lost"
-    where, what = options.where, " ".join(doing)
+    text = str(failure.args[1]) if len(failure.args) > 1 else str(failure)
+    return code, text or "connection lost"
+
+
+def _named(failure: pymysql.MySQLError, options: ConnectOptions, doing: str) -> DatabaseError:
+    """The server's error under our name. Its text names users and privileges, but never passwords."""
+    code, text = _code_and_text(failure)
+    where = options.where
     if code in LOGIN_REFUSED:
         return LoginRefused(f"{where} refused the login of {options.user}: {text}; check user and password")
+    if code == CR.CR_SSL_CONNECTION_ERROR or (code == CR.CR_CONN_HOST_ERROR and "[SSL" in text):
+        return DatabaseError(f"no TLS with {where}: {text}; check the instance's tls settings")
     if code in (CR.CR_CONNECTION_ERROR, CR.CR_CONN_HOST_ERROR):
         return DatabaseError(f"cannot reach the server at {where}: {text}; is it running?")
-    if code in PRIVILEGE_MISSING:
-        return PrivilegeMissing(f"{options.user} at {where} lacks a privilege for {what}: {text}")
     if code in LOST:
-        return ConnectionLost(f"the server at {where} ended the connection during {what}: {text}")
-    return StatementFailed(f"the server at {where} refused {what}: {text} ({code})", code)
+        return ConnectionLost(f"the server at {where} ended the connection during {doing}: {text}")
+    return StatementFailed(f"the server at {where} refused {doing}: {text} ({code})", code)

@@ -68,8 +68,8 @@ class Channel:
 
 
 def dialect(connection: Connection) -> Dialect:
-    """Ask for the version."""
-    return Dialect.of(str(connection.one("SELECT VERSION() AS version")["version"]))
+    """What the server at the other end of `connection` is."""
+    return Dialect.of(connection.version)
 
 
 def log_status(connection: Connection, dialect: Dialect) -> LogStatus:
