@@ -28,7 +28,7 @@ zbackup clone list --json
 STOP = """Stop a clone's server; its data stays.
 
 \b
-zbackup clone stop shop-20240501T080200Z
+zbackup clone stop shop-20240501t080200z
 """
 
 START = """Start a clone's server again.
@@ -36,7 +36,7 @@ START = """Start a clone's server again.
 It listens where it did before, also after a reboot.
 
 \b
-zbackup clone start shop-20240501T080200Z
+zbackup clone start shop-20240501t080200z
 """
 
 DESTROY = """Destroy a clone: its server and its data.
@@ -44,8 +44,8 @@ DESTROY = """Destroy a clone: its server and its data.
 Exactly that clone; the snapshots stay. Asks first, unless --yes is given.
 
 \b
-zbackup clone destroy shop-20240501T080200Z
-zbackup clone destroy shop-20240501T080200Z --yes   without being asked
+zbackup clone destroy shop-20240501t080200z
+zbackup clone destroy shop-20240501t080200z --yes   without being asked
 """
 
 CloneName = Annotated[

@@ -37,7 +37,8 @@ def backup(subject: Backup) -> dict[str, Any]:
             {
                 "dataset": s.dataset,
                 "name": s.name,
-                "guid": s.guid,
+                # 64 bits: as a number it would lose digits in many a JSON reader.
+                "guid": str(s.guid),
                 "created": s.created,
                 "used": s.used,
                 "written": s.written,
