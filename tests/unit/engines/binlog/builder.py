@@ -44,6 +44,12 @@ class Builder:
     ) -> bytes:
         size = 19 + len(body) + (4 if self.checksum else 0)
         behind = (len(self.data) + size) & 0xFFFFFFFF
+        if (
+            self.mariadb
+            and not self.checksum
+            and kind in (events.QUERY, events.TABLE_MAP, events.ANNOTATE_ROWS)
+        ):
+            behind = 0  # as MariaDB 11.8 does
         event = struct.pack("<IBIIIH", seconds, kind, server, size, behind, flags) + body
         if self.checksum:
             event += struct.pack("<I", zlib.crc32(event))

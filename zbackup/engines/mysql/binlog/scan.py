@@ -28,6 +28,9 @@ _DECIDES: Final = _NOT_IN_GROUP | {XID, XA_PREPARE, QUERY}
 _OPENS_GROUP: Final = (b"BEGIN", b"XA START")
 _END_STATEMENTS: Final = frozenset({b"COMMIT", b"ROLLBACK"})
 _END_XA: Final = (b"XA COMMIT", b"XA ROLLBACK")
+_ALWAYS_PLACED: Final = BEGINS | BETWEEN | {XID, XA_PREPARE}
+"""Events whose end position is right in every file. MariaDB 11.8 without checksums leaves it 0 in others."""
+
 _POSITION_MASK: Final = 0xFFFFFFFF
 _CHUNK: Final = 1 << 16
 
@@ -195,7 +198,7 @@ class Scanner:
             return None
         kind, size, behind = SHAPE.unpack_from(self._data, position)
         end = position + size
-        in_place = size >= HEADER_SIZE and behind == end & _POSITION_MASK
+        in_place = behind == end & _POSITION_MASK if behind or self._trailer else kind not in _ALWAYS_PLACED
         if end > self._limit:
             if in_place:
                 return None
