@@ -44,12 +44,13 @@ def _text(reports: list[Done[CheckReport]]) -> str:
 
 
 def render(report: CheckReport) -> str:
-    """One instance's findings, one a line, and the sum of them."""
-    errors, warnings = (
-        sum(f.severity == severity for f in report.findings) for severity in ("error", "warning")
-    )
+    """One instance's findings, one a line, below the sum of them."""
     lines = [f"  {MARKS[f.severity]}  {f.subject}: {' '.join(f.text.split())}" for f in report.findings]
-    verdict = "ready" if not errors else "not ready"
-    return "\n".join(
-        [f"Instance {report.instance}: {verdict} ({errors} errors, {warnings} warnings)", *lines]
-    )
+    verdict = "not ready" if report.exit_status else "ready"
+    counts = f"{_count(report, 'error')}, {_count(report, 'warning')}"
+    return "\n".join([f"Instance {report.instance}: {verdict} ({counts})", *lines])
+
+
+def _count(report: CheckReport, severity: str) -> str:
+    number = sum(f.severity == severity for f in report.findings)
+    return f"{number} {severity}{'' if number == 1 else 's'}"

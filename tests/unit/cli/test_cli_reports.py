@@ -169,7 +169,7 @@ def test_check_for_people() -> None:
         Finding(severity="error", subject="server", text="down", exit_status=7),
     )
     assert check.render(CheckReport(instance="shop", findings=findings)).splitlines() == [
-        "Instance shop: not ready (1 errors, 0 warnings)",
+        "Instance shop: not ready (1 error, 0 warnings)",
         "  ok       datasets: tank/my db",
         "  ERROR    server: down",
     ]
