@@ -20,6 +20,16 @@ check: setup ## format, lint, types, import contracts, unit tests: under a minut
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q -n 2 tests/unit
 
+lab: ## build and fetch what the tests need: a guest kernel with OpenZFS, database servers
+	tests/lab/lab up
+
+demo: setup lab ## a table is dropped, and it is back: the whole story on real ZFS with a real MySQL
+	tests/lab/lab run --disk 4G -- $(BIN)/python -m tests.lab.demo
+
+test: check lab ## everything: the checks, then every test on real ZFS with real servers
+	$(BIN)/pytest -q tests/lab/selftest_*.py
+	tests/lab/lab test -j 2 tests/platform tests/system
+
 lock: ## renew requirements.lock from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	  --extra dev pyproject.toml -o requirements.lock
