@@ -30,6 +30,9 @@ test: check lab ## everything: the checks, then every test on real ZFS with real
 	$(BIN)/pytest -q tests/lab/selftest_*.py
 	tests/lab/lab test -j 2 tests/platform tests/system
 
+docs: setup ## the reference pages that are made from the code
+	$(BIN)/python docs/reference/generate.py
+
 lock: ## renew requirements.lock from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	  --extra dev pyproject.toml -o requirements.lock

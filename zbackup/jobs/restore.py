@@ -17,7 +17,7 @@ from zbackup.jobs.log_snapshot import snapshot_log
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import Refused, Taken
-from zbackup.model.moment import Moment
+from zbackup.model.moment import Moment, local_text
 from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.plan.clone_name import default_name, log_name, require_good
@@ -84,6 +84,7 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions) -> RestoreRep
                 taken = snapshot_log(ctx, catalog, plan.base.record)
                 ctx.progress.note(f"took {taken.name} to read the log from")
                 plan = _plan(ctx, catalog, (*backups, taken), moment, options, log=taken)
+            _note_replica(ctx, plan)
         return _act(ctx, catalog, plan, moment, options)
 
 
@@ -95,7 +96,7 @@ def _plan(
     options: RestoreOptions,
     log: Backup | None = None,
 ) -> RestorePlan:
-    choice = plan_recovery(moment.at, ctx.clock.now(), backups)
+    choice = plan_recovery(moment.at, ctx.clock.now(), backups, ctx.zone)
     base, source = choice.base, log or choice.log
     _require_recoverable(base)
     ctx.recovery.check_program(base.record)
@@ -111,6 +112,18 @@ def _plan(
         reason=choice.reason,
         replay=replay,
     )
+
+
+def _note_replica(ctx: Context, plan: RestorePlan) -> None:
+    """What a replica had not received is in no log of its own, and only its source knows of it."""
+    record = plan.log.record if plan.log else None
+    if record is None or record.role != "replica" or record.as_of is None or plan.replay.first_skipped:
+        return
+    if (record.complete_to or record.as_of) < plan.target:
+        ctx.progress.note(
+            f"this replica's log ends at {local_text(record.as_of, ctx.zone)}: what its source committed "
+            f"after that and before the target is not in it"
+        )
 
 
 def exclusive_end(moment: Moment) -> datetime:

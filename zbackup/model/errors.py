@@ -41,6 +41,14 @@ class CommandTimedOut(CommandFailed):
     """An external program did not end within its time limit."""
 
 
+class NotInstalled(CommandFailed):
+    """An external program cannot be started: it is not installed, or not in PATH."""
+
+    def __init__(self, argv: tuple[str, ...], returncode: int, stderr: str) -> None:
+        super().__init__(argv, returncode, stderr)
+        self.args = (f"cannot run {argv[0]}: {stderr}; is it installed and in PATH?",)
+
+
 class DatasetNotFound(CommandFailed):
     """A dataset, snapshot or bookmark does not exist."""
 

@@ -6,9 +6,11 @@ The rule everywhere: everything committed before the target is there, nothing fr
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable
+from zbackup.model.moment import local_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +20,9 @@ class Window:
     start: datetime
     end: datetime | None
 
-    def describe(self, zone_format: str = "%Y-%m-%d %H:%M:%S.%f %Z") -> str:
-        end = self.end.strftime(zone_format) if self.end else "now"
-        return f"after {self.start.strftime(zone_format)}, up to {end}"
+    def describe(self, zone: ZoneInfo) -> str:
+        end = local_text(self.end, zone) if self.end else "now"
+        return f"after {local_text(self.start, zone)}, up to {end}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,20 +45,23 @@ def usable_bases(backups: Sequence[Backup]) -> list[Backup]:
     return [b for b in backups if b.complete and b.finished and b.record.purpose == "base"]
 
 
-def plan_recovery(target: datetime, now: datetime, backups: Sequence[Backup]) -> RecoveryPlan:
+def plan_recovery(target: datetime, now: datetime, backups: Sequence[Backup], zone: ZoneInfo) -> RecoveryPlan:
     """The newest base whose last transaction is before `target`, and the oldest later log that reaches it.
 
     Raise NotRecoverable, with the window, when no base is old enough or the target is in the future.
+    Times in messages are in `zone`.
     """
     bases = usable_bases(backups)
     reachable = window(backups)
     if reachable is None:
         raise NotRecoverable("there is no finished backup to start from: run zbackup snapshot first")
     if target > now:
-        raise NotRecoverable(f"that moment is in the future; the recovery window is {reachable.describe()}")
+        raise NotRecoverable(
+            f"that moment is in the future; the recovery window is {reachable.describe(zone)}"
+        )
     older = [b for b in bases if b.record.as_of and b.record.as_of < target]
     if not older:
-        raise NotRecoverable(f"no backup is that old; the recovery window is {reachable.describe()}")
+        raise NotRecoverable(f"no backup is that old; the recovery window is {reachable.describe(zone)}")
     base = max(older, key=lambda b: (b.record.as_of, b.createtxg))
     later = [b for b in backups if b.complete and b.createtxg >= base.createtxg and b.reaches(target)]
     log = min(later, key=lambda b: b.createtxg, default=None)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import structlog
 
-from zbackup.model.errors import CommandFailed, CommandTimedOut
+from zbackup.model.errors import CommandFailed, CommandTimedOut, NotInstalled
 
 log = structlog.get_logger()
 
@@ -35,7 +35,7 @@ def run(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> s
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
     except OSError as unstartable:
-        raise CommandFailed(argv, -1, f"cannot start {argv[0]}: {unstartable.strerror}") from unstartable
+        raise NotInstalled(argv, -1, unstartable.strerror or "cannot be started") from unstartable
     try:
         stdout, stderr = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired as late:

@@ -59,7 +59,7 @@ class Zfs:
     # snapshots
 
     def snapshot(self, names: Sequence[str], properties: Mapping[str, str], *, timeout: float) -> None:
-        """One atomic snapshot of several datasets of one pool, properties included (seconds to wait at most)."""
+        """One atomic snapshot of several datasets of one pool, properties included; `timeout` in seconds."""
         self._zfs("snapshot", *_options(properties), "--", *names, timeout=timeout)
 
     def set_properties(self, target: str, properties: Mapping[str, str]) -> None:

@@ -13,13 +13,13 @@ from pathlib import Path
 from zbackup.engines.mysql.connection import Connection, LoginRefused, connect
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server_options import Place, Shape, arguments
-from zbackup.model.errors import DatabaseError
+from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.recovery import Files
 from zbackup.proc.detached import Confinement, Process, last_lines, launch
 
 # Crash recovery of a large redo log takes long and must not be cut off; a server that gives up ends.
 START_LIMIT_S = 4 * 3600.0
-STOP_LIMIT_S = 120.0
+STOP_LIMIT_S = 600.0
 POLL_S = 0.1
 
 
@@ -179,9 +179,15 @@ class Temporary:
     connection: Connection
 
     def hand_over(self) -> None:
-        """Remove what we brought along; the server is stopped cleanly by whoever started it."""
+        """Remove what we brought along, and stop the server in good order.
+
+        Raise VerificationFailed if it has to be killed: what it replayed last might not be on disk.
+        """
+        self.connection.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
         self.account.drop(self.connection)
         self.connection.close()
+        if not self.process.stop(STOP_LIMIT_S):
+            raise VerificationFailed(f"the temporary server did not shut down within {STOP_LIMIT_S:g} s")
 
 
 def free_port() -> int:
