@@ -1,5 +1,6 @@
 """Connections to a server. The only importer of PyMySQL; every failure is one clear line."""
 
+import math
 import ssl
 from collections.abc import Sequence
 from types import TracebackType
@@ -104,6 +105,10 @@ class Connection:
     def execute(self, statement: str, arguments: Sequence[object] = ()) -> None:
         """Run one statement for its effect."""
         self.rows(statement, arguments)
+
+    def keep_for(self, seconds: float) -> None:
+        """The session may be silent for that long, or a little longer, before the server ends it."""
+        self.execute("SET SESSION wait_timeout = %s", (math.ceil(seconds) + 60,))
 
     def close(self) -> None:
         """End the session. Lost already is fine."""

@@ -58,13 +58,14 @@ class Channel:
     """One replication channel (MariaDB: connection), "" being the default one.
 
     `level` says that everything received was applied and that it goes on receiving. `until` is the
-    condition at which the applier was told to stop, "" for none.
+    condition at which the applier was told to stop, "" for none; `error` is why it stopped by itself.
     """
 
     name: str
     applier_running: bool
     level: bool
     until: str = ""
+    error: str = ""
 
 
 def dialect(connection: Connection) -> Dialect:
@@ -125,6 +126,7 @@ def channel_of(row: dict[str, Any]) -> Channel:
         applier_running=running,
         level=running and new["Replica_IO_Running"] == "Yes" and received == applied,
         until="" if until == "None" else until,
+        error=str(new.get("Last_SQL_Error") or ""),
     )
 
 

@@ -1,0 +1,188 @@
+"""Holds a server still for the moment of the snapshot.
+
+Every lock ends with its session, and the session ends by itself: with wait_timeout set to the ceiling, the
+server closes it once it has been silent that long. So the lock is gone in time whatever happens to zbackup:
+killed (the server sees the closed socket at once), stopped, or cut off from the server.
+
+What the locks do: MySQL reference manual, "FLUSH Statement" and "LOCK INSTANCE FOR BACKUP and UNLOCK INSTANCE
+Statements"; MariaDB's manual, "BACKUP STAGE" and "Storage Snapshots and BACKUP STAGE Commands".
+"""
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import structlog
+
+from zbackup.engines.mysql.connection import Connection, ConnectionLost, StatementFailed, connect
+from zbackup.engines.mysql.limited import limited
+from zbackup.engines.mysql.long_queries import settle_long_queries
+from zbackup.engines.mysql.options import ConnectOptions, LockOptions
+from zbackup.engines.mysql.status import LogStatus, dialect, instant_log_status, log_status
+from zbackup.model.errors import DatabaseError, LockNotTaken
+from zbackup.model.log import LogPosition
+from zbackup.model.record import LockKind
+
+log = structlog.get_logger()
+
+GONE_LIMIT_S = 5.0
+POLL_S = 0.05
+
+# Kept back from the ceiling, so that there is time to confirm the lock before the server takes it away.
+CONFIRM_S = 1.0
+UNLOCKED_S = 600.0
+
+# FLUSH TABLES first: it waits for running statements while others go on, as only those that use the same
+# tables queue behind it; the lock, which makes everybody queue, then has little left to wait for. With
+# innodb_flush_log_at_trx_commit = 0 the binlog can name commits that the redo log does not hold yet: once
+# nothing is committed any more, ENGINE LOGS writes them.
+TAKE: dict[LockKind, tuple[str, ...]] = {
+    "ftwrl": ("FLUSH NO_WRITE_TO_BINLOG TABLES", "FLUSH TABLES WITH READ LOCK"),
+    "backup-stage": ("BACKUP STAGE START", "BACKUP STAGE BLOCK_COMMIT"),
+    "backup-lock": ("LOCK INSTANCE FOR BACKUP",),
+    "none": (),
+}
+SETTLE = "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS"
+RELEASE: dict[LockKind, str] = {
+    "ftwrl": "UNLOCK TABLES",
+    "backup-stage": "BACKUP STAGE END",
+    "backup-lock": "UNLOCK INSTANCE",
+}
+
+STOPS_COMMITS: tuple[LockKind, ...] = ("ftwrl", "backup-stage")
+"""The kinds under which the log stands still."""
+
+
+@dataclass(slots=True, kw_only=True)
+class HeldLock:
+    """See engines.base.Held."""
+
+    session: Connection
+    kind: LockKind
+    ceiling_s: float
+    lock_wait_ms: int
+    since: float
+    status: LogStatus
+    held_ms: int = field(default=0)
+
+    @property
+    def position(self) -> LogPosition | None:
+        return self.status.position
+
+    @property
+    def gtid(self) -> str:
+        return self.status.gtid
+
+    def seconds_left(self) -> float:
+        if self.kind == "none":
+            return UNLOCKED_S
+        return max(0.1, self._left() - min(CONFIRM_S, self.ceiling_s / 4))
+
+    def confirm(self) -> None:
+        if self.kind == "none":
+            return
+        try:
+            # A statement starts the server's count anew: without this, one that is followed by silence
+            # would stretch the ceiling.
+            self.session.execute("SET SESSION wait_timeout = %s", (max(1, math.floor(self._left())),))
+            now = _status(self.session, self.kind)
+        except (ConnectionLost, StatementFailed) as lost:
+            raise LockNotTaken(
+                f"the lock did not last to the end (its ceiling is {self.ceiling_s:g} s): {lost}"
+            ) from lost
+        if self.kind in STOPS_COMMITS and now != self.status:
+            raise LockNotTaken(f"the log moved under the lock, from {self.position} to {now.position}")
+
+    def _left(self) -> float:
+        return self.ceiling_s - (time.monotonic() - self.since)
+
+
+@contextmanager
+def hold(options: ConnectOptions, limits: LockOptions, kind: LockKind) -> Iterator[HeldLock]:
+    """Take the lock, hold it while the body runs, release it, and see that it is gone.
+
+    Raise LockNotTaken when it is not granted in time. Nobody waits for us longer than `limits.wait_s`.
+    """
+    with connect(options) as control, connect(options) as session:
+        control.keep_for(limits.wait_s + limits.hold_s)
+        began = time.monotonic()
+        if kind == "ftwrl":
+            settle_long_queries(control, limits)
+        try:
+            _take(session, control, limits, kind, limits.wait_s - (time.monotonic() - began))
+            granted = time.monotonic()
+            held = HeldLock(
+                session=session,
+                kind=kind,
+                ceiling_s=limits.hold_s,
+                lock_wait_ms=round((granted - began) * 1000),
+                since=granted,
+                status=_settled(session, kind),
+            )
+            yield held
+            _release(session, kind)
+            held.held_ms = round((time.monotonic() - granted) * 1000)
+        finally:
+            session.close()
+            _require_gone(control, session.id)
+
+
+def _take(
+    session: Connection, control: Connection, limits: LockOptions, kind: LockKind, left_s: float
+) -> None:
+    if kind == "none":
+        return
+    left_s = max(1.0, left_s)
+    session.execute("SET SESSION lock_wait_timeout = %s", (math.floor(left_s),))
+    session.execute("SET SESSION wait_timeout = %s", (max(1, math.floor(limits.hold_s)),))
+    # One statement may wait for several things in turn, each for lock_wait_timeout: hence the second limit.
+    with limited(session, control, left_s, f"the lock {kind} was not granted"):
+        for statement in TAKE[kind]:
+            session.execute(statement)
+
+
+def _settled(session: Connection, kind: LockKind) -> LogStatus:
+    try:
+        if kind in STOPS_COMMITS:
+            session.execute(SETTLE)
+        return _status(session, kind)
+    except ConnectionLost as lost:
+        raise LockNotTaken(f"the lock was lost at once: {lost}") from lost
+
+
+def _status(session: Connection, kind: LockKind) -> LogStatus:
+    if kind == "backup-lock":
+        return instant_log_status(session)
+    return log_status(session, dialect(session))
+
+
+def _release(session: Connection, kind: LockKind) -> None:
+    """In words, so that others go on before the session is cleared away."""
+    if kind == "none":
+        return
+    try:
+        session.execute(RELEASE[kind])
+    except DatabaseError as failure:
+        log.warning("lock.not_released", lock=kind, reason=str(failure))
+
+
+def _require_gone(control: Connection, number: int) -> None:
+    """The session that held the lock must not be there any more: it is ended by force if it is.
+
+    That the server cannot be asked is not an error here: then its own ceiling holds.
+    """
+    deadline = time.monotonic() + GONE_LIMIT_S
+    try:
+        while _is_there(control, number):
+            if time.monotonic() > deadline:
+                control.execute(f"KILL {number}")
+                raise LockNotTaken(f"session {number}, which held the lock, did not end and was killed")
+            time.sleep(POLL_S)
+    except (ConnectionLost, StatementFailed) as failure:
+        log.warning("lock.not_seen_gone", session=number, reason=str(failure))
+
+
+def _is_there(control: Connection, number: int) -> bool:
+    return any(int(row["Id"]) == number for row in control.rows("SHOW PROCESSLIST"))

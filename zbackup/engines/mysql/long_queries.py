@@ -1,0 +1,86 @@
+"""Statements that run for long: a lock would wait for them, and then everybody waits for the lock."""
+
+import re
+import time
+
+import structlog
+
+from zbackup.engines.mysql.connection import Connection, StatementFailed
+from zbackup.engines.mysql.options import LockOptions
+from zbackup.model.errors import LockNotTaken
+from zbackup.model.server import RunningQuery
+
+log = structlog.get_logger()
+
+POLL_S = 0.2
+SHOWN = 60
+NO_SUCH_THREAD = 1094
+
+_READS = re.compile(r"(?:\s|\(|/\*(?!!).*?\*/|--\s[^\n]*\n|#[^\n]*\n)*SELECT\b", re.IGNORECASE | re.DOTALL)
+
+# The server's own threads; they do not hold up a lock the way a statement does.
+INTERNAL = ("system user", "event_scheduler")
+
+
+def settle_long_queries(session: Connection, limits: LockOptions) -> None:
+    """Wait for long statements to end, or end them, as configured.
+
+    Raise LockNotTaken, naming the longest, if one is still there when the wait's limit is over.
+    """
+    deadline = time.monotonic() + limits.wait_s
+    killed: set[int] = set()
+    while found := long_queries(session, limits.long_query_s):
+        worst = max(found, key=lambda q: q.seconds)
+        if limits.on_long_query == "abort":
+            raise LockNotTaken(f"not locking while a long statement runs: {_describe(worst)}")
+        if limits.on_long_query == "kill":
+            _kill(session, [q for q in found if q.id not in killed and _may_kill(q, limits)], killed)
+        if time.monotonic() > deadline:
+            raise LockNotTaken(f"a long statement still runs after {limits.wait_s:g} s: {_describe(worst)}")
+        time.sleep(POLL_S)
+
+
+def long_queries(session: Connection, seconds: float) -> list[RunningQuery]:
+    """Statements of others that have been running for at least `seconds`."""
+    own = session.id
+    return [
+        RunningQuery(
+            id=int(row["Id"]),
+            user=str(row["User"]),
+            seconds=float(row["Time"] or 0),
+            text=str(row["Info"]),
+            is_select=is_select(str(row["Info"])),
+        )
+        for row in session.rows("SHOW FULL PROCESSLIST")
+        if row["Command"] in ("Query", "Execute")
+        and row["Info"]
+        and row["User"] not in INTERNAL
+        and int(row["Id"]) != own
+        and float(row["Time"] or 0) >= seconds
+    ]
+
+
+def is_select(text: str) -> bool:
+    """Whether a statement only reads, judged by its first word behind comments and parentheses."""
+    return bool(_READS.match(text))
+
+
+def _may_kill(query: RunningQuery, limits: LockOptions) -> bool:
+    return query.is_select or limits.kill == "all"
+
+
+def _kill(session: Connection, queries: list[RunningQuery], killed: set[int]) -> None:
+    for query in queries:
+        try:
+            session.execute(f"KILL QUERY {query.id}")
+        except StatementFailed as failure:
+            if failure.code != NO_SUCH_THREAD:
+                raise
+        killed.add(query.id)
+        log.warning("query.killed", id=query.id, user=query.user, seconds=query.seconds)
+
+
+def _describe(query: RunningQuery) -> str:
+    text = " ".join(query.text.split())
+    short = text if len(text) <= SHOWN else text[:SHOWN] + "..."
+    return f"connection {query.id} of {query.user}, {query.seconds:g} s: {short}"

@@ -1,0 +1,86 @@
+"""A process that outlives its maker for a moment, to undo what the maker can no longer undo itself.
+
+It is started before something dangerous is done, in a session of its own, so that a signal to the maker's
+process group does not reach it. The maker's end of its stdin is what it watches: the word "done" sends it
+home, and the end of the pipe means that the maker is dead, however it died.
+"""
+
+import contextlib
+import select
+import subprocess
+import sys
+import time
+
+from zbackup.model.errors import CommandFailed
+
+READY_LIMIT_S = 20.0
+END_LIMIT_S = 5.0
+
+
+class Guardian:
+    """The maker's side."""
+
+    def __init__(self, module: str, first_line: str) -> None:
+        self._argv = (sys.executable, "-m", module)
+        self._process = subprocess.Popen(
+            self._argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        with contextlib.suppress(BrokenPipeError):
+            self._send(first_line + "\n")
+
+    def ready(self) -> None:
+        """Return once it has said "ready". Raise CommandFailed, with what it says instead, if it does not."""
+        said, deadline = "", time.monotonic() + READY_LIMIT_S
+        output = self._process.stdout
+        if output and select.select([output], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            said = output.readline().strip()
+        if said != "ready":
+            self._process.kill()
+            self._process.wait()
+            raise CommandFailed(self._argv, -1, said or f"not ready within {READY_LIMIT_S:g} s")
+
+    def done(self) -> None:
+        """All is in order again: it may go without doing anything."""
+        with contextlib.suppress(BrokenPipeError):
+            self._send("done\n")
+        self._leave()
+
+    def act(self) -> None:
+        """Let it do now what it would do if we died. It goes on after us if that takes long."""
+        self._leave()
+
+    def _send(self, text: str) -> None:
+        if self._process.stdin:
+            self._process.stdin.write(text)
+            self._process.stdin.flush()
+
+    def _leave(self) -> None:
+        if self._process.stdin:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=END_LIMIT_S)
+
+
+def start_guardian(module: str, first_line: str) -> Guardian:
+    """Run `python -m module`; `first_line` is its order, which may hold secrets: it goes through a pipe.
+
+    The module reads the line, prepares, prints "ready", and then calls `abandoned`. Nothing dangerous may be
+    done before ready() has returned. Raise CommandFailed when it cannot be started.
+    """
+    try:
+        return Guardian(module, first_line)
+    except OSError as failure:
+        raise CommandFailed((sys.executable, "-m", module), -1, f"cannot start: {failure}") from failure
+
+
+def abandoned(limit_s: float) -> bool:
+    """The guardian's side: wait. True when the maker died or has been silent for `limit_s` seconds."""
+    if not select.select([sys.stdin], [], [], limit_s)[0]:
+        return True
+    return sys.stdin.readline().strip() != "done"
