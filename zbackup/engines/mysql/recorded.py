@@ -52,6 +52,9 @@ VARIABLES = (
     "performance_schema",
 )
 
+# Looked for in the snapshot later, whose members are recorded without symbolic links.
+FOUND_AGAIN = ("datadir", "log_bin_basename", "log_bin_index")
+
 
 def recorded(variables: Mapping[str, str], encryption: str) -> dict[str, str]:
     """The variables above, and facts of this machine: `uid` and `gid` own the files, `mysqld` is the program.
@@ -59,6 +62,7 @@ def recorded(variables: Mapping[str, str], encryption: str) -> dict[str, str]:
     `encryption` says what is encrypted and by which keyring, "" when nothing is.
     """
     facts = {name: variables[name] for name in VARIABLES if name in variables}
+    facts |= {name: str(Path(facts[name]).resolve()) for name in FOUND_AGAIN if facts.get(name)}
     with contextlib.suppress(OSError):
         owner = Path(variables["datadir"]).stat()
         facts |= {"uid": str(owner.st_uid), "gid": str(owner.st_gid)}
