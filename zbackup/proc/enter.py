@@ -5,6 +5,7 @@ Run as `python -m zbackup.proc.enter ORDER`, the order being JSON: hide, bind, u
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,9 @@ def main(order: str) -> None:
         # On a host that never had the original, its mountpoint does not exist.
         Path(mountpoint).mkdir(parents=True, exist_ok=True)
         _mount("mount", "--bind", "--", directory, mountpoint)
+    # A shell's soft limit of 1,024 files is no server's: production's unit file had raised it.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     os.setgroups([])
     os.setgid(wanted["gid"])
     os.setuid(wanted["uid"])
