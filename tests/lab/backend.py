@@ -10,7 +10,7 @@ from tests.lab import build, native, places
 from tests.lab.guest import Guest, Sink
 from tests.lab.progress import StepFailed
 from tests.lab.recipe import BuiltGuest
-from tests.lab.request import Disk, Outcome, Request
+from tests.lab.request import Disk, Keep, Outcome, Request
 
 Kind = Literal["native", "guest"]
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -65,7 +65,7 @@ def choose() -> Choice:
     return Choice(kind="guest", why="LAB_BACKEND=guest" if wanted else f"not native: {why_not_native}")
 
 
-def environment(extra: dict[str, str] | None = None) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The environment of a command: ours, with the project's programs and the system's own in PATH."""
     inherited = {
         name: value for name, value in os.environ.items() if name not in ("LAB_DISKS", "LAB_BACKEND")
@@ -73,7 +73,7 @@ def environment(extra: dict[str, str] | None = None) -> dict[str, str]:
     venv = places.REPOSITORY / ".venv" / "bin"
     parts = [*([str(venv)] if venv.is_dir() else []), *inherited.get("PATH", "").split(":")]
     parts += [part for part in SYSTEM_PATH.split(":") if part not in parts]
-    return {**inherited, "PATH": ":".join(part for part in parts if part), **(extra or {})}
+    return {**inherited, "PATH": ":".join(part for part in parts if part)}
 
 
 def request(
@@ -83,17 +83,20 @@ def request(
     memory: int,
     disks: Sequence[Disk] = (),
     shares: Sequence[Path] = (),
-    keep: bool = False,
+    visible: Sequence[Path] = (),
+    keep: Keep = "never",
 ) -> Request:
     """A request with this process's directory and environment."""
     return Request(
         command=tuple(command),
         directory=Path.cwd(),
-        environment=environment(),
+        # For the fixtures: a pool is of no use without its disk, nor the other way round.
+        environment={**environment(), **({"LAB_KEEP": "1"} if keep != "never" else {})},
         timeout=timeout,
         memory=memory,
         disks=tuple(disks),
         shares=tuple(shares),
+        visible=tuple(visible),
         keep=keep,
     )
 

@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     test = commands.add_parser("test", help="run test modules, one guest each")
     _machine_options(test, timeout="15m")
     test.add_argument("-j", type=int, default=2, dest="side_by_side", help="guests side by side (default 2)")
+    test.add_argument("--keep", action="store_true", help="keep disk and pool of a module that fails")
     test.add_argument("--results", type=Path, default=None, help="directory for reports and output")
     test.add_argument(
         "words", nargs="+", metavar="FILE", help="modules or directories; and options of pytest"
@@ -111,7 +112,7 @@ def _machine_options(command: argparse.ArgumentParser, *, timeout: str) -> None:
 
 
 def _is_ours(word: str) -> bool:
-    return word in ("-h", "--help") or word.startswith(("-j", "--timeout=", "--mem=", "--results="))
+    return word in ("-h", "--help", "--keep") or word.startswith(("-j", "--timeout=", "--mem=", "--results="))
 
 
 def _up(chosen: argparse.Namespace) -> int:
@@ -135,7 +136,7 @@ def _run(chosen: argparse.Namespace) -> int:
             memory=parse_size(chosen.mem),
             disks=[parse_disk(text) for text in chosen.disk],
             shares=[_existing_directory(path) for path in chosen.share],
-            keep=chosen.keep,
+            keep="always" if chosen.keep else "never",
         )
     )
 
@@ -148,13 +149,15 @@ def _execute(request: Request) -> int:
     outcome = runner.run()
     if outcome.trouble:
         say(outcome.trouble)
+    for path in outcome.kept:
+        say(f"kept until lab down: {path}")
     return outcome.status
 
 
 def _test(chosen: argparse.Namespace) -> int:
     choice = backend.choose()
     choice.prepare()
-    results = (chosen.results or apt.cache_root() / "results").absolute()
+    results = (chosen.results or apt.cache_root() / "results").resolve()
     results.mkdir(parents=True, exist_ok=True)
     plan = Plan(
         modules=tuple(find_modules(chosen.words, Path.cwd())),
@@ -164,6 +167,7 @@ def _test(chosen: argparse.Namespace) -> int:
         memory=parse_size(chosen.mem),
         disks=default_disks(),
         results=results,
+        keep="after failure" if chosen.keep else "never",
     )
     say(f"backend: {choice.kind} ({choice.why}); {len(plan.modules)} modules, {plan.side_by_side} at once")
     shards = Shards(choice, plan)
@@ -206,7 +210,7 @@ def _doctor(_: argparse.Namespace) -> int:
 def _existing_directory(path: Path) -> Path:
     if not path.is_dir():
         raise BadRequest(f"--share wants a directory that exists, got {path}")
-    return path.absolute()
+    return path.resolve()
 
 
 def _writer(descriptor: int) -> Callable[[bytes], None]:

@@ -10,6 +10,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tests.lab import mconsole, places, runs
@@ -46,7 +47,7 @@ class Guest:
 
         `terminal` is the size (rows, columns) of our own terminal, for an interactive shell.
         """
-        with runs.new_run("guest", keep=self._request.keep) as run:
+        with runs.new_run("guest") as run:
             began = time.monotonic()
             if self._request.timeout is not None:
                 self._deadline = began + self._request.timeout
@@ -55,7 +56,8 @@ class Guest:
             (run.path / "spec").write_text(json.dumps(spec(self._request, self._built, terminal)))
             streams = self._start(run, disks, terminal is not None)
             timed_out = self._attend(run, streams, began)
-            return self._outcome(run, timed_out)
+            outcome = self._outcome(run, timed_out)
+            return replace(outcome, kept=kept_files(run, self._request, outcome))
 
     def signal(self, number: int) -> None:
         """Pass a signal on to the command; asked a second time, or not obeyed, the guest is killed."""
@@ -169,7 +171,7 @@ class Guest:
 
 def spec(request: Request, built: BuiltGuest, terminal: tuple[int, int] | None) -> dict[str, object]:
     """What process 1 of the guest is to do."""
-    visible = [built.home, request.directory, places.REPOSITORY]
+    visible = [built.home, request.directory, places.REPOSITORY, *request.visible]
     return {
         "command": list(request.command),
         "directory": str(request.directory),
@@ -184,6 +186,12 @@ def spec(request: Request, built: BuiltGuest, terminal: tuple[int, int] | None) 
         "visible": [str(path) for path in visible if path.is_dir()],
         "shares": [str(share) for share in request.shares],
     }
+
+
+def kept_files(run: runs.Run, request: Request, outcome: Outcome) -> tuple[Path, ...]:
+    """Keep the files of a run if the request wishes it; returns them."""
+    wanted = request.keep == "always" or (request.keep == "after failure" and outcome.status != 0)
+    return run.keep() if wanted else ()
 
 
 def exit_status(said: bytes) -> int | None:

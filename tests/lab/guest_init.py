@@ -176,12 +176,9 @@ def start(spec: dict[str, Any], files: list[tuple[int, int]]) -> int:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", *spec["terminal"], 0, 0))
         os.chdir(spec["directory"])
         os.execvp(spec["command"][0], spec["command"])
-    except FileNotFoundError as error:
-        os.write(2, f"lab: {error}\n".encode())
-        os._exit(127)
     except OSError as error:
-        os.write(2, f"lab: {error}\n".encode())
-        os._exit(126)
+        os.write(2, f"lab: {spec['command'][0]}: {error.strerror}\n".encode())
+        os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 
 def reap(child: int) -> int:

@@ -5,10 +5,11 @@ import select
 import shutil
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from tests.lab import runs
-from tests.lab.guest import GRACE, Sink
+from tests.lab.guest import GRACE, Sink, kept_files
 from tests.lab.request import TIMED_OUT, BadRequest, Outcome, Request
 
 ZFS_DEVICE = Path("/dev/zfs")
@@ -40,7 +41,7 @@ class NativeRun:
 
     def run(self, terminal: tuple[int, int] | None = None) -> Outcome:
         """Run the command and say how it ended."""
-        with runs.new_run("native", keep=self._request.keep) as run:
+        with runs.new_run("native") as run:
             environment = {
                 **self._request.environment,
                 "LAB_BACKEND": "native",
@@ -51,7 +52,8 @@ class NativeRun:
                     self._request.command, cwd=self._request.directory, env=environment, check=False
                 )
                 return Outcome(status=done.returncode if done.returncode >= 0 else 128 - done.returncode)
-            return self._supervised(run, environment)
+            outcome = self._supervised(run, environment)
+            return replace(outcome, kept=kept_files(run, self._request, outcome))
 
     def signal(self, number: int) -> None:
         """Pass a signal on to the command; asked a second time, or not obeyed, it is killed."""
@@ -83,7 +85,7 @@ class NativeRun:
             )
         except OSError as error:
             status = 127 if isinstance(error, FileNotFoundError) else 126
-            return Outcome(status=status, trouble=str(error))
+            return Outcome(status=status, trouble=f"{self._request.command[0]}: {error.strerror}")
         run.owns(self._process.pid)
         if self._attend(self._process):
             if self._asked:

@@ -3,8 +3,10 @@
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+Keep = Literal["never", "after failure", "always"]
 TIMED_OUT = 124
 """Exit status of a command that was stopped at its time limit, as timeout(1) has it."""
 DIED = 125
@@ -36,10 +38,13 @@ class Request:
     disks: tuple[Disk, ...] = ()
     shares: tuple[Path, ...] = ()
     """Directories of the host that a guest may write to, at the same path."""
+    visible: tuple[Path, ...] = ()
+    """Directories to read besides the command's own, which matters below /tmp, /run and /dev/shm: there a
+    guest starts with nothing else."""
     timeout: float | None = None
     """Seconds from the start of the machine."""
-    keep: bool = False
-    """Leave disks and kernel log where they are."""
+    keep: Keep = "never"
+    """When to leave the disks and the kernel log where they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +54,8 @@ class Outcome:
     status: int
     trouble: str | None = None
     """Why there is no exit status of the command itself; with the place of the kernel log."""
+    kept: tuple[Path, ...] = ()
+    """Files that were left as the request wished: the disks, in order, then the run's directory."""
 
 
 def parse_size(text: str) -> int:

@@ -25,6 +25,13 @@ class Run:
     path: Path
     files: list[Path] = field(default_factory=list)
     process: int | None = None
+    kept: bool = False
+
+    def keep(self) -> tuple[Path, ...]:
+        """Leave everything where it is until `lab down`; returns the paths."""
+        self.kept = True
+        self._record()
+        return (*self.files, self.path)
 
     def owns(self, process: int) -> None:
         """Record the guest's process, for whoever has to clean up after us."""
@@ -46,15 +53,20 @@ class Run:
 
     def _record(self) -> None:
         owner, guest = identity(os.getpid()), identity(self.process) if self.process else None
-        record = {"owner": owner, "guest": guest, "files": [str(path) for path in self.files]}
+        record = {
+            "owner": owner,
+            "guest": guest,
+            "files": [str(path) for path in self.files],
+            "kept": self.kept,
+        }
         fresh = self.path / "owner.new"
         fresh.write_text(json.dumps(record))
         fresh.rename(self.path / "owner.json")
 
 
 @contextlib.contextmanager
-def new_run(kind: str, *, keep: bool) -> Iterator[Run]:
-    """A fresh run directory; afterwards the guest is dead and, unless `keep`, everything of it is gone."""
+def new_run(kind: str) -> Iterator[Run]:
+    """A fresh run directory; afterwards the guest is dead and, unless kept, everything of it is gone."""
     sweep()
     run = Run(Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=places.runs())))
     run._record()
@@ -63,7 +75,7 @@ def new_run(kind: str, *, keep: bool) -> Iterator[Run]:
     finally:
         if run.process is not None:
             kill_group(run.process)
-        if not keep:
+        if not run.kept:
             for path in (*run.files, run.path):
                 _remove(path)
 
@@ -83,7 +95,9 @@ def is_alive(known: list[int] | None) -> bool:
 
 
 def sweep(*, even_of_the_living: bool = False) -> list[str]:
-    """End guests whose owner is gone, and remove their files; with the flag, those of living owners too.
+    """End guests whose owner is gone, and remove their files.
+
+    With the flag, those of living owners too, and what was kept.
 
     Returns one line for everything that was done.
     """
@@ -93,7 +107,7 @@ def sweep(*, even_of_the_living: bool = False) -> list[str]:
             record = json.loads((path / "owner.json").read_text())
         except (OSError, ValueError):
             continue  # a run that is just being made
-        if is_alive(record["owner"]) and not even_of_the_living:
+        if not even_of_the_living and (record["kept"] or is_alive(record["owner"])):
             continue
         if is_alive(record["guest"]):
             kill_group(record["guest"][0])

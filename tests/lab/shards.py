@@ -1,6 +1,5 @@
 """Spread test modules over guests: one guest a module, several side by side."""
 
-import os
 import re
 import sys
 import threading
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.lab import backend, places
-from tests.lab.request import Disk, parse_size
+from tests.lab.request import DIED, BadRequest, Disk, Keep, Outcome, parse_size
 from tests.lab.results import ModuleResult, exit_status, read_result, summary
 
 SELECTING = ("-k", "-m", "--lf", "--last-failed", "--deselect")
@@ -28,6 +27,7 @@ class Plan:
     memory: int
     disks: tuple[Disk, ...]
     results: Path
+    keep: Keep
 
 
 @dataclass(slots=True)
@@ -76,6 +76,8 @@ class Shards:
             memory=self.plan.memory,
             disks=self.plan.disks,
             shares=[self.plan.results],
+            visible=[Path(module.partition("::")[0]).resolve().parent],
+            keep=self.plan.keep,
         )
         began = time.monotonic()
         with (self.plan.results / f"{name}.log").open("wb", buffering=0) as log:
@@ -84,9 +86,13 @@ class Shards:
                 self._running.append(runner)
             try:
                 outcome = runner.run()
+            except (OSError, BadRequest) as error:
+                # One guest that cannot be started must not take the results of the others with it.
+                outcome = Outcome(status=DIED, trouble=f"the guest was not started: {error}")
             finally:
                 with self._lock:
                     self._running.remove(runner)
+            log.write("".join(f"kept until lab down: {path}\n" for path in outcome.kept).encode())
         return read_result(
             module,
             outcome.status,
@@ -129,12 +135,16 @@ def find_modules(words: Sequence[str], start: Path) -> list[str]:
             inside = sorted(path.rglob("test_*.py"))
             if not inside:
                 raise FileNotFoundError(f"no test_*.py in {word}")
-            found.update({os.path.relpath(module, start): None for module in inside})
+            found.update({_shortest(module, start): None for module in inside})
         elif path.is_file():
             found[word] = None
         else:
             raise FileNotFoundError(f"no such test module: {word}")
     return list(found)
+
+
+def _shortest(path: Path, start: Path) -> str:
+    return str(path.relative_to(start) if path.is_relative_to(start) else path)
 
 
 def result_name(module: str) -> str:
