@@ -6,6 +6,7 @@ home, and the end of the pipe means that the maker is dead, however it died.
 """
 
 import contextlib
+import os
 import select
 import subprocess
 import sys
@@ -70,13 +71,25 @@ class Guardian:
 def start_guardian(module: str, first_line: str) -> Guardian:
     """Run `python -m module`; `first_line` is its order, which may hold secrets: it goes through a pipe.
 
-    The module reads the line, prepares, prints "ready", and then calls `abandoned`. Nothing dangerous may be
-    done before ready() has returned. Raise CommandFailed when it cannot be started.
+    The module reads the line, prepares, calls `answer("ready")`, and then `abandoned`. Nothing dangerous may
+    be done before ready() has returned. Raise CommandFailed when it cannot be started.
     """
     try:
         return Guardian(module, first_line)
     except OSError as failure:
         raise CommandFailed((sys.executable, "-m", module), -1, f"cannot start: {failure}") from failure
+
+
+def answer(line: str) -> None:
+    """The guardian's side: tell the maker "ready", or what is wrong. Nothing can be printed afterwards.
+
+    The maker may be dead by then, and writing to its pipe would kill us in the middle of our work.
+    """
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def abandoned(limit_s: float) -> bool:

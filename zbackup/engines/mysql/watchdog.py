@@ -13,7 +13,7 @@ from zbackup.engines.mysql.connection import Connection, connect
 from zbackup.engines.mysql.orders import WatchOrder
 from zbackup.engines.mysql.status import dialect
 from zbackup.model.errors import DatabaseError
-from zbackup.proc.guardian import abandoned
+from zbackup.proc.guardian import abandoned, answer
 
 RETRY_S = 1.0
 TRY_FOR_S = 300.0
@@ -29,9 +29,9 @@ def main() -> int:
         connection = connect(order.connect)
         connection.keep_for(order.limit_s)
     except DatabaseError as failure:
-        _say(str(failure))
+        answer(str(failure))
         return 1
-    _say("ready")
+    answer("ready")
     if not abandoned(order.limit_s):
         return 0
     return 0 if _start(order, connection) else 1
@@ -61,11 +61,6 @@ def _reconnected(order: WatchOrder, connection: Connection) -> Connection:
         return connect(order.connect)
     except DatabaseError:
         return connection
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":
