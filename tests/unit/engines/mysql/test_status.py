@@ -1,0 +1,49 @@
+from zbackup.engines.mysql.applier import statement
+from zbackup.engines.mysql.status import Channel, Dialect, channel_of
+
+OLD = {
+    "Connection_name": "east",
+    "Slave_SQL_Running": "Yes",
+    "Slave_IO_Running": "Yes",
+    "Master_Log_File": "b.000002",
+    "Read_Master_Log_Pos": 900,
+    "Relay_Master_Log_File": "b.000002",
+    "Exec_Master_Log_Pos": 900,
+    "Until_Condition": "None",
+    "Last_SQL_Error": "",
+}
+
+
+def new(**more: object) -> dict[str, object]:
+    words = {k.replace("Slave", "Replica").replace("Master", "Source"): v for k, v in OLD.items()}
+    del words["Connection_name"]
+    return words | {"Channel_Name": ""} | more
+
+
+def test_old_and_new_words_say_the_same() -> None:
+    assert channel_of(OLD) == Channel(name="east", applier_running=True, level=True)
+    assert channel_of(new()) == Channel(name="", applier_running=True, level=True)
+
+
+def test_level_means_all_that_was_received_is_applied_and_more_is_received() -> None:
+    assert not channel_of(new(Exec_Source_Log_Pos=899)).level
+    assert not channel_of(new(Replica_IO_Running="Connecting")).level
+    assert not channel_of(new(Replica_SQL_Running="No")).level
+
+
+def test_until_and_errors_are_kept() -> None:
+    found = channel_of(new(Until_Condition="SQL_AFTER_GTIDS", Last_SQL_Error="no table"))
+    assert (found.until, found.error) == ("SQL_AFTER_GTIDS", "no table")
+
+
+def test_dialects_compare_within_their_flavour() -> None:
+    assert Dialect.of("8.4.3-3").is_mysql(8, 2)
+    assert not Dialect.of("8.0.36").is_mysql(8, 2)
+    assert not Dialect.of("10.11.6-MariaDB").is_mysql(5, 7)
+    assert Dialect.of("11.8.2-MariaDB-deb13").is_mariadb(10, 6)
+
+
+def test_applier_statements_by_dialect() -> None:
+    assert statement("STOP", Dialect.of("9.7.4"), "a'b") == "STOP REPLICA SQL_THREAD FOR CHANNEL 'a''b'"
+    assert statement("START", Dialect.of("5.7.44"), "") == "START SLAVE SQL_THREAD FOR CHANNEL ''"
+    assert statement("START", Dialect.of("10.11.6-MariaDB"), "east") == "START SLAVE 'east' SQL_THREAD"
