@@ -1,0 +1,135 @@
+"""What the demonstration is told with: a pool, a seeded server on it, and zbackup run as a user would."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.lab import servers
+from tests.lab.mysql_fixture import DatabaseServer, Settings
+from tests.lab.pool import Pool, create_pool
+from tests.lab.servers.accounts import ZBACKUP_PASSWORD
+from tests.lab.servers.templates import DAEMON
+
+CLONE = "before-drop"
+CONFIG = """\
+timezone = "Europe/Berlin"
+run_dir = "{home}/zbackup"
+
+[instance.shop]
+engine = "{kind}"
+datasets = ["{dataset}"]
+socket = "{socket}"
+password = {{ file = "{home}/password" }}
+lock = "{lock}"
+
+[instance.shop.recovery]
+mountpoint = "{home}/clones"
+server = "{program}"
+"""
+
+
+class NotProven(Exception):
+    """Something is not as it must be; the message says what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What the story is told with: a pool, a server on it, and a configuration for zbackup."""
+
+    pool: Pool
+    server: DatabaseServer
+
+    @property
+    def home(self) -> Path:
+        return self.pool.home
+
+    @property
+    def kind(self) -> str:
+        return self.server.settings.kind
+
+    @property
+    def programs(self) -> Path:
+        """Directory of the server's programs."""
+        return servers.path(self.server.settings.flavour) / "bin"
+
+    def installed(self, argv: list[str]) -> list[str]:
+        """The command line with its program's place: the lab's programs are not in PATH."""
+        return [str(self.programs / argv[0]), *argv[1:]]
+
+    @property
+    def clone_socket(self) -> Path:
+        return self.home / "zbackup" / CLONE / "mysqld.sock"
+
+    def configure(self, lock: str) -> None:
+        """Write zbackup's configuration."""
+        text = CONFIG.format(
+            home=self.home,
+            kind=self.kind,
+            dataset=self.pool.data.name,
+            socket=self.server.settings.socket,
+            lock=lock,
+            program=self.programs / DAEMON[self.kind],
+        )
+        (self.home / "zbackup.toml").write_text(text)
+
+    def zbackup(self, *arguments: str) -> None:
+        """Run zbackup as a user would, output shown. Raises NotProven when it fails."""
+        say(f"\n$ {shlex.join(('zbackup', *arguments))}")
+        began = time.monotonic()
+        status = subprocess.run(self._argv(arguments), env=self._environment(), check=False).returncode
+        say(f"  ({time.monotonic() - began:.1f} s)")
+        if status != 0:
+            raise NotProven(f"zbackup {arguments[0]} ended with {status}")
+
+    def ask(self, *arguments: str) -> Any:
+        """What `zbackup ... --json` answers."""
+        done = subprocess.run(
+            self._argv((*arguments, "--json")), env=self._environment(), capture_output=True, check=False
+        )
+        if done.returncode != 0:
+            raise NotProven(f"zbackup {arguments[0]} --json ended with {done.returncode}")
+        return json.loads(done.stdout)["data"]
+
+    def _argv(self, arguments: tuple[str, ...]) -> list[str]:
+        return [sys.executable, "-m", "zbackup", *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "ZBACKUP_CONFIG": str(self.home / "zbackup.toml")}
+
+
+def say(text: str = "") -> None:
+    print(text, flush=True)
+
+
+@contextmanager
+def stage(flavour: str) -> Iterator[Stage]:
+    """A pool of its own, a seeded server on it, all gone afterwards."""
+    pool = create_pool()
+    data, log = pool.data, pool.log
+    server = DatabaseServer(
+        Settings(
+            flavour=flavour,
+            datadir=data.mountpoint / "data",
+            binlog_dir=log.mountpoint,
+            run_dir=pool.home / "run",
+        )
+    )
+    made = Stage(pool=pool, server=server)
+    secret = made.home / "password"
+    secret.touch(mode=0o600)
+    secret.write_text(ZBACKUP_PASSWORD)
+    made.configure("auto")
+    try:
+        with server:
+            say(f"{flavour} runs on the datasets {data.name!r} and {log.name!r}")
+            yield made
+    finally:
+        pool.destroy()
