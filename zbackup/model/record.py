@@ -56,7 +56,7 @@ class Record:
 
 
 def to_properties(record: Record) -> dict[str, str]:
-    """All that is known, as `zbackup:*` user properties. Long values are split into numbered parts."""
+    """All that is known, as `zbackup:*` user properties. Long ones are split into numbered parts."""
     values: dict[str, str | None] = {
         "version": VERSION,
         "backup": record.backup,
@@ -95,23 +95,54 @@ def from_properties(properties: dict[str, str]) -> Record | None:
             backup=get.text("backup"),
             instance=get.text("instance"),
             engine=get.text("engine"),
-            purpose="log" if get.text("purpose") == "log" else "base",
-            members=tuple((str(d), str(m)) for d, m in json.loads(get.text("members"))),
-            taken=datetime.fromisoformat(get.text("taken")),
+            purpose=_purpose(get.text("purpose")),
+            members=_members(json.loads(get.text("members"))),
+            taken=_time(get.text("taken")),
             lock=_lock_kind(get.text("lock")),
             server_uuid=get.text("server_uuid"),
             server_version=get.text("server_version"),
             role=get.optional("role") or "",
             position=LogPosition.parse(p) if (p := get.optional("position")) else None,
             gtid=get.optional("gtid") or "",
-            as_of=datetime.fromisoformat(t) if (t := get.optional("as_of")) else None,
-            complete_to=datetime.fromisoformat(t) if (t := get.optional("complete_to")) else None,
+            as_of=_time(t) if (t := get.optional("as_of")) else None,
+            complete_to=_time(t) if (t := get.optional("complete_to")) else None,
             lock_wait_ms=int(n) if (n := get.optional("lock_wait_ms")) else None,
             lock_held_ms=int(n) if (n := get.optional("lock_held_ms")) else None,
-            server={str(k): str(v) for k, v in json.loads(get.text("server")).items()},
+            server=_texts(json.loads(get.text("server"))),
         )
     except KeyError as missing:
         raise ValueError(f"property zbackup:{missing.args[0]} is missing") from missing
+
+
+def _time(text: str) -> datetime:
+    """Without its zone a time could not be compared with any other."""
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError(f"{text} has no time zone")
+    return time
+
+
+def _members(value: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, list) or not value or not all(_is_pair(item) for item in value):
+        raise ValueError("members is not a list of datasets and mountpoints")
+    return tuple((dataset, mountpoint) for dataset, mountpoint in value)
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value)
+
+
+def _texts(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
+        raise ValueError("server is not a table of texts")
+    return value
+
+
+def _purpose(text: str) -> Literal["base", "log"]:
+    match text:
+        case "base" | "log":
+            return text
+    raise ValueError(f"unknown purpose {text!r}")
 
 
 def _lock_kind(text: str) -> LockKind:
@@ -122,11 +153,12 @@ def _lock_kind(text: str) -> LockKind:
 
 
 def _split(name: str, value: str) -> list[tuple[str, str]]:
-    """One property, or name.0, name.1 ... when the value is too long for one."""
+    """One property; or, when the value is too long for one, name.0, name.1 ... and name.parts, how many."""
     if len(value.encode()) <= CHUNK:
         return [(name, value)]
     step = CHUNK // 4  # a character is at most four bytes
-    return [(f"{name}.{i // step}", value[i : i + step]) for i in range(0, len(value), step)]
+    parts = [value[i : i + step] for i in range(0, len(value), step)]
+    return [(f"{name}.parts", str(len(parts))), *((f"{name}.{n}", part) for n, part in enumerate(parts))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +166,12 @@ class _Reader:
     values: dict[str, str]
 
     def optional(self, name: str) -> str | None:
+        """The value, put together again; None if it was never written. Raise KeyError if a part is lost."""
         if name in self.values:
             return self.values[name]
-        parts: list[str] = []
-        while (part := self.values.get(f"{name}.{len(parts)}")) is not None:
-            parts.append(part)
-        return "".join(parts) or None
+        if any(key.startswith(f"{name}.") for key in self.values):
+            return "".join(self.values[f"{name}.{n}"] for n in range(int(self.values[f"{name}.parts"])))
+        return None
 
     def text(self, name: str) -> str:
         found = self.optional(name)
