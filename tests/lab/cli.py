@@ -1,7 +1,6 @@
 """The `lab` command: real OpenZFS and real servers on any machine, for the demo, the tests and people."""
 
 import argparse
-import importlib
 import os
 import signal
 import sys
@@ -122,10 +121,19 @@ def _up(chosen: argparse.Namespace) -> int:
     if choice.kind == "guest":
         say(f"guest kernel: {places.built_guest().home}")
     if not chosen.no_servers:
-        # Imported by name: the servers' module is large, and no other verb needs it.
-        importlib.import_module("tests.lab.servers").ensure()
+        _fetch_servers()
     say("ready")
     return 0
+
+
+def _fetch_servers() -> None:
+    # Imported here: no other verb needs it, and `lab run` starts in a tenth of a second.
+    from tests.lab import servers
+
+    try:
+        servers.ensure()
+    except servers.ServerUnavailable as error:
+        raise StepFailed(str(error)) from error
 
 
 def _run(chosen: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tests.lab import mconsole, places, runs
+from tests.lab import apt, mconsole, places, runs
 from tests.lab.kernel_line import Lines, disk_devices, kernel_arguments
 from tests.lab.recipe import BuiltGuest
 from tests.lab.request import DIED, TIMED_OUT, BadRequest, Outcome, Request
@@ -171,7 +171,7 @@ class Guest:
 
 def spec(request: Request, built: BuiltGuest, terminal: tuple[int, int] | None) -> dict[str, object]:
     """What process 1 of the guest is to do."""
-    visible = [built.home, request.directory, places.REPOSITORY, *request.visible]
+    visible = [apt.cache_root(), request.directory, places.REPOSITORY, *request.visible]
     return {
         "command": list(request.command),
         "directory": str(request.directory),
