@@ -79,13 +79,13 @@ positions = st.builds(
 words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=60)
 long_texts = st.one_of(
     st.just(""),
-    # What a GTID set of a server with a long history is like: many intervals, up to 100 KB.
+    # What a GTID set of a server with a long history is like: many intervals, up to 30 KB.
     st.builds(
         lambda n, uuid: ",".join(f"{uuid}:{i * 3}-{i * 3 + 1}" for i in range(n)),
-        st.integers(1, 2000),
+        st.integers(1, 600),
         st.uuids(),
     ),
-    st.builds(lambda text, times: text * times, words, st.integers(1, 1000)),
+    st.builds(lambda text, times: text * times, words, st.integers(1, 400)),
 )
 records = st.builds(
     Record,

@@ -1,0 +1,70 @@
+"""Whether one snapshot covers everything a server keeps."""
+
+import pytest
+
+from zbackup.model.errors import Refused
+from zbackup.model.server import Place
+from zbackup.model.snapshot import Dataset
+from zbackup.plan.placement import require_one_snapshot_covers
+
+DATA = Place("data directory", "/srv/db/data")
+BINLOG = Place("binlog", "/srv/db/log/binlog")
+
+
+def dataset(name: str, mountpoint: str | None) -> Dataset:
+    return Dataset(name=name, guid=hash(name), mountpoint=mountpoint)
+
+
+def test_nested_datasets_are_all_members_parents_first() -> None:
+    datasets = [dataset("tank/db/log", "/srv/db/log"), dataset("tank/db", "/srv/db")]
+    assert require_one_snapshot_covers([DATA, BINLOG], datasets) == (
+        ("tank/db", "/srv/db"),
+        ("tank/db/log", "/srv/db/log"),
+    )
+
+
+def test_a_directory_whose_name_only_begins_alike_is_outside() -> None:
+    with pytest.raises(Refused) as refusal:
+        require_one_snapshot_covers([Place("data directory", "/data2/db")], [dataset("tank/data", "/data")])
+    assert str(refusal.value) == (
+        "not on the instance's datasets: data directory in /data2/db. The datasets are tank/data (/data)"
+    )
+
+
+def test_only_what_lies_outside_is_listed() -> None:
+    redo = Place("redo log", "/var/lib/redo")
+    with pytest.raises(Refused) as refusal:
+        require_one_snapshot_covers([DATA, redo, BINLOG], [dataset("tank/db", "/srv/db")])
+    assert "redo log in /var/lib/redo." in str(refusal.value)
+    assert "data directory" not in str(refusal.value)
+
+
+def test_the_mountpoint_itself_is_inside() -> None:
+    found = require_one_snapshot_covers([Place("data", "/srv/db")], [dataset("tank/db", "/srv/db")])
+    assert found == (("tank/db", "/srv/db"),)
+
+
+def test_two_pools_are_refused_and_both_named() -> None:
+    datasets = [dataset("fast/db", "/srv/db"), dataset("slow/log", "/srv/db/log")]
+    with pytest.raises(Refused, match=r"2 pools.*fast/db on fast; slow/log on slow"):
+        require_one_snapshot_covers([DATA, BINLOG], datasets)
+
+
+def test_pools_are_told_apart_by_their_whole_name() -> None:
+    datasets = [dataset("tank", "/srv/db"), dataset("tank2/log", "/srv/db/log")]
+    with pytest.raises(Refused, match="2 pools"):
+        require_one_snapshot_covers([DATA, BINLOG], datasets)
+
+
+def test_an_unmounted_dataset_holds_nothing_that_can_be_seen() -> None:
+    with pytest.raises(Refused, match="none is mounted"):
+        require_one_snapshot_covers([DATA], [dataset("tank/db", None)])
+
+
+def test_unmounted_datasets_are_no_members() -> None:
+    datasets = [dataset("tank/db", "/srv/db"), dataset("tank/db/old", None)]
+    assert require_one_snapshot_covers([DATA], datasets) == (("tank/db", "/srv/db"),)
+
+
+def test_a_dataset_on_the_root_directory_covers_everything() -> None:
+    assert require_one_snapshot_covers([DATA, BINLOG], [dataset("rpool/root", "/")]) == (("rpool/root", "/"),)

@@ -1,0 +1,150 @@
+"""Which base and which log lead to a moment: what holds for every set of backups, and the messages."""
+
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.samples import at, backup, lacking_one
+from zbackup.model.backup import Backup
+from zbackup.model.errors import NotRecoverable
+from zbackup.plan.recovery import RecoveryPlan, plan_recovery, usable_bases, window
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NOW = at(1000)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Backup]:
+    """Backups as they come to be: each reaches at least as far as the one before; some are spoilt."""
+    made, reached = [], 0.0
+    for number in range(1, draw(st.integers(0, 7)) + 1):
+        as_of = reached + draw(st.integers(0, 30))
+        reached = as_of + draw(st.integers(0, 30))
+        kind = draw(st.sampled_from(["good", "good", "good", "unfinished", "incomplete", "log"]))
+        ends = (None, None) if kind == "unfinished" else (as_of, reached)
+        one = backup(number, *ends, purpose="log" if kind == "log" else "base")
+        made.append(lacking_one(one) if kind == "incomplete" else one)
+    return made
+
+
+def plan(target: float, backups: list[Backup]) -> RecoveryPlan:
+    return plan_recovery(at(target), NOW, backups, BERLIN)
+
+
+def spoilt(one: Backup) -> bool:
+    return not one.complete or not one.finished or one.record.purpose == "log"
+
+
+@given(histories(), st.integers(-10, 400), st.randoms())
+@settings(max_examples=200)
+def test_every_plan_keeps_the_rules(backups: list[Backup], target: int, random: object) -> None:
+    possible = [b for b in backups if not spoilt(b) and b.record.as_of and b.record.as_of < at(target)]
+    random.shuffle(backups)  # type: ignore[attr-defined]
+    try:
+        found = plan(target, backups)
+    except NotRecoverable:
+        assert not possible
+        return
+    base, log = found.base, found.log
+    assert base in possible
+    assert base.record.as_of and base.record.as_of < at(target)
+    assert not any(b.record.as_of > base.record.as_of for b in possible if b.record.as_of)
+    if log is None:
+        assert not any(
+            b.complete and b.createtxg >= base.createtxg and b.reaches(at(target)) for b in backups
+        )
+    else:
+        assert log.complete and log.finished and log.reaches(at(target))
+        assert log.createtxg >= base.createtxg
+
+
+@given(histories(), st.integers(0, 400))
+def test_the_window_says_what_can_be_reached(backups: list[Backup], target: int) -> None:
+    reachable = window(backups)
+    inside = reachable is not None and reachable.start < at(target)
+    try:
+        plan(target, backups)
+    except NotRecoverable as refusal:
+        assert not inside
+        assert (reachable.describe(BERLIN) if reachable else "run zbackup snapshot first") in str(refusal)
+    else:
+        assert inside
+
+
+@given(histories())
+def test_only_sound_backups_are_bases(backups: list[Backup]) -> None:
+    assert usable_bases(backups) == [b for b in backups if not spoilt(b)]
+
+
+def test_the_newest_base_before_the_target_is_taken() -> None:
+    found = plan(35, [backup(1, 10, 11), backup(2, 20, 21), backup(3, 30, 31), backup(4, 40, 41)])
+    assert (found.base.name, found.log and found.log.name) == ("zbackup-3", "zbackup-4")
+    assert "zbackup-3" in found.reason and "zbackup-4" in found.reason
+
+
+def test_a_transaction_at_the_target_itself_is_too_new_for_a_base() -> None:
+    found = plan(30, [backup(1, 10, 11), backup(2, 30, 31)])
+    assert found.base.name == "zbackup-1"
+
+
+def test_one_microsecond_later_it_is_old_enough() -> None:
+    found = plan_recovery(
+        at(30) + timedelta(microseconds=1), NOW, [backup(1, 10, 11), backup(2, 30, 31)], BERLIN
+    )
+    assert found.base.name == "zbackup-2"
+
+
+def test_of_two_that_reach_equally_far_the_later_one_is_taken() -> None:
+    assert plan(30, [backup(1, 10, 11), backup(2, 10, 21)]).base.name == "zbackup-2"
+
+
+def test_a_base_that_reaches_the_target_needs_no_other_log() -> None:
+    found = plan(25, [backup(1, 10, 30), backup(2, 40, 41)])
+    assert found.base is found.log
+    assert "nothing to replay" in found.reason
+
+
+def test_without_a_later_backup_the_log_is_still_to_be_taken() -> None:
+    found = plan(35, [backup(1, 10, 11)])
+    assert found.log is None
+    assert "no later one" in found.reason
+
+
+def test_a_log_only_snapshot_serves_as_log_and_never_as_base() -> None:
+    found = plan(35, [backup(1, 10, 11), backup(2, 30, 40, purpose="log")])
+    assert (found.base.name, found.log and found.log.name) == ("zbackup-1", "zbackup-2")
+
+
+def test_an_older_backup_is_no_log_for_a_newer_base() -> None:
+    """Possible after the clock went back: what was taken before the base cannot hold what came after it."""
+    found = plan(35, [backup(1, 10, 50, purpose="log"), backup(2, 30, 31)])
+    assert (found.base.name, found.log) == ("zbackup-2", None)
+
+
+def test_the_future_is_refused_with_the_window_in_the_configured_zone() -> None:
+    with pytest.raises(NotRecoverable, match=r"future.*after 2024-05-01 14:00:10.*up to now"):
+        plan(1001, [backup(1, 10, 11)])
+
+
+def test_this_very_moment_is_not_the_future() -> None:
+    assert plan(1000, [backup(1, 10, 11)]).base.name == "zbackup-1"
+
+
+def test_before_the_first_backup_is_refused_with_the_window() -> None:
+    with pytest.raises(NotRecoverable, match=r"no backup is that old.*after 2024-05-01 14:00:10.*up to now"):
+        plan(10, [backup(1, 10, 11)])
+
+
+@pytest.mark.parametrize(
+    "unusable",
+    [backup(1, None, None), lacking_one(backup(1, 10, 11)), backup(1, 10, 11, purpose="log")],
+    ids=["unfinished", "incomplete", "log only"],
+)
+def test_with_nothing_to_start_from_it_says_what_to_do(unusable: Backup) -> None:
+    assert window([unusable]) is None
+    for target in (35, 2000):
+        with pytest.raises(NotRecoverable, match="run zbackup snapshot first"):
+            plan(target, [unusable])
