@@ -66,7 +66,10 @@ def choose() -> Choice:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a command: ours, with the project's programs and the system's own in PATH."""
+    """The environment of a command: ours, with the project's programs and the system's own in PATH.
+
+    Without our choice of the backend: within a guest the lab is native.
+    """
     inherited = {
         name: value for name, value in os.environ.items() if name not in ("LAB_DISKS", "LAB_BACKEND")
     }

@@ -23,6 +23,7 @@ Sink = Callable[[bytes], object]
 LINES_OF_LOG = 15
 OUTPUT_AFTER_END = 5.0
 """Seconds in which output of a guest that has ended is still read."""
+LONGEST_WAIT = 1.0
 GRACE = 10.0
 """Seconds between a terminating signal for the command and the end of the guest."""
 
@@ -177,7 +178,7 @@ def spec(request: Request, built: BuiltGuest, terminal: tuple[int, int] | None) 
         "directory": str(request.directory),
         "environment": {
             **request.environment,
-            "LAB_BACKEND": "guest",
+            "LAB_INSIDE": "guest",
             "LAB_DISKS": ":".join(disk_devices(len(request.disks))),
         },
         "terminal": terminal,
@@ -225,11 +226,9 @@ def _disk_file(run: runs.Run, number: int, request: Request) -> Path:
     return name
 
 
-def _milliseconds(deadline: float | None, last_call: float) -> int | None:
-    """How long poll may wait: till the nearer of two moments, at least a little."""
-    nearest = min(last_call, float("inf") if deadline is None else deadline)
-    if nearest == float("inf"):
-        return None
+def _milliseconds(deadline: float | None, last_call: float) -> int:
+    """How long poll may wait: till the nearer of two moments, but not long, for `signal` moves the first."""
+    nearest = min(last_call, float("inf") if deadline is None else deadline, time.monotonic() + LONGEST_WAIT)
     return max(10, int((nearest - time.monotonic()) * 1000))
 
 

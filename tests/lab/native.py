@@ -44,7 +44,7 @@ class NativeRun:
         with runs.new_run("native") as run:
             environment = {
                 **self._request.environment,
-                "LAB_BACKEND": "native",
+                "LAB_INSIDE": "native",
                 "LAB_DISKS": ":".join(str(path) for path in self._disk_files(run)),
             }
             if terminal is not None:

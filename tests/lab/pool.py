@@ -134,7 +134,7 @@ def _free_disk() -> str | None:
 
 def how_to_look(pool: Pool) -> str:
     """What to type to see the pool that was kept."""
-    if os.environ.get("LAB_BACKEND") == "guest":
+    if os.environ.get("LAB_INSIDE") == "guest":
         look = f"zpool import -d /dev/ubda -o cachefile=none {pool.name}; zfs list"
         return f"kept pool {pool.name}; with the kept disk FILE: lab run --disk FILE -- sh -c '{look}'"
     return f"kept pool {pool.name} in {pool.home}; when done: zpool destroy {pool.name}"

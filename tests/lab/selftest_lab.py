@@ -117,6 +117,17 @@ def test_a_terminating_signal_reaches_the_command(running: subprocess.Popen[str]
     assert running.returncode == 128 + signal.SIGTERM
 
 
+def test_a_command_that_ignores_signals_is_killed_after_a_grace() -> None:
+    script = "trap '' INT TERM; echo up; sleep 100; sleep 100"
+    with subprocess.Popen(
+        [str(LAB), "run", "--", "sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.terminate()
+        assert process.wait(30) == 128 + signal.SIGTERM
+
+
 def test_a_time_limit_ends_it_with_124_and_says_so() -> None:
     began = time.monotonic()
     done = sh("echo begun; sleep 100", "--timeout", "3s")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.lab.pool import Pool, create_pool, run
 
-in_guest = pytest.mark.skipif(os.environ.get("LAB_BACKEND") != "guest", reason="about the guest kernel only")
+in_guest = pytest.mark.skipif(os.environ.get("LAB_INSIDE") != "guest", reason="about the guest kernel only")
 
 
 def test_tools_and_module_are_real() -> None:
