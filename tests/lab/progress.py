@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.lab.runs import die_with_parent
+
 SIGN_OF_LIFE = 20.0
 """Seconds between two signs of life of a long step."""
 
@@ -41,7 +43,14 @@ def logged(
         sink.flush()
         start = sink.tell()
         process = subprocess.Popen(
-            argv, cwd=cwd, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=environment
+            argv,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            env=environment,
+            # A make left behind would fight with the next one over the same objects.
+            preexec_fn=die_with_parent,
         )
         began = time.monotonic()
         try:
