@@ -9,20 +9,18 @@ from pathlib import Path
 from zbackup.engines.mysql import replay_mariadb, replay_mysql
 from zbackup.engines.mysql.binlog.cut import Cut, find_cut, last_transaction
 from zbackup.engines.mysql.binlog.files import log_files
-from zbackup.engines.mysql.binlog.reader import transactions
+from zbackup.engines.mysql.binlog.reader import last_in_file, transactions
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.connection import Connection
 from zbackup.engines.mysql.program import find_program
-from zbackup.engines.mysql.replay import LogRange, as_sql
+from zbackup.engines.mysql.replay import FIRST_EVENT, LogRange, as_sql
 from zbackup.model.errors import NotRecoverable, VerificationFailed
 from zbackup.model.log import LogPosition, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
-
-FIRST_EVENT = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +131,9 @@ class MysqlRecovery:
         within = [
             f for f in files if start.sequence <= LogPosition.of(f.name, 0).sequence <= cut.stop.sequence
         ]
-        span = LogRange(files=tuple(within), start=start, stop=cut.stop)
+        last = last_in_file(within[-1])
+        ends_file = last is not None and last.end == cut.stop
+        span = LogRange(files=tuple(within), start=start, stop=cut.stop, ends_file=ends_file)
         progress.phase("replaying", f"{cut.transactions} transactions")
         if temporary.server.flavor == "mysql":
             replay_mysql.replay(temporary.connection, span, temporary.server.place.relay, progress)

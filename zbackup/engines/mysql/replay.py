@@ -10,6 +10,7 @@ from zbackup.model.log import LogPosition
 from zbackup.model.progress import Progress
 
 POLL_S = 0.2
+FIRST_EVENT = 4
 
 # An applier that has nothing more to read but has not reached the end will never reach it: the log and the
 # end do not belong together. It is looked at this often before that is said.
@@ -18,11 +19,25 @@ IDLE_LOOKS = 25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRange:
-    """From `start` to `stop` in `files`, which are all the log's files from start.file to stop.file."""
+    """From `start` to `stop` in `files`, which are all the log's files from start.file to stop.file.
+
+    `ends_file` says that no transaction follows the stop in its file.
+    """
 
     files: tuple[Path, ...]
     start: LogPosition
     stop: LogPosition
+    ends_file: bool
+
+    def is_end(self, position: LogPosition | None) -> bool:
+        """Whether an applier at `position` has applied exactly this range.
+
+        With nothing left in the last file, MariaDB reports the start of the next one.
+        """
+        if position is None or position == self.stop:
+            return position is not None
+        next_file = (position.sequence, position.offset) == (self.stop.sequence + 1, FIRST_EVENT)
+        return self.ends_file and next_file
 
     @property
     def total(self) -> int:
@@ -68,7 +83,7 @@ def follow(look: Callable[[], Applier], log: LogRange, progress: Progress) -> No
                 f"replay has read all of the log but not reached {log.stop}; it is at {now.position}"
             )
         time.sleep(POLL_S)
-    if now.position != log.stop:
+    if not log.is_end(now.position):
         raise VerificationFailed(f"replay stopped at {now.position}, not at {log.stop}")
 
 
