@@ -76,6 +76,7 @@ class Settings:
             f"--socket={self.socket}",
             f"--pid-file={self.run_dir / 'server.pid'}",
             f"--log-error={self.log}",
+            f"--tmpdir={self.run_dir}",
             f"--log-bin={(self.binlog_dir or self.datadir) / 'binlog'}",
             f"--relay-log={self.datadir / 'relay'}",
             f"--server-id={number}",
