@@ -141,7 +141,7 @@ class DatabaseServer:
             for directory in self._directories():
                 _give_away(directory)
 
-    def start(self, timeout: float = 30) -> "DatabaseServer":
+    def start(self, timeout: float = 60) -> "DatabaseServer":
         """Start on the data directory, preparing it first if it holds none, and wait until it answers.
 
         Raises ServerFailed with the last lines of the log when that takes longer than `timeout` seconds.
