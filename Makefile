@@ -30,6 +30,9 @@ test: check lab ## everything: the checks, then every test on real ZFS with real
 	$(BIN)/pytest -q tests/lab/selftest_*.py
 	tests/lab/lab test -j 2 tests/platform tests/system
 
+bench: setup lab ## measured side by side with what would be run instead; tables for docs/reference/benchmarks.md
+	$(BIN)/python -m bench.replay
+
 docs: setup ## the reference pages that are made from the code
 	$(BIN)/python docs/reference/generate.py
 

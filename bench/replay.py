@@ -1,0 +1,269 @@
+"""Replay measured against what a DBA would run instead: the log decoded and piped into a client.
+
+    python -m bench.replay [--transactions 48000] [--rounds 3] [FLAVOUR...]
+
+Both replay the same logs onto copies of the same cleanly stopped server, in turn, in one run. Timed is the
+replay alone: zbackup's "replaying" phase (which, on MariaDB, includes starting the second server), and the
+pipe from its first byte to the client's end. Every result is compared by checksum with the original.
+"""
+
+import argparse
+import logging
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pymysql
+import structlog
+
+from tests.lab import servers
+from tests.lab.mysql_fixture import DatabaseServer, Settings
+from zbackup.engines.mysql.connection import connect
+from zbackup.engines.mysql.inspect import inspect
+from zbackup.engines.mysql.options import ConnectOptions
+from zbackup.engines.mysql.recover import MysqlRecovery
+from zbackup.model.record import Record
+from zbackup.model.recovery import Files, Serving
+from zbackup.model.relocation import Relocation
+from zbackup.proc.detached import Process
+
+THREADS = 4
+LOG_FILES = "binlog.[0-9][0-9][0-9][0-9][0-9][0-9]"
+TOOLS = {"mysql": ("mysqlbinlog", "mysql"), "mariadb": ("mariadb-binlog", "mariadb")}
+DAEMONS = {"mysql": "mysqld", "mariadb": "mariadbd"}
+
+
+@dataclass
+class PhaseClock:
+    """Progress that notes when each phase began."""
+
+    began: dict[str, float] = field(default_factory=dict)
+
+    def phase(self, name: str, detail: str = "") -> None:
+        self.began[name] = time.monotonic()
+
+    def advance(self, done: int, total: int, unit: str = "B") -> None:
+        """Nobody looks."""
+
+    def note(self, text: str) -> None:
+        """Nobody looks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """A base, a log that goes on from it, and what the end must look like."""
+
+    flavour: str
+    work: Path
+    original: Settings
+    base: Path
+    log: Path
+    record: Record
+    start: tuple[str, int]
+    checksum: dict[str, int]
+
+    @property
+    def kind(self) -> str:
+        return self.original.kind
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("flavours", nargs="*", default=["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
+    options.add_argument("--transactions", type=int, default=48_000)
+    options.add_argument("--rounds", type=int, default=3)
+    said = options.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    servers.ensure(said.flavours)
+    rows = [measure(flavour, said.transactions, said.rounds) for flavour in said.flavours]
+    print(
+        f"\n{platform.platform()}, {os.cpu_count()} CPUs, {said.transactions} transactions, "
+        f"median of {said.rounds}\n"
+    )
+    print("| server | zbackup s | pipe s | pipe / zbackup |\n| --- | --- | --- | --- |")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
+    return 0
+
+
+def measure(flavour: str, transactions: int, rounds: int) -> tuple[str, str, str, str]:
+    """One row of the table."""
+    with tempfile.TemporaryDirectory(prefix="zbench-", ignore_cleanup_errors=True) as directory:
+        work = Path(directory)
+        work.chmod(0o755)
+        scene = prepare(flavour, work, transactions)
+        ours, theirs = [], []
+        for number in range(rounds):
+            ours.append(by_zbackup(scene, number))
+            theirs.append(by_pipe(scene, number))
+            print(f"{flavour}: zbackup {ours[-1]:.2f} s, pipe {theirs[-1]:.2f} s", flush=True)
+        a, b = statistics.median(ours), statistics.median(theirs)
+        return flavour, f"{a:.2f}", f"{b:.2f}", f"{b / a:.2f}"
+
+
+def prepare(flavour: str, work: Path, transactions: int) -> Scene:
+    settings = Settings(flavour=flavour, datadir=work / "data", run_dir=work / "run")
+    server = DatabaseServer(settings)
+    with server:
+        server.sql(
+            "CREATE TABLE workload.t (id INT PRIMARY KEY AUTO_INCREMENT, k INT, v VARCHAR(60), KEY (k))"
+        )
+        looked = inspect(
+            connect(ConnectOptions(socket=str(settings.socket), user="root", password=lambda: ""))
+        )
+    shutil.copytree(settings.datadir, work / "base", symlinks=True)
+    give(work / "base")
+    newest = max((work / "base").glob(LOG_FILES))
+    with server:
+        write(server, transactions)
+        checksum = server.checksum()
+    shutil.copytree(settings.datadir, work / "log", symlinks=True)
+    give(work / "log")
+    record = Record(
+        backup="bench",
+        instance="bench",
+        engine=looked.flavor,
+        members=((str(settings.datadir), str(settings.datadir)),),
+        taken=datetime.now(UTC),
+        lock="none",
+        server_uuid=looked.server_uuid,
+        server_version=looked.version,
+        server=looked.server,
+    )
+    return Scene(
+        flavour=flavour,
+        work=work,
+        original=settings,
+        base=work / "base",
+        log=work / "log",
+        record=record,
+        start=(newest.name, newest.stat().st_size),
+        checksum=checksum,
+    )
+
+
+def write(server: DatabaseServer, transactions: int) -> None:
+    def one_writer(count: int) -> None:
+        connection = server.connect(database="workload")
+        with connection.cursor() as cursor:
+            for n in range(count):
+                if n % 4 == 3:
+                    cursor.execute("UPDATE t SET v = CONCAT('u', %s) WHERE id = LAST_INSERT_ID()", (n,))
+                else:
+                    cursor.execute("INSERT INTO t (k, v) VALUES (%s, %s)", (n, f"value {n} of this row"))
+        connection.close()
+
+    writers = [threading.Thread(target=one_writer, args=(transactions // THREADS,)) for _ in range(THREADS)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+
+
+def by_zbackup(scene: Scene, number: int) -> float:
+    """Seconds of the replaying phase."""
+    base, log = copies(scene, f"z{number}", "base", "log")
+    clock = PhaseClock()
+    recovery = MysqlRecovery(
+        flavor=scene.record.engine,
+        server=(str(servers.path(scene.flavour) / "bin" / DAEMONS[scene.kind]),),
+        memory=256 * 1024**2,
+        workers=8,
+    )
+    run = scene.work / f"zrun{number}"
+    files = (_files(scene, base, run / "b"), _files(scene, log, run / "l"))
+    # Times in MariaDB's log are whole seconds, and a target is rounded down to one.
+    everything = datetime.now(UTC) + timedelta(seconds=1)
+    recovery.recover(files[0], files[1], everything, Serving(), clock)
+    process = Process.parse((run / "b" / "process").read_text())
+    try:
+        compare(scene, run / "b" / "mysqld.sock")
+    finally:
+        process.stop(60)
+        remove(base, log)
+    return clock.began["handing over"] - clock.began["replaying"]
+
+
+def _files(scene: Scene, where: Path, run: Path) -> Files:
+    home = where.with_name(where.name + "-home")
+    home.mkdir()
+    home.chmod(0o755)
+    moves = ((str(scene.original.datadir), str(where)),)
+    return Files(record=scene.record, where=Relocation(moves), home=home, run=run, hide=())
+
+
+def by_pipe(scene: Scene, number: int) -> float:
+    """Seconds from the first byte of decoded log to the client's end."""
+    (base,) = copies(scene, f"p{number}", "base")
+    settings = Settings(
+        flavour=scene.flavour, datadir=base, run_dir=scene.work / f"prun{number}", options=LAZY
+    )
+    names = sorted(f for f in scene.log.glob(LOG_FILES) if f.name >= scene.start[0])
+    decode, client = (servers.path(scene.flavour) / "bin" / tool for tool in TOOLS[scene.kind])
+    settings.run_dir.mkdir()
+    give(settings.run_dir)
+    with DatabaseServer(settings):
+        began = time.monotonic()
+        log = subprocess.Popen(
+            [decode, "--disable-log-bin", f"--start-position={scene.start[1]}", *names],
+            stdout=subprocess.PIPE,
+        )
+        subprocess.run(
+            [client, "--no-defaults", f"--socket={settings.socket}", "--user=root", "--binary-mode"],
+            stdin=log.stdout,
+            check=True,
+        )
+        seconds = time.monotonic() - began
+        if log.wait():
+            sys.exit(f"{decode} failed")
+        compare(scene, settings.socket)
+    remove(base)
+    return seconds
+
+
+# What zbackup gives its temporary server too: nobody's data is at stake while replaying.
+LAZY = ("--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0", "--innodb-buffer-pool-size=268435456")
+
+
+def compare(scene: Scene, socket: Path) -> None:
+    connection = pymysql.connect(unix_socket=str(socket), user="root")
+    with connection.cursor() as cursor:
+        for table, wanted in scene.checksum.items():
+            cursor.execute(f"CHECKSUM TABLE {table}")
+            if (found := cursor.fetchall()[0][1]) != wanted:
+                sys.exit(f"{scene.flavour}: {table} at {socket} has checksum {found}, not {wanted}")
+
+
+def copies(scene: Scene, prefix: str, *names: str) -> list[Path]:
+    made = []
+    for name in names:
+        target = scene.work / f"{prefix}-{name}"
+        shutil.copytree(scene.work / name, target, symlinks=True)
+        give(target)
+        made.append(target)
+    return made
+
+
+def give(directory: Path) -> None:
+    """All files to the user that owns the original's."""
+    subprocess.run(["chown", "-R", "27:27", str(directory)], check=True)
+
+
+def remove(*directories: Path) -> None:
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
