@@ -69,7 +69,7 @@ class Scene:
     log: Path
     record: Record
     start: tuple[str, int]
-    checksum: dict[str, int]
+    checksum: dict[str, int | None]
 
     @property
     def kind(self) -> str:
