@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from zbackup.engines.mysql.privileges import GRANTS
+
 APP_USER, APP_PASSWORD = "app", "app-secret"
 REPLICATION_USER, REPLICATION_PASSWORD = "repl", "repl-secret"
 ZBACKUP_USER, ZBACKUP_PASSWORD = "zbackup", "zb-secret"
@@ -9,19 +11,8 @@ ZBACKUP_USER, ZBACKUP_PASSWORD = "zbackup", "zb-secret"
 CUSTOMERS = 1000
 ORDERS = 4000
 
-# All that zbackup needs on a server, and what for. SHOW VIEW stands for "may see that every table exists,
-# and its storage engine, without reading a row": information_schema shows nothing without some privilege.
-ZBACKUP_GRANTS = {
-    "mysql": (
-        "RELOAD, PROCESS, SHOW VIEW, REPLICATION CLIENT ON *.*",
-        "BACKUP_ADMIN, REPLICATION_SLAVE_ADMIN, CONNECTION_ADMIN ON *.*",
-        "SELECT ON performance_schema.*",
-    ),
-    "mariadb": (
-        "RELOAD, PROCESS, SHOW VIEW, BINLOG MONITOR, SLAVE MONITOR ON *.*",
-        "REPLICATION SLAVE ADMIN, CONNECTION ADMIN ON *.*",
-    ),
-}
+# No more than the documentation tells people to give.
+ZBACKUP_GRANTS = GRANTS
 
 
 def setup_sql(kind: str) -> str:

@@ -1,6 +1,7 @@
 """Wrappers, places and recipes of the lab's servers, and how a server is started."""
 
 import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -105,3 +106,12 @@ def test_a_replica_follows_by_gtid_or_from_the_first_log() -> None:
     assert "SOURCE_LOG_FILE='binlog.000001', SOURCE_LOG_POS=4" in how("mysql-9.7", False)
     assert "MASTER_USE_GTID=slave_pos" in how("mariadb-10.11", True)
     assert "MASTER_LOG_FILE='binlog.000001', MASTER_LOG_POS=4" in how("mariadb-10.11", False)
+
+
+def test_servers_are_fetched_before_any_virtual_environment_exists() -> None:
+    repository = Path(__file__).resolve().parents[3]
+    code = f"import sys; sys.path.insert(0, {str(repository)!r}); import tests.lab.servers.__main__"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
