@@ -11,6 +11,11 @@ from zbackup.model.server import LockChoice, ServerFacts
 
 OLDEST_MYSQL = (5, 7)
 OLDEST_MARIADB = (10, 4)
+
+# Tried under BACKUP STAGE BLOCK_COMMIT and FTWRL with innodb_flush_log_at_trx_commit = 0: FLUSH ENGINE LOGS
+# writes the redo log on 11.8 and on MySQL 9.7, and does nothing on 10.11, where a snapshot's binlog then
+# named thousands of commits that its data did not hold.
+MARIADB_FLUSHES_REDO = (11, 8)
 MOST_NAMED = 5
 
 
@@ -37,6 +42,13 @@ def blockers(
             "Innodb_redo_log_enabled", "ON"
         )
         == "OFF",
+        "innodb_flush_log_at_trx_commit = 0: the binlog of a snapshot would name commits that its data does "
+        "not hold, on MariaDB before 11.8 under any lock: set it to 1 or 2": variables.get(
+            "innodb_flush_log_at_trx_commit"
+        )
+        == "0"
+        and dialect.flavor == "mariadb"
+        and not dialect.is_mariadb(*MARIADB_FLUSHES_REDO),
     }
     return tuple(reason for reason, holds in reasons.items() if holds)
 

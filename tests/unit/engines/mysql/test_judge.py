@@ -119,3 +119,11 @@ def test_warnings_name_the_setting() -> None:
 def test_a_version_that_makes_no_sense_is_an_error() -> None:
     with pytest.raises(DatabaseError):
         Dialect.of("postgres")
+
+
+def test_redo_log_that_no_lock_can_complete_stands_in_the_way() -> None:
+    lazy = SOUND | {"innodb_flush_log_at_trx_commit": "0"}
+    (blocker,) = judge.blockers(Dialect.of("10.11.6-MariaDB"), lazy, LOG, ())
+    assert "set it to 1 or 2" in blocker
+    assert judge.blockers(Dialect.of("11.8.2-MariaDB"), lazy, LOG, ()) == ()
+    assert judge.blockers(MYSQL, lazy, LOG, ()) == ()
