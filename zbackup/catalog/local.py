@@ -1,14 +1,17 @@
 """The backups and clones of this host, read from ZFS: there is no other list of them."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import commonpath
 
 from zbackup.model.backup import Backup
 from zbackup.model.clone import PROPERTY, Clone, from_property
 from zbackup.model.record import Record, from_properties
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.zfs.datasets import Zfs
+
+_Row = tuple[Record, Snapshot]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ def group(snapshots: Sequence[Snapshot]) -> tuple[list[Backup], list[tuple[str, 
     A backup's record is on every member's snapshot; the steps after the snapshot are written on the first
     member last, so the first member's is the one that counts.
     """
-    members: dict[str, list[tuple[Record, Snapshot]]] = defaultdict(list)
+    members: dict[str, list[_Row]] = defaultdict(list)
     unreadable = []
     for snapshot in snapshots:
         try:
@@ -52,10 +55,20 @@ def group(snapshots: Sequence[Snapshot]) -> tuple[list[Backup], list[tuple[str, 
     return sorted(backups, key=lambda b: b.createtxg), unreadable
 
 
-def _backup(rows: list[tuple[Record, Snapshot]]) -> Backup:
-    order = {dataset: n for n, (dataset, _) in enumerate(rows[0][0].members)}
-    rows = sorted(rows, key=lambda row: order.get(row[1].dataset, len(order)))
-    return Backup(record=rows[0][0], snapshots=tuple(s for _, s in rows))
+def _backup(rows: list[_Row]) -> Backup:
+    """The members' snapshots in the members' order; never a copy of one that was received elsewhere."""
+    members = [dataset for dataset, _ in rows[0][0].members]
+    there = {row[1].dataset: row for row in rows}
+    if not any(member in there for member in members):
+        there = _renamed(members, there)
+    found = [there[member] for member in members if member in there] or rows[:1]
+    return Backup(record=found[0][0], snapshots=tuple(s for _, s in found))
+
+
+def _renamed(members: list[str], there: Mapping[str, _Row]) -> dict[str, _Row]:
+    """Under the members' old names, if the dataset that all of them lie in (or the pool) was renamed."""
+    old, new = commonpath(members), commonpath(there)
+    return {old + dataset.removeprefix(new): row for dataset, row in there.items()}
 
 
 def clones(zfs: Zfs, root: str) -> list[tuple[Clone, Dataset]]:
