@@ -23,7 +23,8 @@ def finish(ctx: Context, backup: Backup, datasets: tuple[Dataset, ...]) -> Backu
     last = ctx.recovery.last_commit(record, backup.browse(datasets))
     # A log that holds no transaction at all says nothing of when the last one was; not after the snapshot.
     as_of = last.committed if last else record.taken
-    complete_to = as_of if record.role == "replica" and not _caught_up(record) else record.taken
+    # What a replica's source had committed by then may not have reached the replica yet.
+    complete_to = as_of if record.role == "replica" else record.taken
     finished = record.with_end(as_of=as_of, complete_to=complete_to)
     _write(ctx, backup, finished)
     return Backup(record=finished, snapshots=backup.snapshots)
@@ -44,10 +45,6 @@ def finish_all(
             ctx.progress.note(f"{backup.name} was left behind by a killed run and is discarded: {bad}")
             discard(ctx, backup)
     return tuple(result)
-
-
-def _caught_up(record: Record) -> bool:
-    return record.server.get("caught_up") == "1"
 
 
 def _write(ctx: Context, backup: Backup, finished: Record) -> None:

@@ -28,7 +28,7 @@ def snapshot_log(ctx: Context, catalog: Catalog, like: Record) -> Backup:
         server_uuid=like.server_uuid,
         server_version=like.server_version,
         role=like.role,
-        server={k: v for k, v in like.server.items() if k != "caught_up"},
+        server=dict(like.server),
     )
     name = free_name(ctx, catalog)
     names = [f"{dataset}@{name}" for dataset, _ in members]

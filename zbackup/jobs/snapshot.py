@@ -80,7 +80,6 @@ def _look(ctx: Context, catalog: Catalog) -> tuple[ServerFacts, Record, Snapshot
     facts = ctx.engine.inspect()
     members = require_one_snapshot_covers(facts.places, catalog.datasets)
     choice = ctx.engine.choose_lock(facts)
-    server = facts.server | {"caught_up": "1"} if facts.caught_up else facts.server
     draft = Record(
         backup=str(uuid.uuid4()),
         instance=ctx.instance,
@@ -91,7 +90,7 @@ def _look(ctx: Context, catalog: Catalog) -> tuple[ServerFacts, Record, Snapshot
         server_uuid=facts.server_uuid,
         server_version=facts.version,
         role=facts.role,
-        server=dict(server) | ({"blockers": "\n".join(facts.blockers)} if facts.blockers else {}),
+        server=dict(facts.server) | ({"blockers": "\n".join(facts.blockers)} if facts.blockers else {}),
     )
     plan = SnapshotPlan(
         name=free_name(ctx, catalog),

@@ -24,7 +24,6 @@ class ServerFacts:
     crash recovery (schema.table (engine)), at most a few, and `non_transactional_count` how many there are.
     `blockers` are reasons, in words for the operator, why no recovery could come of a snapshot (such as a
     replica that does not log what it applies); `warnings` are reasons for care.
-    `long_queries` are those that would make a lock wait, oldest first.
     """
 
     flavor: Literal["mysql", "mariadb"]
@@ -32,7 +31,6 @@ class ServerFacts:
     server_uuid: str
     role: Literal["primary", "replica"]
     applier_running: bool
-    caught_up: bool
     places: tuple[Place, ...]
     position: LogPosition | None
     gtid: str

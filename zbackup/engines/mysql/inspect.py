@@ -7,7 +7,7 @@ from zbackup.engines.mysql import judge
 from zbackup.engines.mysql.connection import Connection
 from zbackup.engines.mysql.places import places
 from zbackup.engines.mysql.recorded import recorded
-from zbackup.engines.mysql.status import Channel, Dialect, channels, dialect, log_status
+from zbackup.engines.mysql.status import Dialect, channels, dialect, log_status
 from zbackup.model.server import ServerFacts
 
 SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
@@ -31,7 +31,6 @@ def inspect(connection: Connection) -> ServerFacts:
         server_uuid=_identity(server, variables),
         role="replica" if replication else "primary",
         applier_running=any(c.applier_running for c in replication),
-        caught_up=_caught_up(replication),
         places=places(variables, is_replica=bool(replication), outside=_outside(connection, server)),
         position=log.position,
         gtid=log.gtid,
@@ -58,11 +57,6 @@ def _identity(server: Dialect, variables: Mapping[str, str]) -> str:
     if server.flavor == "mysql":
         return variables["server_uuid"]
     return f"server-id {variables['server_id']} at {variables['datadir']}"
-
-
-def _caught_up(replication: tuple[Channel, ...]) -> bool:
-    """A server without channels has nobody to catch up with."""
-    return all(channel.level for channel in replication)
 
 
 def _engines(connection: Connection) -> dict[str, int]:

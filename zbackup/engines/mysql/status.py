@@ -57,13 +57,12 @@ class LogStatus:
 class Channel:
     """One replication channel (MariaDB: connection), "" being the default one.
 
-    `level` says that everything received was applied and that it goes on receiving. `until` is the
-    condition at which the applier was told to stop, "" for none; `error` is why it stopped by itself.
+    `until` is the condition at which the applier was told to stop, "" for none; `error` is why it stopped
+    by itself.
     """
 
     name: str
     applier_running: bool
-    level: bool
     until: str = ""
     error: str = ""
 
@@ -117,14 +116,10 @@ def channels(connection: Connection, dialect: Dialect) -> tuple[Channel, ...]:
 def channel_of(row: dict[str, Any]) -> Channel:
     """From one row of SHOW REPLICA STATUS, in the old words or the new ones."""
     new = {key.replace("Slave", "Replica").replace("Master", "Source"): value for key, value in row.items()}
-    running = new["Replica_SQL_Running"] == "Yes"
-    received = (new["Source_Log_File"], int(new["Read_Source_Log_Pos"]))
-    applied = (new["Relay_Source_Log_File"], int(new["Exec_Source_Log_Pos"]))
     until = str(new.get("Until_Condition") or "None")
     return Channel(
         name=str(new.get("Channel_Name") or new.get("Connection_name") or ""),
-        applier_running=running,
-        level=running and new["Replica_IO_Running"] == "Yes" and received == applied,
+        applier_running=new["Replica_SQL_Running"] == "Yes",
         until="" if until == "None" else until,
         error=str(new.get("Last_SQL_Error") or ""),
     )

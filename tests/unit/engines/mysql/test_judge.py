@@ -20,7 +20,6 @@ def facts(version: str = "9.7.4", **more: Any) -> ServerFacts:
         "server_uuid": "u",
         "role": "primary",
         "applier_running": False,
-        "caught_up": True,
         "places": (),
         "position": LOG.position,
         "gtid": "",
@@ -99,7 +98,7 @@ def test_what_stands_in_the_way_of_a_recovery(
 
 
 def test_a_replica_must_log_what_it_applies() -> None:
-    channel = Channel(name="", applier_running=True, level=True)
+    channel = Channel(name="", applier_running=True)
     assert "log_replica_updates" in judge.blockers(MYSQL, SOUND, LOG, (channel,))[0]
     assert judge.blockers(MYSQL, SOUND | {"log_replica_updates": "ON"}, LOG, (channel,)) == ()
 
