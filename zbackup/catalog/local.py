@@ -7,6 +7,7 @@ from posixpath import commonpath
 
 from zbackup.model.backup import Backup
 from zbackup.model.clone import PROPERTY, Clone, from_property
+from zbackup.model.errors import Refused
 from zbackup.model.record import Record, from_properties
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.zfs.datasets import Zfs
@@ -72,13 +73,23 @@ def _renamed(members: list[str], there: Mapping[str, _Row]) -> dict[str, _Row]:
 
 
 def clones(zfs: Zfs, root: str) -> list[tuple[Clone, Dataset]]:
-    """The clones below the dataset `root`, each with its own dataset, in order of creation."""
+    """The clones below the dataset `root`, each with its own dataset, in order of creation.
+
+    Raise Refused when a description there cannot be read: what belongs to whom would be a guess.
+    """
     if not zfs.exists(root):
         return []
     properties = zfs.user_properties(root)
     found = [
-        (from_property(properties[d.name][PROPERTY]), d)
+        (_clone(d, properties[d.name][PROPERTY]), d)
         for d in zfs.filesystems(root)
         if PROPERTY in properties.get(d.name, {})
     ]
     return sorted(found, key=lambda pair: pair[0].created)
+
+
+def _clone(dataset: Dataset, text: str) -> Clone:
+    try:
+        return from_property(text)
+    except ValueError as damaged:
+        raise Refused(f"{dataset.name} has a {PROPERTY} property that cannot be read: {damaged}") from damaged

@@ -3,11 +3,12 @@
 import json
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 PROPERTY = "zbackup:clone"
 
 State = Literal["building", "ready"]
+Kind = Literal["restore", "log"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,7 @@ class Clone:
     name: str
     instance: str
     engine: str
-    kind: Literal["restore", "log"]
+    kind: Kind
     state: State
     created: datetime
     backup: str
@@ -41,6 +42,9 @@ def from_property(text: str) -> Clone:
     """Read back what to_property wrote. Raise ValueError if it is not that."""
     values: dict[str, Any] = json.loads(text)
     try:
-        return Clone(**(values | {"created": datetime.fromisoformat(values["created"])}))
+        clone = Clone(**(values | {"created": datetime.fromisoformat(values["created"])}))
     except (KeyError, TypeError) as wrong:
         raise ValueError(f"not a clone's description: {wrong}") from wrong
+    if clone.state not in get_args(State) or clone.kind not in get_args(Kind) or not clone.created.tzinfo:
+        raise ValueError(f"not a clone's description: {text}")
+    return clone
