@@ -32,7 +32,12 @@ def run(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> s
     log.debug("command.started", argv=argv, mutates=mutates)
     try:
         process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="surrogateescape",  # as file names are read: other people's bytes are no reason to fail
         )
     except OSError as unstartable:
         raise NotInstalled(argv, -1, unstartable.strerror or "cannot be started") from unstartable

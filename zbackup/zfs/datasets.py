@@ -29,7 +29,8 @@ class Zfs:
         """`root` and every file system below it."""
         argv = ("list", "-Hp", "-t", "filesystem", "-r", "-o", parse.DATASET_COLUMNS, "--", root)
         listing = self._zfs(*argv, mutates=False)
-        return parse.datasets(listing, parse.zfs_mounts(self.mountinfo.read_text().splitlines()))
+        mounts = self.mountinfo.read_bytes().decode(errors="surrogateescape")
+        return parse.datasets(listing, parse.zfs_mounts(mounts.split("\n")))
 
     def exists(self, name: str) -> bool:
         try:

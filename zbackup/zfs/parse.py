@@ -14,7 +14,7 @@ DATASET_COLUMNS = "name,guid"
 def snapshots(listing: str, properties: str) -> list[Snapshot]:
     """From `zfs list` with SNAPSHOT_COLUMNS and `zfs get -o name,property,value`, in order of creation."""
     own = user_properties(properties)
-    return sorted((_snapshot(line, own) for line in listing.splitlines()), key=lambda s: s.createtxg)
+    return sorted((_snapshot(line, own) for line in _lines(listing)), key=lambda s: s.createtxg)
 
 
 def _snapshot(line: str, own: Mapping[str, Mapping[str, str]]) -> Snapshot:
@@ -39,18 +39,21 @@ def _size(text: str) -> int:
 
 
 def user_properties(listing: str) -> dict[str, dict[str, str]]:
-    """From `zfs get -H -o name,property,value`: name -> user property -> value."""
+    """From `zfs get -H -o name,property,value`: name -> user property -> value.
+
+    Of somebody else's value with several lines the first is given; ours have one line.
+    """
     found: dict[str, dict[str, str]] = defaultdict(dict)
-    for line in listing.splitlines():
-        name, key, value = line.split("\t", 2)
-        if ":" in key:
-            found[name][key] = value
+    for line in _lines(listing):
+        match line.split("\t", 2):
+            case [name, key, value] if ":" in key:
+                found[name][key] = value
     return dict(found)
 
 
 def datasets(listing: str, mounts: Mapping[str, str]) -> list[Dataset]:
     """From `zfs list` with DATASET_COLUMNS, and where the kernel has them mounted."""
-    rows = (line.split("\t") for line in listing.splitlines())
+    rows = (line.split("\t") for line in _lines(listing))
     return [Dataset(name=name, guid=int(guid), mountpoint=mounts.get(name)) for name, guid in rows]
 
 
@@ -63,7 +66,8 @@ def zfs_mounts(mountinfo: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in mountinfo:
         left, _, right = line.partition(" - ")
-        fields, (kind, source, *_rest) = left.split(), right.split()
+        # Not split(): a path may hold white space that the kernel does not escape, such as U+00A0.
+        fields, (kind, source, *_) = left.split(" "), [*right.split(" "), ""]
         if kind == "zfs" and fields[3] == "/":  # a bind mount of a subdirectory is not the dataset
             found.setdefault(_unescape(source), _unescape(fields[4]))
     return found
@@ -71,3 +75,8 @@ def zfs_mounts(mountinfo: Iterable[str]) -> dict[str, str]:
 
 def _unescape(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)
+
+
+def _lines(listing: str) -> list[str]:
+    """Not splitlines(): that also ends a line at characters which values may hold, such as U+2028."""
+    return [line for line in listing.split("\n") if line]
