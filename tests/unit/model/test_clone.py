@@ -1,0 +1,72 @@
+"""A clone's description survives its property; anything else is refused as such."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.samples import NOON, moments, words
+from zbackup.model.clone import Clone, from_property
+
+PLAIN = Clone(
+    id="1",
+    name="shop-1",
+    instance="shop",
+    engine="mysql",
+    kind="restore",
+    state="ready",
+    created=NOON,
+    backup="zbackup-1",
+    port=3307,
+)
+
+clones = st.builds(
+    Clone,
+    id=words,
+    name=words,
+    instance=words,
+    engine=words,
+    kind=st.sampled_from(["restore", "log"]),
+    state=st.sampled_from(["building", "ready"]),
+    created=moments,
+    backup=words,
+    target=words,
+    reached=words,
+    port=st.integers(0, 65535),
+    read_only=st.booleans(),
+)
+
+
+@given(clones)
+def test_what_was_written_is_read_back(clone: Clone) -> None:
+    text = clone.to_property()
+    assert from_property(text) == clone
+    assert text.isascii() and "\n" not in text
+
+
+VALUES = asdict(PLAIN) | {"created": NOON.isoformat()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "ready",
+        "5",
+        "null",
+        "[]",
+        "{}",
+        json.dumps(VALUES | {"created": "yesterday"}),
+        json.dumps(VALUES | {"created": "2024-05-01T12:00:00"}),
+        json.dumps(VALUES | {"created": 5}),
+        json.dumps(VALUES | {"state": "half"}),
+        json.dumps(VALUES | {"kind": "toy"}),
+        json.dumps(VALUES | {"lease": "1h"}),
+        json.dumps({k: v for k, v in VALUES.items() if k != "id"}),
+    ],
+)
+def test_anything_else_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError):
+        from_property(text)

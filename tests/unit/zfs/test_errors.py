@@ -1,0 +1,31 @@
+"""Every phrase of the table leads to its type; nothing else does."""
+
+import pytest
+
+from zbackup.model.errors import CommandFailed, CommandTimedOut, DatasetBusy
+from zbackup.zfs.errors import PHRASES, translate
+
+ARGV = ("zfs", "destroy", "tank/db")
+
+
+@pytest.mark.parametrize(("phrase", "kind"), PHRASES)
+def test_a_phrase_becomes_its_type(phrase: str, kind: type[CommandFailed]) -> None:
+    failure = CommandFailed(ARGV, 1, f"cannot do it 'tank/db': {phrase.capitalize()}\n")
+    found = translate(failure)
+    assert type(found) is kind
+    assert (found.argv, found.returncode, found.stderr) == (ARGV, 1, failure.stderr)
+
+
+def test_the_unknown_stays_what_it_is() -> None:
+    failure = CommandFailed(ARGV, 1, "cannot open 'tank/db': permission denied")
+    assert translate(failure) is failure
+
+
+def test_a_timeout_stays_one_whatever_it_says() -> None:
+    late = CommandTimedOut(ARGV, -1, "dataset is busy")
+    assert translate(late) is late
+
+
+def test_what_has_its_type_keeps_it() -> None:
+    busy = DatasetBusy(ARGV, 1, "dataset does not exist")
+    assert translate(busy) is busy
