@@ -89,7 +89,8 @@ class Settings:
         if self.kind == "mysql":
             arguments += ["--mysqlx=OFF", "--performance-schema=ON"]
             arguments += [f"--log-replica-updates={'ON' if self.log_replica_updates else 'OFF'}"]
-            arguments += ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"] if self.gtid else []
+            gtid = "ON" if self.gtid else "OFF"  # said in either case: the default depends on the version
+            arguments += [f"--gtid-mode={gtid}", f"--enforce-gtid-consistency={gtid}"]
         else:
             arguments += [f"--log-slave-updates={'ON' if self.log_replica_updates else 'OFF'}"]
         return [*arguments, *self.options]

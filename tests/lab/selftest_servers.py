@@ -132,6 +132,17 @@ def test_the_account_of_zbackup_sees_tables_but_reads_none(server: DatabaseServe
             cursor.execute("SELECT * FROM shop.orders")
 
 
+def test_gtids_are_on_or_off_as_asked(server: DatabaseServer) -> None:
+    if server.settings.kind == "mysql":
+        assert server.sql("SELECT @@gtid_mode") == [("ON" if server.settings.gtid else "OFF",)]
+    server.sql("DELETE FROM shop.orders WHERE id = 1")
+    written = server.sql("SHOW BINLOG EVENTS IN 'binlog.000001'")
+    kinds = {str(event[2]).lower() for event in written}
+    assert bool(kinds & {"gtid", "gtid_tagged"}) is (
+        server.settings.gtid or server.settings.kind == "mariadb"
+    )
+
+
 def test_it_does_not_run_as_root(server: DatabaseServer) -> None:
     owner = (server.settings.datadir / "ibdata1").stat().st_uid
     assert Path(f"/proc/{server.pid}").stat().st_uid == owner
