@@ -84,10 +84,16 @@ def ensure(check: Callable[[BuiltGuest], None]) -> BuiltGuest:
     built = places.built_guest()
     if built.home.is_dir():
         return built
+    if _workplace(built).is_dir():
+        say("going on with a build that was begun (waiting for it if somebody else is at it)")
     with apt.locked(built.home.with_name(f"{built.home.name}.lock")):
         if not built.home.is_dir():
             _build(built, check)
     return built
+
+
+def _workplace(built: BuiltGuest) -> Path:
+    return built.home.with_name(f"{built.home.name}.building")
 
 
 def refusals(recipe: Recipe) -> list[str]:
@@ -112,7 +118,7 @@ def _build(built: BuiltGuest, check: Callable[[BuiltGuest], None]) -> None:
     problems = refusals(recipe)
     if problems:
         raise StepFailed("; ".join(problems))
-    home = built.home.with_name(f"{built.home.name}.building")
+    home = _workplace(built)
     home.mkdir(parents=True, exist_ok=True)
     if shutil.disk_usage(home).free < ROOM_TO_BUILD:
         raise StepFailed(f"{home} needs {ROOM_TO_BUILD >> 30} GiB of free space to build in")
