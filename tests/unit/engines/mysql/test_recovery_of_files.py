@@ -1,0 +1,194 @@
+"""What a recovery can tell from the files alone: how far a backup reaches, what a replay would apply."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.unit.engines.binlog.builder import Builder, at
+from tests.unit.samples import PLAIN
+from zbackup.engines.mysql.recover import MysqlRecovery, effective_target, is_exact
+from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed
+from zbackup.model.log import LogPosition
+from zbackup.model.record import Record
+from zbackup.model.relocation import Relocation
+
+NOW = 1_700_000_000_000_000
+RECOVERY = MysqlRecovery(flavor="mysql", server=None, memory=1, workers=1)
+
+
+def moment(micros: int) -> datetime:
+    return at(NOW + micros)
+
+
+class Log:
+    """A server's log directory that grows; `copy` is what a snapshot would show of it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.files: dict[int, Builder] = {1: Builder()}
+        self.number = 0
+
+    def commit(self, *micros: int) -> None:
+        for one in micros:
+            self.number += 1
+            self.files[max(self.files)].mysql(NOW + one, self.number)
+
+    def rotate(self) -> None:
+        newest = max(self.files)
+        self.files[newest].rotate(f"binlog.{newest + 1:06}")
+        self.files[newest + 1] = Builder()
+
+    def end(self) -> LogPosition:
+        newest = max(self.files)
+        return LogPosition.of(f"binlog.{newest:06}", len(self.files[newest].data))
+
+    def copy(self, name: str) -> Relocation:
+        directory = self.directory / name
+        directory.mkdir()
+        names = [f"binlog.{sequence:06}" for sequence in self.files]
+        for file, builder in zip(names, self.files.values(), strict=True):
+            (directory / file).write_bytes(builder.data)
+        (directory / "binlog.index").write_text("".join(f"/srv/log/{n}\n" for n in names))
+        return Relocation((("/srv/log", str(directory)),))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path)
+
+
+def record(position: LogPosition | None, lock: str = "ftwrl", engine: str = "mysql") -> Record:
+    server = {"log_bin_basename": "/srv/log/binlog", "log_bin_index": "/srv/log/binlog.index"}
+    return replace(PLAIN, position=position, server=server, lock=lock, engine=engine)  # type: ignore[arg-type]
+
+
+def test_the_last_commit_is_the_latest_by_time(log: Log) -> None:
+    log.commit(10, 30, 20)
+    found = RECOVERY.last_commit(record(log.end()), log.copy("s"))
+    assert found is not None and found.committed == moment(30)
+
+
+def test_an_empty_newest_file_is_looked_behind(log: Log) -> None:
+    log.commit(10)
+    log.rotate()
+    found = RECOVERY.last_commit(record(log.end()), log.copy("s"))
+    assert found is not None and found.committed == moment(10)
+
+
+def test_a_log_without_any_transaction_has_no_last_commit(log: Log) -> None:
+    assert RECOVERY.last_commit(record(log.end()), log.copy("s")) is None
+
+
+@pytest.mark.parametrize("lock", ["ftwrl", "backup-stage"])
+def test_under_a_lock_the_log_must_end_where_it_was_recorded_to(log: Log, lock: str) -> None:
+    log.commit(10)
+    end = log.end()
+    RECOVERY.last_commit(record(end, lock), log.copy("exact"))
+    log.commit(20)
+    with pytest.raises(VerificationFailed, match=f"the log ends at {log.end()}, but {end} was recorded"):
+        RECOVERY.last_commit(record(end, lock), log.copy("moved on"))
+
+
+@pytest.mark.parametrize("lock", ["backup-lock", "none"])
+def test_without_one_it_may_have_moved_on_but_not_back(log: Log, lock: str) -> None:
+    log.commit(10)
+    before = log.end()
+    log.commit(20)
+    where = log.copy("s")
+    RECOVERY.last_commit(record(before, lock), where)
+    beyond = LogPosition.of(before.file, log.end().offset + 1)
+    with pytest.raises(VerificationFailed):
+        RECOVERY.last_commit(record(beyond, lock), where)
+
+
+def test_only_locks_that_stop_commits_are_exact() -> None:
+    assert [is_exact(record(None, lock)) for lock in ("ftwrl", "backup-stage", "backup-lock", "none")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_replay_goes_from_the_base_to_the_target(log: Log) -> None:
+    log.commit(10)
+    base = (record(log.end()), log.copy("base"))
+    log.commit(20, 30)
+    log.rotate()
+    log.commit(40, 50, 45)
+    later = (record(log.end()), log.copy("later"))
+    found = RECOVERY.examine(base, later, moment(50))
+    assert found.transactions == 3
+    assert found.last_applied is not None and found.last_applied.committed == moment(40)
+    assert found.first_skipped is not None and found.first_skipped.committed == moment(50)
+    assert found.out_of_order == 1
+    assert found.effective_target == moment(50)
+
+
+def test_nothing_to_replay(log: Log) -> None:
+    log.commit(10)
+    base = (record(log.end()), log.copy("base"))
+    log.commit(20)
+    found = RECOVERY.examine(base, (record(log.end()), log.copy("later")), moment(20))
+    assert (found.transactions, found.log_bytes, found.last_applied) == (0, 0, None)
+
+
+def test_purged_logs_are_a_gap_with_both_ends(log: Log) -> None:
+    log.commit(10)
+    base = (record(log.end()), log.copy("base"))
+    log.rotate()
+    log.commit(20)
+    log.rotate()
+    del log.files[1]
+    with pytest.raises(NotRecoverable, match=r"gap.*binlog\.000001.*binlog\.000002 to binlog\.000003"):
+        RECOVERY.examine(base, (record(log.end()), log.copy("later")), moment(99))
+
+
+def test_a_hole_in_the_middle_is_a_gap(log: Log) -> None:
+    log.commit(10)
+    base = (record(log.end()), log.copy("base"))
+    for _ in range(3):
+        log.rotate()
+        log.commit(20)
+    del log.files[3]
+    with pytest.raises(NotRecoverable, match=r"between binlog\.000002 and binlog\.000004"):
+        RECOVERY.examine(base, (record(log.end()), log.copy("later")), moment(99))
+
+
+def test_another_servers_log_of_the_same_name_is_refused(log: Log, tmp_path: Path) -> None:
+    log.commit(10)
+    base = (record(log.end()), log.copy("base"))
+    (tmp_path / "other").mkdir()
+    other = Log(tmp_path / "other")
+    other.commit(11, 20, 30)
+    with pytest.raises(NotRecoverable, match="another server"):
+        RECOVERY.examine(base, (record(other.end()), other.copy("s")), moment(99))
+
+
+def test_a_log_that_ends_before_the_base_is_refused(log: Log) -> None:
+    log.commit(10)
+    earlier = (record(log.end()), log.copy("earlier"))
+    log.commit(20)
+    with pytest.raises(NotRecoverable):
+        RECOVERY.examine((record(log.end()), log.copy("base")), earlier, moment(99))
+
+
+def test_a_backup_without_its_logs_dataset_is_refused(log: Log) -> None:
+    with pytest.raises(Refused, match="is not part of this backup"):
+        RECOVERY.last_commit(record(log.end()), Relocation((("/srv/data", "/c/0"),)))
+
+
+def test_mariadbs_clock_knows_whole_seconds_and_the_rest_is_left_out() -> None:
+    target = moment(999_999)
+    assert effective_target(record(None), target) == target
+    rounded = effective_target(record(None, engine="mariadb"), target)
+    assert rounded == moment(0) and target - rounded < timedelta(seconds=1)
+
+
+def test_a_client_is_told_how_to_connect() -> None:
+    path, line = RECOVERY.connection(Path("/run/z b/r1"), 0)
+    assert path == "/run/z b/r1/mysqld.sock"
+    assert line == "mysql '--socket=/run/z b/r1/mysqld.sock' --user=root --password"
+    assert "--port=3307" in RECOVERY.connection(Path("/run/r1"), 3307)[1]

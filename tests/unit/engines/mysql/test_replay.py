@@ -1,0 +1,147 @@
+"""Following an applier: it must stop at the end of the range and nowhere else."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zbackup.engines.mysql import replay
+from zbackup.engines.mysql.replay import IDLE_LOOKS, Applier, LogRange, as_sql, follow
+from zbackup.model.errors import VerificationFailed
+from zbackup.model.log import LogPosition
+from zbackup.model.progress import Silent
+
+
+class Bar(Silent):
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []
+
+    def advance(self, done: int, total: int, unit: str = "B") -> None:
+        self.seen.append((done, total))
+
+
+def position(text: str) -> LogPosition:
+    return LogPosition.parse(text)
+
+
+@pytest.fixture
+def span(tmp_path: Path) -> LogRange:
+    """100 bytes of the first file, all 300 of the second, 50 of the third."""
+    files = []
+    for number, size in enumerate((200, 300, 400), 1):
+        files.append(tmp_path / f"binlog.{number:06}")
+        files[-1].write_bytes(bytes(size))
+    start, stop = position("binlog.000001:100"), position("binlog.000003:50")
+    return LogRange(files=tuple(files), start=start, stop=stop, ends_file=False)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "POLL_S", 0.0)
+
+
+def look(*states: Applier) -> Callable[[], Applier]:
+    """The states one after the other; the last one for ever."""
+    left = list(states)
+    return lambda: left.pop(0) if len(left) > 1 else left[0]
+
+
+def applier(at: str | None, *, running: bool = True, idle: bool = False, error: str = "") -> Applier:
+    return Applier(running=running, idle=idle, position=position(at) if at else None, error=error)
+
+
+@pytest.mark.parametrize(
+    ("at", "bytes_done"),
+    [
+        ("binlog.000001:100", 0),
+        ("binlog.000001:4", 0),
+        ("binlog.000001:150", 50),
+        ("binlog.000002:4", 104),
+        ("binlog.000003:50", 450),
+        ("other.000009:50", 0),
+    ],
+)
+def test_progress_is_counted_over_all_files(span: LogRange, at: str, bytes_done: int) -> None:
+    assert span.done(position(at)) == bytes_done
+    assert span.total == 450
+
+
+def test_it_returns_when_the_applier_stopped_at_the_end(span: LogRange) -> None:
+    bar = Bar()
+    follow(
+        look(
+            applier(None),
+            applier("binlog.000001:150"),
+            applier("binlog.000003:90"),
+            applier("binlog.000003:50", running=False),
+        ),
+        span,
+        bar,
+    )
+    assert bar.seen == [(50, 450), (450, 450), (450, 450)]
+
+
+@pytest.mark.parametrize("at", ["binlog.000003:49", "binlog.000003:51", "binlog.000002:50", None])
+def test_stopping_anywhere_else_is_a_failure(span: LogRange, at: str | None) -> None:
+    with pytest.raises(VerificationFailed, match="replay stopped at"):
+        follow(look(applier(at, running=False)), span, Silent())
+
+
+@pytest.mark.parametrize(
+    ("at", "ends_file", "reached"),
+    [
+        ("binlog.000003:50", False, True),
+        ("binlog.000003:50", True, True),
+        ("binlog.000004:4", True, True),
+        ("binlog.000004:4", False, False),
+        ("binlog.000004:5", True, False),
+        ("binlog.000005:4", True, False),
+        ("binlog.000003:4", True, False),
+        (None, True, False),
+    ],
+)
+def test_the_next_files_start_is_the_end_only_if_nothing_is_left(
+    span: LogRange, at: str | None, ends_file: bool, reached: bool
+) -> None:
+    log = replace(span, ends_file=ends_file)
+    assert log.is_end(position(at) if at else None) == reached
+
+
+def test_its_error_is_passed_on(span: LogRange) -> None:
+    failed = applier("binlog.000003:50", running=False, error="Duplicate entry '1'")
+    with pytest.raises(VerificationFailed, match="replay failed: Duplicate entry '1'"):
+        follow(look(applier("binlog.000001:150"), failed), span, Silent())
+
+
+def test_running_out_of_log_is_not_waited_out_for_ever(span: LogRange) -> None:
+    waiting = applier("binlog.000002:300", idle=True)
+    with pytest.raises(VerificationFailed, match=r"all of the log but not reached binlog\.000003:50"):
+        follow(look(waiting), span, Silent())
+
+
+def test_a_pause_is_not_the_end_of_the_log(span: LogRange) -> None:
+    waiting, working = applier("binlog.000002:300", idle=True), applier("binlog.000003:40")
+    states = [*[waiting] * IDLE_LOOKS, working, *[waiting] * IDLE_LOOKS]
+    follow(look(*states, applier("binlog.000003:50", running=False)), span, Silent())
+
+
+def unquoted(literal: str) -> str:
+    """As the server reads it (sql_mode without NO_BACKSLASH_ESCAPES)."""
+    assert literal[0] == literal[-1] == "'"
+    inside, found, index = literal[1:-1], [], 0
+    while index < len(inside):
+        if inside[index] in "\\'":
+            index += 1
+        found.append(inside[index])
+        index += 1
+    return "".join(found)
+
+
+@given(st.text(st.sampled_from("a'\\\" %;-\n")))
+def test_a_literal_is_one_literal(text: str) -> None:
+    literal = as_sql(text)
+    assert unquoted(literal) == text
+    assert literal[1:-1].replace("\\\\", "").replace("''", "").count("'") == 0

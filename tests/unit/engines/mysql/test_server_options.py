@@ -1,0 +1,127 @@
+"""Whatever was recorded, a server on a clone is safe: its log on, no network, no replication, no events."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zbackup.engines.mysql.recorded import VARIABLES
+from zbackup.engines.mysql.server_options import INSTALLED, KEPT, Place, Shape, arguments
+
+PLACE = Place(home=Path("/clones/r1"), run=Path("/run/zbackup/r1"))
+LEAST = {"log_bin_basename": "/srv/log/binlog", "log_bin_index": "/srv/log/binlog.index"}
+PLAIN = Shape(server_id=7, memory=1 << 28, workers=4)
+
+recorded_facts = st.dictionaries(
+    st.sampled_from(
+        [*VARIABLES, "skip_networking", "port", "socket", "mysqld", "uid", "log_bin", "relay_log"]
+    ),
+    st.sampled_from(["", "1", "ON", "OFF", "/", "/srv/x y", "--port=1", "utf8mb4"]),
+).map(lambda facts: facts | LEAST)
+shapes = st.builds(
+    Shape,
+    server_id=st.integers(1, 2**32 - 1),
+    memory=st.integers(1, 2**40),
+    workers=st.integers(1, 64),
+    port=st.sampled_from([0, 3307]),
+    read_only=st.booleans(),
+    init=st.sampled_from([None, Path("/run/zbackup/r1/init.sql")]),
+    replaying=st.booleans(),
+)
+flavors = st.sampled_from(["mysql", "mariadb"])
+
+
+def options(flavor: str, recorded: dict[str, str], shape: Shape = PLAIN) -> dict[str, str]:
+    first, *rest = arguments(flavor, recorded, PLACE, shape)
+    assert first == "--no-defaults"
+    assert all(option.startswith("--") and "=" in option for option in rest)
+    pairs = [option.removeprefix("--").split("=", 1) for option in rest]
+    named = {name: value for name, value in pairs}
+    assert len(named) == len(pairs), "an option is given twice"
+    assert not any("_" in name for name in named), "two spellings of one option could both be given"
+    return named
+
+
+@given(flavors, recorded_facts, shapes)
+def test_a_server_on_a_clone_is_safe(flavor: str, recorded: dict[str, str], shape: Shape) -> None:
+    found = options(flavor, recorded, shape)
+    assert (found["log-bin"], found["log-bin-index"]) == ("/srv/log/binlog", "/srv/log/binlog.index")
+    assert not any(name.startswith(("skip-log-bin", "disable-log-bin", "innodb-force")) for name in found)
+    assert found["event-scheduler"] == "OFF"
+    assert (found["socket"], found["pid-file"]) == (
+        "/run/zbackup/r1/mysqld.sock",
+        "/run/zbackup/r1/mysqld.pid",
+    )
+    assert found["server-id"] == str(shape.server_id)
+    for scratch in ("tmpdir", "relay-log", "relay-log-index"):
+        assert Path(found[scratch]).is_relative_to("/clones/r1")
+    if flavor == "mysql":
+        assert found["skip-replica-start"] == "ON"
+        assert (found["persisted-globals-load"], found["mysqlx"]) == ("OFF", "OFF")
+        assert (found["log-replica-updates"], found["binlog-expire-logs-seconds"]) == ("OFF", "0")
+    else:
+        assert found["skip-slave-start"] == "ON"
+        assert (found["log-slave-updates"], found["expire-logs-days"]) == ("OFF", "0")
+
+
+@given(flavors, recorded_facts, shapes)
+def test_there_is_no_network_unless_asked_for(flavor: str, recorded: dict[str, str], shape: Shape) -> None:
+    found = options(flavor, recorded, shape)
+    if shape.port:
+        assert (found["port"], found["bind-address"]) == ("3307", "127.0.0.1")
+        assert "skip-networking" not in found
+    else:
+        assert found["skip-networking"] == "ON"
+        assert "port" not in found and "bind-address" not in found
+
+
+@given(flavors, recorded_facts, shapes)
+def test_commits_are_careless_only_while_replaying(
+    flavor: str, recorded: dict[str, str], shape: Shape
+) -> None:
+    found = options(flavor, recorded, shape)
+    careless = {"innodb-flush-log-at-trx-commit": "0", "sync-binlog": "0"}
+    for name, value in careless.items():
+        assert found.get(name) == (value if shape.replaying else None)
+
+
+@pytest.mark.parametrize(("flavor", "option"), [("mysql", "super-read-only"), ("mariadb", "read-only")])
+def test_read_only_when_asked(flavor: str, option: str) -> None:
+    assert options(flavor, LEAST)[option] == "OFF"
+    assert options(flavor, LEAST, Shape(server_id=1, memory=1, workers=1, read_only=True))[option] == "ON"
+
+
+def test_workers_memory_and_init_file_are_handed_on() -> None:
+    shape = Shape(server_id=1, memory=12345, workers=6, init=Path("/x/init.sql"))
+    mysql, mariadb = options("mysql", LEAST, shape), options("mariadb", LEAST, shape)
+    assert mysql["replica-parallel-workers"] == mariadb["slave-parallel-threads"] == "6"
+    assert mysql["innodb-buffer-pool-size"] == "12345"
+    assert mysql["init-file"] == "/x/init.sql"
+    assert "init-file" not in options("mysql", LEAST)
+
+
+@pytest.mark.parametrize("name", [n for n in KEPT if n != "innodb_undo_tablespaces"])
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_what_the_files_need_is_kept(flavor: str, name: str) -> None:
+    assert options(flavor, LEAST | {name: "seen"})[name.replace("_", "-")] == "seen"
+
+
+def test_an_empty_value_is_kept_only_where_it_means_something() -> None:
+    found = options("mysql", LEAST | {"sql_mode": "", "innodb_data_home_dir": "", "binlog_checksum": ""})
+    assert found["sql-mode"] == ""
+    assert "innodb-data-home-dir" not in found and "binlog-checksum" not in found
+    assert "sql-mode" not in options("mysql", LEAST)
+
+
+def test_the_number_of_undo_tablespaces_is_mariadbs_only() -> None:
+    recorded = LEAST | {"innodb_undo_tablespaces": "3"}
+    assert options("mariadb", recorded)["innodb-undo-tablespaces"] == "3"
+    assert "innodb-undo-tablespaces" not in options("mysql", recorded)
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_the_installations_own_files_are_named_while_they_exist(name: str, tmp_path: Path) -> None:
+    option = name.replace("_", "-")
+    assert options("mysql", LEAST | {name: str(tmp_path)})[option] == str(tmp_path)
+    assert option not in options("mysql", LEAST | {name: str(tmp_path / "gone")})
