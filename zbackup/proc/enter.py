@@ -15,7 +15,7 @@ def main(order: str) -> None:
     """Arrange the mounts, give up root, and be replaced by the server. Ends with a message if that fails."""
     wanted = json.loads(order)
     for mountpoint in sorted(wanted["hide"], key=len, reverse=True):
-        _mount("umount", "--lazy", "--", mountpoint)
+        _hide(mountpoint)
     for directory, mountpoint in sorted(wanted["bind"], key=lambda pair: len(pair[1])):
         # On a host that never had the original, its mountpoint does not exist.
         Path(mountpoint).mkdir(parents=True, exist_ok=True)
@@ -30,10 +30,22 @@ def main(order: str) -> None:
     os.execvp(wanted["argv"][0], wanted["argv"])
 
 
+def _hide(mountpoint: str) -> None:
+    """Unmount it here. Gone already is success: a recovery beside ours may just have destroyed its clone."""
+    problem = _failure("umount", "--lazy", "--", mountpoint)
+    if problem and os.path.ismount(mountpoint):
+        sys.exit(problem)
+
+
 def _mount(*argv: str) -> None:
+    if problem := _failure(*argv):
+        sys.exit(problem)
+
+
+def _failure(*argv: str) -> str:
+    """Run a program; "" if it succeeded, else what it said."""
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(argv)}: {done.stderr.strip()}")
+    return "" if done.returncode == 0 else f"{' '.join(argv)}: {done.stderr.strip()}"
 
 
 if __name__ == "__main__":
