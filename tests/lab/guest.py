@@ -40,6 +40,7 @@ class Guest:
         self._deadline: float | None = None
         self._asked: list[int] = []
         self._said = b""
+        self._began = time.monotonic()
         self.ready_after: float | None = None
         """Seconds from the start to the moment the command was started."""
 
@@ -49,14 +50,14 @@ class Guest:
         `terminal` is the size (rows, columns) of our own terminal, for an interactive shell.
         """
         with runs.new_run("guest") as run:
-            began = time.monotonic()
+            self._began = time.monotonic()
             if self._request.timeout is not None:
-                self._deadline = began + self._request.timeout
+                self._deadline = self._began + self._request.timeout
             disks = [_disk_file(run, number, self._request) for number in range(len(self._request.disks))]
             (run.path / "spec").touch(mode=0o600)
             (run.path / "spec").write_text(json.dumps(spec(self._request, self._built, terminal)))
             streams = self._start(run, disks, terminal is not None)
-            timed_out = self._attend(run, streams, began)
+            timed_out = self._attend(run, streams)
             outcome = self._outcome(run, timed_out)
             return replace(outcome, kept=kept_files(run, self._request, outcome))
 
@@ -114,12 +115,15 @@ class Guest:
         run.owns(self._process.pid)
         for descriptor in theirs:
             os.close(descriptor)
-        return {out[0]: self._sinks[0], err[0]: self._sinks[1], said[0]: self._hear}
+        # In this order: whoever has seen output of the command may count on `ready` having been heard.
+        return {said[0]: self._hear, out[0]: self._sinks[0], err[0]: self._sinks[1]}
 
     def _hear(self, data: bytes) -> None:
         self._said += data
+        if self.ready_after is None and b"ready\n" in self._said:
+            self.ready_after = time.monotonic() - self._began
 
-    def _attend(self, run: runs.Run, streams: dict[int, Sink], began: float) -> bool:
+    def _attend(self, run: runs.Run, streams: dict[int, Sink]) -> bool:
         """Pass output on until the guest is gone; True if it had to be killed at its time limit."""
         assert self._process is not None
         ended = os.pidfd_open(self._process.pid)
@@ -140,8 +144,6 @@ class Guest:
                     poll.unregister(descriptor)
                     os.close(descriptor)
                     del streams[descriptor]
-            if self.ready_after is None and b"ready\n" in self._said:
-                self.ready_after = time.monotonic() - began
             if not timed_out and self._deadline is not None and time.monotonic() >= self._deadline:
                 timed_out = True
                 mconsole.show_blocked_tasks(run.path)
