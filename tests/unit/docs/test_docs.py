@@ -1,0 +1,75 @@
+"""What the documentation says of files and properties is so."""
+
+import re
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from zbackup.engines.mysql.privileges import GRANTS
+from zbackup.model.clone import Clone
+from zbackup.model.log import LogPosition
+from zbackup.model.record import Record, to_properties
+
+PROJECT = Path(__file__).resolve().parents[3]
+DOCS = PROJECT / "docs"
+PAGES = [PROJECT / "README.md", *sorted(DOCS.rglob("*.md"))]
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+RECORD = Record(
+    backup="b",
+    instance="shop",
+    engine="mysql",
+    members=(("tank/mysql", "/tank/mysql"),),
+    taken=NOW,
+    lock="ftwrl",
+    server_uuid="u",
+    server_version="9.7.4",
+    role="primary",
+    position=LogPosition.of("binlog.000001", 158),
+    gtid="u:1",
+    lock_wait_ms=1,
+    lock_held_ms=2,
+)
+CLONE = Clone(
+    id="i", name="n", instance="shop", engine="mysql", kind="restore", state="ready", created=NOW, backup="b"
+)
+
+
+def headings(page: Path) -> set[str]:
+    """Anchors of a page, made as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in headings(target), link
+
+
+def test_every_page_is_in_the_index() -> None:
+    linked = {
+        (DOCS / link).resolve() for link in re.findall(r"\]\(([^)#]+)\)", (DOCS / "README.md").read_text())
+    }
+    assert linked == {page for page in PAGES if page.is_relative_to(DOCS) and page.name != "README.md"}
+
+
+def test_every_property_is_in_the_reference() -> None:
+    page = (DOCS / "reference" / "record-properties.md").read_text()
+    written = to_properties(replace(RECORD, as_of=NOW, complete_to=NOW))
+    assert set(re.findall(r"^\| `(zbackup:(?!clone)\w+)`", page, flags=re.M)) == set(written)
+    described = page[page.index("`zbackup:clone` holds") :]
+    assert [name for name in asdict(CLONE) if f"`{name}`" not in described] == []
+
+
+def test_the_grants_are_those_the_code_needs() -> None:
+    page = (DOCS / "how-to" / "set-up-accounts-and-privileges.md").read_text()
+    for grant in (grant for grants in GRANTS.values() for grant in grants):
+        assert f"GRANT {grant} TO zbackup@localhost;" in page
