@@ -32,8 +32,10 @@ class CommandFailed(ZbackupError):
     exit_status = 3
 
     def __init__(self, argv: tuple[str, ...], returncode: int, stderr: str) -> None:
-        last = stderr.strip().splitlines()[-1:] or ["no message"]
-        super().__init__(f"{' '.join(argv[:2])} exited with {returncode}: {last[0]}")
+        lines = stderr.strip().splitlines() or ["no message"]
+        # zfs says first what it cannot do, and then gives advice; most others come to the point last.
+        why = next((line for line in lines if line.startswith("cannot ")), lines[-1])
+        super().__init__(f"{' '.join(argv[:2])} exited with {returncode}: {why}")
         self.argv, self.returncode, self.stderr = argv, returncode, stderr
 
 

@@ -4,6 +4,7 @@ from zbackup.model.errors import CommandFailed, DatasetBusy, DatasetExists, Data
 
 PHRASES: tuple[tuple[str, type[CommandFailed]], ...] = (
     ("dataset does not exist", DatasetNotFound),
+    ("parent does not exist", DatasetNotFound),
     ("could not find any snapshots to destroy", DatasetNotFound),
     ("no such pool", DatasetNotFound),
     ("dataset already exists", DatasetExists),

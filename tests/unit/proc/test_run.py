@@ -30,6 +30,11 @@ def test_failure_carries_status_and_stderr() -> None:
     assert str(failure.value) == "sh -c exited with 7: last"
 
 
+def test_of_advice_after_a_reason_the_reason_is_said() -> None:
+    with pytest.raises(CommandFailed, match=r"exited with 1: cannot destroy 'a': has children$"):
+        run(["sh", "-c", "echo warning; echo \"cannot destroy 'a': has children\"; echo use -r; exit 1"])
+
+
 def test_failure_without_stderr_shows_stdout() -> None:
     with pytest.raises(CommandFailed, match="exited with 1: only this"):
         run(["sh", "-c", "echo only this; exit 1"])
