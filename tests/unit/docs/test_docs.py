@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from zbackup.config.load import parse
 from zbackup.engines.mysql.privileges import GRANTS
 from zbackup.model.clone import Clone
 from zbackup.model.log import LogPosition
@@ -73,3 +74,8 @@ def test_the_grants_are_those_the_code_needs() -> None:
     page = (DOCS / "how-to" / "set-up-accounts-and-privileges.md").read_text()
     for grant in (grant for grants in GRANTS.values() for grant in grants):
         assert f"GRANT {grant} TO zbackup@localhost;" in page
+
+
+def test_the_configuration_in_the_readme_is_one() -> None:
+    examples = re.findall(r"^```toml\n(.*?)^```", (PROJECT / "README.md").read_text(), flags=re.M | re.S)
+    assert [list(parse(text).instance) for text in examples] == [["shop"]]
