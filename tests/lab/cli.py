@@ -169,7 +169,7 @@ def _execute(request: Request) -> int:
 def _test(chosen: argparse.Namespace) -> int:
     choice = backend.choose()
     choice.prepare()
-    results = (chosen.results or apt.cache_root() / "results").resolve()
+    results = (chosen.results or places.new_results()).resolve()
     results.mkdir(parents=True, exist_ok=True)
     plan = Plan(
         modules=tuple(find_modules(chosen.words, Path.cwd())),

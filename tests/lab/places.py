@@ -3,6 +3,7 @@
 import os
 import platform
 import shutil
+import time
 from pathlib import Path
 
 from tests.lab import apt
@@ -10,6 +11,8 @@ from tests.lab.recipe import BuiltGuest, Recipe, release_codename
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SHARED_MEMORY = Path("/dev/shm")  # room for a guest's memory, where there is much
+
+RESULTS_KEPT = 20
 
 
 def this_recipe() -> Recipe:
@@ -29,6 +32,16 @@ def logs() -> Path:
     path = apt.cache_root() / "logs"
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def new_results() -> Path:
+    """A directory of its own for the reports of one `lab test`: several may run at once. Old ones go."""
+    base = apt.cache_root() / "results"
+    base.mkdir(parents=True, exist_ok=True)
+    for old in sorted(base.iterdir())[:-RESULTS_KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    return base / f"{stamp}-{os.getpid()}"
 
 
 def runs() -> Path:
