@@ -1,0 +1,240 @@
+"""Servers in a mount namespace of their own: what they see, who they are, how long they live."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.pool import Pool, run
+from zbackup.model.errors import CommandFailed
+from zbackup.model.snapshot import Dataset
+from zbackup.proc import detached
+from zbackup.proc.detached import Confinement, Process, last_lines, launch
+from zbackup.zfs.datasets import Zfs
+
+ZFS = Zfs()
+UID, GID = 27, 28
+
+# Says what it sees, then waits: a server as far as this room is concerned.
+SERVER = """
+import json, os, sys, time
+def text(path):
+    try:
+        return open(path).read()
+    except OSError as problem:
+        return problem.strerror
+mounts = [line.split(" ")[4] for line in open("/proc/self/mountinfo")]
+print(json.dumps({
+    "files": {path: text(path) for path in json.loads(sys.argv[1])},
+    "mounts": mounts, "ids": [*os.getresuid(), *os.getresgid()], "groups": os.getgroups(), "cwd": os.getcwd(),
+    "session": os.getsid(0) == os.getpid(), "umask": os.umask(0), "fds": sorted(os.listdir("/proc/self/fd")),
+}), flush=True)
+time.sleep(120)
+"""
+
+
+class House:
+    """Production with a file in each of two nested datasets, and clones of them."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.data, self.log = pool.data, pool.log
+        for directory in (self.data.mountpoint, self.log.mountpoint):
+            (directory / "file").write_text("production")
+            directory.chmod(0o755)
+        run("zfs", "snapshot", "-r", f"{self.data.name}@s")
+
+    def clone(self, name: str) -> list[Dataset]:
+        """Both datasets' clones, mounted, their files marked with the clone's name."""
+        made = []
+        for number, origin in enumerate((self.data, self.log)):
+            target = f"{self.pool.name}/{name}.{number}"
+            run("zfs", "clone", f"{origin.name}@s", target)
+            (found,) = ZFS.filesystems(target)
+            assert found.mountpoint
+            (Path(found.mountpoint) / "file").write_text(name)
+            made.append(found)
+        return made
+
+    def confinement(self, clone: list[Dataset], *others: Dataset) -> Confinement:
+        hidden = (self.data.mountpoint, self.log.mountpoint)
+        bind = zip((str(d.mountpoint) for d in clone), map(str, hidden), strict=True)
+        hide = (*map(str, hidden), *(str(d.mountpoint) for d in others))
+        return Confinement(hide=hide, bind=tuple(bind), uid=UID, gid=GID)
+
+
+@pytest.fixture(scope="module")
+def house(pool: Pool) -> House:
+    return House(pool)
+
+
+@pytest.fixture
+def started() -> Iterator[list[Process]]:
+    processes: list[Process] = []
+    yield processes
+    for process in processes:
+        process.send(signal.SIGKILL)
+        process.wait(5)
+
+
+def serve(
+    started: list[Process], confinement: Confinement, output: Path, *look_at: Path
+) -> tuple[Process, dict[str, object]]:
+    """Start the server and return what it saw."""
+    argv = (sys.executable, "-c", SERVER, json.dumps([str(path) for path in look_at]))
+    process = launch(argv, confinement, output)
+    started.append(process)
+    deadline = time.monotonic() + 20
+    while not (output.exists() and output.read_text().endswith("}\n")):
+        assert process.alive and time.monotonic() < deadline, last_lines(output)
+        time.sleep(0.05)
+    return process, json.loads(output.read_text().splitlines()[-1])
+
+
+def test_it_sees_the_clone_at_the_original_paths_and_nothing_of_production(
+    house: House, started: list[Process], tmp_path: Path
+) -> None:
+    mine, other = house.clone("mine"), house.clone("other")
+    paths = [house.data.mountpoint / "file", house.log.mountpoint / "file"]
+    elsewhere = [Path(str(d.mountpoint)) / "file" for d in other]
+    process, seen = serve(started, house.confinement(mine, *other), tmp_path / "o", *paths, *elsewhere)
+    assert seen["files"] == {
+        **{str(path): "mine" for path in paths},
+        **{str(path): "No such file or directory" for path in elsewhere},
+    }
+    # Each original path is one mount, and that one is the clone's.
+    mountinfo = Path(f"/proc/{process.pid}/mountinfo").read_text()
+    assert house.data.name.replace(" ", "\\040") + " " not in mountinfo
+    for place in (house.data, house.log):
+        assert mountinfo.count(f" {str(place.mountpoint).replace(' ', chr(92) + '040')} ") == 1
+    # And production's own view is as it was.
+    assert [path.read_text() for path in paths] == ["production", "production"]
+
+
+def test_it_is_nobody_but_the_owner_and_holds_nothing_of_ours(
+    house: House, started: list[Process], tmp_path: Path
+) -> None:
+    secret = (tmp_path / "secret").open("w")
+    os.set_inheritable(secret.fileno(), True)
+    with secret:
+        _, seen = serve(started, house.confinement(house.clone("who")), tmp_path / "o")
+    assert seen["ids"] == [UID, UID, UID, GID, GID, GID]
+    assert seen["groups"] == []
+    assert seen["cwd"] == "/"
+    assert seen["session"] is True
+    assert seen["umask"] == 0o027
+    assert len(seen["fds"]) == 4, "0, 1, 2, and the one that lists them"  # type: ignore[arg-type]
+
+
+LAUNCHER = """
+import sys
+from pathlib import Path
+from zbackup.proc.detached import Confinement, launch
+process = launch(["sleep", "120"], Confinement(hide=(), bind=(), uid=27, gid=28), Path(sys.argv[1]))
+print("it is", process, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_it_outlives_whoever_started_it(started: list[Process], tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER, str(tmp_path / "o")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert parent.stdout
+    said = next(line for line in parent.stdout if line.startswith("it is "))
+    process = Process.parse(said.removeprefix("it is "))
+    started.append(process)
+    os.killpg(parent.pid, signal.SIGINT)
+    os.killpg(parent.pid, signal.SIGKILL)
+    parent.communicate()
+    time.sleep(0.5)
+    assert process.alive
+
+
+def test_stop_ends_exactly_it(house: House, started: list[Process], tmp_path: Path) -> None:
+    one, _ = serve(started, house.confinement(house.clone("one")), tmp_path / "1")
+    two, _ = serve(started, house.confinement(house.clone("two")), tmp_path / "2")
+    assert one.stop(20)
+    assert not one.alive and two.alive
+
+
+def test_other_clones_can_be_destroyed_while_it_runs(
+    house: House, started: list[Process], tmp_path: Path
+) -> None:
+    """Hidden mounts are no mounts of the namespace any more, so they hold nothing busy."""
+    running, doomed = house.clone("running"), house.clone("doomed")
+    process, _ = serve(started, house.confinement(running, *doomed), tmp_path / "o")
+    for dataset in doomed:
+        ZFS.destroy_filesystem(dataset)
+    assert process.alive
+    # One that is mounted later is not carried into the namespace for ever either.
+    for dataset in house.clone("later"):
+        ZFS.destroy_filesystem(dataset)
+    assert process.alive
+    assert (house.data.mountpoint / "file").read_text() == "production"
+
+
+def test_its_own_clone_can_be_destroyed_once_it_is_stopped(
+    house: House, started: list[Process], tmp_path: Path
+) -> None:
+    mine = house.clone("gone")
+    process, _ = serve(started, house.confinement(mine), tmp_path / "o")
+    process.stop(20)
+    for dataset in mine:
+        ZFS.destroy_filesystem(dataset)
+    assert not any(ZFS.exists(dataset.name) for dataset in mine)
+
+
+def test_a_host_that_never_had_the_original_gets_its_mountpoint(
+    house: House, started: list[Process], tmp_path: Path
+) -> None:
+    mine = house.clone("moved")
+    foreign = Path("/srv/of another host/data")
+    confinement = Confinement(hide=(), bind=((str(mine[0].mountpoint), str(foreign)),), uid=UID, gid=GID)
+    _, seen = serve(started, confinement, tmp_path / "o", foreign / "file")
+    assert seen["files"] == {str(foreign / "file"): "moved"}
+    assert list(foreign.iterdir()) == [], "only the server sees the mount"
+
+
+def ended(process: Process, output: Path) -> str:
+    assert process.wait(20)
+    return last_lines(output)
+
+
+def test_a_mount_that_fails_is_said_and_the_server_never_starts(tmp_path: Path) -> None:
+    output = tmp_path / "o"
+    confinement = Confinement(hide=(), bind=((str(tmp_path / "gone"), str(tmp_path)),), uid=UID, gid=GID)
+    said = ended(launch(["touch", str(tmp_path / "started")], confinement, output), output)
+    assert "mount --bind" in said and "gone" in said
+    assert not (tmp_path / "started").exists()
+
+
+def test_what_is_not_mounted_any_more_need_not_be_hidden(started: list[Process], tmp_path: Path) -> None:
+    """Another recovery may have destroyed its clone between our look and the server's start."""
+    hide = (str(tmp_path), str(tmp_path / "gone"))
+    process, _ = serve(started, Confinement(hide=hide, bind=(), uid=UID, gid=GID), tmp_path / "o")
+    assert process.alive
+
+
+def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
+    output = tmp_path / "o"
+    confinement = Confinement(hide=(), bind=(), uid=UID, gid=GID)
+    said = ended(launch(["/no/such/server"], confinement, output), output)
+    assert said == "cannot start the server: [Errno 2] No such file or directory"
+
+
+def test_without_unshare_it_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CommandFailed, match="cannot start unshare"):
+        launch(["true"], Confinement(hide=(), bind=(), uid=UID, gid=GID), tmp_path / "o")
+    assert detached.last_lines(tmp_path / "o") == ""

@@ -1,0 +1,453 @@
+"""The Zfs class against a real pool, method by method, and every phrase of the error table as ZFS says it."""
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.lab.pool import Dataset as Place
+from tests.lab.pool import Pool
+from tests.lab.pool import run as tool
+from zbackup.catalog.local import clones, read
+from zbackup.model.errors import (
+    CommandFailed,
+    CommandTimedOut,
+    DatasetBusy,
+    DatasetExists,
+    DatasetNotFound,
+    NotFound,
+    PoolFull,
+    Refused,
+)
+from zbackup.model.record import CHUNK
+from zbackup.model.snapshot import Dataset, Snapshot
+from zbackup.proc.run import run
+from zbackup.zfs.datasets import Zfs
+
+ZFS = Zfs()
+_numbers = iter(range(10**6))
+
+
+@pytest.fixture
+def place(pool: Pool) -> Place:
+    """A fresh dataset with a space in its name."""
+    return pool.dataset(f"place {next(_numbers)}")
+
+
+def snapshot(dataset: Place | Dataset, name: str, **properties: str) -> Snapshot:
+    values = {f"zbackup:{key}": value for key, value in properties.items()}
+    ZFS.snapshot([f"{dataset.name}@{name}"], values, timeout=60)
+    return next(s for s in ZFS.snapshots(dataset.name) if s.name == name)
+
+
+def names(root: str) -> list[str]:
+    return tool("zfs", "list", "-Hrt", "all", "-o", "name", root).splitlines()
+
+
+# looking
+
+
+def test_filesystems_are_listed_with_where_they_are_mounted(pool: Pool, place: Place) -> None:
+    tool("zfs", "create", f"{place.name}/bin log")
+    tool("zfs", "create", "-u", "-o", "canmount=noauto", f"{place.name}/off")
+    tool("zfs", "create", "-sV", "1M", f"{place.name}/volume")
+    found = {d.name: d for d in ZFS.filesystems(place.name)}
+    assert list(found) == [place.name, f"{place.name}/bin log", f"{place.name}/off"]
+    assert found[place.name].mountpoint == str(place.mountpoint)
+    assert found[f"{place.name}/bin log"].mountpoint == str(place.mountpoint / "bin log")
+    assert found[f"{place.name}/off"].mountpoint is None
+    assert found[place.name].pool == pool.name
+    assert found[place.name].guid == int(tool("zfs", "get", "-Hpo", "value", "guid", place.name))
+
+
+def test_a_legacy_mountpoint_is_seen_where_it_is(place: Place, tmp_path: Path) -> None:
+    where = tmp_path / "le gacy\u00a0ü"
+    where.mkdir()
+    tool("zfs", "create", "-o", "mountpoint=legacy", f"{place.name}/legacy")
+    tool("mount", "-t", "zfs", f"{place.name}/legacy", str(where))
+    try:
+        assert ZFS.filesystems(f"{place.name}/legacy")[0].mountpoint == str(where)
+    finally:
+        tool("umount", str(where))
+    assert ZFS.filesystems(f"{place.name}/legacy")[0].mountpoint is None
+
+
+def test_exists(place: Place) -> None:
+    made = snapshot(place, "s")
+    assert ZFS.exists(place.name) and ZFS.exists(str(made))
+    assert not ZFS.exists(f"{place.name}x")
+    assert not ZFS.exists(f"{place.name}@t")
+    assert not ZFS.exists("no-such-pool/db")
+
+
+def test_snapshots_are_the_datasets_own_in_order(place: Place) -> None:
+    child = f"{place.name}/child"
+    tool("zfs", "create", child)
+    for name in ("z first", "a second"):
+        (place.mountpoint / name).write_bytes(os.urandom(200_000))
+        tool("zfs", "snapshot", "-r", f"{place.name}@{name}")
+    first, second = ZFS.snapshots(place.name)
+    assert [s.name for s in (first, second)] == ["z first", "a second"]
+    assert first.createtxg < second.createtxg
+    assert first.guid != second.guid
+    assert second.written > 100_000
+    assert abs(first.created.timestamp() - second.created.timestamp()) < 60
+    assert ZFS.snapshots(child)[0].dataset == child
+
+
+def test_holds_and_clones_are_seen(place: Place) -> None:
+    made = snapshot(place, "s")
+    assert (made.holds, made.clones) == (0, ())
+    ZFS.hold("one", made)
+    ZFS.clone(made, f"{place.name}/clone a", {})
+    ZFS.clone(made, f"{place.name}/clone b", {})
+    (now,) = ZFS.snapshots(place.name)
+    assert now.holds == 1
+    assert sorted(now.clones) == [f"{place.name}/clone a", f"{place.name}/clone b"]
+    ZFS.release("one", made)
+
+
+def test_used_counts_what_is_below(place: Place) -> None:
+    tool("zfs", "create", f"{place.name}/below")
+    before = ZFS.used(place.name)
+    (place.mountpoint / "below" / "file").write_bytes(os.urandom(3 << 20))
+    tool("sync", "-f", str(place.mountpoint / "below" / "file"))
+    tool("zpool", "sync")
+    assert ZFS.used(place.name) - before > 2 << 20
+
+
+# properties
+
+
+def test_a_snapshots_properties_are_its_own_and_written_with_it(place: Place) -> None:
+    tool("zfs", "set", "zbackup:inherited=yes", "com.example:other=1", place.name)
+    made = snapshot(place, "s", position="binlog.000001:4", note="a = b, c")
+    assert dict(made.properties) == {"zbackup:position": "binlog.000001:4", "zbackup:note": "a = b, c"}
+
+
+def test_received_properties_are_own_properties(pool: Pool, place: Place) -> None:
+    made = snapshot(place, "s", position="p")
+    with subprocess.Popen(["zfs", "send", "-p", str(made)], stdout=subprocess.PIPE) as sender:
+        subprocess.run(["zfs", "receive", "-u", f"{pool.name}/received"], stdin=sender.stdout, check=True)
+    (copy,) = ZFS.snapshots(f"{pool.name}/received")
+    assert copy.guid == made.guid
+    assert dict(copy.properties) == {"zbackup:position": "p"}
+
+
+def test_a_clone_does_not_pass_its_description_on(place: Place) -> None:
+    tool("zfs", "set", "zbackup:clone=mine", place.name)
+    tool("zfs", "create", f"{place.name}/below")
+    assert ZFS.user_properties(place.name) == {place.name: {"zbackup:clone": "mine"}}
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * CHUNK, "ü" * (CHUNK // 2), "", " lead and trail ", "a\tb", "-", "'\"\\$(id)"]
+)
+def test_values_come_back_as_they_went(place: Place, value: str) -> None:
+    made = snapshot(place, "s", value=value)
+    assert dict(made.properties) == {"zbackup:value": value}
+    ZFS.set_properties(place.name, {"zbackup:value": value})
+    assert ZFS.user_properties(place.name) == {place.name: {"zbackup:value": value}}
+
+
+def test_many_long_values_go_with_one_snapshot(place: Place) -> None:
+    """A GTID set of 100 KB."""
+    values = {f"gtid.{n}": f"{n}" * 7999 for n in range(10)} | {f"more.{n}": "y" * CHUNK for n in range(3)}
+    made = snapshot(place, "s", **values)
+    assert dict(made.properties) == {f"zbackup:{k}": v for k, v in values.items()}
+
+
+@pytest.mark.parametrize("note", [b"caf\xe9", b"two\nlines", "u\u2028u".encode(), b"car\rriage"])
+def test_other_peoples_values_do_no_harm(place: Place, note: bytes) -> None:
+    made = snapshot(place, "s", mine="1")
+    subprocess.run([b"zfs", b"set", b"com.example:note=" + note, str(made).encode()], check=True)
+    assert dict(ZFS.snapshots(place.name)[0].properties)["zbackup:mine"] == "1"
+
+
+def test_set_and_clear(place: Place) -> None:
+    ZFS.set_properties(place.name, {"zbackup:a": "1", "zbackup:b": "2"})
+    ZFS.clear_property(place.name, "zbackup:a")
+    assert ZFS.user_properties(place.name) == {place.name: {"zbackup:b": "2"}}
+    ZFS.clear_property(place.name, "zbackup:a")
+
+
+# snapshots
+
+
+def test_one_snapshot_of_several_datasets_is_one_moment(pool: Pool, place: Place) -> None:
+    """A writer numbers two files in turn, in two datasets: never may the later one be ahead."""
+    other = pool.dataset(f"{place.name.partition('/')[2]}/log")
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            (place.mountpoint / "n").write_text(str(number))
+            (other.mountpoint / "n").write_text(str(number))
+
+    for directory in (place.mountpoint, other.mountpoint):
+        (directory / "n").write_text("0")
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for round_ in range(5):
+            ZFS.snapshot(
+                [f"{place.name}@r{round_}", f"{other.name}@r{round_}"], {"zbackup:k": "v"}, timeout=60
+            )
+    finally:
+        stop.set()
+        writer.join()
+    pairs = list(zip(ZFS.snapshots(place.name), ZFS.snapshots(other.name), strict=True))
+    assert len(pairs) == 5
+    for one, two in pairs:
+        assert (one.createtxg, dict(one.properties)) == (two.createtxg, dict(two.properties))
+        # "" when the snapshot fell between the truncation and the write of that file.
+        first = (place.mountpoint / ".zfs/snapshot" / one.name / "n").read_text()
+        second = (other.mountpoint / ".zfs/snapshot" / two.name / "n").read_text()
+        if first and second:
+            assert int(second) <= int(first) <= int(second) + 1
+
+
+def test_it_is_all_or_nothing(place: Place) -> None:
+    snapshot(place, "taken")
+    tool("zfs", "create", f"{place.name}/below")
+    before = names(place.name)
+    with pytest.raises(DatasetExists):
+        ZFS.snapshot([f"{place.name}/below@taken", f"{place.name}@taken"], {}, timeout=60)
+    with pytest.raises(DatasetNotFound):
+        ZFS.snapshot([f"{place.name}@new", f"{place.name}/nothing@new"], {}, timeout=60)
+    assert names(place.name) == before
+
+
+def test_a_snapshot_is_destroyed_by_guid(place: Place) -> None:
+    old, kept = snapshot(place, "s"), snapshot(place, "s2")
+    tool("zfs", "destroy", str(old))
+    new = snapshot(place, "s")
+    with pytest.raises(NotFound, match="not the one expected"):
+        ZFS.destroy_snapshot(old)
+    assert {s.guid for s in ZFS.snapshots(place.name)} == {new.guid, kept.guid}
+    ZFS.destroy_snapshot(new)
+    assert [s.guid for s in ZFS.snapshots(place.name)] == [kept.guid]
+
+
+def test_names_that_zfs_reads_as_ranges_destroy_nothing_else(place: Place) -> None:
+    one, two = snapshot(place, "one"), snapshot(place, "two")
+    for name in ("one%two", "%", "one,two"):
+        with pytest.raises(CommandFailed):
+            ZFS.destroy_snapshot(replace(one, name=name))
+    assert [s.guid for s in ZFS.snapshots(place.name)] == [one.guid, two.guid]
+
+
+def test_hold_and_release_may_be_repeated(place: Place) -> None:
+    made = snapshot(place, "s")
+    ZFS.hold("zbackup", made)
+    ZFS.hold("zbackup", made)
+    ZFS.hold("somebody", made)
+    ZFS.release("zbackup", made)
+    ZFS.release("zbackup", made)
+    with pytest.raises(DatasetBusy, match="held"):
+        ZFS.destroy_snapshot(made)
+    assert ZFS.snapshots(place.name)[0].holds == 1
+    ZFS.release("somebody", made)
+    ZFS.destroy_snapshot(made)
+    ZFS.release("somebody", made)
+    with pytest.raises(CommandFailed):
+        ZFS.hold("zbackup", made)
+
+
+# file systems
+
+
+def test_create_clone_mount_destroy(place: Place, tmp_path: Path) -> None:
+    (place.mountpoint / "file").write_text("as it was")
+    made = snapshot(place, "s")
+    (place.mountpoint / "file").write_text("changed")
+    box = ZFS.create(
+        f"{place.name}/box", {"canmount": "noauto", "mountpoint": str(tmp_path / "b x"), "zbackup:k": "v"}
+    )
+    assert (box.name, box.mountpoint) == (f"{place.name}/box", None)
+    ZFS.mount(box.name)
+    ZFS.mount(box.name)
+    ZFS.clone(made, f"{place.name}/box/0", {"canmount": "noauto"})
+    ZFS.mount(f"{place.name}/box/0")
+    again, part = ZFS.filesystems(box.name)
+    assert (again.guid, again.mountpoint) == (box.guid, str(tmp_path / "b x"))
+    assert part.mountpoint and (Path(part.mountpoint) / "file").read_text() == "as it was"
+    with pytest.raises(CommandFailed, match="children"):
+        ZFS.destroy_filesystem(box)
+    ZFS.destroy_filesystem(part)
+    ZFS.destroy_filesystem(box)
+    assert names(place.name) == [place.name, str(made)]
+
+
+def test_create_leaves_missing_parents_missing(place: Place) -> None:
+    with pytest.raises(DatasetNotFound):
+        ZFS.create(f"{place.name}/a/b", {})
+    assert names(place.name) == [place.name]
+
+
+def test_a_clone_is_made_of_exactly_this_snapshot(place: Place) -> None:
+    old = snapshot(place, "s")
+    tool("zfs", "destroy", str(old))
+    snapshot(place, "s")
+    with pytest.raises(NotFound):
+        ZFS.clone(old, f"{place.name}/clone", {})
+    assert not ZFS.exists(f"{place.name}/clone")
+
+
+def test_a_file_system_is_destroyed_by_guid(place: Place) -> None:
+    old = ZFS.create(f"{place.name}/x", {})
+    ZFS.destroy_filesystem(old)
+    new = ZFS.create(f"{place.name}/x", {})
+    with pytest.raises(NotFound):
+        ZFS.destroy_filesystem(old)
+    assert ZFS.filesystems(new.name)[0].guid == new.guid
+
+
+def test_a_file_system_with_a_snapshot_stays(place: Place) -> None:
+    box = ZFS.create(f"{place.name}/x", {})
+    snapshot(box, "s")
+    with pytest.raises(CommandFailed):
+        ZFS.destroy_filesystem(box)
+    assert ZFS.exists(f"{box.name}@s")
+
+
+# the error table, in the words of the real thing
+
+
+@pytest.fixture
+def busy(place: Place) -> Iterator[Dataset]:
+    """A mounted file system with an open file in it."""
+    made = ZFS.create(f"{place.name}/busy", {"mountpoint": str(place.mountpoint / "busy")})
+    ZFS.mount(made.name)
+    with (place.mountpoint / "busy" / "open").open("w"):
+        yield ZFS.filesystems(made.name)[0]
+
+
+def test_busy(busy: Dataset) -> None:
+    with pytest.raises(DatasetBusy):
+        ZFS.destroy_filesystem(busy)
+    assert ZFS.exists(busy.name)
+
+
+def test_busy_for_a_moment_is_waited_out(place: Place) -> None:
+    made = ZFS.create(f"{place.name}/soon", {"mountpoint": str(place.mountpoint / "soon")})
+    ZFS.mount(made.name)
+    with subprocess.Popen(["sleep", "1"], cwd=place.mountpoint / "soon"):
+        ZFS.destroy_filesystem(made)
+    assert not ZFS.exists(made.name)
+
+
+def test_dependent_clones(place: Place) -> None:
+    made = snapshot(place, "s")
+    ZFS.clone(made, f"{place.name}/clone", {})
+    with pytest.raises(DatasetBusy, match="dependent clones"):
+        ZFS.destroy_snapshot(made)
+
+
+def test_not_found_in_all_its_ways(place: Place) -> None:
+    made = snapshot(place, "s")
+    ZFS.destroy_snapshot(made)
+    for attempt in (
+        lambda: ZFS.filesystems(f"{place.name}/no"),
+        lambda: ZFS.filesystems("no-such-pool/db"),
+        lambda: ZFS.snapshots(f"{place.name}/no"),
+        lambda: ZFS.used(f"{place.name}/no"),
+        lambda: ZFS.user_properties(f"{place.name}/no"),
+        lambda: ZFS.destroy_snapshot(made),
+        lambda: ZFS.clone(made, f"{place.name}/c", {}),
+        lambda: ZFS.set_properties(str(made), {"zbackup:a": "1"}),
+        lambda: ZFS.mount(f"{place.name}/no"),
+    ):
+        with pytest.raises(DatasetNotFound):
+            attempt()
+
+
+def test_exists_already(place: Place) -> None:
+    made = snapshot(place, "s")
+    ZFS.create(f"{place.name}/x", {})
+    for attempt in (
+        lambda: ZFS.create(f"{place.name}/x", {}),
+        lambda: ZFS.clone(made, f"{place.name}/x", {}),
+        lambda: ZFS.snapshot([str(made)], {}, timeout=60),
+    ):
+        with pytest.raises(DatasetExists):
+            attempt()
+
+
+def test_out_of_quota(pool: Pool) -> None:
+    small = pool.dataset(f"place {next(_numbers)}", quota="4M")
+    made = snapshot(small, "s")
+    with pytest.raises(OSError, match=r"quota|space"):
+        (small.mountpoint / "file").write_bytes(os.urandom(8 << 20))
+    tool("zpool", "sync")
+    with pytest.raises(PoolFull):
+        ZFS.clone(made, f"{small.name}/clone", {})
+
+
+def test_out_of_space(tmp_path: Path) -> None:
+    vdev = tmp_path / "vdev"
+    with vdev.open("xb") as file:
+        file.truncate(64 << 20)
+    name = f"lab-full-{os.getpid()}"
+    tool("zpool", "create", "-o", "cachefile=none", "-O", f"mountpoint={tmp_path / 'full'}", name, str(vdev))
+    try:
+        box = ZFS.create(f"{name}/db", {"mountpoint": str(tmp_path / "full" / "db")})
+        ZFS.mount(box.name)
+        made = snapshot(box, "s")
+        for size in (1 << 20, 128 << 10, 4096):
+            try:
+                with (tmp_path / "full" / "db" / f"file {size}").open("wb", buffering=0) as file:
+                    while True:
+                        file.write(os.urandom(size))
+            except OSError:
+                tool("zpool", "sync", name)
+        with pytest.raises(PoolFull):
+            ZFS.clone(made, f"{name}/clone", {})
+        with pytest.raises(PoolFull):
+            ZFS.create(f"{name}/more", {})
+    finally:
+        tool("zpool", "destroy", "-f", name)
+
+
+def test_what_has_no_name_of_its_own_is_a_plain_failure(place: Place) -> None:
+    with pytest.raises(CommandFailed) as failure:
+        ZFS.create(f"{place.name}/x", {"recordsize": "17"})
+    assert type(failure.value) is CommandFailed
+    assert "recordsize" in str(failure.value)
+
+
+def test_a_late_answer_is_a_timeout(place: Place) -> None:
+    def slow(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
+        return run(("sh", "-c", 'sleep 20; exec "$@"', "sh", *argv), mutates=mutates, timeout=timeout)
+
+    with pytest.raises(CommandTimedOut):
+        Zfs(slow).snapshot([f"{place.name}@s"], {}, timeout=0.3)
+    assert not ZFS.exists(f"{place.name}@s")
+
+
+# the catalogue
+
+
+def test_the_catalogue_leaves_out_what_is_not_the_instances(place: Place) -> None:
+    for below in ("clones", "clones/r1", "clones2", "log"):
+        tool("zfs", "create", f"{place.name}/{below}")
+    found = read(ZFS, "shop", [place.name], without=f"{place.name}/clones")
+    assert [d.name for d in found.datasets] == [place.name, f"{place.name}/clones2", f"{place.name}/log"]
+    assert (found.backups, found.unreadable) == ((), ())
+    with pytest.raises(DatasetNotFound):
+        read(ZFS, "shop", [place.name, f"{place.name}/no"], without="")
+
+
+def test_a_damaged_clone_is_refused_by_name(place: Place) -> None:
+    assert clones(ZFS, f"{place.name}/clones") == []
+    tool("zfs", "create", "-o", "zbackup:clone={}", f"{place.name}/clones")
+    with pytest.raises(
+        Refused, match=rf"{place.name}/clones has a zbackup:clone property that cannot be read"
+    ):
+        clones(ZFS, f"{place.name}/clones")
