@@ -59,6 +59,9 @@ class Engine(Protocol):
     def choose_lock(self, facts: ServerFacts) -> LockChoice:
         """The configured lock, or for "auto" the gentlest that is exact. Raise Refused if it cannot be."""
 
+    def require_privileges(self, facts: ServerFacts, kind: LockKind) -> None:
+        """Raise DatabaseError, naming them, when the account lacks privileges this lock needs."""
+
     def consistent(self, facts: ServerFacts, kind: LockKind) -> AbstractContextManager[Held]:
         """Hold the server still (as `kind` says) while the body runs.
 
@@ -72,6 +75,12 @@ class Recovery(Protocol):
 
     def last_commit(self, record: Record, where: Relocation) -> Transaction | None:
         """The transaction with the latest commit time in the newest part of a backup's log."""
+
+    def log_begun(self, record: Record, where: Relocation) -> datetime | None:
+        """When the newest part of a backup's log was begun, by the server's own clock."""
+
+    def cut_for(self, target: datetime) -> datetime:
+        """Where a log is cut for the target: at it, or before it as far as the log's clock is coarse."""
 
     def examine(
         self, base: tuple[Record, Relocation], log: tuple[Record, Relocation], target: datetime

@@ -49,7 +49,13 @@ def check(ctx: Context) -> CheckReport:
 
 
 def _check_server(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: Catalog | None) -> None:
-    doctor.look("lock", lambda: ctx.engine.choose_lock(facts), lambda c: f"{c.kind}: {c.reason}")
+    choice = doctor.look("lock", lambda: ctx.engine.choose_lock(facts), lambda c: f"{c.kind}: {c.reason}")
+    if choice is not None:
+        doctor.look(
+            "privileges",
+            lambda: ctx.engine.require_privileges(facts, choice.kind),
+            lambda _: f"the account has what the lock {choice.kind} needs",
+        )
     if catalog is not None:
         doctor.look(
             "placement",

@@ -3,6 +3,8 @@
 It reads the snapshot, so it can be done again by whoever comes next when the one who took it was killed.
 """
 
+from datetime import datetime
+
 import structlog
 
 from zbackup.jobs.context import Context
@@ -20,14 +22,27 @@ def finish(ctx: Context, backup: Backup, datasets: tuple[Dataset, ...]) -> Backu
     Raise VerificationFailed when the snapshot is not what was recorded; it must then be discarded.
     """
     record = backup.record
-    last = ctx.recovery.last_commit(record, backup.browse(datasets))
-    # A log that holds no transaction at all says nothing of when the last one was; not after the snapshot.
-    as_of = last.committed if last else record.taken
-    # What a replica's source had committed by then may not have reached the replica yet.
-    complete_to = as_of if record.role == "replica" else record.taken
-    finished = record.with_end(as_of=as_of, complete_to=complete_to)
+    where = backup.browse(datasets)
+    last = ctx.recovery.last_commit(record, where)
+    begun = ctx.recovery.log_begun(record, where)
+    finished = record.with_end(**reach(record, last.committed if last else None, begun))
     _write(ctx, backup, finished)
     return Backup(record=finished, snapshots=backup.snapshots)
+
+
+def reach(record: Record, last: datetime | None, begun: datetime | None) -> dict[str, datetime]:
+    """`as_of` and `complete_to` of a record, from the last commit in its log and the newest file's beginning.
+
+    A log that holds no transaction says nothing of when the last one was, but it was not after the snapshot.
+    A primary's data may be younger than the last commit in its log: that of a recovered server put to work
+    came with the files. All of it was there when the server began its newest log file. A replica's log
+    carries its source's times, and what the source had committed may not have reached it yet.
+    """
+    if last is None:
+        return {"as_of": record.taken, "complete_to": record.taken}
+    if record.role == "replica":
+        return {"as_of": last, "complete_to": last}
+    return {"as_of": max(last, begun or last), "complete_to": record.taken}
 
 
 def finish_all(

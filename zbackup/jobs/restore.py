@@ -96,11 +96,12 @@ def _plan(
     options: RestoreOptions,
     log: Backup | None = None,
 ) -> RestorePlan:
-    choice = plan_recovery(moment.at, ctx.clock.now(), backups, ctx.zone)
+    target = exclusive_end(moment)
+    cut = ctx.recovery.cut_for(target)
+    choice = plan_recovery(moment.at, ctx.clock.now(), backups, ctx.zone, cut=cut)
     base, source = choice.base, log or choice.log
     _require_recoverable(base)
     ctx.recovery.check_program(base.record)
-    target = exclusive_end(moment)
     where = source.browse(catalog.datasets) if source else _live(catalog)
     record = source.record if source else base.record
     replay = ctx.recovery.examine((base.record, base.browse(catalog.datasets)), (record, where), target)

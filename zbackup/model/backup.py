@@ -37,8 +37,7 @@ class Backup:
 
     def reaches(self, moment: datetime) -> bool:
         """Whether everything committed before `moment` is certainly inside."""
-        ends = [t for t in (self.record.as_of, self.record.complete_to) if t is not None]
-        return bool(ends) and max(ends) >= moment
+        return self.record.complete_to is not None and self.record.complete_to >= moment
 
     def browse(self, datasets: tuple[Dataset, ...]) -> Relocation:
         """The backup's files, read-only, below the mounted datasets' .zfs directories."""

@@ -25,8 +25,9 @@ class Record:
 
     `backup` is its identity, the same on every dataset's snapshot; `members` are the datasets by name as
     they were, with where they were mounted. `position` and `gtid` were read from the server: exact when it
-    was locked, a lower bound with lock "backup-lock" or "none". `as_of` is the origin's commit time of the
-    last transaction inside (None: not yet known, see jobs.snapshot). `complete_to` says that everything
+    was locked, a lower bound with lock "backup-lock" or "none". `as_of` says that nothing
+    committed after it is inside: the origin's commit time of the last transaction, or what is certain
+    instead (None: not yet known, see jobs.finish). `complete_to` says that everything
     committed before it is inside. `server` is what a temporary server needs to open the files, in the
     engine's own words. `purpose` "log" marks a snapshot taken without asking the server, good as a source
     of log only. Times are UTC.

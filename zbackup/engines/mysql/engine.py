@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zbackup.engines.mysql import applier, judge
-from zbackup.engines.mysql.connection import connect
-from zbackup.engines.mysql.inspect import inspect
+from zbackup.engines.mysql.connection import PrivilegeMissing, connect
+from zbackup.engines.mysql.inspect import global_privileges, inspect, roles_in_use
 from zbackup.engines.mysql.lock import STOPS_COMMITS, HeldLock, hold
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions
+from zbackup.engines.mysql.privileges import grant, missing
 from zbackup.model.record import LockKind
 from zbackup.model.server import LockChoice, ServerFacts
 
@@ -35,6 +36,18 @@ class MysqlEngine:
     def choose_lock(self, facts: ServerFacts) -> LockChoice:
         """See engines.base.Engine."""
         return judge.choose(self.lock.kind, facts)
+
+    def require_privileges(self, facts: ServerFacts, kind: LockKind) -> None:
+        """See engines.base.Engine."""
+        with connect(self.connect) as connection:
+            account = str(connection.one("SELECT CURRENT_USER() AS account")["account"])
+            if roles_in_use(connection):
+                return
+            granted = global_privileges(connection, account)
+            replica, mariadb = facts.role == "replica", facts.flavor == "mariadb"
+            if lacking := missing(granted, kind, replica=replica, mariadb=mariadb):
+                orders = "; ".join(grant(name, account) for name in lacking)
+                raise PrivilegeMissing(f"{account} lacks what the lock {kind} needs: {orders}")
 
     @contextmanager
     def consistent(self, facts: ServerFacts, kind: LockKind) -> Iterator[HeldLock]:

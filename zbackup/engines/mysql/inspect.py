@@ -163,3 +163,19 @@ def _keyring(connection: Connection, server: Dialect) -> str:
             "WHERE STATUS_KEY = 'Component_name'"
         )
     return ", ".join(str(row["name"]) for row in rows)
+
+
+def global_privileges(connection: Connection, account: str) -> set[str]:
+    """What `account` (user@host) was granted on *.*; an account may always see its own."""
+    user, _, host = account.rpartition("@")
+    rows = connection.rows(
+        "SELECT PRIVILEGE_TYPE AS privilege FROM information_schema.USER_PRIVILEGES WHERE GRANTEE = %s",
+        (f"'{user}'@'{host}'",),
+    )
+    return {str(row["privilege"]).upper() for row in rows}
+
+
+def roles_in_use(connection: Connection) -> bool:
+    """Whether the account has privileges through roles, which are listed nowhere in one place."""
+    role = connection.one("SELECT CURRENT_ROLE() AS role")["role"]
+    return role not in (None, "", "NONE")

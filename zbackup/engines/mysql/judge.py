@@ -9,7 +9,8 @@ from zbackup.model.errors import Refused
 from zbackup.model.record import LockKind
 from zbackup.model.server import LockChoice, ServerFacts
 
-OLDEST_MYSQL = (5, 7)
+# Commit times in microseconds came with 8.0, the statements and options of replay with 8.0.26.
+OLDEST_MYSQL = (8, 0, 26)
 OLDEST_MARIADB = (10, 4)
 
 # Tried under BACKUP STAGE BLOCK_COMMIT and FTWRL with innodb_flush_log_at_trx_commit = 0: FLUSH ENGINE LOGS

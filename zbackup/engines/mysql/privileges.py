@@ -5,6 +5,9 @@ names are those of MySQL 8.0 and MariaDB 10.5.9 and later.
 """
 
 import re
+from collections.abc import Collection
+
+from zbackup.model.record import LockKind
 
 # What each is for:
 # RELOAD                    FLUSH TABLES WITH READ LOCK, BACKUP STAGE, FLUSH ENGINE LOGS
@@ -35,6 +38,16 @@ def grant(privilege: str, account: str, where: str = "*.*") -> str:
     """The statement that gives `privilege`. `account` is as CURRENT_USER() says it: user@host."""
     user, _, host = account.rpartition("@")
     return f"GRANT {privilege} ON {where} TO {_quoted(user)}@{_quoted(host)}"
+
+
+def missing(granted: Collection[str], kind: LockKind, *, replica: bool, mariadb: bool) -> list[str]:
+    """Privileges without which a snapshot with this lock would fail, out of those `granted` on *.*."""
+    needed = {"ftwrl": ["RELOAD"], "backup-stage": ["RELOAD"], "backup-lock": ["BACKUP_ADMIN"], "none": []}[
+        kind
+    ]
+    if replica and kind in ("ftwrl", "backup-stage"):
+        needed.append("REPLICATION SLAVE ADMIN" if mariadb else "REPLICATION_SLAVE_ADMIN")
+    return [] if "SUPER" in granted else [name for name in needed if name not in granted]
 
 
 def hint(message: str, account: str, *, mariadb: bool) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from zbackup.engines.mysql import replay_mariadb, replay_mysql
 from zbackup.engines.mysql.binlog.cut import Cut, find_cut, last_transaction
 from zbackup.engines.mysql.binlog.files import log_files
-from zbackup.engines.mysql.binlog.reader import last_in_file, transactions
+from zbackup.engines.mysql.binlog.reader import begun, last_in_file, transactions
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.connection import Connection
@@ -48,6 +48,14 @@ class MysqlRecovery:
                 return latest
         return None
 
+    def log_begun(self, record: Record, where: Relocation) -> datetime | None:
+        """When the server began the newest file of the backup's log."""
+        return begun(_log_files(record, where)[-1])
+
+    def cut_for(self, target: datetime) -> datetime:
+        """The target as the log's clock can tell it: see effective_target."""
+        return effective_target(self.flavor, target)
+
     def examine(
         self, base: tuple[Record, Relocation], log: tuple[Record, Relocation], target: datetime
     ) -> ReplayRange:
@@ -55,7 +63,7 @@ class MysqlRecovery:
 
         Raise NotRecoverable when the log has a gap, is another server's, or the base is already past it.
         """
-        effective = effective_target(base[0], target)
+        effective = effective_target(base[0].engine, target)
         cut = _cut(_base_end(*base), _log_files(*base), log, effective)
         return ReplayRange(
             last_applied=cut.last_applied,
@@ -92,7 +100,9 @@ class MysqlRecovery:
             _require_recorded_state(temporary.connection, base.record, base_files[-1])
             _forget_replication(server.flavor, temporary.connection)
             start = _base_end(base.record, base.where, base_files)
-            cut = _cut(start, base_files, (log.record, log.where), effective_target(base.record, target))
+            cut = _cut(
+                start, base_files, (log.record, log.where), effective_target(base.record.engine, target)
+            )
             self._replay(temporary, log, start, cut, progress)
             recovered = _reached(temporary.connection, base.record, cut)
             temporary.hand_over()
@@ -149,12 +159,12 @@ class MysqlRecovery:
             )
 
 
-def effective_target(record: Record, target: datetime) -> datetime:
+def effective_target(flavor: str, target: datetime) -> datetime:
     """The target as the log's clock can tell it: MariaDB's knows whole seconds only.
 
     Rounded down, so that nothing from the target on can slip in.
     """
-    return target.replace(microsecond=0) if record.engine == "mariadb" else target
+    return target.replace(microsecond=0) if flavor == "mariadb" else target
 
 
 def _log_files(record: Record, where: Relocation) -> list[Path]:
@@ -249,7 +259,7 @@ def _forget_replication(flavor: str, connection: Connection) -> None:
 
 def _reached(connection: Connection, record: Record, cut: Cut) -> Recovered:
     """Ask the server itself how far it is, and refuse anything but the cut."""
-    variable = "gtid_executed" if record.engine == "mysql" else "gtid_slave_pos"
+    variable = "gtid_executed" if record.engine == "mysql" else _mariadb_variable(cut)
     reached = str(connection.one(f"SELECT @@global.{variable} AS gtid")["gtid"]).replace("\n", "")
     if record.engine == "mysql":
         for transaction, wanted in ((cut.last_applied, True), (cut.first_skipped, False)):
@@ -266,6 +276,11 @@ def _reached(connection: Connection, record: Record, cut: Cut) -> Recovered:
         gtid=reached,
         base_exact=is_exact(record),
     )
+
+
+def _mariadb_variable(cut: Cut) -> str:
+    """What was replayed stands apart from what the server had logged itself before."""
+    return "gtid_slave_pos" if cut.transactions else "gtid_binlog_pos"
 
 
 def _executed(connection: Connection, gtid: str) -> bool:

@@ -104,7 +104,7 @@ def test_a_replica_must_log_what_it_applies() -> None:
 
 
 def test_old_servers_are_named() -> None:
-    assert "older than 5.7" in judge.blockers(Dialect.of("5.6.51"), SOUND, LOG, ())[0]
+    assert "older than 8.0.26" in judge.blockers(Dialect.of("8.0.25"), SOUND, LOG, ())[0]
     assert "older than 10.4" in judge.blockers(Dialect.of("10.3.39-MariaDB"), SOUND, LOG, ())[0]
 
 

@@ -37,6 +37,14 @@ def last_in_file(path: Path, *, start: int = FIRST_EVENT, end: int | None = None
         return describe(path, scanner, last[0]) if last else None
 
 
+def begun(path: Path) -> datetime | None:
+    """When the server began the file, in whole seconds: the time of its first event. None if it has none."""
+    with path.open("rb") as file:
+        file.seek(FIRST_EVENT)
+        stamp = file.read(4)
+    return datetime.fromtimestamp(int.from_bytes(stamp, "little"), UTC) if len(stamp) == 4 else None
+
+
 def check_events(path: Path, *, start: int = FIRST_EVENT, end: int | None = None) -> int:
     """Verify every event's checksum, not only those that transactions() needs to read.
 
