@@ -45,12 +45,17 @@ def usable_bases(backups: Sequence[Backup]) -> list[Backup]:
     return [b for b in backups if b.complete and b.finished and b.record.purpose == "base"]
 
 
-def plan_recovery(target: datetime, now: datetime, backups: Sequence[Backup], zone: ZoneInfo) -> RecoveryPlan:
-    """The newest base whose last transaction is before `target`, and the oldest later log that reaches it.
+def plan_recovery(
+    target: datetime, now: datetime, backups: Sequence[Backup], zone: ZoneInfo, *, cut: datetime | None = None
+) -> RecoveryPlan:
+    """The newest base whose last transaction is before the cut, and the oldest later log up to `target`.
 
+    `cut` is where the log will be cut, if that is not the target itself: a log that knows whole seconds only
+    is cut where the target's second begins, and a base that reaches into that second holds too much.
     Raise NotRecoverable, with the window, when no base is old enough or the target is in the future.
     Times in messages are in `zone`.
     """
+    cut = cut or target
     bases = usable_bases(backups)
     reachable = window(backups)
     if reachable is None:
@@ -59,9 +64,12 @@ def plan_recovery(target: datetime, now: datetime, backups: Sequence[Backup], zo
         raise NotRecoverable(
             f"that moment is in the future; the recovery window is {reachable.describe(zone)}"
         )
-    older = [b for b in bases if b.record.as_of and b.record.as_of < target]
+    older = [b for b in bases if b.record.as_of and b.record.as_of < cut]
     if not older:
-        raise NotRecoverable(f"no backup is that old; the recovery window is {reachable.describe(zone)}")
+        coarse = " (the log knows whole seconds only)" if cut < target else ""
+        raise NotRecoverable(
+            f"no backup is that old; the recovery window is {reachable.describe(zone)}{coarse}"
+        )
     base = max(older, key=lambda b: (b.record.as_of, b.createtxg))
     later = [b for b in backups if b.complete and b.createtxg >= base.createtxg and b.reaches(target)]
     log = min(later, key=lambda b: b.createtxg, default=None)

@@ -182,8 +182,8 @@ def test_a_backup_without_its_logs_dataset_is_refused(log: Log) -> None:
 
 def test_mariadbs_clock_knows_whole_seconds_and_the_rest_is_left_out() -> None:
     target = moment(999_999)
-    assert effective_target(record(None), target) == target
-    rounded = effective_target(record(None, engine="mariadb"), target)
+    assert effective_target("mysql", target) == target
+    rounded = effective_target("mariadb", target)
     assert rounded == moment(0) and target - rounded < timedelta(seconds=1)
 
 
