@@ -27,7 +27,7 @@ demo: setup lab ## a table is dropped, and it is back: the whole story on real Z
 	tests/lab/lab run --disk 4G -- $(BIN)/python -m tests.lab.demo
 
 test: check lab ## everything: the checks, then every test on real ZFS with real servers
-	$(BIN)/pytest -q tests/lab/selftest_*.py
+	$(BIN)/pytest -q -n 2 tests/lab/selftest_*.py
 	tests/lab/lab test -j 2 tests/platform tests/system
 
 bench: setup lab ## measured side by side with what would be run instead; tables for docs/reference/benchmarks.md
