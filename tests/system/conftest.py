@@ -1,0 +1,36 @@
+"""Tests of the whole: real ZFS, real servers, zbackup run as a program. `tests/lab/lab test tests/system`."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab.pool import Pool, pool, pytest_addoption, pytest_runtest_logreport
+
+# Before they are imported, so that what fails in them is explained as in a test.
+pytest.register_assert_rewrite(
+    "tests.system.house", "tests.system.recovery_story", "tests.system.replica_story"
+)
+
+from tests.system.house import House, Variant, build  # noqa: E402
+
+__all__ = ["pool", "pytest_addoption", "pytest_runtest_logreport"]
+
+
+@pytest.fixture(scope="module")
+def house(pool: Pool, variant: Variant) -> Iterator[House]:
+    """A seeded server of the module's `variant` on datasets with odd names, one within the other."""
+    server = build(pool, pool.home, variant, pool.data, pool.log)
+    with server:
+        house = House(pool, pool.home, server, (pool.data.name,))
+        yield house
+        end_clones(house)
+
+
+def end_clones(house: House) -> None:
+    """Kill the servers of clones that failed tests left, which would keep the pool busy."""
+    for file in (house.home / "run").glob("*/process"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(file.read_text().split()[0]), signal.SIGKILL)

@@ -1,0 +1,265 @@
+"""What a system test works with: a server on a pool, and zbackup run as its users run it, as a program."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pymysql
+import pymysql.connections
+
+from tests.lab import servers
+from tests.lab.mysql_fixture import DatabaseServer, Settings
+from tests.lab.pool import Dataset, Pool, run
+from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
+from tests.lab.servers.templates import DAEMON
+
+ZONE = ZoneInfo("Europe/Berlin")
+INSTANCE = "shop"
+ZBACKUP = Path(sys.executable).with_name("zbackup")
+ANSWER_LIMIT = 180.0
+"""Seconds in which any command of zbackup has to end here."""
+
+Connection = pymysql.connections.Connection
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A kind of server."""
+
+    flavour: str
+    gtid: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """How a command of zbackup ended."""
+
+    argv: tuple[str, ...]
+    rc: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        """What --json answered; an AssertionError says what went wrong instead."""
+        assert self.rc == 0, str(self)
+        return json.loads(self.out)["data"]
+
+    def refused(self, status: int) -> str:
+        """The one line said by a command that ended with `status`."""
+        assert self.rc == status, f"expected exit status {status}: {self}"
+        lines = self.err.splitlines()
+        assert len(lines) == 1 and lines[0].startswith("zbackup: "), f"expected one line: {self}"
+        return lines[0].removeprefix("zbackup: ")
+
+    def __str__(self) -> str:
+        return f"{' '.join(self.argv)}\nexit status {self.rc}\n{self.out}{self.err}"
+
+
+class Run:
+    """A command of zbackup under way, in a process group of its own."""
+
+    def __init__(self, argv: tuple[str, ...], environment: Mapping[str, str]) -> None:
+        self._argv = argv
+        self.process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
+
+    def end(self, timeout: float = ANSWER_LIMIT) -> Result:
+        """Wait for its end; one that takes longer than `timeout` seconds is killed, and the test fails."""
+        try:
+            out, err = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self.signal_group(signal.SIGKILL)
+            self.process.wait()
+            raise AssertionError(f"no end within {timeout:g} s: {' '.join(self._argv)}") from None
+        return Result(argv=self._argv, rc=self.process.returncode, out=out, err=err)
+
+    def signal_group(self, number: signal.Signals) -> None:
+        """Send a signal to it and to all it started in its group, as a terminal's Ctrl-C does."""
+        os.killpg(self.process.pid, number)
+
+
+class House:
+    """A server on a pool, and zbackup's configuration for it."""
+
+    def __init__(self, pool: Pool, home: Path, server: DatabaseServer, datasets: tuple[str, ...]) -> None:
+        self.pool = pool
+        self.home = home
+        self.server = server
+        self.datasets = datasets
+        self.pools = [pool.name]
+        self.clones = f"{pool.name}/zbackup"
+        self._password = self.home / "password"
+        self._password.write_text(ZBACKUP_PASSWORD)
+        self._password.chmod(0o600)
+        self.default = self.configure("default")
+
+    # zbackup
+
+    def configure(self, name: str, *, run_dir: Path | None = None, **changes: object) -> Path:
+        """Write a configuration: the usual one with the instance's `changes`; returns the file."""
+        settings = self.server.settings
+        program = servers.path(settings.flavour) / "bin" / DAEMON[settings.kind]
+        instance: dict[str, object] = {
+            "engine": settings.kind,
+            "datasets": list(self.datasets),
+            "socket": str(settings.socket),
+            "password": {"file": str(self._password)},
+            **changes,
+        }
+        recovery = {"server": str(program), "mountpoint": str(self.home / "clones")}
+        lines = [
+            f"timezone = {_toml(ZONE.key)}",
+            f"run_dir = {_toml(str(run_dir or self.home / 'run'))}",
+            f"[instance.{INSTANCE}]",
+            *(f"{key} = {_toml(value)}" for key, value in instance.items()),
+            f"[instance.{INSTANCE}.recovery]",
+            *(f"{key} = {_toml(value)}" for key, value in recovery.items()),
+        ]
+        file = self.home / f"{name}.toml"
+        file.write_text("\n".join(lines) + "\n")
+        return file
+
+    def begin(
+        self, *words: str, config: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> Run:
+        """Start `zbackup WORDS`."""
+        return Run((str(ZBACKUP), "--config", str(config or self.default), *words), environment or {})
+
+    def zb(
+        self, *words: str, config: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> Result:
+        """Run `zbackup WORDS` to its end."""
+        return self.begin(*words, config=config, environment=environment).end()
+
+    def snapshot(self, config: Path | None = None) -> dict[str, Any]:
+        """Take a snapshot; returns its JSON."""
+        taken: dict[str, Any] = self.zb("snapshot", "--json", config=config).data[0]["snapshot"]
+        return taken
+
+    def restore(self, to: str | datetime, name: str, *words: str) -> dict[str, Any]:
+        """Restore; returns the report's JSON."""
+        report: dict[str, Any] = self.zb(*self.restoring(to, name, *words)).data
+        return report
+
+    def restoring(self, to: str | datetime, name: str, *words: str) -> tuple[str, ...]:
+        """The words of a restore. A moment is given as people do: local time without a zone."""
+        moment = to if isinstance(to, str) else local(to)
+        return ("restore", "--to", moment, "--name", name, "--json", *words)
+
+    def destroy(self, *names: str) -> None:
+        """Destroy clones."""
+        for name in names:
+            self.zb("clone", "destroy", name, "--yes", "--json").data  # noqa: B018  checks the exit status
+
+    def clone(self, report: Mapping[str, Any]) -> "Connection[Any]":
+        """A connection to a recovered server, as its administrator."""
+        return pymysql.connect(unix_socket=report["socket"], user="root", autocommit=True)
+
+    # what is there
+
+    def state(self) -> list[str]:
+        """Everything in the pools, with what identifies and describes it: equal means nothing was changed."""
+        found = []
+        for pool in self.pools:
+            columns = "name,guid,origin,mounted,mountpoint,userrefs"
+            found += run("zfs", "list", "-Hpr", "-t", "all", "-o", columns, pool).splitlines()
+            columns = "name,property,value"
+            found += run("zfs", "get", "-Hpr", "-s", "local", "-o", columns, "all", pool).splitlines()
+        return sorted(found)
+
+    def names(self) -> set[str]:
+        """All datasets and snapshots."""
+        return set(run("zfs", "list", "-Hr", "-t", "all", "-o", "name", self.pool.name).splitlines())
+
+    def snapshots(self) -> set[str]:
+        """All snapshots."""
+        return {name for name in self.names() if "@" in name}
+
+    def sessions(self) -> list[int]:
+        """zbackup's sessions on the server."""
+        found = self.server.sql(
+            "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = %s", (ZBACKUP_USER,)
+        )
+        return [int(row[0]) for row in found]
+
+
+def local(moment: datetime) -> str:
+    """A moment as a person in the configured zone would write it."""
+    return moment.astimezone(ZONE).replace(tzinfo=None).isoformat(" ")
+
+
+def utc(text: str) -> datetime:
+    """A time in zbackup's JSON."""
+    return datetime.fromisoformat(text)
+
+
+def now() -> datetime:
+    """The time."""
+    return datetime.now(UTC)
+
+
+def next_second() -> datetime:
+    """Wait until a second has begun; returns its start. A log that knows whole seconds can be cut there."""
+    wanted = now().replace(microsecond=0) + timedelta(seconds=1)
+    while (left := (wanted - now()).total_seconds()) > 0:
+        time.sleep(left)
+    return wanted
+
+
+def checksums(connection: "Connection[Any]", tables: list[str]) -> dict[str, int | None]:
+    """CHECKSUM TABLE by schema.table; None where there is no such table."""
+    quoted = ", ".join("`" + name.replace(".", "`.`") + "`" for name in tables)
+    with connection.cursor() as cursor:
+        cursor.execute(f"CHECKSUM TABLE {quoted}")
+        return dict(cursor.fetchall())
+
+
+def wait_until(what: str, condition: Callable[[], bool], within: float) -> float:
+    """Wait for a condition; returns the seconds that took, and fails when it takes longer than `within`."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < within, f"not within {within:g} s: {what}"
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def build(
+    pool: Pool, home: Path, variant: Variant, data: Dataset, log: Dataset, **more: Any
+) -> DatabaseServer:
+    """A server, not started: its data in a directory of `data`, its binlog in one of `log`."""
+    return DatabaseServer(
+        Settings(
+            flavour=variant.flavour,
+            gtid=variant.gtid,
+            datadir=data.mountpoint / "data",
+            binlog_dir=log.mountpoint / "log",
+            run_dir=home / "server",
+            **more,
+        )
+    )
+
+
+def _toml(value: object) -> str:
+    """A value as TOML. JSON's strings and numbers are TOML's too."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    return json.dumps(value)

@@ -1,0 +1,300 @@
+"""The story of a recovery, told once for each kind of server by the modules test_recovery_*.
+
+A server under write load is backed up with every lock it has, its log is rotated, a table is dropped, and
+then moments of its past are restored: quiet ones compared by checksum, busy ones by the load's own journal.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from tests.lab.load import Load, verify
+from tests.lab.load_journal import Verdict
+from tests.lab.mysql_fixture import free_port
+from tests.lab.pool import run
+from tests.lab.servers.accounts import APP_PASSWORD, APP_USER
+from tests.system.house import Connection, House, checksums, local, next_second, now, utc, wait_until
+
+THREADS, RATE = 3, 80.0
+GENTLE = {"mysql": "backup-lock", "mariadb": "backup-stage"}
+EXACT = ("ftwrl", "backup-stage")
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """What happened to the server, as remembered by somebody who watched."""
+
+    journal: Path
+    backups: list[dict[str, Any]]
+    early: datetime
+    """Under load, soon after the first backup."""
+    late: datetime
+    """Under load, after the second backup and two rotations of the log."""
+    quiet: datetime
+    """Nothing was written just before, and more just after."""
+    sums: dict[str, int | None]
+    """Checksums at `quiet`."""
+
+
+@pytest.fixture(scope="module")
+def history(house: House) -> Iterator[History]:
+    """Let it happen: three backups under load, a quiet moment, more load, and a table dropped."""
+    server = house.server
+    journal = house.home / "journal"
+    with Load.start(server, THREADS, RATE, journal):
+        first = house.snapshot(house.configure("ftwrl", lock="ftwrl"))
+        early = _after_writing(journal, 60)
+        _after_writing(journal, 60)
+        second = house.snapshot()
+        server.sql("FLUSH BINARY LOGS")
+        _after_writing(journal, 60)
+        server.sql("FLUSH BINARY LOGS")
+        late = _after_writing(journal, 60)
+        _after_writing(journal, 60)
+    quiet = next_second()
+    sums = server.checksum()
+    with Load.start(server, THREADS, RATE, journal):
+        _after_writing(journal, 40)
+        third = house.snapshot(house.configure("none", lock="none"))
+        server.sql("DROP TABLE shop.orders")
+        server.sql("UPDATE shop.customers SET email = CONCAT('wrong', id)")
+        _after_writing(journal, 40)
+    next_second()
+    yield History(
+        journal=journal, backups=[first, second, third], early=early, late=late, quiet=quiet, sums=sums
+    )
+
+
+class RecoveryStory:
+    """The tests, in the order of the story: the last ones do to the server what nobody wishes for."""
+
+    def test_every_lock_gives_a_backup_whose_position_is_its_log_s_end(
+        self, house: House, history: History
+    ) -> None:
+        listed = house.zb("list", "--json").data[0]
+        assert [b["backup"] for b in listed["backups"]] == [b["backup"] for b in history.backups]
+        assert listed["unreadable"] == []
+        assert [b["lock"] for b in listed["backups"]] == ["ftwrl", GENTLE[house.server.settings.kind], "none"]
+        for backup in listed["backups"]:
+            assert backup["complete"] and backup["finished"], backup
+            assert {s["dataset"] for s in backup["snapshots"]} == {house.pool.data.name, house.pool.log.name}
+            assert bool(backup["gtid"]) == (
+                house.server.settings.kind == "mariadb" or house.server.settings.gtid
+            )
+            recorded = backup["position"].rpartition(":")
+            newest = _newest_log(house, backup["name"])
+            if backup["lock"] in EXACT:
+                assert (newest.name, newest.stat().st_size) == (recorded[0], int(recorded[2]))
+            else:
+                assert (newest.name, newest.stat().st_size) >= (recorded[0], int(recorded[2]))
+        assert house.sessions() == []
+
+    def test_a_dry_run_changes_nothing_and_tells_what_would_be_done(
+        self, house: House, history: History
+    ) -> None:
+        before = house.state()
+        plan = house.restore(history.quiet, "dry", "--dry-run")
+        assert house.state() == before
+        assert (plan["dry_run"], plan["clone"]) == (True, "dry")
+        assert plan["base"]["backup"] == history.backups[1]["backup"]
+        assert plan["log"]["backup"] == history.backups[2]["backup"]
+        assert plan["replay"]["transactions"] > 0
+        live = house.restore("now", "dry", "--dry-run")
+        assert house.state() == before
+        assert (live["base"]["backup"], live["log"]) == (history.backups[2]["backup"], None)
+        assert live["replay"]["transactions"] > 0
+
+    def test_a_quiet_moment_is_back_exactly_and_its_clone_lives_and_dies_alone(
+        self, house: House, history: History
+    ) -> None:
+        before = house.names()
+        report = house.restore(history.quiet, "r1")
+        assert utc(report["target"]["at"]) == history.quiet
+        _assert_cut(house, report, history.quiet)
+        assert house.server.checksum(["shop.orders"]) == {"shop.orders": None}, "production was touched"
+        with house.clone(report) as clone:
+            assert checksums(clone, list(history.sums)) == history.sums
+            _verdict(clone, history, report)
+            _assert_made_safe(house, clone)
+            clone.query("CREATE TABLE shop.notes (id INT PRIMARY KEY) ENGINE=InnoDB")
+            clone.query("INSERT INTO shop.notes VALUES (42)")
+        assert {f"{house.clones}/r1", f"{house.clones}/r1/0", f"{house.clones}/r1/1"} <= house.names()
+        _assert_stops_and_starts(house, report)
+        foreign = [f"{house.clones}/r1x", f"{house.clones}/r", f"{house.pool.name}/r1"]
+        for name in foreign:
+            run("zfs", "create", name)
+        house.destroy("r1")
+        assert house.names() == before | set(foreign) | {house.clones}
+        assert house.zb("clone", "list", "--json").data == []
+        for name in foreign:
+            run("zfs", "destroy", name)
+
+    def test_two_busy_moments_side_by_side(self, house: House, history: History) -> None:
+        before, port = house.names(), free_port()
+        begun = [
+            house.begin(*house.restoring(history.early, "early", "--port", str(port))),
+            house.begin(*house.restoring(history.late, "late", "--read-only")),
+        ]
+        early, late = (each.end().data for each in begun)
+        assert (early["port"], late["port"]) == (port, None)
+        assert (early["read_only"], late["read_only"]) == (False, True)
+        assert early["base"]["backup"] == history.backups[0]["backup"]
+        assert late["base"]["backup"] == history.backups[1]["backup"]
+        for report, moment in ((early, history.early), (late, history.late)):
+            _assert_cut(house, report, moment)
+            with house.clone(report) as clone:
+                verdict = _verdict(clone, history, report)
+                assert verdict.required > 0
+        with _application(port=port) as clone:
+            clone.query("INSERT INTO shop.customers VALUES (100000, 'new', 'new', '2024-01-01')")
+        with (
+            _application(unix_socket=late["socket"]) as clone,
+            pytest.raises(pymysql.MySQLError, match="read-only"),
+        ):
+            clone.query("INSERT INTO shop.customers VALUES (100000, 'new', 'new', '2024-01-01')")
+        listed = {c["name"]: c for c in house.zb("clone", "list", "--json").data}
+        assert {name: (c["running"], c["port"]) for name, c in listed.items()} == {
+            "early": (True, port),
+            "late": (True, None),
+        }
+        house.destroy("early", "late")
+        assert house.names() == before
+
+    def test_the_moment_of_a_backup_gives_that_backup(self, house: House, history: History) -> None:
+        """Right behind the last transaction of a backup taken under a lock, and before the next one."""
+        base = history.backups[0]
+        as_of = utc(base["as_of"])
+        behind = as_of + timedelta(microseconds=1)
+        if house.server.settings.kind == "mariadb":
+            # It may hold later transactions of the same second, and no older backup can be the base.
+            said = house.zb(*house.restoring(behind, "edge"), "-q").refused(5)
+            assert "no backup is that old" in said
+            assert f"after {local(as_of)} " in said
+            return
+        report = house.restore(behind, "edge")
+        assert report["base"]["backup"] == base["backup"]
+        assert report["replay"]["transactions"] == 0
+        assert report["recovered"]["position"] == base["position"]
+        assert report["recovered"]["gtid"] == base["gtid"]
+        assert report["recovered"]["base_exact"]
+        with house.clone(report) as clone:
+            _verdict(clone, history, report)
+        house.destroy("edge")
+
+    def test_some_seconds_ago_with_the_server_stopped(self, house: House, history: History) -> None:
+        house.server.stop()
+        ago = int((now() - history.late).total_seconds())
+        before = house.snapshots()
+        report = house.restore(f"-{ago}s", "ago")
+        assert abs(utc(report["target"]["at"]) - history.late) < timedelta(seconds=20)
+        with house.clone(report) as clone:
+            assert _verdict(clone, history, report).required > 0
+        house.destroy("ago")
+        assert house.snapshots() == before, "the log was there, and yet a snapshot was taken"
+
+    def test_now_after_a_crash_under_load(self, house: House, history: History) -> None:
+        house.server.start()
+        with Load.start(house.server, THREADS, RATE, history.journal) as load:
+            _after_writing(history.journal, 40)
+            house.server.kill()
+            wait_until("the load has noticed", lambda: not load.running, 20)
+        before = house.snapshots()
+        report = house.restore("now", "crashed")
+        assert report["recovered"]["first_skipped"] is None
+        taken = house.snapshots() - before
+        assert {name.partition("@")[2] for name in taken} == {report["log"]["name"]}
+        with house.clone(report) as clone:
+            assert verify(clone, history.journal).required > 0
+        house.server.start()
+        with house.clone(report) as clone, house.server.connect() as production:
+            tables = house.server.tables()
+            assert checksums(clone, tables) == checksums(production, tables)
+        house.destroy("crashed")
+
+    def test_a_purged_log_is_a_gap_that_is_named(self, house: House, history: History) -> None:
+        house.snapshot()
+        server = house.server
+        for _ in range(2):
+            server.sql("FLUSH BINARY LOGS")
+        server.sql("UPDATE shop.customers SET email = CONCAT('later', id)")
+        base = house.zb("list", "--json").data[0]["backups"][-1]["position"].partition(":")[0]
+        newest = str(server.sql("SHOW BINARY LOGS")[-1][0])
+        server.sql(f"PURGE BINARY LOGS TO '{newest}'")
+        before = house.state()
+        for options in ((), ("--dry-run",)):
+            said = house.zb(*house.restoring("now", "gap", *options), "-q").refused(5)
+            assert "gap" in said
+            assert base in said and newest in said
+            assert house.state() == before
+        # What lies before the gap is not lost with it.
+        report = house.restore(history.quiet, "before-gap")
+        with house.clone(report) as clone:
+            assert checksums(clone, list(history.sums)) == history.sums
+        house.destroy("before-gap")
+
+
+def _after_writing(journal: Path, transactions: int) -> datetime:
+    """Wait until the load has written so many more; returns that moment."""
+    wanted = journal.read_bytes().count(b"\n") + transactions
+    wait_until("the load goes on", lambda: journal.read_bytes().count(b"\n") >= wanted, 60)
+    return now()
+
+
+def _newest_log(house: House, snapshot: str) -> Path:
+    """The last binlog in a snapshot, read without zbackup."""
+    directory = house.pool.log.mountpoint / ".zfs" / "snapshot" / snapshot / "log"
+    return max(directory.glob("binlog.0*"))
+
+
+def _assert_cut(house: House, report: dict[str, Any], moment: datetime) -> None:
+    """What the report says of the cut is about this moment, and something was replayed up to it."""
+    effective = utc(report["replay"]["effective_target"])
+    seconds_only = house.server.settings.kind == "mariadb"
+    assert effective == (moment.replace(microsecond=0) if seconds_only else moment)
+    assert report["replay"]["transactions"] > 0
+    recovered = report["recovered"]
+    assert utc(recovered["last_applied"]["committed"]) < effective
+    assert utc(recovered["first_skipped"]["committed"]) >= effective
+
+
+def _verdict(clone: "Connection[Any]", history: History, report: dict[str, Any]) -> Verdict:
+    return verify(clone, history.journal, utc(report["replay"]["effective_target"]))
+
+
+def _application(**where: Any) -> "Connection[Any]":
+    """The application's own login, which may write but is no administrator."""
+    if "port" in where:
+        where["host"] = "127.0.0.1"
+    return pymysql.connect(user=APP_USER, password=APP_PASSWORD, autocommit=True, **where)
+
+
+def _assert_made_safe(house: House, clone: "Connection[Any]") -> None:
+    """A recovered server has an identity of its own, no events, no network, no account of zbackup's."""
+    with clone.cursor() as cursor:
+        cursor.execute("SELECT @@server_id, @@event_scheduler, @@skip_networking, @@datadir")
+        number, events, alone, datadir = cursor.fetchone()
+        cursor.execute("SELECT user FROM mysql.user WHERE user LIKE 'zbackup\\_%%'")
+        assert cursor.fetchall() == ()
+    assert number != house.server.sql("SELECT @@server_id")[0][0]
+    assert (events, alone) == ("OFF", 1)
+    assert datadir.rstrip("/") == str(house.server.settings.datadir), (
+        "a server sees its files where they were"
+    )
+
+
+def _assert_stops_and_starts(house: House, report: dict[str, Any]) -> None:
+    name = report["clone"]
+    assert house.zb("clone", "stop", name, "--json").data["running"] is False
+    with pytest.raises(pymysql.OperationalError):
+        house.clone(report)
+    assert json.loads(house.zb("clone", "list", "--json").out)["data"][0]["running"] is False
+    assert house.zb("clone", "start", name, "--json").data["running"] is True
+    with house.clone(report) as clone, clone.cursor() as cursor:
+        cursor.execute("SELECT id FROM shop.notes")
+        assert cursor.fetchall() == ((42,),)

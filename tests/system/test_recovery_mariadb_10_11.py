@@ -1,0 +1,17 @@
+"""Recovery of MariaDB 10.11 to moments of its past."""
+
+import pytest
+
+from tests.system.house import Variant
+from tests.system.recovery_story import RecoveryStory, history
+
+__all__ = ["history"]
+
+
+@pytest.fixture(scope="module")
+def variant() -> Variant:
+    return Variant(flavour="mariadb-10.11")
+
+
+class TestRecovery(RecoveryStory):
+    """See RecoveryStory."""
