@@ -127,10 +127,11 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
 def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> None:
     properties = ctx.zfs.user_properties(datasets[0].name)
     foreign = [d.name for d in datasets[1:] if properties.get(d.name, {}).get(PART) != clone.id]
-    snapshots = [str(s) for d in datasets for s in ctx.zfs.snapshots(d.name)]
-    if foreign or snapshots:
+    foreign += ctx.zfs.volumes(datasets[0].name)
+    foreign += [str(s) for d in datasets for s in ctx.zfs.snapshots(d.name)]
+    if foreign:
         raise Refused(
-            f"the clone {clone.name} holds what zbackup did not make: {', '.join(foreign + snapshots)}. "
+            f"the clone {clone.name} holds what zbackup did not make: {', '.join(foreign)}. "
             f"Destroy or move that first"
         )
 

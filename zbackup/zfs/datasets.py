@@ -32,6 +32,11 @@ class Zfs:
         mounts = self.mountinfo.read_bytes().decode(errors="surrogateescape")
         return parse.datasets(listing, parse.zfs_mounts(mounts.split("\n")))
 
+    def volumes(self, root: str) -> list[str]:
+        """Names of the volumes below `root`: zbackup makes none, but what holds one is not its own."""
+        listing = self._zfs("list", "-H", "-t", "volume", "-r", "-o", "name", "--", root, mutates=False)
+        return listing.splitlines()
+
     def exists(self, name: str) -> bool:
         try:
             self._zfs("list", "-H", "-o", "name", "--", name, mutates=False)
