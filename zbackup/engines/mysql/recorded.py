@@ -36,6 +36,7 @@ VARIABLES = (
     "enforce_gtid_consistency",
     "gtid_strict_mode",
     "gtid_domain_id",
+    "log_bin_trust_function_creators",
     "log_replica_updates",
     "log_slave_updates",
     "aria_log_dir_path",

@@ -23,6 +23,7 @@ KEPT = (
     "innodb_undo_tablespaces",
     "innodb_checksum_algorithm",
     "innodb_default_row_format",
+    "innodb_strict_mode",
     "innodb_doublewrite_dir",
     "lower_case_table_names",
     "character_set_server",
@@ -35,6 +36,7 @@ KEPT = (
     "gtid_mode",
     "enforce_gtid_consistency",
     "gtid_domain_id",
+    "log_bin_trust_function_creators",
     "aria_log_dir_path",
 )
 # Where the server's own files are: only taken over while they exist on this host.
@@ -96,8 +98,11 @@ def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Sha
         "innodb-buffer-pool-size": str(shape.memory),
         "event-scheduler": "OFF",
         "max-allowed-packet": "1073741824",
-        "secure-file-priv": "",
+        # Where the applier keeps the files of LOAD DATA; nobody's SELECT INTO OUTFILE may reach further.
+        "secure-file-priv": str(place.scratch),
     }
+    if recorded.get("time_zone", "SYSTEM") != "SYSTEM":
+        options["default-time-zone"] = recorded["time_zone"]
     options |= _network(shape)
     options |= _mysql(shape) if flavor == "mysql" else _mariadb(shape)
     if shape.init:
@@ -105,6 +110,9 @@ def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Sha
     if shape.replaying:
         # Nobody's data is at stake while replaying: killed in the middle, the recovery starts anew.
         options |= {"innodb-flush-log-at-trx-commit": "0", "sync-binlog": "0"}
+        # What the original allowed is in the log and has to be allowed again, by whichever session it was:
+        # the log does not carry these two, and the applier goes by the server's.
+        options |= {"innodb_strict_mode": "OFF", "log_bin_trust_function_creators": "ON"}
     return ["--no-defaults", *(f"--{name.replace('_', '-')}={value}" for name, value in options.items())]
 
 

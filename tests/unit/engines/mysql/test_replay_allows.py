@@ -1,0 +1,45 @@
+"""What the original's settings allowed is in its log, and a replay must not refuse it.
+
+Tried on MySQL 9.7 and MariaDB 10.11: without these, CREATE FUNCTION failed on the applier with error 1418 and a
+wide CREATE TABLE with "Row size too large", although both had succeeded on the original.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from zbackup.engines.mysql.server_options import Place, Shape, arguments
+
+PLACE = Place(home=Path("/clones/r1"), run=Path("/run/zbackup/r1"))
+LOG = {"log_bin_basename": "/srv/log/binlog", "log_bin_index": "/srv/log/binlog.index"}
+STRICT = LOG | {"innodb_strict_mode": "ON", "log_bin_trust_function_creators": "OFF"}
+
+
+def options(flavor: str, recorded: dict[str, str], *, replaying: bool) -> list[str]:
+    return arguments(flavor, recorded, PLACE, Shape(server_id=7, memory=1, workers=1, replaying=replaying))
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+@pytest.mark.parametrize("recorded", [LOG, STRICT])
+def test_a_replay_refuses_nothing_that_is_in_the_log(flavor: str, recorded: dict[str, str]) -> None:
+    found = options(flavor, recorded, replaying=True)
+    assert {"--innodb-strict-mode=OFF", "--log-bin-trust-function-creators=ON"} <= set(found)
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_afterwards_the_server_is_as_strict_as_the_original(flavor: str) -> None:
+    found = options(flavor, STRICT, replaying=False)
+    assert {"--innodb-strict-mode=ON", "--log-bin-trust-function-creators=OFF"} <= set(found)
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_times_are_shown_in_the_originals_zone(flavor: str) -> None:
+    assert "--default-time-zone=+05:00" in options(flavor, LOG | {"time_zone": "+05:00"}, replaying=False)
+    for recorded in (LOG, LOG | {"time_zone": "SYSTEM"}):
+        assert not any("time-zone" in option for option in options(flavor, recorded, replaying=False))
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_statements_write_and_read_files_in_the_clones_scratch_directory_only(flavor: str) -> None:
+    for replaying in (True, False):
+        assert f"--secure-file-priv={PLACE.scratch}" in options(flavor, LOG, replaying=replaying)
