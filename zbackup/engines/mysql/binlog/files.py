@@ -18,22 +18,34 @@ def sequence(name: str) -> int:
 
 
 def log_files(index: Path | None, directory: Path, basename: str) -> list[Path]:
-    """The binlog files in `directory`, oldest first.
+    """The binlog files in `directory`, oldest first, at least one.
 
-    They are those that the index file lists, as far as they exist, or without an index all of that base name.
-    The index holds one path a line, absolute or relative to the data directory of the server that wrote it;
-    in a clone that place is another one, so only file names are taken from it.
+    They are those that the index file lists, as far as they exist. Without an index, which a server replaces
+    when it begins a log file, they are all of that base name. The index holds one path a line, absolute or
+    relative to the data directory of the server that wrote it; in a clone that place is another one, so only
+    file names are taken from it. Raise GapError when there are none.
     """
-    if index is not None:
-        names = [Path(line).name for line in index.read_text("utf-8", "surrogateescape").splitlines()]
-        found = [directory / name for name in names if _NAME.fullmatch(name) and (directory / name).is_file()]
+    listed = _listed(index) if index is not None else None
+    if listed is not None:
+        found = [
+            directory / name for name in listed if _NAME.fullmatch(name) and (directory / name).is_file()
+        ]
     else:
         found = [
             path
-            for path in directory.iterdir()
+            for path in (directory.iterdir() if directory.is_dir() else ())
             if (name := _NAME.fullmatch(path.name)) and name["base"] == basename and path.is_file()
         ]
+    if not found:
+        raise GapError(f"there is no log: no file {basename}.* in {directory}")
     return sorted(found, key=lambda path: sequence(path.name))
+
+
+def _listed(index: Path) -> list[str] | None:
+    try:
+        return [Path(line).name for line in index.read_text("utf-8", "surrogateescape").splitlines()]
+    except FileNotFoundError:
+        return None
 
 
 def chain(files: Sequence[Path], start: LogPosition, end: LogPosition | None) -> list[Path]:
