@@ -27,7 +27,7 @@ from tests.lab.pool import PoolError
 
 ZONE = ZoneInfo("Europe/Berlin")
 TABLES = ("shop.customers", "shop.orders")
-TRANSACTIONS_A_SECOND = 100.0
+TRANSACTIONS_A_SECOND = 50.0
 ORDER = "INSERT INTO shop.orders (customer_id, amount, state, placed) VALUES (%s, %s, 'new', NOW())"
 
 
