@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test check lab bench docs lock clean
+.PHONY: setup demo test test-containers check lab bench docs lock clean
 
 setup: $(VENV)/.done ## the virtual environment, exactly as locked
 
@@ -30,15 +30,25 @@ test: check lab ## everything: the checks, then every test on real ZFS with real
 	$(BIN)/pytest -q -n 2 tests/lab/selftest_*.py
 	tests/lab/lab test -j 2 tests/platform tests/system
 
+test-containers: $(VENV)/.containers ## the engine code against servers in containers; not part of `make test`
+	$(BIN)/mypy tests/containers
+	$(BIN)/python -m tests.containers
+
+$(VENV)/.containers: $(VENV)/.done requirements-containers.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-containers.lock
+	touch $@
+
 bench: setup lab ## measured side by side with what would be run instead; tables for docs/reference/benchmarks.md
 	$(BIN)/python -m bench.replay
 
 docs: setup ## the reference pages that are made from the code
 	$(BIN)/python docs/reference/generate.py
 
-lock: ## renew requirements.lock from pyproject.toml (needs uv)
+lock: ## renew both locks from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	  --extra dev pyproject.toml -o requirements.lock
+	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
+	  --extra dev --extra containers --constraint requirements.lock pyproject.toml -o requirements-containers.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
