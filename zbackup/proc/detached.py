@@ -98,12 +98,16 @@ class Process:
         return False
 
 
-def launch(argv: Sequence[str], confinement: Confinement, output: Path) -> Process:
+def launch(
+    argv: Sequence[str], confinement: Confinement, output: Path, *, note: Path | None = None
+) -> Process:
     """Start a server in a session of its own, with nothing of ours but `output`, appended to.
 
-    Raise CommandFailed when it can not even be started; a server that ends later says why in `output`.
+    It writes its Process to `note` itself, before anything else: should we be killed right after its start,
+    whoever comes next must find it, for it keeps the clone's datasets busy. Raise CommandFailed when it can
+    not even be started; a server that ends later says why in `output`.
     """
-    order = json.dumps({"argv": list(argv), **asdict(confinement)})
+    order = json.dumps({"argv": list(argv), "note": str(note) if note else None, **asdict(confinement)})
     enter = ("unshare", "--mount", "--propagation", "slave", "--", sys.executable, "-m", "zbackup.proc.enter")
     log.info("server.launched", argv=tuple(argv))
     with output.open("ab") as sink:

@@ -1,6 +1,7 @@
 """Becomes a server inside the mount namespace that unshare(1) has just made: see proc.detached.
 
-Run as `python -m zbackup.proc.enter ORDER`, the order being JSON: hide, bind, uid, gid, argv.
+Run as `python -m zbackup.proc.enter ORDER`, the order being JSON: hide, bind, uid, gid, argv,
+and note, which may be null.
 """
 
 import json
@@ -10,10 +11,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+from zbackup.proc.private import write_new
+
 
 def main(order: str) -> None:
     """Arrange the mounts, give up root, and be replaced by the server. Ends with a message if that fails."""
     wanted = json.loads(order)
+    if wanted["note"]:
+        # As detached.Process reads it. Neither number changes when the server takes our place.
+        started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+        write_new(Path(wanted["note"]), f"{os.getpid()} {started}\n", mode=0o644)
     for mountpoint in sorted(wanted["hide"], key=len, reverse=True):
         _hide(mountpoint)
     for directory, mountpoint in sorted(wanted["bind"], key=lambda pair: len(pair[1])):

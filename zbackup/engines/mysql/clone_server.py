@@ -16,6 +16,7 @@ from zbackup.engines.mysql.server_options import Place, Shape, arguments
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.recovery import Files
 from zbackup.proc.detached import Confinement, Process, last_lines, launch
+from zbackup.proc.private import write_new
 
 # Crash recovery of a large redo log takes long and must not be cut off; a server that gives up ends.
 START_LIMIT_S = 4 * 3600.0
@@ -80,11 +81,8 @@ class CloneServer:
         """A server for our own use only, with an account of ours; stopped at the end whatever happens."""
         account = Account.fresh()
         init = self.place.run / "init.sql"
-        uid, gid = self._owner()
         self.place.run.chmod(0o755 if public else 0o700)
-        init.touch(mode=0o600)
-        os.chown(init, uid, gid)
-        init.write_text(account.creation())
+        write_new(init, account.creation(), mode=0o600, owner=self._owner())
         shape = self._shape(port=port, init=init, replaying=True)
         process = self.start(shape)
         try:
@@ -104,14 +102,12 @@ class CloneServer:
         return process
 
     def start(self, shape: Shape) -> Process:
-        """Start and note the process in the run directory; see launch for errors."""
+        """Start; the process is noted in the run directory; see launch for errors."""
         uid, gid = self._owner()
         argv = [*self.program, *arguments(self.flavor, self.files.record.server, self.place, shape)]
         bind = tuple((now, original) for original, now in self.files.where.moves)
         confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid)
-        process = launch(argv, confinement, self.place.output)
-        (self.place.run / "process").write_text(f"{process}\n")
-        return process
+        return launch(argv, confinement, self.place.output, note=self.place.run / "process")
 
     def _shape(
         self, *, port: int = 0, read_only: bool = False, init: Path | None = None, replaying: bool = False
