@@ -17,7 +17,6 @@ from tests.lab import apt
 from tests.lab.places import logs
 from tests.lab.progress import StepFailed, logged, say
 
-_ANSWER_LIMIT_S = 10
 _START_LIMIT_S = 60.0
 _STOP_LIMIT_S = 30.0
 _LAST_LINES = 5
@@ -59,13 +58,11 @@ def answering() -> docker.DockerClient | None:
     Raise EngineUnavailable if DOCKER_HOST names one that does not.
     """
     try:
-        client = DockerClient(timeout=_ANSWER_LIMIT_S).client
-        client.ping()
+        return DockerClient().client  # which asks it for its version
     except DockerException as failure:
         if host := os.environ.get("DOCKER_HOST"):
             raise EngineUnavailable(f"no Docker engine answers at DOCKER_HOST={host}: {failure}") from None
         return None
-    return client
 
 
 def _require_local(client: docker.DockerClient) -> None:

@@ -26,7 +26,7 @@ def find(client: docker.DockerClient, flavour: str) -> str:
     try:
         with step(f"pulling {name}"):
             client.images.pull(name)
-    except DockerException as failure:
+    except (DockerException, OSError) as failure:
         say(f"{name} cannot be pulled ({failure}): building an image instead")
         return build(client, flavour)
     return name
