@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 
@@ -14,7 +15,9 @@ pytest.register_assert_rewrite(
     "tests.system.house", "tests.system.recovery_story", "tests.system.replica_story"
 )
 
+from tests.lab.mysql_fixture import free_port  # noqa: E402
 from tests.system.house import House, Variant, build  # noqa: E402
+from tests.system.zfs_door import ZfsDoor  # noqa: E402
 
 __all__ = ["pool", "pytest_addoption", "pytest_runtest_logreport"]
 
@@ -27,6 +30,25 @@ def house(pool: Pool, variant: Variant) -> Iterator[House]:
         house = House(pool, pool.home, server, (pool.data.name,))
         yield house
         end_clones(house)
+
+
+@pytest.fixture(scope="module")
+def source(house: House, variant: Variant) -> Iterator[House]:
+    """A second server on the same pool, which the one of `house` replicates."""
+    home = house.home / "s"
+    home.mkdir()
+    data = house.pool.dataset("the source")
+    with build(house.pool, home, variant, data, data, port=free_port()) as server:
+        house.server.make_replica_of(server)
+        yield House(house.pool, home, server, (data.name,))
+
+
+@pytest.fixture
+def door(house: House) -> Iterator[ZfsDoor]:
+    """A fresh door before zfs."""
+    home = house.home / "door"
+    yield ZfsDoor(home)
+    shutil.rmtree(home)
 
 
 def end_clones(house: House) -> None:

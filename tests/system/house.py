@@ -163,6 +163,11 @@ class House:
         moment = to if isinstance(to, str) else local(to)
         return ("restore", "--to", moment, "--name", name, "--json", *words)
 
+    def backups(self) -> list[dict[str, Any]]:
+        """The backups that `zbackup list` shows."""
+        listed: list[dict[str, Any]] = self.zb("list", "--json").data[0]["backups"]
+        return listed
+
     def destroy(self, *names: str) -> None:
         """Destroy clones."""
         for name in names:
@@ -229,6 +234,13 @@ def checksums(connection: "Connection[Any]", tables: list[str]) -> dict[str, int
     with connection.cursor() as cursor:
         cursor.execute(f"CHECKSUM TABLE {quoted}")
         return dict(cursor.fetchall())
+
+
+def after_writing(journal: Path, transactions: int, within: float = 60) -> datetime:
+    """Wait until a load has written so many more; returns that moment. Fails after `within` seconds."""
+    wanted = journal.read_bytes().count(b"\n") + transactions
+    wait_until("the load goes on", lambda: journal.read_bytes().count(b"\n") >= wanted, within)
+    return now()
 
 
 def wait_until(what: str, condition: Callable[[], bool], within: float) -> float:

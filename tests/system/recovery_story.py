@@ -4,7 +4,6 @@ A server under write load is backed up with every lock it has, its log is rotate
 then moments of its past are restored: quiet ones compared by checksum, busy ones by the load's own journal.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,7 +18,17 @@ from tests.lab.load_journal import Verdict
 from tests.lab.mysql_fixture import free_port
 from tests.lab.pool import run
 from tests.lab.servers.accounts import APP_PASSWORD, APP_USER
-from tests.system.house import Connection, House, checksums, local, next_second, now, utc, wait_until
+from tests.system.house import (
+    Connection,
+    House,
+    after_writing,
+    checksums,
+    local,
+    next_second,
+    now,
+    utc,
+    wait_until,
+)
 
 THREADS, RATE = 3, 80.0
 GENTLE = {"mysql": "backup-lock", "mariadb": "backup-stage"}
@@ -49,22 +58,22 @@ def history(house: House) -> Iterator[History]:
     journal = house.home / "journal"
     with Load.start(server, THREADS, RATE, journal):
         first = house.snapshot(house.configure("ftwrl", lock="ftwrl"))
-        early = _after_writing(journal, 60)
-        _after_writing(journal, 60)
+        early = after_writing(journal, 60)
+        after_writing(journal, 60)
         second = house.snapshot()
         server.sql("FLUSH BINARY LOGS")
-        _after_writing(journal, 60)
+        after_writing(journal, 60)
         server.sql("FLUSH BINARY LOGS")
-        late = _after_writing(journal, 60)
-        _after_writing(journal, 60)
+        late = after_writing(journal, 60)
+        after_writing(journal, 60)
     quiet = next_second()
     sums = server.checksum()
     with Load.start(server, THREADS, RATE, journal):
-        _after_writing(journal, 40)
+        after_writing(journal, 40)
         third = house.snapshot(house.configure("none", lock="none"))
         server.sql("DROP TABLE shop.orders")
         server.sql("UPDATE shop.customers SET email = CONCAT('wrong', id)")
-        _after_writing(journal, 40)
+        after_writing(journal, 40)
     next_second()
     yield History(
         journal=journal, backups=[first, second, third], early=early, late=late, quiet=quiet, sums=sums
@@ -201,7 +210,7 @@ class RecoveryStory:
     def test_now_after_a_crash_under_load(self, house: House, history: History) -> None:
         house.server.start()
         with Load.start(house.server, THREADS, RATE, history.journal) as load:
-            _after_writing(history.journal, 40)
+            after_writing(history.journal, 40)
             house.server.kill()
             wait_until("the load has noticed", lambda: not load.running, 20)
         before = house.snapshots()
@@ -223,7 +232,7 @@ class RecoveryStory:
         for _ in range(2):
             server.sql("FLUSH BINARY LOGS")
         server.sql("UPDATE shop.customers SET email = CONCAT('later', id)")
-        base = house.zb("list", "--json").data[0]["backups"][-1]["position"].partition(":")[0]
+        base = house.backups()[-1]["position"].partition(":")[0]
         newest = str(server.sql("SHOW BINARY LOGS")[-1][0])
         server.sql(f"PURGE BINARY LOGS TO '{newest}'")
         before = house.state()
@@ -239,17 +248,10 @@ class RecoveryStory:
         house.destroy("before-gap")
 
 
-def _after_writing(journal: Path, transactions: int) -> datetime:
-    """Wait until the load has written so many more; returns that moment."""
-    wanted = journal.read_bytes().count(b"\n") + transactions
-    wait_until("the load goes on", lambda: journal.read_bytes().count(b"\n") >= wanted, 60)
-    return now()
-
-
 def _newest_log(house: House, snapshot: str) -> Path:
     """The last binlog in a snapshot, read without zbackup."""
     directory = house.pool.log.mountpoint / ".zfs" / "snapshot" / snapshot / "log"
-    return max(directory.glob("binlog.0*"))
+    return max(directory.glob("binlog.??????"))
 
 
 def _assert_cut(house: House, report: dict[str, Any], moment: datetime) -> None:
@@ -293,7 +295,7 @@ def _assert_stops_and_starts(house: House, report: dict[str, Any]) -> None:
     assert house.zb("clone", "stop", name, "--json").data["running"] is False
     with pytest.raises(pymysql.OperationalError):
         house.clone(report)
-    assert json.loads(house.zb("clone", "list", "--json").out)["data"][0]["running"] is False
+    assert house.zb("clone", "list", "--json").data[0]["running"] is False
     assert house.zb("clone", "start", name, "--json").data["running"] is True
     with house.clone(report) as clone, clone.cursor() as cursor:
         cursor.execute("SELECT id FROM shop.notes")

@@ -1,0 +1,66 @@
+"""A program called zfs that stands before the real one, to make it slow or to kill whoever calls it.
+
+zbackup knows nothing of it: it is found first in the PATH that a test gives to one run.
+"""
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+_SCRIPT = """#!/bin/sh
+# Changes are counted; questions go through.
+real={real} home={home}
+case "$1" in list|get) exec "$real" "$@" ;; esac
+echo "$1" >> "$home/calls"
+number=$(wc -l < "$home/calls")
+if [ -e "$home/slow-$1" ]; then
+    : > "$home/waiting"
+    sleep "$(cat "$home/slow-$1")"
+fi
+[ "$number" = "$(cat "$home/kill-before")" ] && {{ kill -KILL $PPID; exit 1; }}
+"$real" "$@"
+status=$?
+[ "$number" = "$(cat "$home/kill-after")" ] && kill -KILL $PPID
+exit $status
+"""
+
+
+class ZfsDoor:
+    """The directory with the program, and what it is told to do. `home` must not exist yet."""
+
+    def __init__(self, home: Path) -> None:
+        real = shutil.which("zfs")
+        assert real, "there is no zfs"
+        self._home = home
+        home.mkdir()
+        program = home / "zfs"
+        program.write_text(_SCRIPT.format(real=shlex.quote(real), home=shlex.quote(str(home))))
+        program.chmod(0o755)
+        self.kill()
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """For the run that is to pass this door."""
+        return {"PATH": f"{self._home}:{os.environ['PATH']}"}
+
+    def slow(self, verb: str, seconds: float) -> None:
+        """Make every `zfs VERB` wait before it takes effect."""
+        (self._home / f"slow-{verb}").write_text(str(seconds))
+
+    def kill(self, *, before: int = 0, after: int = 0) -> None:
+        """Kill the caller of the Nth change from now on, before or after it takes effect; 0: of none."""
+        (self._home / "kill-before").write_text(str(before))
+        (self._home / "kill-after").write_text(str(after))
+        (self._home / "calls").write_text("")
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a slow command has been called."""
+        return (self._home / "waiting").exists()
+
+    @property
+    def calls(self) -> list[str]:
+        """The verbs of the changes so far."""
+        return (self._home / "calls").read_text().split()
