@@ -1,8 +1,8 @@
 """Runs this lane: an engine, the images, then pytest. Arguments are pytest's."""
 
-import subprocess
 import sys
 
+import pytest
 from docker.errors import DockerException  # type: ignore[import-untyped]
 
 from tests.containers import images
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
             image = images.build if own else images.find
             for flavour in images.VENDORS:
                 say(f"{flavour}: image {image(client, flavour)}")
-            return subprocess.call([sys.executable, "-m", "pytest", "-q", "tests/containers", *arguments])
+            return int(pytest.main(["-q", "tests/containers", *arguments]))
     except (EngineUnavailable, servers.ServerUnavailable, DockerException) as failed:
         print(f"test-containers: {failed}", file=sys.stderr)
         return 1

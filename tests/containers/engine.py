@@ -93,7 +93,8 @@ def _own() -> Iterator[docker.DockerClient]:
         raise EngineUnavailable("no Docker engine answers: start one that you may use, or be root")
     data = apt.cache_root() / "docker"
     with apt.locked(data.with_suffix(".lock")), tempfile.TemporaryDirectory(prefix="zbd-") as place:
-        shutil.rmtree(data, ignore_errors=True)
+        shutil.rmtree(data, ignore_errors=True)  # of a run that was killed
+        data.mkdir(mode=0o700)
         os.environ["DOCKER_HOST"] = f"unix://{place}/docker.sock"
         process, log = _start(Path(place), data)
         try:
