@@ -1,5 +1,6 @@
 """The MySQL/MariaDB engine on a server in a container, by TCP with a password."""
 
+import os
 import threading
 import time
 from contextlib import suppress
@@ -83,6 +84,17 @@ def test_it_is_looked_at_from_outside(server: ContainerServer) -> None:
     assert (datadir / facts.position.file).exists()
     assert facts.server["uid"] == str(datadir.stat().st_uid)
     assert server.engine().choose_lock(facts).kind == GENTLEST[facts.flavor]
+
+
+def test_another_process_is_not_taken_for_the_server(server: ContainerServer) -> None:
+    """The process id that a server in a container writes down is some other process's outside."""
+    pid_file = server.settings.run_dir / "server.pid"
+    inside = pid_file.read_text()
+    pid_file.write_text(str(os.getpid()))
+    try:
+        assert "mysqld" not in server.engine().inspect().server
+    finally:
+        pid_file.write_text(inside)
 
 
 @pytest.mark.parametrize("number", range(3))
