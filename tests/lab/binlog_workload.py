@@ -158,7 +158,8 @@ def printed(tool: Path, log: Path) -> list[Printed]:
         elif event := _EVENT.match(line):
             current = _event(event, at, current, found)
         elif (name := _NEXT.search(line)) and current is not None and not current.gtid:
-            current.gtid = "" if name[1] == "ANONYMOUS" else name[1]
+            # The tool ends with a word of its own, AUTOMATIC, that belongs to no transaction.
+            current.gtid = "" if name[1] in ("ANONYMOUS", "AUTOMATIC") else name[1]
         elif current is not None and line.startswith("# original_commit_timestamp="):
             current.micros = int(line.split("=")[1].split()[0])
     return found
