@@ -1,9 +1,11 @@
 """A backup: one record, and the snapshots of all the datasets that belong to it."""
 
+import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from zbackup.model.errors import Refused
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
 from zbackup.model.snapshot import Dataset, Snapshot
@@ -40,10 +42,18 @@ class Backup:
         return self.record.complete_to is not None and self.record.complete_to >= moment
 
     def browse(self, datasets: tuple[Dataset, ...]) -> Relocation:
-        """The backup's files, read-only, below the mounted datasets' .zfs directories."""
+        """The backup's files, read-only, below the mounted datasets' .zfs directories.
+
+        Raise Refused when a dataset is not mounted: below it, its snapshots cannot be looked into.
+        """
         mounted = {d.name: d.mountpoint for d in datasets}
         moves = []
         for (_, original), snapshot in zip(self.record.members, self.snapshots, strict=True):
-            if now := mounted.get(snapshot.dataset):
-                moves.append((original, str(Path(now) / ".zfs" / "snapshot" / snapshot.name)))
+            now = mounted.get(snapshot.dataset)
+            if now is None:
+                raise Refused(
+                    f"{snapshot.dataset} is not mounted, so its snapshots cannot be read: "
+                    f"zfs mount {shlex.quote(snapshot.dataset)}"
+                )
+            moves.append((original, str(Path(now) / ".zfs" / "snapshot" / snapshot.name)))
         return Relocation(tuple(moves))
