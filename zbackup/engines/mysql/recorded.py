@@ -83,4 +83,5 @@ def _program(variables: Mapping[str, str]) -> str:
         program = str(Path(f"/proc/{pid}/exe").readlink()).removesuffix(" (deleted)")
     except (OSError, ValueError):
         return ""
-    return "" if Path(program).name.startswith(("ld.so", "ld-linux")) else program
+    # Inside a container the number is another process's here; a server run by its loader shows as that.
+    return program if Path(program).name.startswith(("mysqld", "mariadbd")) else ""
