@@ -69,10 +69,23 @@ def warnings(
         f"{engines.get('MEMORY', 0)} MEMORY tables: no backup holds their rows": "MEMORY" in engines,
         f"encrypted: {encryption}: a recovered server needs the same keys": bool(encryption),
         "the applier was started with UNTIL: stopping it for a lock would lose that": bool(until),
+        f"{len(channels)} replication channels write one log: where one lags behind another, what it brings "
+        "later is left out of a restore to an earlier moment": len(channels) > 1,
+        "the applier commits in another order than the source did (replica_preserve_commit_order = OFF): "
+        "around a moment, a restore can miss what was committed just before it": bool(channels)
+        and _reorders(variables),
         "a member of Galera: only what this node applied is in its snapshots": variables.get("wsrep_on")
         == "ON",
     }
     return tuple(reason for reason, holds in reasons.items() if holds)
+
+
+def _reorders(variables: Mapping[str, str]) -> bool:
+    """MySQL's applier with several workers; MariaDB's keeps the order within a replication domain."""
+    new, old = "replica", "slave"
+    workers = variables.get(f"{new}_parallel_workers") or variables.get(f"{old}_parallel_workers") or "0"
+    keeps = variables.get(f"{new}_preserve_commit_order") or variables.get(f"{old}_preserve_commit_order")
+    return int(workers) > 1 and keeps == "OFF"
 
 
 def choose(wanted: LockKind | str, facts: ServerFacts) -> LockChoice:
