@@ -1,0 +1,301 @@
+"""A clone's datasets are made and destroyed exactly, whatever of somebody else's lies beside or inside."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.lab.mysql_fixture import Settings
+from tests.lab.pool import Pool, run
+from tests.platform.contexts import context
+from tests.unit.samples import PLAIN
+from zbackup.catalog.local import clones
+from zbackup.jobs import clone_files
+from zbackup.jobs.context import Context
+from zbackup.model.backup import Backup
+from zbackup.model.clone import Clone
+from zbackup.model.errors import CommandFailed, NotFound, Refused
+from zbackup.model.record import to_properties
+from zbackup.proc.detached import Process
+from zbackup.proc.run import run as really_run
+from zbackup.zfs.datasets import Zfs
+
+
+@pytest.fixture(scope="module")
+def ctx(pool: Pool) -> Context:
+    settings = Settings(flavour="mariadb-10.11", datadir=pool.data.mountpoint, run_dir=pool.home)
+    return context(pool, settings, (pool.data.name,))
+
+
+@pytest.fixture(scope="module")
+def backup(pool: Pool, ctx: Context) -> Backup:
+    """Of two nested datasets, whose names hold spaces, with a file in each."""
+    members = tuple((d.name, str(d.mountpoint)) for d in (pool.data, pool.log))
+    (pool.data.mountpoint / "ibdata1").write_text("data as it was")
+    (pool.log.mountpoint / "binlog.000001").write_text("log as it was")
+    record = replace(PLAIN, members=members)
+    ctx.zfs.snapshot([f"{d}@zbackup-1" for d, _ in members], to_properties(record), timeout=60)
+    (pool.data.mountpoint / "ibdata1").write_text("data as it is")
+    (found,) = ctx.catalog().backups
+    return found
+
+
+@pytest.fixture
+def whole_pool(pool: Pool, ctx: Context, backup: Backup) -> Iterator[Callable[[], list[str]]]:
+    """A list of everything on the pool; what a test leaves below the clones' dataset is removed."""
+    yield lambda: run("zfs", "list", "-Hrt", "all", "-o", "name,guid", pool.name).splitlines()
+    if ctx.zfs.exists(ctx.clones):
+        run("zfs", "destroy", "-rf", ctx.clones)
+    shutil.rmtree(ctx.mountpoint, ignore_errors=True)
+
+
+def clone(name: str) -> Clone:
+    return Clone(
+        id=clone_files.new_id(),
+        name=name,
+        instance="shop",
+        engine="mariadb",
+        kind="restore",
+        state="building",
+        created=PLAIN.taken,
+        backup="zbackup-1",
+    )
+
+
+def destroy(ctx: Context, name: str) -> None:
+    found = clone_files.find_clone(ctx, name)
+    assert found is not None
+    clone_files.destroy(ctx, *found)
+
+
+def test_it_holds_the_backups_files_and_can_be_written(
+    ctx: Context, backup: Backup, pool: Pool, whole_pool: Callable[[], list[str]]
+) -> None:
+    files = clone_files.build(ctx, clone("r1"), backup)
+    data, log = files.where.path(str(pool.data.mountpoint)), files.where.path(str(pool.log.mountpoint))
+    assert (data, log) == (ctx.mountpoint / "r1/0", ctx.mountpoint / "r1/1")
+    assert (data / "ibdata1").read_text() == "data as it was"
+    assert (log / "binlog.000001").read_text() == "log as it was"
+    (data / "ibdata1").write_text("changed by the clone")
+    assert (pool.data.mountpoint / "ibdata1").read_text() == "data as it is"
+    assert (files.home, files.run, files.record) == (
+        ctx.mountpoint / "r1",
+        ctx.run_dir / "r1",
+        backup.record,
+    )
+    assert [d.name for d in ctx.zfs.filesystems(ctx.clones)] == [
+        ctx.clones,
+        f"{ctx.clones}/r1",
+        f"{ctx.clones}/r1/0",
+        f"{ctx.clones}/r1/1",
+    ]
+
+
+def test_built_and_destroyed_leaves_everything_as_it_was(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+) -> None:
+    clone_files.build(ctx, clone("first"), backup)
+    before = whole_pool()
+    clone_files.build(ctx, clone("second"), backup)
+    (ctx.run_dir / "second").mkdir(parents=True)
+    (ctx.run_dir / "second" / "mysqld.sock").touch()
+    destroy(ctx, "second")
+    assert whole_pool() == before
+    assert not (ctx.mountpoint / "second").exists()
+    assert not (ctx.run_dir / "second").exists()
+
+
+def test_the_property_is_the_registry(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+) -> None:
+    assert clones(ctx.zfs, ctx.clones) == []
+    one = clone("r1")
+    clone_files.build(ctx, one, backup)
+    assert [c for c, _ in clones(ctx.zfs, ctx.clones)] == [one]
+    ready = replace(one, state="ready", reached="0-1-7")
+    clone_files.describe(ctx, ready)
+    found = clone_files.find_clone(ctx, "r1")
+    assert found is not None
+    assert (found[0], found[1].name) == (ready, f"{ctx.clones}/r1")
+    assert clone_files.find_clone(ctx, "r") is None
+
+
+def test_after_a_reboot_it_is_found_and_mounted_again(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+) -> None:
+    one = clone("r1")
+    files = clone_files.build(ctx, one, backup)
+    for name in ("r1/1", "r1/0", "r1"):
+        run("zfs", "unmount", f"{ctx.clones}/{name}")
+    assert not any(d.mountpoint for d in ctx.zfs.filesystems(ctx.clones))
+    assert clone_files.open_again(ctx, one) == files
+    assert (files.where.moves[0][1], (ctx.mountpoint / "r1/0/ibdata1").read_text()) == (
+        str(ctx.mountpoint / "r1/0"),
+        "data as it was",
+    )
+    assert clone_files.open_again(ctx, one) == files
+
+
+def test_without_its_record_it_cannot_be_opened(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+) -> None:
+    one = clone("r1")
+    clone_files.build(ctx, one, backup)
+    (ctx.mountpoint / "r1/record.json").write_text("{}")
+    with pytest.raises(NotFound, match="lost the record"):
+        clone_files.open_again(ctx, one)
+
+
+def test_neighbours_whose_names_begin_alike_are_left_alone(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+) -> None:
+    neighbours = ("r", "r10", "r1.log", "r1-2", "r1_", "other")
+    for name in neighbours:
+        clone_files.build(ctx, clone(name), backup)
+    run("zfs", "create", f"{ctx.clones}/r1 x")
+    before = whole_pool()
+    clone_files.build(ctx, clone("r1"), backup)
+    destroy(ctx, "r1")
+    assert whole_pool() == before
+    for name in neighbours:
+        assert (ctx.mountpoint / name / "0" / "ibdata1").read_text() == "data as it was"
+
+
+FOREIGN = {
+    "a dataset beside the parts": "zfs create {r1}/mine",
+    "a dataset in a part": "zfs create {r1}/0/mine",
+    "a dataset of another clone's": "zfs create -o zbackup:clone_part=somebody {r1}/2",
+    "a volume": "zfs create -sV 1M {r1}/volume",
+    "a snapshot of the clone": "zfs snapshot {r1}@mine",
+    "a snapshot of a part": "zfs snapshot {r1}/1@mine",
+    "a snapshot and a clone of it": "zfs snapshot {r1}/1@mine && zfs clone {r1}/1@mine {r1}-copy",
+}
+
+
+@pytest.mark.parametrize("command", FOREIGN.values(), ids=FOREIGN)
+def test_with_anything_foreign_inside_nothing_is_destroyed(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]], command: str
+) -> None:
+    clone_files.build(ctx, clone("r1"), backup)
+    subprocess.run(["sh", "-ec", command.format(r1=f"{ctx.clones}/r1")], check=True)
+    server = subprocess.Popen(["sleep", "60"])
+    process = Process.of(server.pid)
+    (ctx.run_dir / "r1").mkdir(parents=True, exist_ok=True)
+    (ctx.run_dir / "r1" / "process").write_text(str(process))
+    before = whole_pool()
+    try:
+        with pytest.raises(Refused, match=rf"r1 holds what zbackup did not make: {ctx.clones}/r1"):
+            destroy(ctx, "r1")
+        assert whole_pool() == before
+        assert server.poll() is None, "its server goes on"
+        assert clone_files.server_process(ctx, "r1") == process
+    finally:
+        server.kill()
+        server.wait()
+        (ctx.run_dir / "r1" / "process").unlink()
+
+
+def test_a_reused_process_number_is_not_the_server(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+) -> None:
+    clone_files.build(ctx, clone("r1"), backup)
+    stranger = subprocess.Popen(["sleep", "60"])
+    try:
+        found = Process.of(stranger.pid)
+        assert found is not None
+        note = ctx.run_dir / "r1" / "process"
+        note.parent.mkdir(parents=True, exist_ok=True)
+        for text in (f"{found.pid} {found.started - 1}", "", "garbage", "1 2 3"):
+            note.write_text(text)
+            assert clone_files.server_process(ctx, "r1") is None
+            assert not clone_files.stop_server(ctx, "r1")
+        note.write_text(f"{found.pid} {found.started - 1}")
+        destroy(ctx, "r1")
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_server_sees_neither_production_nor_other_clones(
+    ctx: Context, backup: Backup, pool: Pool, whole_pool: Callable[[], list[str]]
+) -> None:
+    mine, source = clone("r1"), clone("r1.log")
+    for one in (mine, source, clone("r10"), clone("other")):
+        clone_files.build(ctx, one, backup)
+    hidden = clone_files.hidden_from(ctx, ctx.catalog().datasets, [mine, source])
+    others = [ctx.mountpoint / name / part for name in ("r10", "other") for part in ("", "0", "1")]
+    assert sorted(hidden) == sorted(map(str, [pool.data.mountpoint, pool.log.mountpoint, *others]))
+
+
+class FailAt:
+    """The nth change fails, before or after it took effect, and so does all that follows: we are dead."""
+
+    def __init__(self, nth: int, *, after: bool) -> None:
+        self.left, self.after = nth, after
+
+    def __call__(self, argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
+        self.left -= mutates
+        if self.left > 0:
+            return really_run(argv, mutates=mutates, timeout=timeout)
+        if self.left == 0 and self.after and mutates:
+            really_run(argv, mutates=mutates, timeout=timeout)
+        raise CommandFailed(tuple(argv), 255, "injected")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_half_built_and_half_destroyed_ones_can_be_destroyed(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]], after: bool
+) -> None:
+    clone_files.build(ctx, clone("neighbour"), backup)
+    before = whole_pool()
+    for what, changes in (("build", 6), ("destroy", 3)):
+        nth, fault = 0, FailAt(1, after=after)
+        while fault.left <= 0 or nth == 0:
+            nth += 1
+            fault = FailAt(nth, after=after)
+            broken = replace(ctx, zfs=Zfs(fault))
+            try:
+                if what == "destroy":
+                    clone_files.build(ctx, clone("r1"), backup)
+                    destroy(broken, "r1")
+                else:
+                    clone_files.build(broken, clone("r1"), backup)
+            except CommandFailed as failure:
+                assert "injected" in str(failure)
+            if clone_files.find_clone(ctx, "r1"):
+                destroy(ctx, "r1")
+            assert whole_pool() == before, f"{what} broken at command {nth}"
+            # Cut off behind the very last command, an empty directory is all that may stay.
+            left = list(ctx.mountpoint.glob("r1/*"))
+            assert left == [], f"{what} broken at command {nth}"
+        assert nth == changes + 1, "every change was broken once"
+
+
+def test_only_an_empty_directory_is_removed_behind_it(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+) -> None:
+    """Somebody's file in the mountpoint, put there while the clone was not mounted, stays."""
+    clone_files.build(ctx, clone("r1"), backup)
+    for name in ("r1/1", "r1/0", "r1"):
+        run("zfs", "unmount", f"{ctx.clones}/{name}")
+    below = ctx.mountpoint / "r1"
+    below.mkdir(exist_ok=True)
+    (below / "note").write_text("mine")
+    destroy(ctx, "r1")
+    assert (below / "note").read_text() == "mine"
+    (below / "note").unlink()
+    below.rmdir()
+
+
+def test_the_clones_dataset_itself_is_never_mounted(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+) -> None:
+    clone_files.build(ctx, clone("r1"), backup)
+    assert ctx.zfs.filesystems(ctx.clones)[0].mountpoint is None
+    assert not os.path.ismount(ctx.mountpoint)
+    assert Path(ctx.mountpoint / "r1").is_mount()
