@@ -45,8 +45,9 @@ def look(connection: Connection) -> Applier:
         position = LogPosition.of(row["Relay_Master_Log_File"], int(row["Exec_Master_Log_Pos"]))
     return Applier(
         running=row["Slave_SQL_Running"] == "Yes",
-        idle=row["Slave_SQL_Running_State"].startswith("Slave has read all relay log")
-        and row["Slave_IO_State"].startswith("Waiting for master to send event"),
+        # Both are NULL while their threads are starting or ending.
+        idle=str(row["Slave_SQL_Running_State"]).startswith("Slave has read all relay log")
+        and str(row["Slave_IO_State"]).startswith("Waiting for master to send event"),
         position=position,
         error=str(row["Last_SQL_Error"] or row["Last_IO_Error"] or ""),
     )

@@ -52,7 +52,8 @@ def look(connection: Connection) -> Applier:
         raise VerificationFailed("the server has lost the replay's channel")
     return Applier(
         running=row["Replica_SQL_Running"] == "Yes",
-        idle=row["Replica_SQL_Running_State"].startswith("Replica has read all relay log"),
+        # NULL while the thread is starting or ending.
+        idle=str(row["Replica_SQL_Running_State"]).startswith("Replica has read all relay log"),
         position=LogPosition.of(row["Relay_Log_File"], int(row["Relay_Log_Pos"])),
         error=_error(connection, row),
     )
