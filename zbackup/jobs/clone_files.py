@@ -4,6 +4,7 @@
 <clones>/<name>/0..   clones of the backup's snapshots, one for each member
 """
 
+import contextlib
 import json
 import shutil
 import uuid
@@ -16,7 +17,7 @@ from zbackup.catalog.local import clones
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.clone import PROPERTY, Clone
-from zbackup.model.errors import NotFound, Refused
+from zbackup.model.errors import DatasetExists, NotFound, Refused
 from zbackup.model.record import Record, from_properties, to_properties
 from zbackup.model.recovery import Files
 from zbackup.model.relocation import Relocation
@@ -39,7 +40,8 @@ def build(ctx: Context, clone: Clone, backup: Backup) -> Files:
     """Make the clone's datasets and mount them. What exists after a failure is found by `destroy`."""
     if not ctx.zfs.exists(ctx.clones):
         mountpoint = {"mountpoint": str(ctx.mountpoint), "canmount": "off"}
-        ctx.zfs.create(ctx.clones, {**mountpoint, ROOT: "1"})
+        with contextlib.suppress(DatasetExists):  # another recovery was faster
+            ctx.zfs.create(ctx.clones, {**mountpoint, ROOT: "1"})
     container = f"{ctx.clones}/{clone.name}"
     home = ctx.mountpoint / clone.name
     ctx.zfs.create(container, {**UNMOUNTED, "mountpoint": str(home), PROPERTY: clone.to_property()})
