@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql import replay
+from zbackup.engines.mysql import replay, replay_mariadb, replay_mysql
+from zbackup.engines.mysql.connection import Connection
 from zbackup.engines.mysql.replay import IDLE_LOOKS, Applier, LogRange, as_sql, follow
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.log import LogPosition
@@ -126,6 +128,59 @@ def test_a_pause_is_not_the_end_of_the_log(span: LogRange) -> None:
     waiting, working = applier("binlog.000002:300", idle=True), applier("binlog.000003:40")
     states = [*[waiting] * IDLE_LOOKS, working, *[waiting] * IDLE_LOOKS]
     follow(look(*states, applier("binlog.000003:50", running=False)), span, Silent())
+
+
+class Answers:
+    """A server that gives one answer to every question."""
+
+    def __init__(self, row: dict[str, Any]) -> None:
+        self.row = row
+
+    def one(self, statement: str) -> dict[str, Any]:
+        return self.row
+
+    def rows(self, statement: str) -> list[dict[str, Any]]:
+        return [self.row]
+
+
+def maria(sql_state: str | None, io_state: str | None) -> Applier:
+    row = {
+        "Relay_Master_Log_File": "binlog.000001",
+        "Exec_Master_Log_Pos": 4,
+        "Slave_SQL_Running": "Yes",
+        "Slave_SQL_Running_State": sql_state,
+        "Slave_IO_State": io_state,
+        "Last_SQL_Error": "",
+        "Last_IO_Error": "",
+    }
+    return replay_mariadb.look(cast(Connection, Answers(row)))
+
+
+def mysql(state: str | None, channel: str = "zbackup") -> Applier:
+    row = {
+        "Channel_Name": channel,
+        "Relay_Log_File": "binlog.000001",
+        "Relay_Log_Pos": 4,
+        "Replica_SQL_Running": "Yes",
+        "Replica_SQL_Running_State": state,
+        "Last_SQL_Errno": 0,
+    }
+    return replay_mysql.look(cast(Connection, Answers(row)))
+
+
+def test_an_applier_is_idle_only_when_it_has_read_all() -> None:
+    read_all, waits = "Slave has read all relay log; waiting for more", "Waiting for master to send event"
+    assert maria(read_all, waits).idle
+    assert mysql("Replica has read all relay log; waiting for more updates").idle
+    for sql_state, io_state in ((read_all, "Queueing"), ("Reading", waits), (None, waits), (read_all, None)):
+        assert not maria(sql_state, io_state).idle
+    for state in ("Reading event", "", None):
+        assert not mysql(state).idle
+
+
+def test_a_replay_whose_channel_is_gone_is_a_failure() -> None:
+    with pytest.raises(VerificationFailed, match="lost the replay's channel"):
+        mysql("", channel="another")
 
 
 def unquoted(literal: str) -> str:
