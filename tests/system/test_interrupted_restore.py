@@ -1,6 +1,8 @@
-"""A restore killed at one of its zfs commands: the next one of the same name does it all, and only that."""
+"""A restore killed at one of its steps: the next one of the same name does it all, and only that."""
 
+import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -8,10 +10,20 @@ import pytest
 from tests.lab.load import Load, verify
 from tests.lab.pool import run
 from tests.lab.servers.templates import DAEMON
-from tests.system.house import House, Variant, after_writing, next_second, utc
+from tests.system.house import House, Variant, after_writing, next_second, utc, wait_until
 from tests.system.zfs_door import ZfsDoor
 
 NAME = "again"
+FOREIGN = (f"{NAME}x", f"{NAME}.other")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """`moment` is one up to which the log has to be replayed, `steps` the changes of a restore by verbs."""
+
+    moment: str
+    journal: Path
+    steps: list[str]
 
 
 @pytest.fixture(scope="module")
@@ -20,73 +32,125 @@ def variant() -> Variant:
 
 
 @pytest.fixture(scope="module")
-def story(house: House) -> Iterator[tuple[str, Path]]:
-    """A backup and a later moment (as zbackup is told it) up to which the log is to be replayed."""
+def story(house: House) -> Story:
+    """A backup, a moment after it, and one restore that nobody disturbs."""
     journal = house.home / "journal"
     with Load.start(house.server, 3, 60, journal):
         after_writing(journal, 40)
         house.snapshot()
         after_writing(journal, 60)
-    moment = next_second()
+    moment = next_second().isoformat()
     with Load.start(house.server, 3, 60, journal):
         after_writing(journal, 20)
     next_second()
-    for name in (f"{NAME}x", f"{NAME}.other"):
-        run("zfs", "create", "-p", "-o", "canmount=off", f"{house.pool.name}/elsewhere/{name}")
-    yield moment.isoformat(), journal
-
-
-def steps(house: House, door: ZfsDoor, moment: str) -> list[str]:
-    """The changes that a restore makes, by their verbs; it is destroyed again with the log's snapshot."""
-    before = house.snapshots()
+    door = ZfsDoor(house.home / "count")
+    before = house.names()
     done = house.zb(*house.restoring(moment, NAME), environment=door.environment)
     assert done.rc == 0, str(done)
-    calls = door.calls
     house.destroy(NAME)
-    for name in sorted(house.snapshots() - before):
-        run("zfs", "destroy", name)
-    return calls
+    forget(house, before)
+    return Story(moment=moment, journal=journal, steps=door.calls)
 
 
-def test_killed_at_any_of_its_steps_the_next_restore_finishes(
-    house: House, door: ZfsDoor, story: tuple[str, Path]
-) -> None:
-    moment, journal = story
-    calls = steps(house, door, moment)
-    assert {"snapshot", "set", "create", "clone", "mount", "destroy"} <= set(calls)
+@pytest.fixture
+def untouched(house: House, story: Story) -> Iterator[set[str]]:
+    """All that there is beforehand, among it what has names like the clone's; exactly that must be left."""
+    run("zfs", "create", "-p", "-o", "canmount=off", house.clones)
+    for name in FOREIGN:
+        run("zfs", "create", f"{house.clones}/{name}")
     before, servers = house.names(), running_servers(house)
-    for where, number in cuts(calls):
-        what = f"killed {where} change {number} ({calls[number - 1]})"
-        if where == "before":
-            door.kill(before=number)
-        else:
-            door.kill(after=number)
-        cut = house.zb(*house.restoring(moment, NAME), environment=door.environment)
-        assert cut.rc == -9, f"{what}: {cut}"
-        report = house.restore(moment, NAME)
-        with house.clone(report) as clone:
-            verdict = verify(clone, journal, utc(report["replay"]["effective_target"]))
-            assert verdict.required > 0, what
-        assert len(running_servers(house) - servers) == 1, f"{what}: servers are left"
-        house.destroy(NAME)
-        # A snapshot taken for its log is a backup of its own: it stays, and later runs use it.
-        taken = {name for name in house.names() - before if "@" in name}
-        assert before <= house.names(), what
-        assert house.names() - before - taken <= {house.clones}, what
-        backups = house.backups()
-        assert {name.partition("@")[2] for name in taken} <= {b["name"] for b in backups}, what
-        assert all(b["complete"] and b["finished"] for b in backups), what
-        for name in sorted(taken):
-            run("zfs", "destroy", name)
+    yield before
+    taken = forget(house, before)
+    assert len({name.partition("@")[2] for name in taken}) <= 1, "each run took a snapshot of its own"
+    assert house.names() == before
     assert running_servers(house) == servers
-    assert not [path for path in (house.home / "clones").iterdir() if path.name.startswith(NAME)]
+    assert not (house.home / "clones" / NAME).exists()
+    assert not (house.home / "run" / NAME).exists()
+    run("zfs", "destroy", "-r", house.clones)
 
 
-def cuts(calls: list[str]) -> list[tuple[str, int]]:
-    """Before the first change, and after a sample of all: the first and the last of every kind."""
-    ends = {calls.index(verb) + 1 for verb in calls}
-    ends |= {len(calls) - calls[::-1].index(verb) for verb in calls}
-    return [("before", 1), ("before", len(calls)), *(("after", number) for number in sorted(ends))]
+def forget(house: House, before: set[str]) -> list[str]:
+    """Destroy what may rightly stay after a restore: its log's snapshot, and the place for clones."""
+    taken = sorted(name for name in house.names() - before if "@" in name)
+    for name in taken:
+        run("zfs", "destroy", name)
+    if house.clones not in before:
+        run("zfs", "destroy", house.clones)
+    return taken
+
+
+def assert_next_restore_is_well(house: House, story: Story) -> None:
+    """It succeeds, is exact, and leaves one server, its own."""
+    report = house.restore(story.moment, NAME)
+    with house.clone(report) as clone:
+        verdict = verify(clone, story.journal, utc(report["replay"]["effective_target"]))
+        assert verdict.required > 0
+    # The original's server, and the clone's.
+    assert len(running_servers(house)) == 2
+    assert all(b["complete"] and b["finished"] for b in house.backups())
+    house.destroy(NAME)
+
+
+@pytest.mark.parametrize(
+    ("when", "verb", "which"),
+    [
+        ("before", "snapshot", 0),
+        ("after", "snapshot", 0),
+        ("after", "set", 0),
+        ("after", "create", 0),
+        ("after", "clone", 1),
+        ("after", "mount", -1),
+        ("after", "destroy", 0),
+        ("before", "set", -1),
+    ],
+)
+def test_killed_at_a_step_the_next_restore_does_it_all(
+    house: House, story: Story, door: ZfsDoor, untouched: set[str], when: str, verb: str, which: int
+) -> None:
+    # The first run made the place for clones too, which is there now.
+    steps = story.steps.copy()
+    steps.remove("create")
+    number = [index for index, step in enumerate(steps, start=1) if step == verb][which]
+    door.kill(**{when: number})
+    cut = house.zb(*house.restoring(story.moment, NAME), environment=door.environment)
+    assert cut.rc == -signal.SIGKILL, str(cut)
+    assert door.calls == steps[:number]
+    assert house.zb("check").rc == 0
+    assert_next_restore_is_well(house, story)
+
+
+def test_killed_in_the_middle_of_the_replay(house: House, story: Story, untouched: set[str]) -> None:
+    processes = [house.home / "run" / name / "process" for name in (NAME, f"{NAME}.log")]
+    restoring = house.begin(*house.restoring(story.moment, NAME))
+    wait_until("both servers run", lambda: all(path.exists() for path in processes), 60)
+    restoring.signal_group(signal.SIGKILL)
+    restoring.end()
+    assert len(running_servers(house)) == 3, "the test is about servers that outlive zbackup"
+    assert_next_restore_is_well(house, story)
+
+
+def test_interrupted_by_ctrl_c_it_leaves_nothing(house: House, story: Story, untouched: set[str]) -> None:
+    process = house.home / "run" / NAME / "process"
+    restoring = house.begin("-q", *house.restoring(story.moment, NAME))
+    wait_until("its server runs", process.exists, 60)
+    restoring.signal_group(signal.SIGINT)
+    assert restoring.end().refused(130) == "interrupted"
+    assert house.zb("clone", "list", "--json").data == []
+
+
+def test_killed_after_the_last_step_the_clone_is_there(
+    house: House, story: Story, door: ZfsDoor, untouched: set[str]
+) -> None:
+    door.kill(after=len(story.steps) - 1)
+    cut = house.zb(*house.restoring(story.moment, NAME), environment=door.environment)
+    assert cut.rc == -signal.SIGKILL, str(cut)
+    said = house.zb("-q", *house.restoring(story.moment, NAME)).refused(10)
+    assert f"{house.clones}/{NAME} exists" in said
+    (listed,) = house.zb("clone", "list", "--json").data
+    assert (listed["name"], listed["state"], listed["running"]) == (NAME, "ready", True)
+    with house.clone(listed) as clone:
+        assert verify(clone, story.journal, utc(listed["target"])).required > 0
+    house.destroy(NAME)
 
 
 def running_servers(house: House) -> set[int]:

@@ -37,7 +37,8 @@ def lock_held(house: House, door: ZfsDoor, load: House, journal: Path, **lock: o
     config = house.configure("ftwrl", lock={"kind": "ftwrl", **lock})
     with Load.start(load.server, 3, 60, journal):
         run = house.begin("snapshot", config=config, environment=door.environment)
-        wait_until("the lock is held", lambda: door.waiting, 30)
+        wait_until("the lock is held", lambda: door.waiting or run.process.poll() is not None, 30)
+        assert door.waiting, str(run.end())
         yield run
 
 
@@ -57,7 +58,7 @@ def assert_next_run_is_well(house: House, before: set[str]) -> None:
 
 def test_ctrl_c_lets_go_and_leaves_nothing(source: House, door: ZfsDoor, journal: Path) -> None:
     before = source.snapshots()
-    with lock_held(source, door, source, journal, hold=60) as run:
+    with lock_held(source, door, source, journal, hold="60s") as run:
         assert_stands_still(journal)
         run.signal_group(signal.SIGINT)
         after_writing(journal, 20, within=AT_ONCE)
@@ -69,7 +70,7 @@ def test_ctrl_c_lets_go_and_leaves_nothing(source: House, door: ZfsDoor, journal
 
 def test_killed_with_its_children_it_lets_go(source: House, door: ZfsDoor, journal: Path) -> None:
     before = source.snapshots()
-    with lock_held(source, door, source, journal, hold=60) as run:
+    with lock_held(source, door, source, journal, hold="60s") as run:
         assert_stands_still(journal)
         run.signal_group(signal.SIGKILL)
         after_writing(journal, 20, within=AT_ONCE)
@@ -82,7 +83,7 @@ def test_a_snapshot_that_comes_after_the_lock_is_never_a_backup(
 ) -> None:
     """zbackup alone is killed: its `zfs snapshot` takes effect later, while the server is written to."""
     before = source.snapshots()
-    with lock_held(source, door, source, journal, hold=60) as run:
+    with lock_held(source, door, source, journal, hold="60s") as run:
         run.process.kill()
         after_writing(journal, 20, within=AT_ONCE)
         run.end(SLOW + 20)
@@ -94,7 +95,7 @@ def test_a_snapshot_that_comes_after_the_lock_is_never_a_backup(
 
 def test_a_stopped_zbackup_loses_the_lock_at_its_ceiling(source: House, door: ZfsDoor, journal: Path) -> None:
     before = source.snapshots()
-    with lock_held(source, door, source, journal, hold=CEILING) as run:
+    with lock_held(source, door, source, journal, hold=f"{CEILING}s") as run:
         run.process.send_signal(signal.SIGSTOP)
         after_writing(journal, 20, within=CEILING + AT_ONCE)
         run.process.send_signal(signal.SIGCONT)
@@ -106,7 +107,7 @@ def test_a_zfs_that_does_not_answer_is_given_up_at_the_ceiling(
     source: House, door: ZfsDoor, journal: Path
 ) -> None:
     before = source.snapshots()
-    with lock_held(source, door, source, journal, hold=CEILING) as run:
+    with lock_held(source, door, source, journal, hold=f"{CEILING}s") as run:
         after_writing(journal, 20, within=CEILING + AT_ONCE)
         assert "no answer within" in run.end(20).refused(3)
     assert source.snapshots() == before
@@ -118,7 +119,7 @@ def test_a_replicas_applier_runs_again(
     how: str, house: House, source: House, door: ZfsDoor, journal: Path
 ) -> None:
     before = house.snapshots()
-    with lock_held(house, door, source, journal, hold=60) as run:
+    with lock_held(house, door, source, journal, hold="60s") as run:
         assert not applier_runs(house.server)
         match how:
             case "ctrl-c":
