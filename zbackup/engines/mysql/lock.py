@@ -120,7 +120,7 @@ def hold(options: ConnectOptions, limits: LockOptions, kind: LockKind) -> Iterat
                 ceiling_s=limits.hold_s,
                 lock_wait_ms=round((granted - began) * 1000),
                 since=granted,
-                status=_settled(session, kind),
+                status=_settled(session, control, limits, kind),
             )
             yield held
             _release(session, kind)
@@ -144,10 +144,12 @@ def _take(
             session.execute(statement)
 
 
-def _settled(session: Connection, kind: LockKind) -> LogStatus:
+def _settled(session: Connection, control: Connection, limits: LockOptions, kind: LockKind) -> LogStatus:
     try:
         if kind in STOPS_COMMITS:
-            session.execute(SETTLE)
+            # wait_timeout ends silent sessions only: a disk that hangs in this would stretch the ceiling.
+            with limited(session, control, limits.hold_s, "the log was not flushed under the lock"):
+                session.execute(SETTLE)
         return _status(session, kind)
     except ConnectionLost as lost:
         raise LockNotTaken(f"the lock was lost at once: {lost}") from lost
