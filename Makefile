@@ -28,7 +28,7 @@ demo: setup lab ## a table is dropped, and it is back: the whole story on real Z
 
 test: check lab ## everything: the checks, then every test on real ZFS with real servers
 	$(BIN)/pytest -q -n 2 tests/lab/selftest_*.py
-	tests/lab/lab test -j 2 tests/platform tests/faults tests/system
+	tests/lab/lab test -j 2 tests/platform tests/system
 
 test-containers: $(VENV)/.containers ## the engine code against servers in containers; not part of `make test`
 	$(BIN)/mypy tests/containers
