@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test test-containers check lab bench docs lock clean
+.PHONY: setup demo test test-slow test-containers check lab bench docs lock clean
 
 setup: $(VENV)/.done ## the virtual environment, exactly as locked
 
@@ -29,6 +29,9 @@ demo: setup lab ## a table is dropped, and it is back: the whole story on real Z
 test: check lab ## everything: the checks, then every test on real ZFS with real servers
 	$(BIN)/pytest -q -n 2 tests/lab/selftest_*.py
 	tests/lab/lab test -j 2 tests/platform tests/system
+
+test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md
+	tests/lab/lab test -j 2 tests/slow
 
 test-containers: $(VENV)/.containers ## the engine code against servers in containers; not part of `make test`
 	$(BIN)/mypy tests/containers
