@@ -10,6 +10,7 @@ import pymysql
 import pytest
 
 from tests.containers.server import ContainerServer
+from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.connection import LoginRefused, connect
 from zbackup.engines.mysql.lock import STOPS_COMMITS
 from zbackup.engines.mysql.options import TlsOptions
@@ -80,8 +81,7 @@ def test_it_is_looked_at_from_outside(server: ContainerServer) -> None:
     assert facts.version.startswith(server.settings.flavour.partition("-")[2] + ".")
     assert facts.non_transactional == ()
     assert facts.places[0].path == str(datadir)
-    assert facts.position is not None
-    assert (datadir / facts.position.file).exists()
+    assert (datadir / LogPosition.parse(facts.position).file).exists()
     assert facts.server["uid"] == str(datadir.stat().st_uid)
     assert server.engine().choose_lock(facts).kind == GENTLEST[facts.flavor]
 
@@ -106,17 +106,17 @@ def test_each_lock_holds_and_is_gone_afterwards(server: ContainerServer, number:
     assert replace(zbackup, lock=replace(zbackup.lock, kind=kind)).choose_lock(facts).kind == kind
     with Writer(server) as writer:
         with zbackup.consistent(facts, kind) as held:
-            assert held.position is not None
+            position = LogPosition.parse(held.position)
             assert held.gtid
             if kind in STOPS_COMMITS:
                 time.sleep(0.5)
                 now = _log(server)
-                assert (now.position, now.gtid) == (held.position, held.gtid)
+                assert (now.position, now.gtid) == (position, held.gtid)
                 # A snapshot of the files taken now would end exactly there.
-                assert (server.settings.datadir / held.position.file).stat().st_size == held.position.offset
+                assert (server.settings.datadir / position.file).stat().st_size == position.offset
             else:
                 writer.go_on()
-                assert _log(server).position > held.position  # type: ignore[operator]
+                assert _log(server).position > position  # type: ignore[operator]
             assert _sessions(server) > 0
             held.confirm()
         assert _sessions(server) == 0

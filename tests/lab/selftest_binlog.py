@@ -18,9 +18,9 @@ from zbackup.clock import SystemClock
 from zbackup.engines.mysql.binlog.cut import find_cut, last_transaction
 from zbackup.engines.mysql.binlog.errors import DifferentLog
 from zbackup.engines.mysql.binlog.files import log_files
+from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import check_events, microseconds, transactions
 from zbackup.engines.mysql.binlog.same_log import require_same_log
-from zbackup.model.log import LogPosition
 
 STATEMENTS = "--binlog-format=STATEMENT"
 NO_CHECKSUMS = "--binlog-checksum=NONE"

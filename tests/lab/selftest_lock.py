@@ -19,12 +19,12 @@ import pytest
 from tests.lab.lock_holder import engine
 from tests.lab.mysql_fixture import DatabaseServer, Settings, free_port
 from tests.lab.servers.accounts import APP_PASSWORD, APP_USER, ZBACKUP_GRANTS, ZBACKUP_USER
+from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.connection import PrivilegeMissing
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.lock import STOPS_COMMITS
 from zbackup.engines.mysql.options import LockOptions
 from zbackup.model.errors import DatabaseError, LockNotTaken, Refused
-from zbackup.model.log import LogPosition
 from zbackup.model.record import LockKind
 
 VARIANTS = {
@@ -178,7 +178,7 @@ def test_every_lock_holds_the_position_and_is_gone_afterwards(server: DatabaseSe
         with Writers(server) as writers:
             for _ in range(5):
                 with zbackup.consistent(facts, kind) as held:
-                    assert held.position is not None
+                    assert held.position
                     assert held.gtid or not server.settings.gtid
                     assert held.seconds_left() > 1
                     if kind in STOPS_COMMITS:
@@ -515,13 +515,12 @@ def test_files_cut_off_under_a_lock_recover_to_what_their_binlog_names(
             time.sleep(1.5)
             writers.more()
             with suppress(DatabaseError, LockNotTaken), zbackup.consistent(zbackup.inspect(), kind) as held:
-                recorded = held.position
+                recorded = LogPosition.parse(held.position)
                 cut.kill()
         cut.start()
         rows = int(cut.sql("SELECT COUNT(*) FROM shop.work")[0][0])
         logged = _binlog_rows(cut)
         assert rows == logged
-        assert recorded is not None
         after = _last_commit(cut, recorded)
         assert after == recorded if kind in STOPS_COMMITS else after >= recorded
 

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 
 from zbackup.model.backup import Backup
-from zbackup.model.log import LogPosition
 from zbackup.model.record import Record, to_properties
 from zbackup.model.snapshot import Snapshot
 
@@ -22,7 +21,7 @@ PLAIN = Record(
     server_uuid="3e11fa47-71ca-11e1-9e33-c80aa9429562",
     server_version="9.7.4",
     role="primary",
-    position=LogPosition.of("binlog.000012", 4711),
+    position="binlog.000012:4711",
     gtid="3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77",
     as_of=NOON,
     complete_to=NOON,
@@ -71,7 +70,7 @@ moments = st.integers(0, 4 * 10**15).map(
     lambda micros: datetime(1990, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
 )
 positions = st.builds(
-    lambda base, sequence, offset: LogPosition.of(f"{base}.{sequence:06}", offset),
+    lambda base, sequence, offset: f"{base}.{sequence:06}:{offset}",
     st.sampled_from(["binlog", "my.server-bin", "mysql bin"]),
     st.integers(1, 2**31 - 1),
     st.integers(0, 2**40),
@@ -91,15 +90,15 @@ records = st.builds(
     Record,
     backup=st.uuids().map(str),
     instance=st.from_regex(r"[a-z0-9][a-z0-9_-]{0,39}", fullmatch=True),
-    engine=st.sampled_from(["mysql", "mariadb"]),
+    engine=st.sampled_from(["mysql", "mariadb", "mongodb"]),
     purpose=st.sampled_from(["base", "log"]),
     members=st.lists(st.tuples(words, words), min_size=1, max_size=6).map(tuple),
     taken=moments,
-    lock=st.sampled_from(["ftwrl", "backup-stage", "backup-lock", "none"]),
+    lock=st.sampled_from(["ftwrl", "backup-stage", "backup-lock", "fsync", "none"]),
     server_uuid=words,
     server_version=words,
     role=st.sampled_from(["", "primary", "replica"]),
-    position=st.none() | positions,
+    position=st.just("") | positions,
     gtid=long_texts,
     as_of=st.none() | moments,
     complete_to=st.none() | moments,

@@ -96,7 +96,7 @@ def _row(backup: Backup, zone: ZoneInfo) -> list[str]:
         backup.name,
         local_text(record.as_of.replace(microsecond=0), zone) if record.as_of else "-",
         record.lock + times,
-        str(record.position) if record.position else "-",
+        record.position or "-",
         tables.size(sum(s.used for s in backup.snapshots)),
         tables.size(sum(s.written for s in backup.snapshots)),
         str(sum(s.holds for s in backup.snapshots)),

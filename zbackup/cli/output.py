@@ -10,7 +10,6 @@ from typing import Any
 
 from zbackup.cli.options import Options
 from zbackup.model.errors import ConfigError, ZbackupError
-from zbackup.model.log import LogPosition
 from zbackup.model.moment import Moment, utc_text
 
 JSON_VERSION = 1
@@ -51,13 +50,13 @@ def describe_error(error: ZbackupError) -> dict[str, Any]:
 
 
 def plain(value: object) -> Any:
-    """`value` in JSON's own types: times in UTC, durations in their unit, positions as FILE:OFFSET."""
+    """`value` in JSON's own types: times in UTC, durations in their unit."""
     match value:
         case None | bool() | int() | float() | str():
             return value
         case datetime():
             return utc_text(value)
-        case Path() | LogPosition():
+        case Path():
             return str(value)
         case Moment():
             return {"at": utc_text(value.at), "asked": value.text, "zone": value.zone.key}

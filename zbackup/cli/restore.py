@@ -177,7 +177,16 @@ def _transaction(subject: Transaction | None, zone: ZoneInfo) -> str:
     if subject is None:
         return ""
     gtid = f", GTID {subject.gtid}" if subject.gtid else ""
-    return f"{local_text(subject.committed, zone)}, {subject.start} to {subject.end.offset}{gtid}"
+    what = f", {subject.what}" if subject.what else ""
+    return f"{local_text(subject.committed, zone)}, {_span(subject)}{gtid}{what}"
+
+
+def _span(subject: Transaction) -> str:
+    """From where to where it stands in the log; what both places begin with is said once."""
+    if subject.start == subject.end:
+        return subject.start
+    within = subject.start.rpartition(":")[0] + ":"
+    return f"{subject.start} to {subject.end.removeprefix(within)}"
 
 
 def _remarks(asked: Asked, plan: RestorePlan) -> list[str]:

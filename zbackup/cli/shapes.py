@@ -24,7 +24,7 @@ def backup(subject: Backup) -> dict[str, Any]:
         "taken": record.taken,
         "as_of": record.as_of,
         "complete_to": record.complete_to,
-        "position": record.position,
+        "position": record.position or None,
         "gtid": record.gtid,
         "lock": record.lock,
         "lock_wait_ms": record.lock_wait_ms,
@@ -56,9 +56,10 @@ def transaction(subject: Transaction | None) -> dict[str, Any] | None:
         return None
     return {
         "gtid": subject.gtid,
-        "start": str(subject.start),
-        "end": str(subject.end),
+        "start": subject.start,
+        "end": subject.end,
         "committed": plain(subject.committed),
+        "what": subject.what,
     }
 
 

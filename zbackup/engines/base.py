@@ -6,10 +6,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from zbackup.model.log import LogPosition, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
-from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
+from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import LockChoice, ServerFacts
 
@@ -21,10 +20,15 @@ class Held(Protocol):
     """
 
     @property
-    def position(self) -> LogPosition | None: ...
+    def position(self) -> str:
+        """Where the log ends, in the engine's own words; "" if there is none. See Record.position."""
 
     @property
     def gtid(self) -> str: ...
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What is known only now, to be added to Record.server. It may grow until the lock is released."""
 
     @property
     def lock_wait_ms(self) -> int:
@@ -73,11 +77,12 @@ class Engine(Protocol):
 class Recovery(Protocol):
     """Recovery of one instance's backups. Works on files alone: the instance's server may be gone."""
 
-    def last_commit(self, record: Record, where: Relocation) -> Transaction | None:
-        """The transaction with the latest commit time in the newest part of a backup's log."""
+    def reach(self, record: Record, where: Relocation, created: datetime) -> Reach:
+        """How far a backup's data reaches, from its record and its files; `created` is the snapshot's time.
 
-    def log_begun(self, record: Record, where: Relocation) -> datetime | None:
-        """When the newest part of a backup's log was begun, by the server's own clock."""
+        It can be asked again at any time, with the server gone. Raise VerificationFailed when the files are
+        not what was recorded.
+        """
 
     def cut_for(self, target: datetime) -> datetime:
         """Where a log is cut for the target: at it, or before it as far as the log's clock is coarse."""

@@ -3,8 +3,6 @@
 It reads the snapshot, so it can be done again by whoever comes next when the one who took it was killed.
 """
 
-from datetime import datetime
-
 import structlog
 
 from zbackup.jobs.context import Context
@@ -23,26 +21,10 @@ def finish(ctx: Context, backup: Backup, datasets: tuple[Dataset, ...]) -> Backu
     """
     record = backup.record
     where = backup.browse(datasets)
-    last = ctx.recovery.last_commit(record, where)
-    begun = ctx.recovery.log_begun(record, where)
-    finished = record.with_end(**reach(record, last.committed if last else None, begun))
+    reach = ctx.recovery.reach(record, where, backup.snapshots[0].created)
+    finished = record.with_end(as_of=reach.as_of, complete_to=reach.complete_to)
     _write(ctx, backup, finished)
     return Backup(record=finished, snapshots=backup.snapshots)
-
-
-def reach(record: Record, last: datetime | None, begun: datetime | None) -> dict[str, datetime]:
-    """`as_of` and `complete_to` of a record, from the last commit in its log and the newest file's beginning.
-
-    A log that holds no transaction says nothing of when the last one was, but it was not after the snapshot.
-    A primary's data may be younger than the last commit in its log: that of a recovered server put to work
-    came with the files. All of it was there when the server began its newest log file. A replica's log
-    carries its source's times, and what the source had committed may not have reached it yet.
-    """
-    if last is None:
-        return {"as_of": record.taken, "complete_to": record.taken}
-    if record.role == "replica":
-        return {"as_of": last, "complete_to": last}
-    return {"as_of": max(last, begun or last), "complete_to": record.taken}
 
 
 def finish_all(

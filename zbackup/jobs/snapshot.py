@@ -71,7 +71,7 @@ def snapshot(ctx: Context) -> SnapshotReport:
             lock=record.lock,
             wait_ms=record.lock_wait_ms,
             held_ms=record.lock_held_ms,
-            position=str(record.position),
+            position=record.position,
         )
         return SnapshotReport(backup=backup, lock=plan.lock, warnings=plan.warnings)
 
@@ -111,6 +111,7 @@ def _take(ctx: Context, facts: ServerFacts, draft: Record, plan: SnapshotPlan) -
                 position=held.position,
                 gtid=held.gtid,
                 lock_wait_ms=held.lock_wait_ms,
+                server=draft.server | dict(held.facts),
             )
             limit = UNLOCKED_LIMIT_S if record.lock == "none" else held.seconds_left()
             ctx.zfs.snapshot(names, to_properties(record), timeout=limit)
@@ -119,7 +120,8 @@ def _take(ctx: Context, facts: ServerFacts, draft: Record, plan: SnapshotPlan) -
     except (ZbackupError, KeyboardInterrupt):
         _discard_draft(ctx, draft)
         raise
-    return Backup(record=replace(record, lock_held_ms=held.held_ms), snapshots=backup.snapshots)
+    learnt = replace(record, lock_held_ms=held.held_ms, server=record.server | dict(held.facts))
+    return Backup(record=learnt, snapshots=backup.snapshots)
 
 
 def _discard_draft(ctx: Context, draft: Record) -> None:

@@ -8,15 +8,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
-from zbackup.model.log import LogPosition
-
 VERSION = "1"
 PREFIX = "zbackup:"
 
 # A user property ends at 8,191 bytes (zfsprops(7)); room is left for the terminating byte.
 CHUNK = 8000
 
-LockKind = Literal["ftwrl", "backup-stage", "backup-lock", "none"]
+LockKind = Literal["ftwrl", "backup-stage", "backup-lock", "fsync", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +22,11 @@ class Record:
     """The facts of one backup: one atomic snapshot of all datasets of an instance.
 
     `backup` is its identity, the same on every dataset's snapshot; `members` are the datasets by name as
-    they were, with where they were mounted. `position` and `gtid` were read from the server: exact when it
-    was locked, a lower bound with lock "backup-lock" or "none". `as_of` says that nothing
-    committed after it is inside: the origin's commit time of the last transaction, or what is certain
-    instead (None: not yet known, see jobs.finish). `complete_to` says that everything
+    they were, with where they were mounted. `server_uuid` tells this server's log from all others.
+    `position` (where the log ended, in the engine's own words, "" if there is none) and `gtid` were read
+    from the server: exact when it was locked, a lower bound with lock "backup-lock" or "none". `as_of` says
+    that nothing committed after it is inside: the origin's commit time of the last transaction, or what is
+    certain instead (None: not yet known, see jobs.finish). `complete_to` says that everything
     committed before it is inside. `server` is what a temporary server needs to open the files, in the
     engine's own words. `purpose` "log" marks a snapshot taken without asking the server, good as a source
     of log only. Times are UTC.
@@ -43,7 +42,7 @@ class Record:
     server_uuid: str
     server_version: str
     role: str = ""
-    position: LogPosition | None = None
+    position: str = ""
     gtid: str = ""
     as_of: datetime | None = None
     complete_to: datetime | None = None
@@ -70,7 +69,7 @@ def to_properties(record: Record) -> dict[str, str]:
         "server_uuid": record.server_uuid,
         "server_version": record.server_version,
         "role": record.role or None,
-        "position": str(record.position) if record.position else None,
+        "position": record.position or None,
         "gtid": record.gtid or None,
         "as_of": record.as_of.isoformat() if record.as_of else None,
         "complete_to": record.complete_to.isoformat() if record.complete_to else None,
@@ -103,7 +102,7 @@ def from_properties(properties: dict[str, str]) -> Record | None:
             server_uuid=get.text("server_uuid"),
             server_version=get.text("server_version"),
             role=get.optional("role") or "",
-            position=LogPosition.parse(p) if (p := get.optional("position")) else None,
+            position=get.optional("position") or "",
             gtid=get.optional("gtid") or "",
             as_of=_time(t) if (t := get.optional("as_of")) else None,
             complete_to=_time(t) if (t := get.optional("complete_to")) else None,
@@ -148,7 +147,7 @@ def _purpose(text: str) -> Literal["base", "log"]:
 
 def _lock_kind(text: str) -> LockKind:
     match text:
-        case "ftwrl" | "backup-stage" | "backup-lock" | "none":
+        case "ftwrl" | "backup-stage" | "backup-lock" | "fsync" | "none":
             return text
     raise ValueError(f"unknown lock {text!r}")
 

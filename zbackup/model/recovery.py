@@ -10,6 +10,15 @@ from zbackup.model.relocation import Relocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How far a backup's data reaches: nothing committed after `as_of` is inside, and everything committed
+    before `complete_to` is. Times are those at the origin."""
+
+    as_of: datetime
+    complete_to: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRange:
     """The part of the log between a base and a target: an engine's look before anything is changed.
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from zbackup.model.log import LogPosition
 from zbackup.model.record import LockKind
 
 
@@ -26,13 +25,13 @@ class ServerFacts:
     replica that does not log what it applies); `warnings` are reasons for care.
     """
 
-    flavor: Literal["mysql", "mariadb"]
+    flavor: Literal["mysql", "mariadb", "mongodb"]
     version: str
     server_uuid: str
     role: Literal["primary", "replica"]
     applier_running: bool
     places: tuple[Place, ...]
-    position: LogPosition | None
+    position: str
     gtid: str
     server: dict[str, str] = field(hash=False)
     non_transactional: tuple[str, ...] = ()

@@ -16,7 +16,6 @@ from zbackup.cli import logs, output, status, tables
 from zbackup.cli.options import Options
 from zbackup.cli.progress import Bars, Notes, shown
 from zbackup.model.errors import ConfigError, NotFound
-from zbackup.model.log import LogPosition
 from zbackup.model.moment import Moment
 from zbackup.model.progress import Silent
 
@@ -64,20 +63,19 @@ def test_a_narrow_terminal_folds_and_never_cuts(monkeypatch: pytest.MonkeyPatch)
 class Report:
     at: datetime
     where: Path
-    position: LogPosition
     many: tuple[int, ...]
     nothing: None = None
 
 
 def test_json_of_a_report(capsys: pytest.CaptureFixture[str]) -> None:
     at = datetime(2024, 5, 1, 10, 2, tzinfo=ZoneInfo("Europe/Berlin"))
-    report = Report(at, Path("/a b"), LogPosition.of("binlog.000012", 4), (1, 2))
+    report = Report(at, Path("/a b"), (1, 2))
     output.emit(Options(json=True), "list", report, lambda: "never")
     assert json.loads(capsys.readouterr().out) == {
         "version": 1,
         "command": "list",
         "data": {
-            "at": "2024-05-01T08:02:00Z", "where": "/a b", "position": "binlog.000012:4",
+            "at": "2024-05-01T08:02:00Z", "where": "/a b", 
             "many": [1, 2], "nothing": None,
         },
     }  # fmt: skip

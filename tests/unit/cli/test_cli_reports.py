@@ -23,7 +23,7 @@ from zbackup.jobs.snapshot import SnapshotPlan, SnapshotReport
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatabaseError, ZbackupError
-from zbackup.model.log import LogPosition, Transaction
+from zbackup.model.log import Transaction
 from zbackup.model.moment import parse_moment
 from zbackup.model.record import Record
 from zbackup.model.recovery import Recovered, ReplayRange
@@ -44,7 +44,7 @@ def a_backup(**changes: Any) -> Backup:
         backup="b1", instance="shop", engine="mysql",
         members=(("tank/my db", "/db"), ("tank/my db/log", "/db/log")),
         taken=at(0), lock="backup-lock", server_uuid="u", server_version="9.7.0", role="primary",
-        position=LogPosition.of("binlog.000012", 4567), gtid="u:1-9", as_of=at(0, 0.5), complete_to=at(1),
+        position="binlog.000012:4567", gtid="u:1-9", as_of=at(0, 0.5), complete_to=at(1),
         lock_wait_ms=3, lock_held_ms=41,
     )  # fmt: skip
     snapshots = tuple(
@@ -57,7 +57,7 @@ def a_backup(**changes: Any) -> Backup:
 
 def a_transaction(minute: int, start: int, gtid: str) -> Transaction:
     return Transaction(
-        start=LogPosition.of("binlog.000012", start), end=LogPosition.of("binlog.000012", start + 100),
+        start=f"binlog.000012:{start}", end=f"binlog.000012:{start + 100}",
         committed=at(minute, 59.25), gtid=gtid,
     )  # fmt: skip
 

@@ -10,7 +10,6 @@ import pytest
 from zbackup.config.load import parse
 from zbackup.engines.mysql.privileges import GRANTS
 from zbackup.model.clone import Clone
-from zbackup.model.log import LogPosition
 from zbackup.model.record import Record, to_properties
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -27,7 +26,7 @@ RECORD = Record(
     server_uuid="u",
     server_version="9.7.4",
     role="primary",
-    position=LogPosition.of("binlog.000001", 158),
+    position="binlog.000001:158",
     gtid="u:1",
     lock_wait_ms=1,
     lock_held_ms=2,

@@ -116,8 +116,6 @@ def test_a_missing_value_is_named(name: str) -> None:
         ("complete_to", "2024-05-01T12:00:00"),
         ("lock", "padlock"),
         ("purpose", "bass"),
-        ("position", "binlog:4"),
-        ("position", "binlog.000001"),
         ("lock_wait_ms", "soon"),
     ],
 )

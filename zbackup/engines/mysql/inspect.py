@@ -32,7 +32,7 @@ def inspect(connection: Connection) -> ServerFacts:
         role="replica" if replication else "primary",
         applier_running=any(c.applier_running for c in replication),
         places=places(variables, is_replica=bool(replication), outside=_outside(connection, server)),
-        position=log.position,
+        position=str(log.position or ""),
         gtid=log.gtid,
         server=recorded(variables, encryption),
         non_transactional=_some_tables(connection, tuple(torn)),

@@ -10,7 +10,7 @@ Statements"; MariaDB's manual, "BACKUP STAGE" and "Storage Snapshots and BACKUP 
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -22,7 +22,6 @@ from zbackup.engines.mysql.long_queries import settle_long_queries
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions
 from zbackup.engines.mysql.status import LogStatus, dialect, instant_log_status, log_status
 from zbackup.model.errors import DatabaseError, LockNotTaken
-from zbackup.model.log import LogPosition
 from zbackup.model.record import LockKind
 
 log = structlog.get_logger()
@@ -69,12 +68,16 @@ class HeldLock:
     held_ms: int = field(default=0)
 
     @property
-    def position(self) -> LogPosition | None:
-        return self.status.position
+    def position(self) -> str:
+        return str(self.status.position or "")
 
     @property
     def gtid(self) -> str:
         return self.status.gtid
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        return {}
 
     def seconds_left(self) -> float:
         if self.kind == "none":
@@ -94,7 +97,7 @@ class HeldLock:
                 f"the lock did not last to the end (its ceiling is {self.ceiling_s:g} s): {lost}"
             ) from lost
         if self.kind in STOPS_COMMITS and now != self.status:
-            raise LockNotTaken(f"the log moved under the lock, from {self.position} to {now.position}")
+            raise LockNotTaken(f"the log moved under the lock, from {self.status.position} to {now.position}")
 
     def _left(self) -> float:
         return self.ceiling_s - (time.monotonic() - self.since)

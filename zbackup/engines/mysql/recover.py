@@ -9,17 +9,18 @@ from pathlib import Path
 from zbackup.engines.mysql import replay_mariadb, replay_mysql
 from zbackup.engines.mysql.binlog.cut import Cut, find_cut, last_transaction
 from zbackup.engines.mysql.binlog.files import log_files
+from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition, described, recorded_position
 from zbackup.engines.mysql.binlog.reader import begun, last_in_file, transactions
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.connection import Connection
 from zbackup.engines.mysql.program import find_program
+from zbackup.engines.mysql.reach import reach
 from zbackup.engines.mysql.replay import FIRST_EVENT, LogRange, as_sql
 from zbackup.model.errors import NotRecoverable, VerificationFailed
-from zbackup.model.log import LogPosition, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
-from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
+from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 
 
@@ -34,7 +35,7 @@ class MysqlRecovery:
 
     # looking
 
-    def last_commit(self, record: Record, where: Relocation) -> Transaction | None:
+    def last_commit(self, record: Record, where: Relocation) -> LoggedTransaction | None:
         """The transaction with the latest commit time in the newest file that holds one; None without any.
 
         Not simply the last one: times in a log are not always in order (MariaDB logs when a statement
@@ -48,9 +49,10 @@ class MysqlRecovery:
                 return latest
         return None
 
-    def log_begun(self, record: Record, where: Relocation) -> datetime | None:
-        """When the server began the newest file of the backup's log."""
-        return begun(_log_files(record, where)[-1])
+    def reach(self, record: Record, where: Relocation, created: datetime) -> Reach:
+        """See engines.base.Recovery. The log says it all; when the snapshot was made does not matter."""
+        last = self.last_commit(record, where)
+        return reach(record, last.committed if last else None, begun(_log_files(record, where)[-1]))
 
     def cut_for(self, target: datetime) -> datetime:
         """The target as the log's clock can tell it: see effective_target."""
@@ -66,8 +68,8 @@ class MysqlRecovery:
         effective = effective_target(base[0].engine, target)
         cut = _cut(_base_end(*base), _log_files(*base), log, effective)
         return ReplayRange(
-            last_applied=cut.last_applied,
-            first_skipped=cut.first_skipped,
+            last_applied=described(cut.last_applied),
+            first_skipped=described(cut.first_skipped),
             transactions=cut.transactions,
             log_bytes=cut.log_bytes,
             out_of_order=cut.out_of_order,
@@ -203,7 +205,7 @@ def is_exact(record: Record) -> bool:
 
 
 def _require_recorded_end(record: Record, found: LogPosition) -> None:
-    recorded = record.position
+    recorded = recorded_position(record)
     if recorded is None:
         return
     if (found != recorded) if is_exact(record) else (found < recorded):
@@ -214,7 +216,7 @@ def _require_recorded_end(record: Record, found: LogPosition) -> None:
 
 def _require_recorded_state(connection: Connection, record: Record, newest: Path) -> None:
     """The recovered server must be what was recorded: exactly under a lock, at least that without one."""
-    recorded = record.position
+    recorded = recorded_position(record)
     if recorded is None:
         return
     found = LogPosition.of(newest.name, newest.stat().st_size)
@@ -270,8 +272,8 @@ def _reached(connection: Connection, record: Record, cut: Cut) -> Recovered:
             if _mariadb_positions(reached).get(domain) != sequence:
                 raise VerificationFailed(f"replay ended at {reached}, not at {cut.last_applied.gtid}")
     return Recovered(
-        last_applied=cut.last_applied,
-        first_skipped=cut.first_skipped,
+        last_applied=described(cut.last_applied),
+        first_skipped=described(cut.first_skipped),
         position=str(cut.stop),
         gtid=reached,
         base_exact=is_exact(record),

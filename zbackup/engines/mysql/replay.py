@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.model.errors import VerificationFailed
-from zbackup.model.log import LogPosition
 from zbackup.model.progress import Progress
 
 POLL_S = 0.2

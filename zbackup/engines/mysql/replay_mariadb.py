@@ -5,9 +5,9 @@ is started on the log source's clone and serves its binlog; `START SLAVE UNTIL M
 first one between two transactions (MariaDB knowledge base, "START REPLICA").
 """
 
+from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.connection import Connection
 from zbackup.engines.mysql.replay import Applier, LogRange, as_sql, follow
-from zbackup.model.log import LogPosition
 from zbackup.model.progress import Progress
 
 

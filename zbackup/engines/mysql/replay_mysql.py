@@ -10,10 +10,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.connection import Connection
 from zbackup.engines.mysql.replay import Applier, LogRange, as_sql, follow
 from zbackup.model.errors import VerificationFailed
-from zbackup.model.log import LogPosition
 from zbackup.model.progress import Progress
 
 CHANNEL = "zbackup"

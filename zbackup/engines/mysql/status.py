@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.connection import Connection
 from zbackup.model.errors import DatabaseError
-from zbackup.model.log import LogPosition
 
 Flavor = Literal["mysql", "mariadb"]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.engines.binlog.builder import Builder, Written, at
 from zbackup.engines.mysql.binlog.cut import find_cut, last_transaction
 from zbackup.engines.mysql.binlog.errors import GapError
-from zbackup.model.log import LogPosition
+from zbackup.engines.mysql.binlog.position import LogPosition
 
 NOW = 1_700_000_000_000_000
 

@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from zbackup.engines.mysql import judge
+from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.status import Channel, Dialect, LogStatus
 from zbackup.model.errors import DatabaseError, Refused
-from zbackup.model.log import LogPosition
 from zbackup.model.server import ServerFacts
 
 LOG = LogStatus(position=LogPosition.of("binlog.000001", 4), gtid="")

@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.engines.binlog.builder import Builder, at
 from tests.unit.samples import PLAIN
+from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recover import MysqlRecovery, effective_target, is_exact
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed
-from zbackup.model.log import LogPosition
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
 
@@ -61,7 +61,7 @@ def log(tmp_path: Path) -> Log:
 
 def record(position: LogPosition | None, lock: str = "ftwrl", engine: str = "mysql") -> Record:
     server = {"log_bin_basename": "/srv/log/binlog", "log_bin_index": "/srv/log/binlog.index"}
-    return replace(PLAIN, position=position, server=server, lock=lock, engine=engine)  # type: ignore[arg-type]
+    return replace(PLAIN, position=str(position or ""), server=server, lock=lock, engine=engine)  # type: ignore[arg-type]
 
 
 def test_the_last_commit_is_the_latest_by_time(log: Log) -> None:

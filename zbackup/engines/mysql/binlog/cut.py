@@ -8,9 +8,9 @@ from pathlib import Path
 from zbackup.engines.mysql.binlog.errors import GapError
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import chain, require_adjacent, sequence
+from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
 from zbackup.engines.mysql.binlog.reader import describe, last_in_file, microseconds, opened
 from zbackup.engines.mysql.binlog.scan import Span
-from zbackup.model.log import LogPosition, Transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +24,8 @@ class Cut:
     """
 
     stop: LogPosition
-    last_applied: Transaction | None
-    first_skipped: Transaction | None
+    last_applied: LoggedTransaction | None
+    first_skipped: LoggedTransaction | None
     transactions: int
     log_bytes: int
     out_of_order: int
@@ -44,8 +44,8 @@ def find_cut(
     moment = microseconds(target)
     files = chain(files, start, end)
     applied = out_of_order = 0
-    last_applied: Transaction | None = None
-    first_skipped: Transaction | None = None
+    last_applied: LoggedTransaction | None = None
+    first_skipped: LoggedTransaction | None = None
     for path in files:
         first = start.offset if path.name == start.file else FIRST_EVENT
         limit = end.offset if end is not None and path.name == end.file else None
@@ -70,7 +70,7 @@ def find_cut(
 
 def last_transaction(
     files: Sequence[Path], upto: LogPosition | None = None, *, since: LogPosition | None = None
-) -> Transaction | None:
+) -> LoggedTransaction | None:
     """The last complete transaction that ends at or before `upto` (the log's end if None), None without any.
 
     Only the newest file that holds one is read, and of that file only what lies behind `since` (a place

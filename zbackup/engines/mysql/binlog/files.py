@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from zbackup.engines.mysql.binlog.errors import GapError
-from zbackup.model.log import LogPosition
+from zbackup.engines.mysql.binlog.position import LogPosition
 
 _NAME: Final = re.compile(r"(?P<base>.+)\.(?P<sequence>\d{6,})")
 

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, Buffer
+from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
 from zbackup.engines.mysql.binlog.scan import Scanner, Span
-from zbackup.model.log import LogPosition, Transaction
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def transactions(path: Path, *, start: int = FIRST_EVENT, end: int | None = None) -> Iterator[Transaction]:
+def transactions(
+    path: Path, *, start: int = FIRST_EVENT, end: int | None = None
+) -> Iterator[LoggedTransaction]:
     """The complete transactions between two offsets of a file, in log order.
 
     `start` must lie between transactions; `end` (the file's end if None) may lie anywhere, and a transaction
@@ -30,7 +32,7 @@ def transactions(path: Path, *, start: int = FIRST_EVENT, end: int | None = None
             yield describe(path, scanner, span)
 
 
-def last_in_file(path: Path, *, start: int = FIRST_EVENT, end: int | None = None) -> Transaction | None:
+def last_in_file(path: Path, *, start: int = FIRST_EVENT, end: int | None = None) -> LoggedTransaction | None:
     """What transactions() gives last, found faster."""
     with opened(path, end) as scanner:
         last = deque(scanner.spans(start), maxlen=1)
@@ -69,10 +71,10 @@ def opened(path: Path, end: int | None = None) -> Iterator[Scanner]:
                 data.close()
 
 
-def describe(path: Path, scanner: Scanner, span: Span) -> Transaction:
+def describe(path: Path, scanner: Scanner, span: Span) -> LoggedTransaction:
     """A span in the words of the rest of zbackup."""
     start, end, committed = span
-    return Transaction(
+    return LoggedTransaction(
         start=LogPosition.of(path.name, start),
         end=LogPosition.of(path.name, end),
         committed=_EPOCH + timedelta(microseconds=committed),
