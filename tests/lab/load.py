@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pymysql.connections
 
-from tests.lab.load_journal import Entry, Summary, Verdict, judge, read, summarise
+from tests.lab.load_journal import Entry, JournalFile, Summary, Verdict, judge, read, summarise
 from tests.lab.load_model import SCHEMA, TABLES, Content, Transaction, contents, transaction
 from tests.lab.servers.accounts import APP_PASSWORD, APP_USER
 
@@ -58,11 +59,18 @@ class Load:
         Returns when every thread had its first answer. A second load on the same server goes on with the
         numbers of the first: give it the same `journal`. Raises LoadFailed.
         """
+        where = [f"--socket={server.settings.socket}", f"--threads={threads}", f"--rate={rate or 0}"]
+        return cls.of_program("tests.lab.load", where, threads, journal, timeout)
+
+    @classmethod
+    def of_program(
+        cls, module: str, options: Sequence[str], threads: int, journal: Path | None, timeout: float
+    ) -> "Load":
+        """Run `python -m module` with `options` as the load, and return when it writes. Raises LoadFailed."""
         if journal is None:
             journal = Path(tempfile.mkdtemp(prefix="load-")) / "journal.csv"
         known = len(read(journal)) if journal.exists() else 0
-        argv = [sys.executable, "-m", "tests.lab.load", f"--socket={server.settings.socket}"]
-        argv += [f"--threads={threads}", f"--rate={rate or 0}", f"--journal={journal}"]
+        argv = [sys.executable, "-m", module, *options, f"--journal={journal}"]
         with _messages(journal).open("wb") as sink:
             process = subprocess.Popen(
                 argv,
@@ -151,21 +159,11 @@ def rows(connection: "Connection[Any]") -> dict[int, Content]:
     return contents(*tables)
 
 
-class _Journal:
-    """The journal's file; a line is out of this process the moment write() returns."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-
-    def write(self, entry: Entry) -> None:
-        os.write(self._file, entry.line().encode())
-
-
 class _Writer(threading.Thread):
     """One connection that writes its transactions one after the other until told to stop."""
 
     def __init__(
-        self, number: int, given: argparse.Namespace, journal: _Journal, stop: threading.Event
+        self, number: int, given: argparse.Namespace, journal: JournalFile, stop: threading.Event
     ) -> None:
         super().__init__(name=f"writer-{number}")
         self._number, self._given, self._journal, self._stop_asked = number, given, journal, stop
@@ -243,7 +241,7 @@ def main(arguments: list[str]) -> int:
         for statement in TABLES:
             cursor.execute(statement)
     setup.close()
-    journal = _Journal(given.journal)
+    journal = JournalFile(given.journal)
     writers = [_Writer(number, given, journal, stop) for number in range(1, given.threads + 1)]
     for writer in writers:
         writer.start()

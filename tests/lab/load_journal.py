@@ -1,5 +1,6 @@
 """What the write load knows about its transactions, and the judgement of a recovered state by it."""
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -62,6 +63,16 @@ class Verdict:
     def present(self) -> int:
         """Number of transactions in the recovered state."""
         return sum(self.last.values())
+
+
+class JournalFile:
+    """The journal being written; a line is out of this process the moment write() returns."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def write(self, entry: Entry) -> None:
+        os.write(self._file, entry.line().encode())
 
 
 def parse(text: str) -> list[Entry]:

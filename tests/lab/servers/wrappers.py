@@ -28,7 +28,10 @@ def wrapper(program: Path, root: Path, options: Sequence[str], name: Path) -> st
         # sshd starts itself again by its argv[0], which must then be the script and not the bare program.
         argv0 = name if program.name == "sshd" else program
         paths = ":".join(str(path) for path in library_directories(root))
-        command = [str(loader(root)), "--library-path", paths, "--argv0", str(argv0), str(program)]
+        by = loader(root)
+        # Loaders before glibc 2.33 cannot set argv[0].
+        named = ["--argv0", str(argv0)] if b"--argv0" in by.read_bytes() else []
+        command = [str(by), "--library-path", paths, *named, str(program)]
     return script(command, options)
 
 
@@ -51,8 +54,15 @@ def loader(root: Path) -> Path:
     """The dynamic loader of the C library below `root`; raises NoLoader."""
     for pattern in ("lib64/ld-linux-*.so.*", "usr/lib64/ld-linux-*.so.*", "usr/lib/*/ld-linux-*.so.*"):
         for found in sorted(root.glob(pattern)):
-            return found.parent.resolve() / found.name
+            return _inside(root, found)
     raise NoLoader(f"no C library below {root}")
+
+
+def _inside(root: Path, found: Path) -> Path:
+    """Older packages link the loader by an absolute path, which means one below the root here."""
+    if found.is_symlink() and (target := found.readlink()).is_absolute():
+        return root / target.relative_to("/")
+    return found.parent.resolve() / found.name
 
 
 def library_directories(root: Path) -> list[Path]:

@@ -49,12 +49,24 @@ def test_a_program_runs_through_the_loader_beside_it(tmp_path: Path) -> None:
     for place in ("usr/bin", "usr/lib/x86_64-linux-gnu", "lib64"):
         (tmp_path / place).mkdir(parents=True)
     loader = tmp_path / "lib64" / "ld-linux-x86-64.so.2"
-    loader.touch()
+    loader.write_bytes(b"... --argv0 ...")
     program = tmp_path / "usr/bin/mysqld"
     program.write_bytes(b"\x7fELF... /lib64/ld-linux-x86-64.so.2")
     text = wrapper(program, tmp_path, [], tmp_path / "bin/mysqld")
     libraries = tmp_path / "usr/lib/x86_64-linux-gnu"
     assert f"exec {loader} --library-path {libraries} --argv0 {program} {program} " in text
+
+
+def test_an_old_loader_is_found_by_its_absolute_link_and_not_told_a_name(tmp_path: Path) -> None:
+    for place in ("usr/bin", "lib/x86_64-linux-gnu", "lib64"):
+        (tmp_path / place).mkdir(parents=True)
+    loader = tmp_path / "lib/x86_64-linux-gnu/ld-2.31.so"
+    loader.touch()
+    (tmp_path / "lib64" / "ld-linux-x86-64.so.2").symlink_to("/lib/x86_64-linux-gnu/ld-2.31.so")
+    program = tmp_path / "usr/bin/mongod"
+    program.write_bytes(b"\x7fELF... /lib64/ld-linux-x86-64.so.2")
+    text = wrapper(program, tmp_path, [], tmp_path / "bin/mongod")
+    assert f"exec {loader} --library-path {loader.parent} {program} " in text
 
 
 def test_a_directory_that_others_may_not_enter_is_found() -> None:
