@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from zbackup.cli import logs, output, status, tables
+from zbackup.cli import exit_status, logs, output, tables
 from zbackup.cli.options import Options
 from zbackup.cli.progress import Bars, Notes, shown
 from zbackup.model.errors import ConfigError, NotFound
@@ -169,5 +169,5 @@ def test_systemd_is_recognised_by_the_stream_itself(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_exit_status_table_has_every_number() -> None:
-    shown_numbers = {int(line.split()[0]) for line in status.table().splitlines()}
-    assert shown_numbers == {0, 130, *status.meanings()}
+    shown_numbers = {int(line.split()[0]) for line in exit_status.table().splitlines()}
+    assert shown_numbers == {0, 130, *exit_status.meanings()}
