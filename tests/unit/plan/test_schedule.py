@@ -1,0 +1,99 @@
+"""When a job is due."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zbackup.model.cron import Cron
+from zbackup.model.schedule import Interval, Retry, Timing
+from zbackup.plan.schedule import History, back_off, clock_jumped, due, expected_every, offset
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+ZONE = ZoneInfo("Europe/Berlin")
+FIVE = Interval(300)
+RETRY = Retry(first=30, most=900)
+
+
+def at(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def when(history: History, now: float, timing: Timing = FIVE, **more: float) -> float:
+    """Seconds after noon."""
+    return (due(timing, RETRY, history, at(now), ZONE, **more).at - NOON).total_seconds()
+
+
+def test_slots_are_the_clocks() -> None:
+    assert when(History(last=at(0)), 1) == 300
+    assert when(History(last=at(299)), 299) == 300
+    assert when(History(last=at(301)), 310) == 600, "one taken by hand counts"
+
+
+def test_the_first_is_at_once() -> None:
+    assert when(History(), 17) == 17
+    assert when(History(), 17, Cron.parse("0 3 * * *")) == 17
+
+
+def test_after_a_night_it_is_due_once() -> None:
+    missed = due(FIVE, RETRY, History(last=at(0)), at(30_000), ZONE)
+    assert missed.at <= at(30_000) and missed.reason == "overdue"
+    assert when(History(last=at(30_000.5)), 30_001) == 30_300
+
+
+def test_a_snapshot_from_the_future_is_no_reason_to_wait() -> None:
+    assert when(History(last=at(86_400)), 10) == 10
+    assert when(History(last=at(11)), 10) == 300, "but two clocks may differ by a moment"
+
+
+def test_after_failures_it_waits_longer_each_time() -> None:
+    waits = [when(History(last=at(0), failures=n, failed=at(1000)), 1000) - 1000 for n in range(1, 8)]
+    assert waits == [30, 60, 120, 240, 480, 900, 900]
+    assert back_off(Interval(5), RETRY, 1) == 5
+    assert back_off(FIVE, RETRY, 100_000) == 900
+
+
+def test_a_failure_from_the_future_is_none() -> None:
+    assert when(History(failures=1, failed=at(86_400)), 10) == 40
+
+
+def test_cron_is_local_time() -> None:
+    assert when(History(last=at(0)), 1, Cron.parse("0 15 * * *")) == 3600
+
+
+def test_the_share_of_the_jitter_is_always_the_same() -> None:
+    shares = {offset(f"db{n}:snapshot", 60) for n in range(100)}
+    assert len(shares) == 100 and all(0 <= share < 60 for share in shares)
+    assert offset("db1:snapshot", 60) == offset("db1:snapshot", 60)
+    assert when(History(last=at(0)), 1, offset=40) == 40
+    assert when(History(last=at(41)), 42, offset=40) == 340
+
+
+def test_how_often_a_schedule_comes() -> None:
+    assert expected_every(FIVE, NOON, ZONE) == 300
+    assert expected_every(Cron.parse("0 3 * * *"), NOON, ZONE) == 86_400
+    assert expected_every(Cron.parse("0 8,20 * * mon-fri"), NOON, ZONE) == (48 + 12) * 3600
+
+
+def test_clocks_that_were_set() -> None:
+    assert clock_jumped((at(0), 50.0), (at(5.5), 55.0)) is None
+    assert clock_jumped((at(0), 50.0), (at(3605), 55.0)) == timedelta(hours=1)
+    assert clock_jumped((at(0), 50.0), (at(-3595), 55.0)) == timedelta(hours=-1)
+
+
+timings = st.one_of(
+    st.floats(1, 1e6).map(Interval),
+    st.sampled_from(["*/5 * * * *", "0 3 * * *", "0 0 1 * *"]).map(Cron.parse),
+)
+
+
+@given(timings, st.floats(-1e6, 1e6), st.floats(0, 1e6), st.floats(0, 1), st.floats(0, 3600))
+def test_asked_later_it_answers_the_same(
+    timing: Timing, last: float, later: float, part: float, share: float
+) -> None:
+    """Whatever the daemon does meanwhile, restarts included, nothing is due sooner or later for it."""
+    history = History(last=at(last))
+    first = due(timing, RETRY, history, at(last), ZONE, offset=share)
+    again = due(timing, RETRY, history, at(last + later * part), ZONE, offset=share)
+    assert first.at == again.at > at(last)

@@ -1,0 +1,23 @@
+"""zbackup daemon"""
+
+from zbackup.cli import logs
+from zbackup.cli.options import Options
+from zbackup.config.load import load
+from zbackup.daemon.service import Service
+
+HELP = """Take snapshots and prune them on schedule, until told to stop.
+
+Works on every instance with a [instance.NAME.schedule], in the foreground. SIGHUP reads the configuration
+again (one that is not valid is refused, and the old one kept); SIGTERM and Ctrl-C let what is running come to
+its end first. What it does is logged on stderr.
+
+\b
+zbackup daemon
+systemctl enable --now zbackup      as a service
+systemctl reload zbackup            after a change of the configuration
+"""
+
+
+def command(options: Options) -> None:
+    logs.set_up(debug=options.debug, log_format=options.log_format, events=not options.quiet)
+    Service(lambda: load(options.config)).run()

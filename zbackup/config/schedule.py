@@ -1,0 +1,114 @@
+"""Settings of the daemon: when jobs run, whom it tells, where it listens."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field, StrictInt
+
+from zbackup.config import units
+from zbackup.config.table import Table
+from zbackup.model.cron import Cron
+from zbackup.model.schedule import Interval, Timing
+
+_ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})")
+
+# More often than that the jobs would do nothing but wait for each other.
+_SHORTEST_S = 1.0
+
+
+def timing(value: object) -> Timing:
+    """An interval such as "5m", or a cron expression such as "0 3 * * *"."""
+    if isinstance(value, Interval | Cron):
+        return value
+    if not isinstance(value, str) or not value.strip():
+        units.refuse('an interval such as "5m", or a cron expression such as "0 3 * * *"')
+    if " " in value.strip() or value.startswith("@"):
+        try:
+            return Cron.parse(value.strip())
+        except ValueError as wrong:
+            units.refuse(f'a cron expression such as "0 3 * * *" ({wrong})')
+    seconds = units.duration(value)
+    if seconds < _SHORTEST_S:
+        units.refuse('an interval of "1s" or more')
+    return Interval(seconds)
+
+
+def address(value: object) -> tuple[str, int]:
+    """Host and port to listen on."""
+    if isinstance(value, tuple):
+        return value
+    match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
+    if match is None or not 0 < int(match[3]) < 65536:
+        units.refuse('an address and port such as "127.0.0.1:9797"')
+    return match[1] or match[2], int(match[3])
+
+
+def url(value: object) -> str:
+    parts = urlsplit(value) if isinstance(value, str) else None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        units.refuse('a URL such as "https://hc-ping.com/..."')
+    return str(value)
+
+
+Seconds = Annotated[float, BeforeValidator(units.duration)]
+When = Annotated[Timing, BeforeValidator(timing)]
+Address = Annotated[tuple[str, int], BeforeValidator(address)]
+Url = Annotated[str, BeforeValidator(url)]
+Argv = Annotated[tuple[str, ...], BeforeValidator(units.argv)]
+AbsolutePath = Annotated[Path, BeforeValidator(units.absolute_path)]
+
+
+class Schedule(Table):
+    """When `zbackup daemon` works on the instance. A job without a time is left to others."""
+
+    snapshot: When | None = Field(
+        default=None,
+        description='when to take snapshots: an interval ("5m"), or a cron expression ("0 3 * * *")',
+    )
+    prune: When | None = Field(default=None, description="when to destroy what the retention lets go")
+    jitter: Seconds = Field(
+        default=0.0,
+        description="each job has a share of this, always the same, by which it is later: so instances and "
+        "hosts do not all begin at once",
+    )
+    retry: Seconds = Field(
+        default=30.0, description="after a failure try again in this time, then twice as long, and so on"
+    )
+    retry_max: Seconds = Field(default=900.0, description="but never later than this")
+
+
+class Notify(Table):
+    """Whom the daemon tells how its jobs ended. None of it can make a job fail or wait."""
+
+    ping: dict[Literal["snapshot", "prune"], Url] = Field(
+        default_factory=dict,
+        description="a URL for each job, called with /start, as it is on success, with /fail on failure "
+        "(as healthchecks.io and others have it)",
+    )
+    on_success: Argv | None = Field(default=None, description="program to run after a job that went well")
+    on_failure: Argv | None = Field(default=None, description="program to run after a job that failed")
+    limit: Seconds = Field(default=30.0, description="such a program is ended when it takes longer")
+
+
+class Daemon(Table):
+    """The daemon as a whole."""
+
+    state_dir: AbsolutePath = Field(
+        default=Path("/var/lib/zbackup"),
+        description="what the daemon remembers of failures and prunes; may be deleted",
+    )
+    workers: Annotated[StrictInt, Field(ge=1, le=256)] = Field(
+        default=4, description="jobs at a time; one instance never has two"
+    )
+    stop_limit: Seconds = Field(
+        default=60.0, description="when told to stop, wait this long for the jobs that are running"
+    )
+    watch: Seconds = Field(
+        default=300.0, description="how often each instance's state is looked at, for metrics and health"
+    )
+    metrics: Address | None = Field(
+        default=None,
+        description='serve Prometheus metrics at this address, such as "127.0.0.1:9797"; default: nowhere',
+    )

@@ -1,0 +1,151 @@
+"""What the daemon has to do when: the jobs of all instances, how they went, and which is next."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import structlog
+
+from zbackup.clock import Clock
+from zbackup.daemon.scheduler import Scheduler
+from zbackup.model.schedule import Due, Interval, JobKind, Outcome, Retry, Timing
+from zbackup.plan import schedule
+from zbackup.plan.schedule import History
+
+log = structlog.get_logger()
+
+Key = tuple[str, JobKind]
+"""An instance's name and a job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A job of an instance as it is configured. `timing` None: it is done once, before all others."""
+
+    key: Key
+    timing: Timing | None
+    retry: Retry
+    jitter: float = 0.0
+    zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A turn that is over: how it went, and what the job reported if it went well."""
+
+    outcome: Outcome
+    report: Any = None
+
+
+@dataclass(slots=True)
+class _Entry:
+    task: Task
+    history: History
+    due: Due | None = None
+    outcome: Outcome | None = None
+
+
+class Agenda:
+    """Belongs to the daemon's main thread; only `run` is called in others, and must not come back in here.
+
+    An instance has one turn at a time: its most urgent job. The next is planned when that one has ended.
+    """
+
+    def __init__(self, clock: Clock, scheduler: Scheduler[Ended], run: Callable[[Key], Ended]) -> None:
+        self._clock, self._scheduler, self._run = clock, scheduler, run
+        self._entries: dict[Key, _Entry] = {}
+        self._next: dict[str, Key] = {}
+        self._running: dict[str, Key] = {}
+        self._looked = (clock.now(), clock.monotonic())
+
+    def set_tasks(self, tasks: Iterable[Task], histories: Mapping[Key, History]) -> None:
+        """The configuration is this now. What is known of jobs that were there before is kept."""
+        before, self._entries = self._entries, {}
+        for task in tasks:
+            known = before.get(task.key)
+            history = known.history if known else histories.get(task.key, History())
+            self._entries[task.key] = _Entry(task, history, outcome=known.outcome if known else None)
+        for instance in {key[0] for key in (*before, *self._entries)}:
+            self._plan(instance)
+
+    def learn(self, key: Key, last: datetime | None) -> None:
+        """What was found out of a job's last success, such as from the snapshots there are."""
+        if entry := self._entries.get(key):
+            entry.history = replace(entry.history, last=last)
+
+    def ended(self, outcome: Outcome) -> None:
+        """A job has ended: plan the instance's next."""
+        key: Key = (outcome.instance, outcome.job)
+        self._running.pop(outcome.instance, None)
+        if entry := self._entries.get(key):  # it may be gone from the configuration meanwhile
+            entry.outcome = outcome
+            if outcome.error:
+                failures = entry.history.failures + 1
+                entry.history = replace(entry.history, failures=failures, failed=self._clock.now())
+            else:
+                entry.history = History(last=outcome.evidence or outcome.started)
+        self._plan(outcome.instance)
+
+    def step(self) -> float | None:
+        """Start what is due; seconds until the next is. A clock that was set makes all times new."""
+        looked = (self._clock.now(), self._clock.monotonic())
+        jump = schedule.clock_jumped(self._looked, looked)
+        self._looked = looked
+        if jump is not None:
+            log.warning("clock.jumped", seconds=round(jump.total_seconds(), 1))
+            for instance in {key[0] for key in self._entries}:
+                self._plan(instance)
+        step = self._scheduler.step()
+        for instance in step.started:
+            self._running[instance] = self._next.pop(instance)
+        return step.wait
+
+    def due(self) -> dict[Key, Due]:
+        """When each job is next; without those that are done for good."""
+        return {key: entry.due for key, entry in self._entries.items() if entry.due is not None}
+
+    def histories(self) -> dict[Key, History]:
+        """What is known of each job."""
+        return {key: entry.history for key, entry in self._entries.items()}
+
+    def outcomes(self) -> dict[Key, Outcome]:
+        """How each job's last run ended, of those that ran."""
+        return {key: entry.outcome for key, entry in self._entries.items() if entry.outcome is not None}
+
+    def running(self) -> list[Key]:
+        """The jobs that are under way, or wait for a free thread."""
+        return list(self._running.values())
+
+    def _plan(self, instance: str) -> None:
+        """When the instance's next turn is, and which job's. Not while one is under way."""
+        if instance in self._running:
+            return
+        entries = [entry for key, entry in self._entries.items() if key[0] == instance]
+        for entry in entries:
+            entry.due = self._due(entry)
+        first = [e for e in entries if e.task.timing is None and e.due and not e.history.failures]
+        # Of two that are due at the same time the one that was configured first.
+        chosen = min((e for e in first or entries if e.due), key=_at, default=None)
+        if chosen is None or chosen.due is None:
+            self._scheduler.forget(instance)
+            self._next.pop(instance, None)
+            return
+        key = chosen.task.key
+        self._next[instance] = key
+        self._scheduler.at(instance, chosen.due.at, lambda: self._run(key))
+
+    def _due(self, entry: _Entry) -> Due | None:
+        task, history = entry.task, entry.history
+        if task.timing is None and history.last is not None:
+            return None
+        timing = task.timing or Interval(task.retry.most)
+        share = schedule.offset(":".join(task.key), task.jitter)
+        return schedule.due(timing, task.retry, history, self._clock.now(), task.zone, offset=share)
+
+
+def _at(entry: _Entry) -> datetime:
+    if entry.due is None:
+        raise AssertionError("a job that is not due cannot be compared")
+    return entry.due.at

@@ -1,0 +1,52 @@
+"""From settings and what is remembered to the agenda's tasks."""
+
+from collections.abc import Iterable, Iterator
+
+from zbackup.config.settings import Instance, Settings
+from zbackup.daemon.agenda import Key, Task
+from zbackup.daemon.worker import JOBS
+from zbackup.jobs.journal import Remembered
+from zbackup.model.errors import ConfigError
+from zbackup.model.schedule import Interval, JobKind, Retry, Timing
+from zbackup.plan.schedule import History
+
+
+def tasks(settings: Settings) -> list[Task]:
+    """The jobs of all instances. Raise ConfigError when no instance has any."""
+    found = [task for instance in settings.instance.values() for task in _of(settings, instance)]
+    if not found:
+        raise ConfigError(
+            ['no instance has a schedule: add [instance.NAME.schedule] with snapshot = "5m", for example']
+        )
+    return found
+
+
+def _of(settings: Settings, instance: Instance) -> Iterator[Task]:
+    schedule = instance.schedule
+    wanted: list[tuple[JobKind, Timing | None]] = [
+        ("snapshot", schedule.snapshot),
+        ("prune", schedule.prune),
+    ]
+    configured = [(job, timing) for job, timing in wanted if timing is not None]
+    if not configured:
+        return
+    watch: list[tuple[JobKind, Timing | None]] = [("watch", Interval(settings.daemon.watch))]
+    for job, timing in [("reconcile", None), *configured, *watch]:
+        if job not in JOBS:
+            continue
+        yield Task(
+            key=(instance.name, job),
+            timing=timing,
+            retry=Retry(first=schedule.retry, most=schedule.retry_max),
+            jitter=schedule.jitter,
+            zone=settings.timezone,
+        )
+
+
+def histories(remembered: Iterable[Remembered]) -> dict[Key, History]:
+    """What the journal says of each job. What it says of snapshots is replaced by what ZFS says.
+
+    Each start reconciles anew, and tries anew what failed.
+    """
+    jobs: dict[str, JobKind] = {"prune": "prune"}
+    return {(row.instance, jobs[row.job]): History(last=row.last) for row in remembered if row.job in jobs}

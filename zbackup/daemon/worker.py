@@ -1,0 +1,85 @@
+"""One turn of one job: the boundary behind which a failure, whatever it is, stays."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+import structlog
+
+from zbackup.clock import Clock
+from zbackup.daemon.agenda import Ended, Key
+from zbackup.jobs.context import Context
+from zbackup.jobs.reconcile import reconcile
+from zbackup.jobs.snapshot import snapshot
+from zbackup.model.errors import ZbackupError
+from zbackup.model.progress import Silent
+from zbackup.model.schedule import JobKind, Outcome
+
+log = structlog.get_logger()
+
+
+class LogProgress(Silent):
+    """What the operator should see goes to the log."""
+
+    def note(self, text: str) -> None:
+        log.warning("job.note", text=text)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """`context` makes what a job on an instance works with; `begin` is called before each job."""
+
+    clock: Clock
+    context: Callable[[str], Context]
+    begin: Callable[[Key], None]
+    jobs: Mapping[JobKind, Callable[[Context], Any]]
+
+    def run(self, key: Key) -> Ended:
+        """Do the job. Never raises."""
+        instance, job = key
+        with structlog.contextvars.bound_contextvars(job=job, instance=instance, run=uuid4().hex[:12]):
+            self.begin(key)
+            return self._attempt(instance, job)
+
+    def _attempt(self, instance: str, job: JobKind) -> Ended:
+        started, began = self.clock.now(), self.clock.monotonic()
+        report: Any = None
+        failure: Exception | None = None
+        try:
+            report = self.jobs[job](self.context(instance))
+        except ZbackupError as named:
+            failure = named
+        except Exception as defect:  # the job boundary: other instances' jobs go on
+            log.exception("job.defect", kind=type(defect).__name__)
+            failure = defect
+        outcome = Outcome(
+            instance=instance,
+            job=job,
+            started=started,
+            seconds=self.clock.monotonic() - began,
+            evidence=evidence(report),
+            error=type(failure).__name__ if failure else "",
+            message=" ".join(str(failure).split()) if failure else "",
+            exit_status=getattr(failure, "exit_status", 1) if failure else 0,
+        )
+        _log(outcome)
+        return Ended(outcome, report)
+
+
+def evidence(report: Any) -> datetime | None:
+    """When a snapshot was taken, by its own record: what the next start will find in ZFS."""
+    backup = getattr(report, "backup", None)
+    return backup.record.taken if backup else None
+
+
+def _log(outcome: Outcome) -> None:
+    facts = {"seconds": round(outcome.seconds, 3)}
+    if outcome.error:
+        log.error("job.failed", error=outcome.error, message=outcome.message, **facts)
+    else:
+        log.info("job.done", **facts)
+
+
+JOBS: dict[JobKind, Callable[[Context], Any]] = {"reconcile": reconcile, "snapshot": snapshot}

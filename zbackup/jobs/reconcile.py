@@ -1,0 +1,91 @@
+"""Put right what a run of zbackup that was killed left behind, or say what somebody has to look at."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from zbackup.catalog.local import Catalog, clones
+from zbackup.jobs import clone_files
+from zbackup.jobs.clone import working_on
+from zbackup.jobs.context import Context
+from zbackup.jobs.finish import finish_all
+from zbackup.model.backup import Backup
+from zbackup.model.clone import Clone
+from zbackup.model.errors import Taken, ZbackupError
+from zbackup.model.snapshot import Dataset
+from zbackup.plan.clone_name import log_name
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciled:
+    """`healed` was put right, `reported` needs somebody; `last` is when the newest backup was taken."""
+
+    last: datetime | None
+    healed: tuple[str, ...]
+    reported: tuple[str, ...]
+
+
+def reconcile(ctx: Context) -> Reconciled:
+    """A stopped applier, unfinished backups, clones that were never finished. Done again it does nothing.
+
+    Raise Taken when somebody works on the instance, or the failure that keeps it from being looked at.
+    """
+    healed, reported = [], []
+    with ctx.alone("zbackup daemon (reconciling)"):
+        ctx.engine.heal()
+        catalog = ctx.catalog()
+        before = {b.record.backup for b in catalog.backups if b.finished}
+        backups = finish_all(ctx, catalog.datasets, catalog.backups)
+        healed += [f"finished {b.name}" for b in backups if b.finished and b.record.backup not in before]
+        reported += _incomplete(catalog)
+    for clone, dataset in clones(ctx.zfs, ctx.clones):
+        if clone.instance != ctx.instance or clone.state != "building":
+            continue
+        if ended := _remove_unfinished(ctx, clone, dataset):
+            said, done = ended
+            (healed if done else reported).append(said)
+    for text in healed:
+        log.warning("leftover.healed", what=text)
+    for text in reported:
+        log.warning("leftover.reported", what=text)
+    return Reconciled(last=newest(backups), healed=tuple(healed), reported=tuple(reported))
+
+
+def newest(backups: Sequence[Backup]) -> datetime | None:
+    """When the newest backup was taken that a restore can start from. By its place in the pool's history,
+    not by its clock: that may have been wrong."""
+    usable = [b for b in backups if b.complete and b.finished and b.record.purpose == "base"]
+    return max(usable, key=lambda b: b.createtxg).record.taken if usable else None
+
+
+def _incomplete(catalog: Catalog) -> list[str]:
+    return [
+        f"{b.name} misses a dataset's snapshot and restores nothing"
+        for b in catalog.backups
+        if not b.complete
+    ] + [f"{name} cannot be read: {problem}" for name, problem in catalog.unreadable]
+
+
+def _remove_unfinished(ctx: Context, clone: Clone, dataset: Dataset) -> tuple[str, bool] | None:
+    """Whoever makes a clone holds the lock of its name: free means that its maker is dead.
+
+    What came of it and whether it is well now; None when the maker lives.
+    """
+    name = clone.name.removesuffix(log_name("")) if clone.kind == "log" else clone.name
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(working_on(ctx, name, "zbackup daemon (reconciling)", wait=0))
+        except Taken:
+            return None
+        try:
+            found = clone_files.find_clone(ctx, clone.name)
+            if found and found[0].state == "building" and found[0].id == clone.id:
+                clone_files.destroy(ctx, *found)
+            return f"removed the unfinished clone {clone.name}", True
+        except ZbackupError as failure:
+            return f"the unfinished clone {dataset.name} could not be removed: {failure}", False

@@ -1,0 +1,52 @@
+"""When a job of the daemon is to run, and how its runs ended."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from zbackup.model.cron import Cron
+
+JobKind = Literal["reconcile", "snapshot", "prune", "watch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Every so many seconds, counted from the epoch, so that all hosts and restarts agree on the slots."""
+
+    seconds: float
+
+
+Timing = Interval | Cron
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """After a failure: wait `first` seconds, then twice as long each time, never more than `most`."""
+
+    first: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """When a job runs next, and why then."""
+
+    at: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How one run of a job ended. `error` is "" for success, else the failure's name; times in UTC.
+
+    `evidence` is the time by which the job's next turn is counted: of a snapshot that of the snapshot.
+    """
+
+    instance: str
+    job: JobKind
+    started: datetime
+    seconds: float
+    evidence: datetime | None = None
+    error: str = ""
+    message: str = ""
+    exit_status: int = 0
