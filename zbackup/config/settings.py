@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StrictBool, StrictInt
+from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt
 
 from zbackup.config import units
+from zbackup.config.schedule import Daemon, Notify, Schedule
 from zbackup.config.secret import SecretRef, secret_ref
+from zbackup.config.table import Table
 from zbackup.config.zone import local_zone
 
 Seconds = Annotated[float, BeforeValidator(units.duration)]
@@ -24,12 +26,6 @@ Secret = Annotated[SecretRef, BeforeValidator(secret_ref)]
 def _short_lock(value: object) -> object:
     """`lock = "ftwrl"` says the same as `lock = { kind = "ftwrl" }`."""
     return {"kind": value} if isinstance(value, str) else value
-
-
-class Table(BaseModel):
-    """One TOML table: unknown keys are refused, what was read never changes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
 class Tls(Table):
@@ -117,6 +113,8 @@ class Instance(Table):
         default_factory=Lock, description="how the server is held still"
     )
     recovery: Recovery = Field(default_factory=Recovery, description="how a recovered server is made")
+    schedule: Schedule = Field(default_factory=Schedule, description="when the daemon works on it")
+    notify: Notify = Field(default_factory=Notify, description="whom the daemon tells how jobs ended")
 
     _name: str = PrivateAttr("")
 
@@ -144,6 +142,7 @@ class Settings(Table):
     run_dir: AbsolutePath = Field(
         default=Path("/run/zbackup"), description="sockets and locks, gone at a reboot"
     )
+    daemon: Daemon = Field(default_factory=Daemon, description="the daemon as a whole")
     instance: dict[str, Instance] = Field(description="the database servers, one table each")
 
     def model_post_init(self, context: object, /) -> None:

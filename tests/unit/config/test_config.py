@@ -210,6 +210,33 @@ def test_secret_in_environment_and_credential(monkeypatch: pytest.MonkeyPatch, t
     assert SecretRef("credential", "shop").read() == "s3cret"
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('schedule = { snapshot = "5 minutes" }', "2 fields where there must be 5"),
+        ('schedule = { snapshot = "0 3 * * noday" }', "'noday' is no day of the week"),
+        ('schedule = { snapshot = "10ms" }', 'an interval of "1s" or more'),
+        ("schedule = { snapshot = 5 }", 'an interval such as "5m"'),
+        ('notify = { ping = { snapshot = "hc-ping.com/1" } }', 'a URL such as "https://hc-ping.com/..."'),
+        ('notify = { ping = { backup = "https://hc-ping.com/1" } }', "backup"),
+        ('notify = { on_failure = "tell me" }', "the program's absolute path"),
+    ],
+)
+def test_schedules_that_cannot_be(line: str, said: str) -> None:
+    text = f'[instance.shop]\nengine = "mysql"\ndatasets = ["tank/mysql"]\n{line}\n'
+    with pytest.raises(ConfigError) as refused:
+        parse(text)
+    assert said in refused.value.problems[0]
+
+
+def test_the_daemons_address() -> None:
+    shop = '[instance.shop]\nengine = "mysql"\ndatasets = ["tank/mysql"]\n'
+    assert parse(f'daemon.metrics = "[::1]:9797"\n{shop}').daemon.metrics == ("::1", 9797)
+    assert parse(f'daemon.metrics = "localhost:80"\n{shop}').daemon.metrics == ("localhost", 80)
+    with pytest.raises(ConfigError, match="an address and port"):
+        parse(f'daemon.metrics = "127.0.0.1"\n{shop}')
+
+
 def test_the_machines_zone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TZ", ":Asia/Tokyo")
     assert local_zone().key == "Asia/Tokyo"
@@ -229,9 +256,14 @@ def test_the_example_is_valid_and_shows_every_setting() -> None:
 
 def test_every_default_in_the_example_is_the_default() -> None:
     """The lines that say `key = value` in the lock and recovery tables, and the commented ones, are true."""
-    settings = parse(EXAMPLE.read_text()).instance["shop"]
+    whole = parse(EXAMPLE.read_text())
+    assert whole.daemon == type(whole.daemon)()
+    settings = whole.instance["shop"]
     assert settings.lock == type(settings.lock)()
     assert settings.recovery == type(settings.recovery)()
+    assert settings.notify == type(settings.notify)()
+    unset = settings.schedule.model_copy(update={"snapshot": None, "prune": None})
+    assert unset == type(settings.schedule)()
     commented = [
         line.removeprefix("# ") for line in EXAMPLE.read_text().splitlines()
         if line.startswith(("# run_dir", "# port"))
