@@ -13,15 +13,16 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from zbackup.cli import status
+from zbackup.cli.exit_status import meanings
 from zbackup.cli.main import invoke
+from zbackup.config.schedule import Daemon, Notify, Schedule
 from zbackup.config.settings import Instance, Lock, Recovery, Settings, Tls
 from zbackup.model.errors import ZbackupError
 
 HERE = Path(__file__).parent
 COMMANDS = (
     (), ("check",), ("snapshot",), ("list",), ("restore",), ("clone",), ("clone", "list"), ("clone", "stop"),
-    ("clone", "start"), ("clone", "destroy"),
+    ("clone", "start"), ("clone", "destroy"), ("daemon",),
 )  # fmt: skip
 
 
@@ -60,7 +61,7 @@ def _help(command: tuple[str, ...]) -> str:
 def exit_status() -> str:
     rows = [
         f"| {number} | `{name}` | {sentence}. |"
-        for number, kinds in status.meanings().items()
+        for number, kinds in meanings().items()
         for name, sentence in kinds
     ]
     return f"""# Exit statuses
@@ -82,11 +83,14 @@ and the status is that of the first failure. `zbackup check` ends with the statu
 
 def configuration() -> str:
     sections = [
-        ("The top of the file", "", Settings, ("instance",)),
-        ("`[instance.NAME]`", "", Instance, ("lock", "recovery", "tls")),
+        ("The top of the file", "", Settings, ("instance", "daemon")),
+        ("`[daemon]`", Daemon.__doc__, Daemon, ()),
+        ("`[instance.NAME]`", "", Instance, ("lock", "recovery", "schedule", "notify", "tls")),
         ("`[instance.NAME.tls]`", Tls.__doc__, Tls, ()),
         ("`[instance.NAME.lock]`", Lock.__doc__, Lock, ()),
         ("`[instance.NAME.recovery]`", Recovery.__doc__, Recovery, ()),
+        ("`[instance.NAME.schedule]`", Schedule.__doc__, Schedule, ()),
+        ("`[instance.NAME.notify]`", Notify.__doc__, Notify, ()),
     ]
     text = """# Configuration
 

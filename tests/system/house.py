@@ -112,7 +112,14 @@ class House:
 
     # zbackup
 
-    def configure(self, name: str, *, run_dir: Path | None = None, **changes: object) -> Path:
+    def configure(
+        self,
+        name: str,
+        *,
+        run_dir: Path | None = None,
+        daemon: Mapping[str, object] | None = None,
+        **changes: object,
+    ) -> Path:
         """Write a configuration: the usual one with the instance's `changes`; returns the file."""
         settings = self.server.settings
         program = servers.path(settings.flavour) / "bin" / DAEMON[settings.kind]
@@ -127,6 +134,7 @@ class House:
         lines = [
             f"timezone = {_toml(ZONE.key)}",
             f"run_dir = {_toml(str(run_dir or self.home / 'run'))}",
+            f"daemon = {_toml({'state_dir': str(self.home / 'state'), **(daemon or {})})}",
             f"[instance.{INSTANCE}]",
             *(f"{key} = {_toml(value)}" for key, value in instance.items()),
             f"[instance.{INSTANCE}.recovery]",

@@ -11,14 +11,15 @@ import structlog
 LogFormat = Literal["auto", "text", "json"]
 
 
-def set_up(*, debug: bool = False, log_format: LogFormat = "auto") -> None:
-    """Decide once how this process logs. Every line carries a run id, and what `bind` adds.
+def set_up(*, debug: bool = False, log_format: LogFormat = "auto", events: bool = False) -> None:
+    """Decide how this process logs. Every line carries a run id, and what `bind` adds.
 
-    A person at a prompt sees warnings only, and everything with --debug; the journal gets events (info).
+    A person at a prompt sees warnings only, and everything with --debug; the journal gets events (info), and
+    so does whoever starts what has nothing else to say (`events`).
     """
     service = under_systemd()
     as_json = service if log_format == "auto" else log_format == "json"
-    level = logging.DEBUG if debug else logging.INFO if as_json else logging.WARNING
+    level = logging.DEBUG if debug else logging.INFO if as_json or events else logging.WARNING
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if as_json

@@ -11,10 +11,10 @@ from typing import Annotated, NoReturn
 import structlog
 import typer
 
-from zbackup.cli import check, clone, listing, logs, restore, snapshot
+from zbackup.cli import check, clone, daemon, listing, logs, restore, snapshot
+from zbackup.cli.exit_status import table as exit_status_table
 from zbackup.cli.options import Options, common_options
 from zbackup.cli.output import describe_error, print_document, print_error
-from zbackup.cli.status import table as exit_status_table
 from zbackup.model.errors import UsageError, ZbackupError
 
 INTERRUPTED = 130
@@ -26,7 +26,17 @@ zbackup check                            is everything set up for a backup that 
 zbackup snapshot                         take one
 zbackup restore --to "yesterday 10:02"   a server with everything committed before that moment
 zbackup clone list                       the servers that were made that way
+zbackup daemon                           all of it on schedule
 """
+
+
+_COMMANDS = {
+    "check": check,
+    "snapshot": snapshot,
+    "list": listing,
+    "restore": restore,
+    "daemon": daemon,
+}
 
 
 def _version(wanted: bool) -> None:
@@ -52,7 +62,7 @@ def build() -> typer.Typer:
     )
     epilog = "\b\nExit status:\n" + exit_status_table()
     app.callback(help=HELP, epilog=epilog)(common_options(main))
-    for name, module in (("check", check), ("snapshot", snapshot), ("list", listing), ("restore", restore)):
+    for name, module in _COMMANDS.items():
         app.command(name, help=module.HELP)(common_options(module.command))
     app.add_typer(clone.build(), name="clone")
     return app

@@ -69,9 +69,9 @@ def destroy(contexts: Sequence[Context], name: str) -> Clone:
     return clone
 
 
-def working_on(ctx: Context, name: str, what: str) -> AbstractContextManager[None]:
-    """Nobody else works on this clone meanwhile."""
-    return exclusive(ctx.run_dir / f"clone-{name}.lock", what, wait=5)
+def working_on(ctx: Context, name: str, what: str, *, wait: float = 5) -> AbstractContextManager[None]:
+    """Nobody else works on this clone meanwhile. Raise Taken when somebody does for `wait` seconds."""
+    return exclusive(ctx.run_dir / f"clone-{name}.lock", what, wait=wait)
 
 
 def _find(contexts: Sequence[Context], name: str) -> tuple[Context, Clone, Dataset]:

@@ -40,7 +40,8 @@ class Context:
     @contextmanager
     def alone(self, what: str) -> Iterator[None]:
         """Nobody else works on this instance meanwhile. Raise Taken, saying who does, if somebody does."""
-        with exclusive(self.run_dir / f"{self.instance}.lock", what):
+        lock = self.run_dir / f"{self.instance}.lock"
+        with exclusive(lock, what, waiting=self.progress.note):
             yield
 
 

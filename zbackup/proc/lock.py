@@ -3,7 +3,7 @@
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,18 +11,28 @@ from zbackup.model.errors import Taken
 
 POLL_S = 0.2
 
+# Who waits longer than a moment wants to know for whom.
+SAY_AFTER_S = 1.0
+
+
+def _tell_nobody(_: str) -> None:
+    return
+
 
 @contextmanager
-def exclusive(path: Path, what: str, *, wait: float = 60) -> Iterator[None]:
+def exclusive(
+    path: Path, what: str, *, wait: float = 60, waiting: Callable[[str], None] = _tell_nobody
+) -> Iterator[None]:
     """Hold the lock file at `path`, waiting up to `wait` seconds; `what` tells others who holds it.
 
+    `waiting` is told, once, who holds it while we wait.
     The kernel drops the lock when its holder ends, however it ends, so there are no stale ones.
     Raise Taken, naming the holder, when it is not free in time.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        _acquire(descriptor, path, wait)
+        _acquire(descriptor, path, wait, waiting)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{what} (pid {os.getpid()})".encode(), 0)
         yield
@@ -30,16 +40,39 @@ def exclusive(path: Path, what: str, *, wait: float = 60) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _acquire(descriptor: int, path: Path, wait: float) -> None:
-    deadline = time.monotonic() + wait
+def _acquire(descriptor: int, path: Path, wait: float, waiting: Callable[[str], None]) -> None:
+    began = time.monotonic()
+    told = False
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            if time.monotonic() >= deadline:
-                holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another zbackup"
+            waited = time.monotonic() - began
+            if waited >= wait:
                 raise Taken(
-                    f"{path.stem} is being worked on by {holder}: try again when it is done"
+                    f"{path.stem} is being worked on by {_holder(descriptor)}: try again when it is done"
                 ) from None
+            if waited >= SAY_AFTER_S and not told:
+                waiting(f"waiting for {_holder(descriptor)}, which works on {path.stem}")
+                told = True
             time.sleep(POLL_S)
+
+
+def is_held(path: Path) -> bool:
+    """Whether some process holds the lock file at `path` now."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _holder(descriptor: int) -> str:
+    return os.pread(descriptor, 200, 0).decode(errors="replace") or "another zbackup"
