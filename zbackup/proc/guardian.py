@@ -45,6 +45,11 @@ class Guardian:
             self._process.wait()
             raise CommandFailed(self._argv, -1, said or f"not ready within {READY_LIMIT_S:g} s")
 
+    def tell(self, word: str) -> None:
+        """Say how far we are: the guardian's next `word`."""
+        with contextlib.suppress(BrokenPipeError):
+            self._send(word + "\n")
+
     def done(self) -> None:
         """All is in order again: it may go without doing anything."""
         with contextlib.suppress(BrokenPipeError):
@@ -94,6 +99,20 @@ def answer(line: str) -> None:
 
 def abandoned(limit_s: float) -> bool:
     """The guardian's side: wait. True when the maker died or has been silent for `limit_s` seconds."""
-    if not select.select([sys.stdin], [], [], limit_s)[0]:
-        return True
-    return sys.stdin.readline().strip() != "done"
+    return word(limit_s) != "done"
+
+
+def word(limit_s: float) -> str:
+    """The guardian's side: the maker's next word; "" when it died or has been silent for `limit_s` seconds.
+
+    Nothing is read ahead, so that a word that is there already is seen the next time.
+    """
+    said = b""
+    deadline = time.monotonic() + limit_s
+    while not said.endswith(b"\n"):
+        if not select.select([sys.stdin], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            return ""
+        if not (character := os.read(sys.stdin.fileno(), 1)):
+            return ""
+        said += character
+    return said.decode().strip()

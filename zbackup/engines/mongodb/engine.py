@@ -1,0 +1,63 @@
+"""MongoDB as zbackup's jobs see it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from zbackup.engines.mongodb import judge
+from zbackup.engines.mongodb.connection import PrivilegeMissing, connect
+from zbackup.engines.mongodb.inspect import inspect
+from zbackup.engines.mongodb.lock import HeldLock, hold
+from zbackup.engines.mongodb.note import Note, heal
+from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
+from zbackup.engines.mongodb.privileges import grant, missing
+from zbackup.model.record import LockKind
+from zbackup.model.server import LockChoice, ServerFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MongoEngine:
+    """See engines.base.Engine. `run_dir` keeps the note that the server is locked by us."""
+
+    instance: str
+    connect: ConnectOptions
+    lock: LockOptions
+    run_dir: Path
+
+    def inspect(self) -> ServerFacts:
+        """See engines.base.Engine."""
+        with connect(self.connect) as connection:
+            return inspect(connection)
+
+    def heal(self) -> None:
+        """See engines.base.Engine."""
+        heal(self.connect, self._note)
+
+    def choose_lock(self, facts: ServerFacts) -> LockChoice:
+        """See engines.base.Engine."""
+        return judge.choose(self.lock.kind, facts)
+
+    def require_privileges(self, facts: ServerFacts, kind: LockKind) -> None:
+        """See engines.base.Engine."""
+        with connect(self.connect) as connection:
+            info = connection.command({"connectionStatus": 1, "showPrivileges": True})["authInfo"]
+            if not info["authenticatedUsers"]:
+                return
+            granted = info["authenticatedUserPrivileges"]
+            if lacking := missing(granted, kind, oplog=bool(facts.position)):
+                who = info["authenticatedUsers"][0]
+                raise PrivilegeMissing(
+                    f"{who['user']} ({who['db']}) lacks what the lock {kind} needs: {grant(lacking)}"
+                )
+
+    @contextmanager
+    def consistent(self, facts: ServerFacts, kind: LockKind) -> Iterator[HeldLock]:
+        """See engines.base.Engine. An account that may lock but not unlock is found out before, not after."""
+        self.require_privileges(facts, kind)
+        with hold(self.connect, self.lock, kind, self._note, oplog=bool(facts.position)) as held:
+            yield held
+
+    @property
+    def _note(self) -> Note:
+        return Note(self.run_dir / f"{self.instance}.fsync-locked")

@@ -1,0 +1,37 @@
+"""Look at a running mongod: everything a job needs to know of it. Changes nothing."""
+
+from pathlib import Path
+
+from zbackup.engines.mongodb import judge
+from zbackup.engines.mongodb.connection import Connection
+from zbackup.engines.mongodb.places import dbpath, places
+from zbackup.engines.mongodb.recorded import recorded
+from zbackup.engines.mongodb.status import Status, status
+from zbackup.model.server import ServerFacts
+
+
+def inspect(connection: Connection) -> ServerFacts:
+    """Raise DatabaseError, naming the privilege, when the account may not see what it has to."""
+    found = status(connection)
+    data = dbpath(found.options, found.pid)
+    member = found.membership
+    problem = judge.needs_lock(found)
+    return ServerFacts(
+        flavor="mongodb",
+        version=found.version,
+        server_uuid=identity(found, data),
+        role="replica" if member and member.state != "PRIMARY" else "primary",
+        applier_running=bool(member and member.state == "SECONDARY"),
+        places=places(data),
+        position=str(found.end.at) if found.end else "",
+        gtid="",
+        server=recorded(found, data) | ({"needs_lock": problem} if problem else {}),
+        blockers=judge.blockers(found),
+        warnings=judge.warnings(found),
+    )
+
+
+def identity(status: Status, data: Path) -> str:
+    """What tells this server's log from all others: all members of a replica set keep the same one."""
+    member = status.membership
+    return f"replica set {member.name} {member.set_id}" if member else f"standalone at {data}"

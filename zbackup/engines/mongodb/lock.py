@@ -1,0 +1,215 @@
+"""Holds a mongod still for the moment of the snapshot.
+
+fsyncLock belongs to the server, not to a session: it counts, and outlives whoever took it. So a process of
+our own is logged in before it is taken and releases it should we die or hang (see watchdog); and we never
+take it when it is there already, for then nobody could tell whose lock is released.
+
+What it does: MongoDB manual, "fsync (database command)". It flushes everything, journal and a checkpoint,
+before it returns, and no write gets in while it lasts: nothing has to be waited for before the snapshot.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import structlog
+
+from zbackup.engines.mongodb.connection import CommandRefused, Connection, connect
+from zbackup.engines.mongodb.long_operations import settle_long_operations
+from zbackup.engines.mongodb.note import Note
+from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
+from zbackup.engines.mongodb.orders import LOCKED, WatchOrder
+from zbackup.engines.mongodb.recorded import held, held_after
+from zbackup.engines.mongodb.release import release
+from zbackup.engines.mongodb.status import OplogEnd, is_locked, operations, oplog_end, stillness
+from zbackup.model.errors import CommandFailed, DatabaseError, LockNotTaken
+from zbackup.model.record import LockKind
+from zbackup.proc.guardian import Guardian, start_guardian
+
+log = structlog.get_logger()
+
+WATCHDOG = "zbackup.engines.mongodb.watchdog"
+
+# Kept back from the ceiling, so that there is time to confirm the lock before the watchdog takes it away.
+CONFIRM_S = 1.0
+UNLOCKED_S = 600.0
+
+# For what lies between the watchdog's start and the lock: looking at operations, logging in.
+SLACK_S = 20.0
+
+
+@dataclass(slots=True, kw_only=True)
+class HeldLock:
+    """See engines.base.Held. `end` is None when the server keeps no oplog."""
+
+    session: Connection
+    kind: LockKind
+    ceiling_s: float
+    lock_wait_ms: int
+    since: float
+    end: OplogEnd | None
+    held_ms: int = field(default=0)
+    after: OplogEnd | None = field(default=None)
+
+    @property
+    def position(self) -> str:
+        return str(self.end.at) if self.end else ""
+
+    @property
+    def gtid(self) -> str:
+        return ""
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        return held(self.end) | held_after(self.after)
+
+    def seconds_left(self) -> float:
+        if self.kind == "none":
+            return UNLOCKED_S
+        return max(0.1, self._left() - min(CONFIRM_S, self.ceiling_s / 4))
+
+    def confirm(self) -> None:
+        if self.kind == "none":
+            self.after = oplog_end(self.session) if self.end else None
+            return
+        try:
+            lasted = is_locked(self.session)
+            now = oplog_end(self.session) if self.end else None
+        except DatabaseError as lost:
+            raise LockNotTaken(f"the lock cannot be confirmed: {lost}") from lost
+        # The time is looked at last: up to now the watchdog has not released it.
+        if not lasted or self._left() <= 0:
+            raise LockNotTaken(f"the lock did not last to the end (its ceiling is {self.ceiling_s:g} s)")
+        if self.end and now and now.at != self.end.at:
+            raise LockNotTaken(f"the oplog moved under the lock, from {self.end.at} to {now.at}")
+
+    def _left(self) -> float:
+        return self.ceiling_s - (time.monotonic() - self.since)
+
+
+@contextmanager
+def hold(
+    options: ConnectOptions, limits: LockOptions, kind: LockKind, note: Note, *, oplog: bool
+) -> Iterator[HeldLock]:
+    """Take the lock, hold it while the body runs, release it, and see that it is gone.
+
+    Raise LockNotTaken when it is not granted in time, or somebody else holds one.
+    """
+    with connect(options) as session:
+        if kind == "none":
+            end = oplog_end(session) if oplog else None
+            yield HeldLock(session=session, kind=kind, ceiling_s=0, lock_wait_ms=0, since=0.0, end=end)
+            return
+        guardian = _guarded(options, limits, note)
+        began = time.monotonic()
+        taken = False
+        try:
+            settle_long_operations(session, limits)
+            note.write(stillness(session))
+            _require_unlocked(session)
+            taken = True
+            _take(session, limits, limits.wait_s - (time.monotonic() - began))
+            granted = time.monotonic()
+            guardian.tell(LOCKED)
+            note.write(stillness(session))
+            locked = HeldLock(
+                session=session,
+                kind=kind,
+                ceiling_s=limits.hold_s,
+                lock_wait_ms=round((granted - began) * 1000),
+                since=granted,
+                end=oplog_end(session) if oplog else None,
+            )
+            yield locked
+        except _NotOurs:
+            _forget(guardian, note)
+            raise
+        except _MayStillCome:
+            guardian.act()
+            raise
+        except BaseException:
+            if taken:
+                _let_go(session, guardian, note)
+            else:
+                _forget(guardian, note)
+            raise
+        _let_go(session, guardian, note, locked)
+
+
+class _NotOurs(LockNotTaken):
+    """The server is not locked by us, and will not be: there is nothing to release."""
+
+
+class _MayStillCome(LockNotTaken):
+    """We gave up, but the server may grant the lock later: only the watchdog can wait for that."""
+
+
+def _guarded(options: ConnectOptions, limits: LockOptions, note: Note) -> Guardian:
+    order = WatchOrder(connect=options, note=note.path, wait_s=limits.wait_s + SLACK_S, hold_s=limits.hold_s)
+    try:
+        guardian = start_guardian(WATCHDOG, order.to_line())
+        guardian.ready()
+    except CommandFailed as failure:
+        raise LockNotTaken(f"no watchdog for the lock: {failure}") from failure
+    return guardian
+
+
+def _require_unlocked(session: Connection) -> None:
+    if not is_locked(session):
+        return
+    waiting = operations(session, {"waitingForLock": True})["inprog"]
+    longest = max((float(o.get("microsecs_running", 0)) / 1e6 for o in waiting), default=0.0)
+    behind = f"; {len(waiting)} operations wait behind it, the longest for {longest:.0f} s" if waiting else ""
+    raise _NotOurs(
+        f"{session.where} is locked by somebody else's fsyncLock{behind}: let that backup end, or "
+        f"db.fsyncUnlock() if nothing runs that needs it"
+    )
+
+
+def _take(session: Connection, limits: LockOptions, left_s: float) -> None:
+    """fsyncLockAcquisitionTimeoutMillis came with 7.0.2, 6.0.11 and 5.0.22; older servers do not mind it.
+
+    There the wait is limited on our side only: the lock may still be granted then, and is released at once.
+    """
+    left_s = max(1.0, left_s)
+    order = {
+        "fsync": 1,
+        "lock": True,
+        "fsyncLockAcquisitionTimeoutMillis": math.floor(left_s * 1000),
+        "comment": "zbackup snapshot",
+    }
+    late = f"the lock fsync was not granted within {limits.wait_s:g} s"
+    try:
+        count = int(session.command(order, limit_s=left_s + 1)["lockCount"])
+    except CommandRefused as failure:
+        raise _NotOurs(f"{late}: {failure}") from failure
+    except DatabaseError as failure:
+        raise _MayStillCome(f"{late}: {failure}") from failure
+    if count != 1:
+        release(session)
+        raise _NotOurs(
+            f"{session.where} was locked by somebody else's fsyncLock at the same time ({count - 1} more): "
+            f"let that backup end"
+        )
+
+
+def _forget(guardian: Guardian, note: Note) -> None:
+    guardian.done()
+    note.remove()
+
+
+def _let_go(session: Connection, guardian: Guardian, note: Note, held: HeldLock | None = None) -> None:
+    """Unlock, and see that nothing is left of it. When we cannot, the watchdog does."""
+    try:
+        left = release(session)
+    except DatabaseError as failure:
+        log.warning("lock.not_released", reason=str(failure))
+        guardian.act()
+        return
+    if held:
+        held.held_ms = round((time.monotonic() - held.since) * 1000)
+    _forget(guardian, note)
+    if left:
+        log.warning("lock.others_left", count=left)

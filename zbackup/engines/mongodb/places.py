@@ -1,0 +1,60 @@
+"""Everywhere on this machine where a mongod keeps data, so that a snapshot can be known to hold all of it.
+
+MongoDB manual, "Configuration File Options" (storage.dbPath, storage.directoryPerDB,
+storage.wiredTiger.engineConfig.directoryForIndexes). All of it is below dbPath, unless links or mounts put
+parts elsewhere, as people do with the journal and with databases in directories of their own.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from zbackup.model.server import Place
+
+DEFAULT_DBPATH = "/data/db"
+
+# dbPath / database / "collection" and "index"
+DEPTH = 3
+
+
+def dbpath(options: Mapping[str, Any], pid: int) -> Path:
+    """Where the server keeps its data, without symbolic links. A relative path is from its directory."""
+    named = Path(str(options.get("storage", {}).get("dbPath", DEFAULT_DBPATH)))
+    return Path(os.path.realpath(f"/proc/{pid}/cwd/{named}" if not named.is_absolute() else named))
+
+
+def places(data: Path) -> tuple[Place, ...]:
+    """Each place once, the data directory first."""
+    found: dict[str, str] = {}
+    for what, path in (("data", data), ("journal", data / "journal"), *_strays(data, data, DEPTH)):
+        found.setdefault(os.path.realpath(path), what)
+    return tuple(Place(what, path) for path, what in found.items())
+
+
+def _strays(top: Path, directory: Path, depth: int) -> Iterator[tuple[str, Path]]:
+    """Links and mount points below the data directory. What this account may not read is not looked into."""
+    device = _device(directory)
+    for entry in _entries(directory):
+        path = Path(entry.path)
+        if entry.is_symlink():
+            yield f"link {path.relative_to(top)}", path
+        elif entry.is_dir(follow_symlinks=False) and _device(path) != device:
+            yield f"mount {path.relative_to(top)}", path
+        if depth > 1 and entry.is_dir():
+            yield from _strays(top, path, depth - 1)
+
+
+def _entries(directory: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _device(path: Path) -> int | None:
+    try:
+        return path.stat().st_dev
+    except OSError:
+        return None

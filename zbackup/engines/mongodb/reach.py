@@ -1,0 +1,44 @@
+"""How far a backup's data reaches, by what was recorded with it: only a mongod can read the files. Pure."""
+
+from datetime import datetime, timedelta
+
+from zbackup.model.errors import VerificationFailed
+from zbackup.model.record import Record
+from zbackup.model.recovery import Reach
+
+# ZFS knows whole seconds of a snapshot's making.
+CREATED_WITHIN = timedelta(seconds=1)
+
+# A write that did not ask for the journal is there after the next commit of it: storage.journal's
+# commitIntervalMs is 100 by default and at most 500.
+JOURNAL_LAG = timedelta(milliseconds=500)
+
+
+def reach(record: Record, created: datetime) -> Reach:
+    """From the oplog's end as it was seen; `created` is the snapshot's own time.
+
+    A primary takes no write that it has not seen, so that up to the snapshot all is inside: up to the lock,
+    or up to the last commit of the journal without one. A secondary's oplog has its primary's times, and
+    what was written there may not have reached it yet. Without an oplog nothing is known but the time.
+    Raise VerificationFailed when the record cannot be understood.
+    """
+    wall = _recorded(record, "oplog_wall")
+    if record.purpose == "log":
+        # The server was not asked: `server` was known when an earlier backup was taken.
+        earlier = _recorded(record, "oplog_after_wall") or wall or record.taken
+        complete = earlier if record.role == "replica" else record.taken - JOURNAL_LAG
+        return Reach(as_of=created + CREATED_WITHIN, complete_to=complete)
+    if wall is None:
+        return Reach(as_of=record.taken, complete_to=record.taken)
+    if record.lock == "fsync":
+        return Reach(as_of=wall, complete_to=wall if record.role == "replica" else record.taken)
+    as_of = _recorded(record, "oplog_after_wall") or created + CREATED_WITHIN
+    complete = wall if record.role == "replica" else record.taken
+    return Reach(as_of=as_of, complete_to=complete - JOURNAL_LAG)
+
+
+def _recorded(record: Record, name: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(record.server[name]) if name in record.server else None
+    except ValueError as damaged:
+        raise VerificationFailed(f"the recorded {name} cannot be understood: {damaged}") from damaged

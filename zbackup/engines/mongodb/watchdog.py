@@ -1,0 +1,67 @@
+"""Releases the lock when the zbackup that took it dies or hangs. See lock and proc.guardian.
+
+fsyncLock survives its client. Run as `python -m zbackup.engines.mongodb.watchdog` with its order on stdin. It
+logs in at once, before the lock: under one the server may let nobody log in.
+"""
+
+import signal
+import sys
+import time
+
+from zbackup.engines.mongodb.connection import Connection, connect
+from zbackup.engines.mongodb.note import Note
+from zbackup.engines.mongodb.orders import LOCKED, WatchOrder
+from zbackup.engines.mongodb.release import release_when_it_comes
+from zbackup.model.errors import DatabaseError
+from zbackup.proc.guardian import answer, word
+
+RETRY_S = 1.0
+TRY_FOR_S = 300.0
+
+
+def main() -> int:
+    """0 when the lock is in order, 1 when it could not be released; the next run then finds the note."""
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Whoever asks us to end asks zbackup too, and its end is what we wait for.
+        signal.signal(ending, signal.SIG_IGN)
+    order = WatchOrder.from_line(sys.stdin.readline())
+    try:
+        connection = connect(order.connect)
+    except DatabaseError as failure:
+        answer(str(failure))
+        return 1
+    answer("ready")
+    said = word(order.wait_s)
+    if said == LOCKED:
+        said = word(order.hold_s)
+    if said == "done":
+        return 0
+    return 0 if _release(order, connection) else 1
+
+
+def _release(order: WatchOrder, connection: Connection) -> bool:
+    """Insist: a server that is busy or cut off answers later."""
+    deadline = time.monotonic() + TRY_FOR_S
+    while time.monotonic() < deadline:
+        try:
+            release_when_it_comes(connection)
+        except DatabaseError:
+            time.sleep(RETRY_S)
+            connection = _reconnected(order, connection)
+        else:
+            Note(order.note).remove()
+            return True
+    return False
+
+
+def _reconnected(order: WatchOrder, connection: Connection) -> Connection:
+    try:
+        fresh = connect(order.connect)
+    except DatabaseError:
+        return connection
+    connection.close()
+    return fresh
+
+
+if __name__ == "__main__":
+    sys.exit(main())
