@@ -79,7 +79,7 @@ def _connect(instance: Instance) -> ConnectOptions:
     return ConnectOptions(
         socket=str(instance.socket_path or ""),
         host=instance.host or "",
-        port=instance.port,
+        port=instance.tcp_port,
         user=instance.user,
         password=secret.read if secret else _no_password,
         tls=TlsOptions(

@@ -65,7 +65,7 @@ def explain(error: ErrorDetails, root: type[BaseModel]) -> str:
         return "unknown key" + _did_you_mean(_nearest_key(str(path[-1]), _model_at(path[:-1], root)))
     if kind == "missing":
         return f"missing; {_description(path, root)}"
-    got = _show(error["input"]) if "password" not in path else ""
+    got = _show(error["input"]) if not {"password", "uri"} & set(path) else ""
     near = str(context.get("near", ""))
     if kind == "literal_error":
         near = _nearest_value(error["input"], str(context["expected"]))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Any
 
+from zbackup.config.engine_rules import of_engine
 from zbackup.config.problems import Path_
 from zbackup.config.units import instance_name_is_valid
 
@@ -35,6 +36,8 @@ def _name(name: str, _: dict[str, Any]) -> Iterator[Found]:
 
 
 def _one_way_to_connect(_: str, table: dict[str, Any]) -> Iterator[Found]:
+    if table.get("engine") == "mongodb":
+        return
     if "socket" in table and "host" in table:
         yield ("host",), "expected either socket or host, got both"
     if "host" not in table:
@@ -43,7 +46,7 @@ def _one_way_to_connect(_: str, table: dict[str, Any]) -> Iterator[Found]:
 
 def _client_certificate(_: str, table: dict[str, Any]) -> Iterator[Found]:
     tls = table.get("tls")
-    if isinstance(tls, dict) and ("cert" in tls) != ("key" in tls):
+    if table.get("engine") != "mongodb" and isinstance(tls, dict) and ("cert" in tls) != ("key" in tls):
         yield ("tls",), "expected cert and key together, got one of them"
 
 
@@ -72,6 +75,7 @@ _RULES: tuple[Callable[[str, dict[str, Any]], Iterator[Found]], ...] = (
     _name,
     _one_way_to_connect,
     _client_certificate,
+    of_engine,
     _datasets_once,
     _clones_beside,
 )

@@ -56,6 +56,18 @@ def secret_ref(value: object) -> SecretRef:
     return SecretRef(source, where)
 
 
+def uri_ref(value: object) -> SecretRef | str:
+    """A mongodb:// address; one that holds a password only by reference."""
+    if isinstance(value, str):
+        user, at, _ = value.removeprefix("mongodb://").rpartition("@")
+        if not value.startswith("mongodb://"):
+            refuse(f'an address such as "mongodb://127.0.0.1:27017", or {HOW}')
+        if at and ":" in user:
+            refuse(f"a reference, {HOW}; a uri with a password does not belong in this file (change it)")
+        return value
+    return secret_ref(value)
+
+
 def _read_file(path: Path) -> str:
     try:
         with path.open(encoding="utf-8") as file:

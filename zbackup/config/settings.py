@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt
 
 from zbackup.config import units
 from zbackup.config.schedule import Daemon, Notify, Schedule
-from zbackup.config.secret import SecretRef, secret_ref
+from zbackup.config.secret import SecretRef, secret_ref, uri_ref
 from zbackup.config.table import Table
 from zbackup.config.zone import local_zone
 
@@ -21,6 +21,7 @@ DatasetNames = Annotated[tuple[DatasetName, ...], BeforeValidator(units.some)]
 Zone = Annotated[ZoneInfo, BeforeValidator(units.zone)]
 Argv = Annotated[tuple[str, ...], BeforeValidator(units.argv)]
 Secret = Annotated[SecretRef, BeforeValidator(secret_ref)]
+Uri = Annotated[SecretRef | str, BeforeValidator(uri_ref)]
 
 
 def _short_lock(value: object) -> object:
@@ -34,7 +35,10 @@ class Tls(Table):
     ca: AbsolutePath | None = Field(
         default=None, description="certificates that may sign the server's (default: the machine's)"
     )
-    cert: AbsolutePath | None = Field(default=None, description="client certificate, together with key")
+    cert: AbsolutePath | None = Field(
+        default=None,
+        description="client certificate, together with key; for mongodb, it and its key in one file",
+    )
     key: AbsolutePath | None = Field(default=None, description="the client certificate's private key")
     verify: StrictBool = Field(default=True, description="refuse a server whose certificate or name is wrong")
 
@@ -42,13 +46,14 @@ class Tls(Table):
 class Lock(Table):
     """How the server is held still while a snapshot is taken. `lock = "KIND"` alone works too."""
 
-    kind: Literal["auto", "ftwrl", "backup-stage", "backup-lock", "none"] = Field(
+    kind: Literal["auto", "ftwrl", "backup-stage", "backup-lock", "fsync", "none"] = Field(
         default="auto",
         description="which lock to take; auto takes the gentlest that is exact, and says which",
     )
     wait: WholeSeconds = Field(default=30.0, description="give up when the lock is not granted in this time")
     hold: WholeSeconds = Field(
-        default=10.0, description="ceiling on holding it; the server itself enforces it"
+        default=10.0,
+        description="ceiling on holding it; the server itself enforces it, for mongodb a watchdog",
     )
     long_query: Seconds = Field(
         default=5.0,
@@ -91,22 +96,41 @@ class Instance(Table):
     """One database server and the datasets it lives on. `name` is the key of its table."""
 
     engine: Annotated[
-        Literal["mysql", "mariadb"], BeforeValidator(lambda v: "mysql" if v == "percona" else v)
+        Literal["mysql", "mariadb", "mongodb"], BeforeValidator(lambda v: "mysql" if v == "percona" else v)
     ] = Field(description="which server it is; percona is read as mysql")
     datasets: DatasetNames = Field(
         description="ZFS datasets that hold its data and logs, all on one pool; descendants are included"
     )
     socket: AbsolutePath | None = Field(
-        default=None, description="socket of the server; default: /run/mysqld/mysqld.sock, unless host is set"
+        default=None,
+        description="socket of the server; default: /run/mysqld/mysqld.sock, unless host is set; "
+        "none for mongodb",
     )
     host: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="connect over TCP instead (the server must run on this machine)"
+        default=None,
+        description="connect over TCP instead (the server must run on this machine); "
+        "default for mongodb: 127.0.0.1",
     )
-    port: Annotated[StrictInt, Field(ge=1, le=65535)] = Field(default=3306, description="TCP port, with host")
+    port: Annotated[StrictInt, Field(ge=1, le=65535)] | None = Field(
+        default=None, description="TCP port, with host; default: 3306, for mongodb 27017"
+    )
+    uri: Uri | None = Field(
+        default=None,
+        description="mongodb: its address instead of socket, host, port and user, written here or, with a "
+        "password in it, where it is kept (as for `password`); it names this machine's mongod alone",
+    )
     user: Annotated[str, Field(min_length=1)] = Field(default="zbackup", description="database account")
     password: Secret | None = Field(
         default=None,
-        description="where its password is; leave it out when the socket alone identifies the account",
+        description="where its password is; leave it out when the socket alone identifies the account, "
+        "or when mongodb asks for none",
+    )
+    auth_source: Annotated[str, Field(min_length=1)] = Field(
+        default="admin", description="mongodb: the database that knows the account"
+    )
+    auth_mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-1", "MONGODB-X509"] | None = Field(
+        default=None,
+        description="mongodb: how to log in; default: as the server offers. MONGODB-X509 is by tls.cert",
     )
     tls: Tls | None = Field(default=None, description="encrypt the TCP connection")
     lock: Annotated[Lock, BeforeValidator(_short_lock)] = Field(
@@ -124,8 +148,14 @@ class Instance(Table):
 
     @property
     def socket_path(self) -> Path | None:
-        """The socket to connect to; None when `host` says to use TCP."""
-        return self.socket or (None if self.host else Path("/run/mysqld/mysqld.sock"))
+        """The socket to connect to; None when TCP is to be used."""
+        tcp = self.host or self.engine == "mongodb"
+        return self.socket or (None if tcp else Path("/run/mysqld/mysqld.sock"))
+
+    @property
+    def tcp_port(self) -> int:
+        """The port to connect to when there is no socket."""
+        return self.port or (27017 if self.engine == "mongodb" else 3306)
 
     @property
     def clones_dataset(self) -> str:

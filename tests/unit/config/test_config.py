@@ -37,6 +37,51 @@ def test_host_means_tcp() -> None:
     assert (shop.socket_path, shop.host, shop.port) == (None, "db", 3307)
 
 
+MONGO = '[instance.m]\nengine = "mongodb"\ndatasets = ["t/m"]\n'
+
+
+def test_a_mongod_is_reached_over_tcp_unless_said_otherwise() -> None:
+    plain = parse(MONGO).instance["m"]
+    assert (plain.socket_path, plain.host, plain.tcp_port) == (None, None, 27017)
+    named = parse(MONGO + 'socket = "/run/m.sock"\nlock = "fsync"\n').instance["m"]
+    assert (named.socket_path, named.lock.kind) == (Path("/run/m.sock"), "fsync")
+    assert parse(MONGO + 'port = 27018\ntls = { cert = "/both.pem" }\n').instance["m"].tcp_port == 27018
+    by_uri = parse(MONGO + 'uri = "mongodb://me@db:27018/?tls=true"\n').instance["m"]
+    assert by_uri.uri == "mongodb://me@db:27018/?tls=true"
+    assert isinstance(parse(MONGO + 'uri = { env = "M" }\n').instance["m"].uri, SecretRef)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('lock = "ftwrl"', "c.toml:4: instance.m.lock.kind: expected auto, fsync, none for this engine"),
+        ('lock = { on_long_query = "kill" }', "lock.on_long_query: expected wait or abort"),
+        ('lock = { kill = "all" }', "lock.kill: has no meaning for mongodb"),
+        ('lock = { applier_stop = "3s" }', "lock.applier_stop: has no meaning for mongodb"),
+        ('uri = "http://x"', 'uri: expected an address such as "mongodb://127.0.0.1:27017"'),
+        ('uri = "mongodb://x"\nhost = "y"', "instance.m.host: is part of the uri, or instead of it"),
+        ('socket = "/s"\nport = 1', "instance.m.port: has no meaning with a socket"),
+        ('tls = { cert = "/c", key = "/k" }', "tls.key: mongodb wants certificate and key in one file"),
+        ('auth_mechanism = "MONGODB-X509"', "auth_mechanism: logs in by a client certificate"),
+        ('auth_mechanism = "PLAIN"', "auth_mechanism: expected"),
+    ],
+)
+def test_a_problem_of_a_mongods_settings(line: str, says: str) -> None:
+    found = problems(MONGO + line)
+    assert len([p for p in found if says in p]) == 1
+
+
+@pytest.mark.parametrize("line", ['uri = "mongodb://x"', 'auth_source = "a"', 'lock = "fsync"'])
+def test_what_only_mongodb_knows_is_refused_elsewhere(line: str) -> None:
+    assert len(problems(SMALL + line)) == 1
+
+
+@pytest.mark.parametrize("line", ['uri = "mongodb://me:hunter2@db"', 'urii = "mongodb://me:hunter2@db"'])
+def test_a_password_in_a_uri_is_refused_and_never_repeated(line: str) -> None:
+    found = problems(MONGO + line)
+    assert found and not any("hunter2" in p for p in found)
+
+
 def test_percona_is_mysql_and_a_lock_may_be_one_word() -> None:
     text = '[instance.a]\nengine = "percona"\ndatasets = ["t/a"]\nlock = "ftwrl"\n'
     assert (parse(text).instance["a"].engine, parse(text).instance["a"].lock.kind) == ("mysql", "ftwrl")
@@ -248,7 +293,7 @@ def test_the_machines_zone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 def test_the_example_is_valid_and_shows_every_setting() -> None:
     text = EXAMPLE.read_text()
-    assert set(parse(text).instance) == {"shop", "wiki"}
+    assert set(parse(text).instance) == {"shop", "wiki", "carts"}
     shown = "\n".join(line.lstrip("# ") for line in text.splitlines())
     missing = {key for key in _keys(Settings) if f"\n{key} = " not in shown and f" {key} = " not in shown}
     assert missing == set()
@@ -269,7 +314,7 @@ def test_every_default_in_the_example_is_the_default() -> None:
         if line.startswith(("# run_dir", "# port"))
     ]  # fmt: skip
     top = tomllib.loads("\n".join(commented))
-    assert top.pop("port") == settings.port
+    assert top.pop("port") == settings.tcp_port
     assert {k: Path(v) for k, v in top.items()} == {
         "run_dir": Path("/run/zbackup"),
     }
