@@ -1,12 +1,13 @@
 """Connections to a mongod. The only importer of PyMongo; every failure is one clear line."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
 import pymongo
+from bson.raw_bson import RawBSONDocument
 from pymongo.errors import (
     AutoReconnect,
     ConfigurationError,
@@ -23,7 +24,11 @@ from zbackup.engines.mongodb.privileges import advice
 from zbackup.model.errors import DatabaseError
 
 CONNECT_LIMIT_S = 10
+INSERT_LIMIT_S = 600
 ANSWER_LIMIT_S = 30
+
+# A batch ends at 16 MiB before it has as many documents as that.
+RAW_BATCH = 1_000_000
 
 # MongoDB's error codes (src/mongo/base/error_codes.yml in its sources).
 UNAUTHORIZED = 13
@@ -85,17 +90,43 @@ class Connection:
         fields: Sequence[str] = (),
         backwards: bool = False,
         most: int = 1,
+        limit_s: float | None = ANSWER_LIMIT_S,
     ) -> list[Document]:
         """Up to `most` documents of (database, collection) in natural order, or in its reverse."""
         database, name = collection
         try:
-            with pymongo.timeout(ANSWER_LIMIT_S):
+            with pymongo.timeout(limit_s):
                 found = self._client[database][name].find(
                     dict(wanted), {field: 1 for field in fields} or None, limit=most
                 )
                 return list(found.sort("$natural", -1 if backwards else 1))
         except PyMongoError as failure:
             raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
+
+    def raw_batches(self, collection: tuple[str, str], wanted: Mapping[str, Any]) -> Iterator[bytes]:
+        """Documents of (database, collection) in natural order: BSON, many at a time, one behind another."""
+        database, name = collection
+        try:
+            cursor = self._client[database][name].find_raw_batches(dict(wanted), batch_size=RAW_BATCH)
+            yield from cursor.hint([("$natural", 1)])
+        except PyMongoError as failure:
+            raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
+
+    def insert_raw(self, collection: tuple[str, str], documents: Sequence[bytes]) -> None:
+        """Insert BSON documents in their order, 16 MiB together at most.
+
+        Raise DatabaseError when one is refused, without its content.
+        """
+        database, name = collection
+        wrapped = [RawBSONDocument(document) for document in documents]
+        said = self.run(database, {"insert": name, "documents": wrapped}, limit_s=INSERT_LIMIT_S)
+        if said["n"] != len(wrapped):
+            refused = said["writeErrors"][0]
+            reason = str(refused.get("errmsg", ""))[:200]
+            raise CommandRefused(
+                f"the server at {self.where} refused to insert into {database}.{name}: {reason}",
+                int(refused.get("code", 0)),
+            )
 
     def close(self) -> None:
         """End the connection. Lost already is fine."""

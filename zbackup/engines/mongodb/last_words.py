@@ -1,0 +1,80 @@
+"""What a mongod wrote about itself: one JSON document a line (MongoDB manual, "Log Messages")."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bson.timestamp import Timestamp
+
+# The message "WiredTiger recoveryTimestamp"; ids are there to be relied on ("Log Messages", id).
+RECOVERY_TIMESTAMP = 23987
+
+LINES = 10
+LENGTH = 300
+TAIL = 256 * 1024
+
+# Their lines are long and help only those who know mongod's sources.
+_NOISE = ("BACKTRACE", "Frame", "/proc/self/maps")
+
+Line = dict[str, Any]
+
+
+def last_words(output: Path) -> str:
+    """The end of a server's output, for a message: its last errors if there are any, else its last lines.
+
+    What is not a log line, such as the complaint about an option, counts as an error.
+    """
+    lines = [line for line in _tail(output).splitlines() if line.strip()]
+    read = [(line, _parsed(line)) for line in lines]
+    told = [_text(line, parsed) for line, parsed in read if not _is_noise(parsed)]
+    errors = [_text(line, parsed) for line, parsed in read if _is_error(parsed) and not _is_noise(parsed)]
+    return "\n".join((errors or told)[-LINES:])
+
+
+def stable_checkpoint(output: Path) -> Timestamp | None:
+    """Where the recovery of the newest start began: what the tables then held. None without such a point."""
+    found = None
+    for line in _lines(output):
+        if line.get("id") == RECOVERY_TIMESTAMP:
+            stamp = line["attr"]["recoveryTimestamp"]["$timestamp"]
+            found = Timestamp(stamp["t"], stamp["i"])
+    return found if found and found.time else None
+
+
+def _lines(output: Path) -> Iterator[Line]:
+    with output.open("rb") as source:
+        for line in source:
+            if parsed := _parsed(line.decode(errors="replace")):
+                yield parsed
+
+
+def _tail(output: Path) -> str:
+    if not output.exists():
+        return ""
+    with output.open("rb") as source:
+        source.seek(max(0, output.stat().st_size - TAIL))
+        return source.read().decode(errors="replace")
+
+
+def _parsed(line: str) -> Line | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _is_error(parsed: Line | None) -> bool:
+    return parsed is None or parsed.get("s") in ("E", "F")
+
+
+def _is_noise(parsed: Line | None) -> bool:
+    return parsed is not None and str(parsed.get("msg", "")).strip().startswith(_NOISE)
+
+
+def _text(line: str, parsed: Line | None) -> str:
+    if parsed is None:
+        return line[:LENGTH]
+    attributes = json.dumps(parsed["attr"]) if parsed.get("attr") else ""
+    return " ".join(f"{parsed.get('msg', '')} {attributes}".split())[:LENGTH]

@@ -1,0 +1,51 @@
+"""Which mongod opens a backup's files."""
+
+import re
+import shutil
+from collections.abc import Sequence
+
+from zbackup.model.errors import CommandFailed, Refused
+from zbackup.proc.run import run
+
+# Servers live where a user's PATH need not look.
+_SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/mongodb/bin"
+
+
+def find_program(configured: Sequence[str] | None, recorded: str, version: str) -> tuple[str, ...]:
+    """The configured program, else the one the recorded server ran from, else an installed one.
+
+    Raise Refused when there is none, or when it is of another release series: a newer one would upgrade the
+    files, and an older one cannot read them (MongoDB manual, "featureCompatibilityVersion").
+    """
+    program = tuple(configured) if configured else _installed(recorded)
+    wanted, found = series(version), series(version_of(program))
+    if wanted != found:
+        raise Refused(
+            f"{program[0]} is version {found}, but the files are of {wanted}: "
+            f"set recovery.server to a mongod of {wanted}"
+        )
+    return program
+
+
+def _installed(recorded: str) -> tuple[str, ...]:
+    for candidate in (recorded, "mongod"):
+        if candidate and (path := shutil.which(candidate, path=_SEARCH)):
+            return (path,)
+    raise Refused("no mongod found on this host: set recovery.server to its path")
+
+
+def version_of(program: Sequence[str]) -> str:
+    """What the program says its version is. Raise Refused if it says nothing of the kind."""
+    try:
+        said = run((*program, "--version"), mutates=False, timeout=60)
+    except CommandFailed as failure:
+        raise Refused(f"the server program cannot be used: {failure}") from failure
+    found = re.search(r"db version v(\d+\.\d+\.\d+\S*)", said)
+    if not found:
+        raise Refused(f"{program[0]} --version does not look like mongod: {said.strip()[:100]}")
+    return found[1]
+
+
+def series(version: str) -> str:
+    """What must agree for files to be opened as they are: 6.0.27 -> 6.0."""
+    return ".".join(version.split(".")[:2])

@@ -1,0 +1,203 @@
+"""From a backup's files and a later holder of the oplog to a mongod as of the target."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from bson.timestamp import Timestamp
+
+from zbackup.engines.mongodb import oplog
+from zbackup.engines.mongodb.append import append
+from zbackup.engines.mongodb.clone_server import CloneServer, Temporary
+from zbackup.engines.mongodb.connection import Connection
+from zbackup.engines.mongodb.continuation import continuation
+from zbackup.engines.mongodb.cut import Cut, find_cut
+from zbackup.engines.mongodb.identity import as_internal_user, forget_replica_set, make_replica_set
+from zbackup.engines.mongodb.last_words import stable_checkpoint
+from zbackup.engines.mongodb.oplog_entry import transaction
+from zbackup.engines.mongodb.optime import OpTime, recorded_optime
+from zbackup.engines.mongodb.options import ConnectOptions
+from zbackup.engines.mongodb.program import find_program
+from zbackup.engines.mongodb.reach import reach
+from zbackup.engines.mongodb.server_options import Place
+from zbackup.model.errors import NotRecoverable, VerificationFailed
+from zbackup.model.log import ClusterTime
+from zbackup.model.progress import Progress
+from zbackup.model.record import Record
+from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
+from zbackup.model.relocation import Relocation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """A base whose oplog has all it needs, and no more: what a server will do that starts to replay it."""
+
+    cut: Cut
+    replay: ReplayRange
+    base_exact: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MongoRecovery:
+    """Recovery for MongoDB. Needs the files only, never the running server. See engines.base.Recovery."""
+
+    server: tuple[str, ...] | None
+    memory: int
+    workers: int
+
+    # looking
+
+    def reach(self, record: Record, where: Relocation, created: datetime) -> Reach:
+        """From the record alone: the files can be read by a mongod only."""
+        return reach(record, created)
+
+    def cut_for(self, target: datetime) -> datetime:
+        """The target itself: what the oplog's clock tells is finer than a base's `as_of` has to be."""
+        return target
+
+    def examine(
+        self, base: tuple[Record, Relocation], log: tuple[Record, Relocation], target: datetime
+    ) -> ReplayRange | None:
+        """Nothing: an oplog can be read by a mongod only, on a clone of its own."""
+        return None
+
+    def check_program(self, record: Record) -> str:
+        """The mongod that can open the backup's files. Raise Refused if there is none."""
+        return self._program(record)[0]
+
+    def check_version(self, server: Mapping[str, str], version: str) -> str:
+        """The same for a running server."""
+        return find_program(self.server, server.get("mongod", ""), version)[0]
+
+    # acting
+
+    def recover(
+        self,
+        base: Files,
+        log: Files,
+        target: datetime,
+        serving: Serving,
+        progress: Progress,
+        cluster_time: ClusterTime | None = None,
+    ) -> Recovered:
+        """Merge the oplogs, let mongod recover to the cut, and serve the result."""
+        server, source = self._server(base), self._server(log)
+        progress.phase("merging the oplogs", f"{base.record.backup} and {log.record.backup}")
+        server.make_room()
+        source.make_room()
+        with source.temporary("open") as reading, server.temporary("open") as opened:
+            merged = _merge(opened, reading, target, cluster_time, progress)
+            opened.shut_down()
+        progress.phase("replaying", f"{merged.replay.transactions} oplog entries")
+        with server.temporary("replay") as replayed:
+            _require_end(replayed.connection, merged.cut)
+            replayed.shut_down()
+        progress.phase("handing over")
+        with server.temporary("open") as finished:
+            forget_replica_set(finished.connection)
+            finished.shut_down()
+        _serve_first(server, serving)
+        return Recovered(
+            last_applied=merged.replay.last_applied,
+            first_skipped=merged.replay.first_skipped,
+            position=str(OpTime.of(merged.cut.applied)),
+            gtid="",
+            base_exact=merged.base_exact,
+            replay=merged.replay,
+        )
+
+    def serve(self, files: Files, serving: Serving) -> None:
+        """Start the server of a finished clone again."""
+        server = self._server(files)
+        server.make_room()
+        server.serve(serving).close()
+
+    def connection(self, run: Path, port: int) -> tuple[str, str]:
+        """How to reach a clone's server: its socket's path, and a command line for people."""
+        path = str(Place(home=run, run=run).socket)
+        host = f"127.0.0.1:{port}" if port else quote(path, safe="")
+        return path, shlex.join(("mongosh", f"mongodb://{host}/?directConnection=true"))
+
+    def _program(self, record: Record) -> tuple[str, ...]:
+        return find_program(self.server, record.server.get("mongod", ""), record.server_version)
+
+    def _server(self, files: Files) -> CloneServer:
+        return CloneServer(
+            program=self._program(files.record), files=files, memory=self.memory, workers=self.workers
+        )
+
+
+def _merge(
+    opened: Temporary,
+    reading: Temporary,
+    target: datetime,
+    cluster_time: ClusterTime | None,
+    progress: Progress,
+) -> Merged:
+    """Make the base's oplog end at the cut, complete; see continuation for what is proved before."""
+    base, log = opened.connection, reading.connection
+    begin = _checkpoint(opened)
+    continued = continuation(base, log)
+    exact = _require_recorded(base, log, opened.server.files.record)
+    cut = find_cut(log, continued, begin, target, cluster_time)
+    entries, bytes_ = append(base, log, continued, cut.applied["ts"], progress)
+    oplog.end_at(base, cut.applied["ts"])
+    replay = ReplayRange(
+        last_applied=transaction(cut.applied),
+        first_skipped=transaction(cut.skipped) if cut.skipped else None,
+        transactions=entries,
+        log_bytes=bytes_,
+        out_of_order=oplog.count_behind(log, cut.skipped, target) if cut.skipped and not cluster_time else 0,
+        effective_target=target,
+    )
+    return Merged(cut=cut, replay=replay, base_exact=exact)
+
+
+def _checkpoint(opened: Temporary) -> Timestamp:
+    begin = stable_checkpoint(opened.server.place.output)
+    if begin is None:
+        raise NotRecoverable(
+            "the base has no stable checkpoint to replay from: its server had only just joined its replica "
+            "set, or was still being built; restore from another backup"
+        )
+    return begin
+
+
+def _require_recorded(base: Connection, log: Connection, record: Record) -> bool:
+    """The entry that was recorded as the oplog's end must be in the log source, if not lost in the base too.
+
+    Under a lock it is the base's own end, or behind a hole that the log source fills. Whether it was.
+    """
+    recorded = recorded_optime(record)
+    if recorded is None:
+        return False
+    found = oplog.at(log, recorded.ts)
+    if found is None or OpTime.of(found) != recorded:
+        raise NotRecoverable(
+            f"{recorded}, recorded as the end of the base's oplog, is not in the log source: it was rolled "
+            "back; restore from an older backup"
+        )
+    end = OpTime.of(oplog.last(base))
+    return record.lock == "fsync" and end <= recorded
+
+
+def _require_end(connection: Connection, cut: Cut) -> None:
+    """mongod ends recovery at its oplog's last entry, or does not start: so that has to be the cut."""
+    reached, wanted = OpTime.of(oplog.last(connection)), OpTime.of(cut.applied)
+    if reached != wanted:
+        raise VerificationFailed(f"the replay ended at {reached}, not at {wanted}")
+
+
+def _serve_first(server: CloneServer, serving: Serving) -> None:
+    """Start it for its users; a new replica set is made by its member itself, once it runs."""
+    if not serving.replica_set:
+        server.serve(serving).close()
+        return
+    login = ConnectOptions(socket=str(server.place.socket))
+    if server.asks_for_login:
+        login = as_internal_user(login.socket, server.make_key())
+    server.serve(serving).close()
+    make_replica_set(login, serving.replica_set, serving.port)

@@ -1,0 +1,108 @@
+"""The command line of a mongod on a clone: the original's way to lay out its files, made safe. Pure.
+
+Safe means: never a member of the original's replica set, no network unless asked for, and then on 127.0.0.1
+only, no TTL monitor, which would delete what was not yet expired at the target.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Purpose = Literal["open", "replay", "serve"]
+
+SMALLEST_CACHE = 256 * 1024**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a server on a clone keeps what is its own: `home` on the clone, `run` for the socket."""
+
+    home: Path
+    run: Path
+
+    @property
+    def socket(self) -> Path:
+        return self.run / "mongod.sock"
+
+    @property
+    def output(self) -> Path:
+        return self.home / "server.log"
+
+    @property
+    def key(self) -> Path:
+        return self.home / "key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a server on a clone is for.
+
+    "open": looked into and written to by zbackup only. "replay": applies its oplog while it starts, is read
+    only then, and puts what it applied on disk when it ends. "serve": for its users; `port` 0 is no network,
+    `auth` asks for logins, `replica_set` is the set it is the only member of, "" for standalone.
+    """
+
+    purpose: Purpose
+    memory: int
+    workers: int = 0
+    port: int = 0
+    read_only: bool = False
+    auth: bool = False
+    replica_set: str = ""
+
+
+def arguments(recorded: Mapping[str, str], place: Place, shape: Shape) -> list[str]:
+    """All options, without the program. `recorded` is Record.server."""
+    options = [
+        f"--dbpath={recorded['dbpath']}",
+        f"--wiredTigerCacheSizeGB={max(shape.memory, SMALLEST_CACHE) / 1024**3:g}",
+        f"--bind_ip={_addresses(place, shape)}",
+        # The one in /tmp, under the original's name; ours is among the addresses.
+        "--nounixsocket",
+        "--setParameter=diagnosticDataCollectionEnabled=false",
+        "--setParameter=ttlMonitorEnabled=false",
+    ]
+    options += [f"--{flag}" for flag in _layout(recorded)]
+    match shape.purpose:
+        case "replay":
+            options += _replaying(shape)
+        case "serve":
+            options += _serving(place, shape)
+        case "open":
+            pass
+    return options
+
+
+def _layout(recorded: Mapping[str, str]) -> list[str]:
+    """How the files are laid out is no setting one may change: mongod refuses to open them otherwise."""
+    storage = json.loads(recorded.get("options", "{}")).get("storage", {})
+    indexes = storage.get("wiredTiger", {}).get("engineConfig", {}).get("directoryForIndexes")
+    wanted = {"directoryperdb": storage.get("directoryPerDB"), "wiredTigerDirectoryForIndexes": indexes}
+    return [flag for flag, given in wanted.items() if given]
+
+
+def _addresses(place: Place, shape: Shape) -> str:
+    return f"127.0.0.1,{place.socket}" if shape.port else str(place.socket)
+
+
+def _replaying(shape: Shape) -> list[str]:
+    parameters = {"recoverFromOplogAsStandalone": "true", "takeUnstableCheckpointOnShutdown": "true"}
+    if shape.workers:
+        parameters["replWriterThreadCount"] = str(shape.workers)
+    return [f"--setParameter={name}={value}" for name, value in parameters.items()]
+
+
+def _serving(place: Place, shape: Shape) -> list[str]:
+    options = [f"--port={shape.port}"] if shape.port else []
+    if shape.auth:
+        # Whoever reaches the socket has to log in, as at the original.
+        options += ["--auth", "--filePermissions=0777"]
+    if shape.auth and shape.replica_set:
+        options.append(f"--keyFile={place.key}")
+    if shape.replica_set:
+        options.append(f"--replSet={shape.replica_set}")
+    if shape.read_only:
+        options.append("--queryableBackupMode")
+    return options
