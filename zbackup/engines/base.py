@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from zbackup.model.log import ClusterTime
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
@@ -89,8 +90,11 @@ class Recovery(Protocol):
 
     def examine(
         self, base: tuple[Record, Relocation], log: tuple[Record, Relocation], target: datetime
-    ) -> ReplayRange:
-        """What a replay would apply; changes nothing. Raise NotRecoverable when the log does not reach."""
+    ) -> ReplayRange | None:
+        """What a replay would apply; changes nothing. Raise NotRecoverable when the log does not reach.
+
+        None when that cannot be known from files: the engine's log is read while recovering, on clones.
+        """
 
     def check_program(self, record: Record) -> str:
         """The server program that can open the backup's files. Raise Refused if there is none."""
@@ -99,10 +103,17 @@ class Recovery(Protocol):
         """The same for a running server's facts: ServerFacts.server and .version."""
 
     def recover(
-        self, base: Files, log: Files, target: datetime, serving: Serving, progress: Progress
+        self,
+        base: Files,
+        log: Files,
+        target: datetime,
+        serving: Serving,
+        progress: Progress,
+        cluster_time: ClusterTime | None = None,
     ) -> Recovered:
         """Bring the base's files to the target and leave a server running on them.
 
+        `cluster_time`, where the engine knows such a thing, is the exact target and counts instead.
         Raise VerificationFailed when the result is not exactly what it must be.
         """
 

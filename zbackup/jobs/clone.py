@@ -56,7 +56,7 @@ def start(contexts: Sequence[Context], name: str) -> CloneStatus:
         if clone_files.server_process(ctx, name) is None:
             files = clone_files.open_again(ctx, clone)
             hide = clone_files.hidden_from(ctx, ctx.catalog().datasets, [clone])
-            serving = Serving(port=clone.port, read_only=clone.read_only)
+            serving = Serving(port=clone.port, read_only=clone.read_only, replica_set=clone.replica_set)
             ctx.recovery.serve(replace(files, hide=hide), serving)
     return _status(ctx, clone, dataset)
 

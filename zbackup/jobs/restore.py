@@ -16,7 +16,8 @@ from zbackup.jobs.finish import finish_all
 from zbackup.jobs.log_snapshot import snapshot_log
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
-from zbackup.model.errors import Refused, Taken
+from zbackup.model.errors import Refused, Taken, UsageError
+from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
@@ -28,24 +29,31 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreOptions:
-    """`name` "" means one made from the instance and the moment; `keep` keeps a failed recovery's clones."""
+    """`name` "" means one made from the instance and the moment; `keep` keeps a failed recovery's clones.
+
+    `cluster_time` is the exact target, within the second that the moment is, and `replica_set` the name of
+    the set to be made of the result: both for MongoDB only.
+    """
 
     name: str = ""
     port: int = 0
     read_only: bool = False
     keep: bool = False
+    cluster_time: ClusterTime | None = None
+    replica_set: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePlan:
-    """What will be done. `log` is None while the snapshot to read the log from is still to be taken."""
+    """What will be done. `log` is None while the snapshot to read the log from is still to be taken, and
+    `replay` when the engine can tell only afterwards what it replayed."""
 
     name: str
     target: datetime
     base: Backup
     log: Backup | None
     reason: str
-    replay: ReplayRange
+    replay: ReplayRange | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +66,15 @@ class RestoreReport:
     socket: str
     connect: str
 
+    @property
+    def replay(self) -> ReplayRange | None:
+        """What was replayed."""
+        return self.recovered.replay or self.plan.replay
+
 
 def plan_restore(ctx: Context, moment: Moment, options: RestoreOptions) -> RestorePlan:
     """Look and decide, and change nothing; without a later snapshot the live log is looked at."""
+    _require_possible(ctx, options)
     catalog = ctx.catalog()
     return _plan(ctx, catalog, catalog.backups, moment, options)
 
@@ -72,6 +86,7 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions) -> RestoreRep
     Refused before anything is made; VerificationFailed or DatabaseError after which, unless `keep`, what
     was made is gone again.
     """
+    _require_possible(ctx, options)
     name = options.name or default_name(ctx.instance, moment.at)
     with working_on(ctx, name, "zbackup restore"):
         _require_free(ctx, name, options)
@@ -84,7 +99,7 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions) -> RestoreRep
                 taken = snapshot_log(ctx, catalog, plan.base.record)
                 ctx.progress.note(f"took {taken.name} to read the log from")
                 plan = _plan(ctx, catalog, (*backups, taken), moment, options, log=taken)
-            _note_replica(ctx, plan)
+            _note_replica(ctx, plan, plan.replay)
         return _act(ctx, catalog, plan, moment, options)
 
 
@@ -98,7 +113,10 @@ def _plan(
 ) -> RestorePlan:
     target = exclusive_end(moment)
     cut = ctx.recovery.cut_for(target)
-    choice = plan_recovery(moment.at, ctx.clock.now(), backups, ctx.zone, cut=cut)
+    now = ctx.clock.now()
+    # A cluster time is somewhere within its second, and the log has to reach beyond that.
+    wanted = max(moment.at, min(moment.at + timedelta(seconds=1), now)) if options.cluster_time else moment.at
+    choice = plan_recovery(wanted, now, backups, ctx.zone, cut=cut)
     base, source = choice.base, log or choice.log
     _require_recoverable(base)
     ctx.recovery.check_program(base.record)
@@ -115,14 +133,31 @@ def _plan(
     )
 
 
-def _note_replica(ctx: Context, plan: RestorePlan) -> None:
+def _require_possible(ctx: Context, options: RestoreOptions) -> None:
+    """Raise UsageError when what is asked for is not to be had with this engine, or not together."""
+    if not options.cluster_time and not options.replica_set:
+        return
+    if ctx.engine_name != "mongodb":
+        raise UsageError(
+            f"{ctx.instance} is {ctx.engine_name}: only MongoDB has cluster times and replica sets"
+        )
+    if options.replica_set and not options.port:
+        raise UsageError("--as-replica-set needs --port: a member of a set is known by host and port")
+    if options.replica_set and options.read_only:
+        raise UsageError("--as-replica-set and --read-only exclude each other: a member writes its own oplog")
+
+
+def _note_replica(ctx: Context, plan: RestorePlan, replay: ReplayRange | None) -> None:
     """What a replica had not received is in no log of its own, and only its source knows of it."""
     record = plan.log.record if plan.log else None
-    if record is None or record.role != "replica" or record.as_of is None or plan.replay.first_skipped:
+    if record is None or record.role != "replica" or record.as_of is None or not replay:
         return
+    if replay.first_skipped:
+        return
+    end = replay.last_applied.committed if replay.last_applied and not plan.replay else record.as_of
     if (record.complete_to or record.as_of) < plan.target:
         ctx.progress.note(
-            f"this replica's log ends at {local_text(record.as_of, ctx.zone)}: what its source committed "
+            f"this replica's log ends at {local_text(end, ctx.zone)}: what its source committed "
             f"after that and before the target is not in it"
         )
 
@@ -187,19 +222,27 @@ def _act(
         target=moment.at.isoformat(),
         port=options.port,
         read_only=options.read_only,
+        replica_set=options.replica_set,
     )
     ctx.progress.phase("cloning", plan.base.name)
     with _removed_on_failure(ctx, clone, keep=options.keep):
         base = clone_files.build(ctx, clone, plan.base)
         with _log_source(ctx, catalog, clone, plan) as (source, visible):
             base = replace(base, hide=clone_files.hidden_from(ctx, catalog.datasets, visible))
-            serving = Serving(port=options.port, read_only=options.read_only)
-            recovered = ctx.recovery.recover(base, source, plan.target, serving, ctx.progress)
+            recovered = ctx.recovery.recover(
+                base, source, plan.target, _serving(options), ctx.progress, options.cluster_time
+            )
         clone = replace(clone, state="ready", reached=recovered.gtid or recovered.position)
         clone_files.describe(ctx, clone)
+    if plan.replay is None:
+        _note_replica(ctx, plan, recovered.replay)
     log.info("restore.finished", clone=clone.name, backup=plan.base.name, target=clone.target)
     path, line = ctx.recovery.connection(base.run, options.port)
     return RestoreReport(plan=plan, clone=clone, recovered=recovered, socket=path, connect=line)
+
+
+def _serving(options: RestoreOptions) -> Serving:
+    return Serving(port=options.port, read_only=options.read_only, replica_set=options.replica_set)
 
 
 @contextmanager
@@ -221,7 +264,7 @@ def _log_source(
     """The log source's files, and the clones that a server may see; the log's clone is gone afterwards."""
     if plan.log is None:
         raise AssertionError("a recovery without a log source was planned")
-    if plan.replay.transactions == 0:
+    if plan.replay and plan.replay.transactions == 0:
         where = plan.log.browse(catalog.datasets)
         nowhere = ctx.run_dir / clone.name
         yield Files(record=plan.log.record, where=where, home=nowhere, run=nowhere, hide=()), [clone]

@@ -17,7 +17,8 @@ class Clone:
 
     `id` marks the datasets that belong to it. `kind` "log" is the short-lived copy a log is read from.
     `target` is the moment it was recovered to and `reached` its last transaction, both for people.
-    `port` is 0 without TCP. State "building" means that it was never handed over.
+    `port` is 0 without TCP, `replica_set` "" for a server that is in none. State "building" means that it
+    was never handed over.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Clone:
     reached: str = ""
     port: int = 0
     read_only: bool = False
+    replica_set: str = ""
 
     def to_property(self) -> str:
         values = asdict(self) | {"created": self.created.isoformat()}

@@ -1,7 +1,8 @@
 """Words for what a server's log holds."""
 
+import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,3 +20,30 @@ class Transaction:
     committed: datetime
     gtid: str = ""
     what: str = ""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ClusterTime:
+    """A MongoDB timestamp: seconds since 1970 and the number of the operation within that second.
+
+    All members of a cluster, shards too, order what they do by it.
+    """
+
+    seconds: int
+    increment: int
+
+    @classmethod
+    def parse(cls, text: str) -> "ClusterTime":
+        """Read SECONDS,INCREMENT. Raise ValueError if it is not that."""
+        found = re.fullmatch(r"\s*(\d+)\s*,\s*(\d+)\s*", text)
+        if not found or max(map(int, found.groups())) >= 2**32:
+            raise ValueError(f'"{text}" is not SECONDS,INCREMENT, such as 1714557720,1')
+        return cls(int(found[1]), int(found[2]))
+
+    @property
+    def second(self) -> datetime:
+        """The second it is in."""
+        return datetime.fromtimestamp(self.seconds, UTC)
+
+    def __str__(self) -> str:
+        return f"{self.seconds},{self.increment}"

@@ -52,10 +52,14 @@ class Files:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """How a recovered server is to be handed over: `port` 0 means by its socket only."""
+    """How a recovered server is to be handed over: `port` 0 means by its socket only.
+
+    `replica_set` is the name of a set to be made of it alone; "" for a server that is in none.
+    """
 
     port: int = 0
     read_only: bool = False
+    replica_set: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,7 @@ class Recovered:
     """What a recovery reached, as the recovered server itself reports it.
 
     `base_exact` says that it was checked that the base was exactly (not only at least) what was recorded.
+    `replay` is what was applied, from an engine that could not tell before.
     """
 
     last_applied: Transaction | None
@@ -70,3 +75,4 @@ class Recovered:
     position: str
     gtid: str
     base_exact: bool
+    replay: ReplayRange | None = None

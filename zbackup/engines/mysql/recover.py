@@ -18,6 +18,7 @@ from zbackup.engines.mysql.program import find_program
 from zbackup.engines.mysql.reach import reach
 from zbackup.engines.mysql.replay import FIRST_EVENT, LogRange, as_sql
 from zbackup.model.errors import NotRecoverable, VerificationFailed
+from zbackup.model.log import ClusterTime
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
@@ -90,9 +91,18 @@ class MysqlRecovery:
     # acting
 
     def recover(
-        self, base: Files, log: Files, target: datetime, serving: Serving, progress: Progress
+        self,
+        base: Files,
+        log: Files,
+        target: datetime,
+        serving: Serving,
+        progress: Progress,
+        cluster_time: ClusterTime | None = None,
     ) -> Recovered:
-        """Open the base, prove it is what was recorded, replay to the target, and serve the result."""
+        """Open the base, prove it is what was recorded, replay to the target, and serve the result.
+
+        There is no `cluster_time` here: jobs.restore refuses one.
+        """
         server = self._server(base)
         progress.phase("starting the temporary server", f"crash recovery of {base.record.backup}")
         server.make_room()
