@@ -2,6 +2,8 @@
 
 import difflib
 import os
+from datetime import datetime
+from pathlib import Path
 
 from zbackup.catalog.local import clones
 from zbackup.clock import SystemClock
@@ -12,6 +14,8 @@ from zbackup.engines.mysql.recover import MysqlRecovery
 from zbackup.jobs.context import Context
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.progress import Progress
+from zbackup.plan.health import Expected
+from zbackup.plan.schedule import expected_every
 from zbackup.proc.run import run
 from zbackup.zfs.datasets import Zfs
 
@@ -65,6 +69,20 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         clock=SystemClock(),
         progress=progress,
     )
+
+
+def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
+    """What the configuration promises of this instance."""
+    schedule = instance.schedule
+    timing = schedule.snapshot
+    every = expected_every(timing, now, settings.timezone) if timing else None
+    return Expected(snapshot_every=every, daemon=bool(timing or schedule.prune))
+
+
+def daemon_lock(settings: Settings) -> Path:
+    """Held by the daemon that works with this run directory."""
+    # No instance's lock can be called so: a name has no dot.
+    return settings.run_dir / "zbackup.daemon.lock"
 
 
 def clone_names(settings: Settings) -> list[str]:

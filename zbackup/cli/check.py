@@ -4,6 +4,7 @@ from typing import Any
 
 import typer
 
+from zbackup.cli import shapes
 from zbackup.cli.options import Options
 from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.jobs.check import CheckReport, check
@@ -31,12 +32,7 @@ def command(options: Options, instance: AnyInstance = None) -> None:
 
 
 def _shape(done: Done[CheckReport]) -> dict[str, Any]:
-    return {
-        "findings": [
-            {"severity": f.severity, "subject": f.subject, "text": f.text, "exit_status": f.exit_status}
-            for f in done.result.findings
-        ]
-    }
+    return {"findings": [shapes.finding(f) for f in done.result.findings]}
 
 
 def _text(reports: list[Done[CheckReport]]) -> str:

@@ -7,6 +7,7 @@ from zbackup.cli.output import plain
 from zbackup.jobs.clone import CloneStatus
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
+from zbackup.model.finding import Finding
 from zbackup.model.log import Transaction
 
 
@@ -60,6 +61,17 @@ def transaction(subject: Transaction | None) -> dict[str, Any] | None:
         "end": subject.end,
         "committed": plain(subject.committed),
         "what": subject.what,
+    }
+
+
+def finding(subject: Finding) -> dict[str, Any]:
+    return {
+        "severity": subject.severity,
+        "subject": subject.subject,
+        "text": subject.text,
+        "why": subject.why or None,
+        "fix": subject.fix or None,
+        "exit_status": subject.exit_status,
     }
 
 

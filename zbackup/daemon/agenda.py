@@ -110,6 +110,11 @@ class Agenda:
         """What is known of each job."""
         return {key: entry.history for key, entry in self._entries.items()}
 
+    def failures(self, outcome: Outcome) -> int:
+        """How many times this job has failed now in a row."""
+        entry = self._entries.get((outcome.instance, outcome.job))
+        return entry.history.failures if entry else 0
+
     def outcomes(self) -> dict[Key, Outcome]:
         """How each job's last run ended, of those that ran."""
         return {key: entry.outcome for key, entry in self._entries.items() if entry.outcome is not None}

@@ -12,13 +12,15 @@ from zbackup.clock import Clock, SystemClock
 from zbackup.config.settings import Settings
 from zbackup.daemon.agenda import Agenda, Ended, Key
 from zbackup.daemon.bell import Bell
+from zbackup.daemon.metrics import Metrics
+from zbackup.daemon.news import News
 from zbackup.daemon.scheduler import Scheduler
 from zbackup.daemon.sd_notify import Notifier
-from zbackup.daemon.tasks import histories, tasks
-from zbackup.daemon.worker import JOBS, LogProgress, Worker
+from zbackup.daemon.tasks import histories, jobs, tasks
+from zbackup.daemon.teller import Teller
+from zbackup.daemon.worker import LogProgress, Worker
 from zbackup.jobs.context import Context
-from zbackup.jobs.journal import Journal, Remembered
-from zbackup.jobs.reconcile import Reconciled
+from zbackup.jobs.journal import Journal
 from zbackup.model.errors import ConfigError, ZbackupError
 from zbackup.proc.lock import exclusive
 
@@ -37,22 +39,29 @@ class Service:
     def __init__(self, load: Callable[[], Settings], clock: Clock | None = None) -> None:
         self._load = load
         self._settings = load()
+        self._tasks = tasks(self._settings)
         self._clock = clock or SystemClock()
         self._notifier = Notifier(os.environ)
         self._ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
         self._journal = Journal(self._settings.daemon.state_dir)
+        self._metrics = Metrics()
+        self._teller = Teller()
 
     def run(self) -> None:
-        """Until SIGTERM or SIGINT. Raise ConfigError, or Taken when another daemon runs."""
-        wanted = tasks(self._settings)
-        lock = self._settings.run_dir / "zbackup.daemon.lock"
-        with exclusive(lock, "zbackup daemon", wait=1):
+        """Until SIGTERM or SIGINT. Raise Taken when another daemon runs, or the metrics' port is in use."""
+        settings = self._settings
+        with exclusive(app.daemon_lock(settings), "zbackup daemon", wait=1):
             self._bell = Bell(SIGNALS)
-            scheduler = Scheduler(self._settings.daemon.workers, self._tell)
-            worker = Worker(self._clock, self._context, self._begin, JOBS)
-            self._agenda = Agenda(self._clock, scheduler, worker.run)
-            self._agenda.set_tasks(wanted, histories(self._journal.read()))
-            log.info("daemon.started", instances=sorted({t.key[0] for t in wanted}))
+            if settings.daemon.metrics:
+                self._metrics.serve(settings.daemon.metrics)
+            scheduler = Scheduler(settings.daemon.workers, self._tell)
+            do = jobs(lambda: self._settings, self._journal)
+            self._agenda = Agenda(
+                self._clock, scheduler, Worker(self._clock, self._context, self._begin, do).run
+            )
+            self._news = News(self._agenda, self._journal, self._metrics, self._notifier)
+            self._agenda.set_tasks(self._tasks, histories(self._journal.read()))
+            log.info("daemon.started", instances=self._names())
             self._notifier.ready()
             self._work()
             self._stop(scheduler)
@@ -80,15 +89,14 @@ class Service:
 
     def _collect(self) -> None:
         """Take in what jobs reported that have ended."""
-        news = False
         while not self._ended.empty():
             ended = self._ended.get()
-            news = True
-            if isinstance(ended.report, Reconciled):
-                self._agenda.learn((ended.outcome.instance, "snapshot"), ended.report.last)
-            self._agenda.ended(ended.outcome)
-        if news:
-            self._write_down()
+            self._news.of(ended)
+            instance = self._settings.instance.get(ended.outcome.instance)
+            if instance is not None:
+                self._teller.ended(ended.outcome, instance.notify, self._agenda.failures(ended.outcome))
+            if self._ended.empty():
+                self._news.write()
 
     def _reload(self) -> None:
         """Take on the configuration as it is now, or keep the old one if it is not valid."""
@@ -98,12 +106,18 @@ class Service:
             wanted = tasks(settings)
         except ConfigError as invalid:
             log.error("config.invalid", problems=invalid.problems, kept="the settings from before")
-            self._notifier.status(f"reload failed, old settings kept: {invalid.problems[0]}")
+            self._metrics.reloaded(valid=False)
+            self._notifier.status(f"reload failed, the old settings are kept: {invalid.problems[0]}")
         else:
-            self._settings = settings
+            if fixed := fixed_at_start(self._settings, settings):
+                log.warning("config.needs_restart", settings=fixed)
+            for gone in set(self._settings.instance) - set(settings.instance):
+                self._metrics.forget(gone)
+            self._settings, self._tasks = settings, wanted
             self._agenda.set_tasks(wanted, {})
-            log.info("config.reloaded", instances=sorted({t.key[0] for t in wanted}))
-            self._notifier.status("reloaded")
+            self._metrics.reloaded(valid=True)
+            log.info("config.reloaded", instances=self._names())
+            self._news.write()
         self._notifier.ready()
 
     def _stop(self, scheduler: Scheduler[Ended]) -> None:
@@ -123,35 +137,15 @@ class Service:
                 self._give_up()
             self._collect()
             self._say_alive()
+        self._teller.close()
         log.info("daemon.stopped")
 
     def _give_up(self) -> None:
         log.error("daemon.gave_up", running=[":".join(key) for key in self._agenda.running()])
         os._exit(ZbackupError.exit_status)
 
-    def _write_down(self) -> None:
-        due, outcomes = self._agenda.due(), self._agenda.outcomes()
-        rows = []
-        for (instance, job), history in self._agenda.histories().items():
-            outcome, planned = outcomes.get((instance, job)), due.get((instance, job))
-            rows.append(
-                Remembered(
-                    instance=instance,
-                    job=job,
-                    last=history.last,
-                    failures=history.failures,
-                    failed=history.failed,
-                    seconds=outcome.seconds if outcome else None,
-                    error=outcome.error if outcome else "",
-                    message=outcome.message if outcome else "",
-                    next=planned.at if planned else None,
-                    why=planned.reason if planned else "",
-                )
-            )
-        try:
-            self._journal.write(rows)
-        except OSError as failure:
-            log.warning("journal.not_written", reason=str(failure))
+    def _names(self) -> list[str]:
+        return sorted({task.key[0] for task in self._tasks})
 
     # in the jobs' threads
 
@@ -161,7 +155,16 @@ class Service:
 
     def _begin(self, key: Key) -> None:
         log.debug("job.started")
+        if instance := self._settings.instance.get(key[0]):
+            self._teller.begins(key[1], instance.notify)
 
     def _tell(self, ended: Ended) -> None:
         self._ended.put(ended)
         self._bell.ring()
+
+
+def fixed_at_start(old: Settings, new: Settings) -> list[str]:
+    """Settings that were changed and that only a restart takes on."""
+    names = ("state_dir", "workers", "metrics")
+    found = [f"daemon.{name}" for name in names if getattr(old.daemon, name) != getattr(new.daemon, name)]
+    return found + (["run_dir"] if old.run_dir != new.run_dir else [])

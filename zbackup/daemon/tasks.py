@@ -1,11 +1,16 @@
-"""From settings and what is remembered to the agenda's tasks."""
+"""What the daemon's jobs are: from settings and what is remembered to tasks, and what each does."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
+from zbackup import app
 from zbackup.config.settings import Instance, Settings
 from zbackup.daemon.agenda import Key, Task
-from zbackup.daemon.worker import JOBS
-from zbackup.jobs.journal import Remembered
+from zbackup.jobs.context import Context
+from zbackup.jobs.journal import Journal, Remembered
+from zbackup.jobs.reconcile import reconcile
+from zbackup.jobs.snapshot import snapshot
+from zbackup.jobs.status import Status, look
 from zbackup.model.errors import ConfigError
 from zbackup.model.schedule import Interval, JobKind, Retry, Timing
 from zbackup.plan.schedule import History
@@ -32,8 +37,6 @@ def _of(settings: Settings, instance: Instance) -> Iterator[Task]:
         return
     watch: list[tuple[JobKind, Timing | None]] = [("watch", Interval(settings.daemon.watch))]
     for job, timing in [("reconcile", None), *configured, *watch]:
-        if job not in JOBS:
-            continue
         yield Task(
             key=(instance.name, job),
             timing=timing,
@@ -50,3 +53,14 @@ def histories(remembered: Iterable[Remembered]) -> dict[Key, History]:
     """
     jobs: dict[str, JobKind] = {"prune": "prune"}
     return {(row.instance, jobs[row.job]): History(last=row.last) for row in remembered if row.job in jobs}
+
+
+def jobs(settings: Callable[[], Settings], journal: Journal) -> Mapping[JobKind, Callable[[Context], Any]]:
+    """What each job does. `settings` are those of the moment in which a job begins."""
+
+    def watch(ctx: Context) -> Status:
+        current = settings()
+        expected = app.expected(current, current.instance[ctx.instance], ctx.clock.now())
+        return look(ctx, expected, journal.read(), daemon_runs=True)
+
+    return {"reconcile": reconcile, "snapshot": snapshot, "watch": watch}

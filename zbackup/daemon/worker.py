@@ -11,8 +11,6 @@ import structlog
 from zbackup.clock import Clock
 from zbackup.daemon.agenda import Ended, Key
 from zbackup.jobs.context import Context
-from zbackup.jobs.reconcile import reconcile
-from zbackup.jobs.snapshot import snapshot
 from zbackup.model.errors import ZbackupError
 from zbackup.model.progress import Silent
 from zbackup.model.schedule import JobKind, Outcome
@@ -80,6 +78,3 @@ def _log(outcome: Outcome) -> None:
         log.error("job.failed", error=outcome.error, message=outcome.message, **facts)
     else:
         log.info("job.done", **facts)
-
-
-JOBS: dict[JobKind, Callable[[Context], Any]] = {"reconcile": reconcile, "snapshot": snapshot}

@@ -2,25 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from zbackup.catalog.local import Catalog, clones
 from zbackup.jobs.context import Context
 from zbackup.model.errors import ZbackupError
+from zbackup.model.finding import Finding
 from zbackup.model.server import ServerFacts
 from zbackup.plan.placement import require_one_snapshot_covers
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """`subject` was looked at; `text` says what was found and, if it is not well, what to do."""
-
-    severity: Literal["ok", "warning", "error"]
-    subject: str
-    text: str
-    exit_status: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,11 +37,15 @@ class Context:
         """The instance's datasets, without clones that may lie below them, and its backups."""
         return read(self.zfs, self.instance, self.datasets, without=self.clones)
 
+    @property
+    def lock_file(self) -> Path:
+        """Held by whoever works on this instance."""
+        return self.run_dir / f"{self.instance}.lock"
+
     @contextmanager
     def alone(self, what: str) -> Iterator[None]:
         """Nobody else works on this instance meanwhile. Raise Taken, saying who does, if somebody does."""
-        lock = self.run_dir / f"{self.instance}.lock"
-        with exclusive(lock, what, waiting=self.progress.note):
+        with exclusive(self.lock_file, what, waiting=self.progress.note):
             yield
 
 

@@ -59,17 +59,17 @@ def _acquire(descriptor: int, path: Path, wait: float, waiting: Callable[[str], 
             time.sleep(POLL_S)
 
 
-def is_held(path: Path) -> bool:
-    """Whether some process holds the lock file at `path` now."""
+def holder(path: Path) -> str:
+    """Who holds the lock file at `path` now, as exclusive() was told; "" for nobody."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return False
+        return ""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
+        return ""
     except BlockingIOError:
-        return True
+        return _holder(descriptor)
     finally:
         os.close(descriptor)
 

@@ -12,23 +12,27 @@ import pytest
 import typer
 
 from zbackup.catalog.local import Catalog
-from zbackup.cli import check, clone, listing, restore, shapes, snapshot
+from zbackup.cli import check, clone, listing, restore, shapes, snapshot, status
 from zbackup.cli.options import Options
 from zbackup.cli.working import Done, Failed, conclude
-from zbackup.jobs.check import CheckReport, Finding
+from zbackup.jobs.check import CheckReport
 from zbackup.jobs.clone import CloneStatus
 from zbackup.jobs.context import Context
+from zbackup.jobs.journal import Remembered
 from zbackup.jobs.restore import RestorePlan, RestoreReport
 from zbackup.jobs.snapshot import SnapshotPlan, SnapshotReport
+from zbackup.jobs.status import Status
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatabaseError, ZbackupError
+from zbackup.model.finding import Finding
 from zbackup.model.log import Transaction
 from zbackup.model.moment import parse_moment
 from zbackup.model.record import Record
 from zbackup.model.recovery import Recovered, ReplayRange
 from zbackup.model.server import LockChoice
 from zbackup.model.snapshot import Snapshot
+from zbackup.model.space import Pool, Space
 from zbackup.plan.recovery import Window
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -185,6 +189,71 @@ def test_clones_for_people() -> None:
     assert clone.render([], BERLIN) == "There are no clones."
 
 
+GIB = 1024**3
+
+
+def a_status(**changes: Any) -> Status:
+    pool = Pool(name="tank", size=100 * GIB, free=15 * GIB, fragmentation=1, health="ONLINE")
+    low = Finding(severity="warning", subject="space", text="tank has 15% free", why="W.", fix="zfs list")
+    well = Status(
+        instance="shop",
+        looked=at(2),
+        newest=a_backup(),
+        backups=3,
+        clones=1,
+        window=Window(start=at(0), end=None),
+        space=Space(data=40 * GIB, snapshots=GIB, clones=0, available=15 * GIB, pool=pool),
+        jobs=(
+            Remembered(instance="shop", job="reconcile", last=at(0)),
+            Remembered(
+                instance="shop", job="snapshot", last=at(0), seconds=1.5, next=at(5), why="on schedule"
+            ),
+            Remembered(
+                instance="shop",
+                job="prune",
+                failures=2,
+                failed=at(1),
+                message="busy",
+                next=at(1),
+                why="failed",
+            ),
+        ),
+        daemon_runs=True,
+        working="zbackup restore (pid 7)",
+        findings=(low,),
+    )
+    return dataclasses.replace(well, **changes)
+
+
+def test_a_status_for_people() -> None:
+    assert (
+        status.render(a_status(), BERLIN)
+        == """\
+Instance shop: WARNING
+  WARNING: space: tank has 15% free
+      W.
+      $ zfs list
+  newest snapshot  zbackup-20240501T080000Z, 2 min 0 s ago, data as of 2024-05-01 10:00:00.500000 CEST, \
+locked for 41 ms (3 in all)
+  can be restored  after 2024-05-01 10:00:00 CEST, up to now
+  next snapshot    in 3 min 0 s, 2024-05-01 10:05:00 CEST (on schedule)
+  next prune       now (failed)
+  last snapshot    well, 2024-05-01 10:00:00 CEST, took 1.5 s
+  last prune       failed 2 times, last 2024-05-01 10:01:00 CEST: busy
+  daemon           runs
+  works on it      zbackup restore (pid 7)
+  space            data 40.0 GiB, snapshots 1.0 GiB, clones 0 B; tank has 15.0 GiB free (15%)"""
+    )
+
+
+def test_a_status_of_nothing() -> None:
+    text = status.render(
+        a_status(newest=None, window=None, jobs=(), daemon_runs=False, working="", findings=()), BERLIN
+    )
+    assert text.startswith("Instance shop: well\n  newest snapshot  none\n  can be restored  nothing yet\n")
+    assert "daemon           does not run" in text
+
+
 def everything_in_json() -> dict[str, Any]:
     plan = SnapshotPlan(name="n", members=(("a", "/a"),), lock=LockChoice("none", "r"), warnings=())
     report = SnapshotReport(backup=a_backup(), lock=LockChoice("none", "r"), warnings=("w",))
@@ -193,6 +262,7 @@ def everything_in_json() -> dict[str, Any]:
         "snapshot": snapshot._report_shape(done(report)),
         "snapshot --dry-run": snapshot._plan_shape(done(plan)),
         "list": listing._shape(done(LISTING)),
+        "status": status._shape(done(a_status())),
         "check": check._shape(done(CheckReport(instance="shop", findings=(finding,)))),
         "restore": restore.report_shape(ASKED, REPORT),
         "restore --dry-run": restore.plan_shape(ASKED, PLAN),

@@ -1,0 +1,54 @@
+"""What the daemon remembers beside ZFS."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from zbackup.jobs.journal import Journal, Remembered
+
+NOW = datetime(2024, 5, 1, 12, 0, 0, 5, tzinfo=UTC)
+ROWS = (
+    Remembered(instance="shop", job="snapshot", last=NOW, seconds=1.5, next=NOW, why="on schedule"),
+    Remembered(instance="shop", job="prune", failures=2, failed=NOW, error="PoolFull", message="no room"),
+)
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "not there yet")
+    assert journal.read() == ()
+    journal.write(ROWS)
+    assert journal.read() == ROWS
+    journal.write(ROWS[:1])
+    assert journal.read() == ROWS[:1]
+    assert [file.name for file in journal.state_dir.iterdir()] == ["daemon.json"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"jobs": 5}',
+        '{"jobs": [{"instance": "shop"}]}',
+        '{"jobs": [{"instance": "a", "job": "b", "last": "2024-05-01T12:00:00"}]}',
+        '{"jobs": [{"instance": "a", "job": "b", "last": 5}]}',
+    ],
+)
+def test_a_file_that_makes_no_sense_is_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "daemon.json").write_text(text)
+    assert Journal(tmp_path).read() == ()
+
+
+def test_a_key_of_a_later_version_is_no_hindrance(tmp_path: Path) -> None:
+    Journal(tmp_path).write(ROWS)
+    file = tmp_path / "daemon.json"
+    file.write_text(file.read_text().replace('"instance"', '"mood": "good", "instance"'))
+    assert Journal(tmp_path).read() == ROWS
+
+
+def test_where_nothing_can_be_written_it_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "daemon.json").mkdir()
+    with pytest.raises(OSError, match=r"daemon\.json"):
+        Journal(tmp_path).write(ROWS)
+    assert [file.name for file in tmp_path.iterdir()] == ["daemon.json"]

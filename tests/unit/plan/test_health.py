@@ -1,0 +1,95 @@
+"""When an instance is well, and what is said when it is not."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from zbackup.model.finding import worst
+from zbackup.model.space import Pool
+from zbackup.plan.health import Expected, Facts, JobFacts, judge
+
+NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
+GIB = 1024**3
+POOL = Pool(name="tank", size=100 * GIB, free=50 * GIB, fragmentation=3, health="ONLINE")
+WELL = Facts(
+    now=NOW,
+    newest=NOW - timedelta(minutes=4),
+    unfinished=0,
+    broken=0,
+    future=(),
+    jobs=(JobFacts(job="snapshot", failures=0, message=""),),
+    daemon_runs=True,
+    pool=POOL,
+    written_a_day=GIB,
+)
+FIVE = Expected(snapshot_every=300, daemon=True)
+
+
+RATE = "at the rate of the last snapshots, if none is destroyed"
+
+
+def said(facts: Facts, expected: Expected = FIVE) -> list[str]:
+    return [f"{f.severity} {f.subject}: {f.text}" for f in judge(facts, expected)]
+
+
+def test_all_is_well() -> None:
+    assert said(WELL) == []
+
+
+@pytest.mark.parametrize(
+    ("minutes", "severity"), [(11, []), (13, ["warning"]), (16.9, ["warning"]), (18, ["error"])]
+)
+def test_snapshots_that_are_late(minutes: float, severity: list[str]) -> None:
+    found = judge(replace(WELL, newest=NOW - timedelta(minutes=minutes)), FIVE)
+    assert [f.severity for f in found] == severity
+
+
+def test_how_late_is_said_in_words() -> None:
+    text = said(replace(WELL, newest=NOW - timedelta(hours=5)))[0]
+    assert text == "error snapshots: the newest is 5 hours old, and there should be one every 5 minutes"
+
+
+def test_without_a_schedule_nothing_is_late_and_no_daemon_is_missed() -> None:
+    old = replace(WELL, newest=NOW - timedelta(days=90), daemon_runs=False)
+    assert said(old, Expected()) == []
+
+
+def test_nothing_to_restore_from() -> None:
+    assert said(replace(WELL, newest=None)) == ["error snapshots: there is no backup to restore from"]
+    assert worst(judge(replace(WELL, newest=None), Expected())) == "warning"
+
+
+def test_a_schedule_without_a_daemon() -> None:
+    assert said(replace(WELL, daemon_runs=False)) == [
+        "error daemon: it has a schedule, but no zbackup daemon runs"
+    ]
+
+
+@pytest.mark.parametrize(("failures", "severity"), [(1, "warning"), (2, "warning"), (3, "error")])
+def test_jobs_that_fail(failures: int, severity: str) -> None:
+    job = JobFacts(job="prune", failures=failures, message="cannot reach the server")
+    times = "time" if failures == 1 else "times"
+    expected = f"{severity} prune: failed {failures} {times} in a row, last: cannot reach the server"
+    assert said(replace(WELL, jobs=(job,))) == [expected]
+
+
+def test_leftovers_and_a_wrong_clock() -> None:
+    found = said(replace(WELL, unfinished=1, broken=2, future=("zbackup-1",)))
+    assert found == [
+        "warning clock: snapshots were taken in the future: zbackup-1",
+        "warning snapshots: there are backups 1 unfinished and 2 that miss a dataset or cannot be read",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pool", "a_day", "expected"),
+    [
+        ({"free": 19 * GIB}, None, ["warning space: tank has 19% free"]),
+        ({"free": 9 * GIB}, None, ["error space: tank has 9% free"]),
+        ({"health": "DEGRADED"}, None, ["error pool: tank is DEGRADED"]),
+        ({}, 20 * GIB, [f"warning space: what is free on tank lasts 2.5 days {RATE}"]),
+    ],
+)
+def test_room(pool: dict[str, object], a_day: float | None, expected: list[str]) -> None:
+    assert said(replace(WELL, pool=replace(POOL, **pool), written_a_day=a_day)) == expected  # type: ignore[arg-type]

@@ -1,0 +1,176 @@
+"""zbackup status"""
+
+import sys
+import time
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+import typer
+
+from zbackup import app
+from zbackup.cli import output, shapes, tables
+from zbackup.cli.options import Options
+from zbackup.cli.working import AnyInstance, Done, conclude, on_each
+from zbackup.config.load import load
+from zbackup.jobs.context import Context
+from zbackup.jobs.journal import Journal, Remembered
+from zbackup.jobs.status import Status, look
+from zbackup.model.finding import Finding
+from zbackup.model.moment import local_text
+from zbackup.proc.lock import holder
+
+HELP = """Show how the instances are.
+
+Of one instance or all of them: the newest backup, what can be restored, the daemon's last and next runs,
+room, and what is not well. The database servers are not asked. What the daemon remembers of its runs comes
+from its state file, everything else from ZFS.
+
+\b
+zbackup status
+zbackup status shop --watch   until Ctrl-C
+zbackup status --json
+"""
+
+EVERY_S = 2.0
+CLEAR = "\x1b[H\x1b[2J"
+VERDICT = {"ok": "well", "warning": "WARNING", "error": "NOT WELL"}
+
+
+def command(
+    options: Options,
+    instance: AnyInstance = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Again every two seconds.")] = False,
+) -> None:
+    if not watch:
+        _show(options, instance)
+        return
+    while True:
+        if sys.stdout.isatty() and not options.json:
+            print(CLEAR, end="")
+        _show(options, instance)
+        time.sleep(EVERY_S)
+
+
+def _show(options: Options, instance: str | None) -> None:
+    settings = load(options.config)
+    remembered = Journal(settings.daemon.state_dir).read()
+    runs = bool(holder(app.daemon_lock(settings)))
+
+    def action(ctx: Context) -> Status:
+        expected = app.expected(settings, settings.instance[ctx.instance], ctx.clock.now())
+        return look(ctx, expected, remembered, daemon_runs=runs)
+
+    conclude(options, "status", on_each(options, "status", instance, action), shape=_shape, text=_text)
+
+
+def _shape(done: Done[Status]) -> dict[str, Any]:
+    status = done.result
+    record = status.newest.record if status.newest else None
+    return {
+        "health": status.health,
+        "looked": output.plain(status.looked),
+        "newest": shapes.backup(status.newest) if status.newest else None,
+        "age_seconds": round((status.looked - record.taken).total_seconds(), 3) if record else None,
+        "backups": status.backups,
+        "clones": status.clones,
+        "window": {"after": output.plain(status.window.start), "to": output.plain(status.window.end)}
+        if status.window
+        else None,
+        "space": output.plain(status.space),
+        "daemon_runs": status.daemon_runs,
+        "working": status.working or None,
+        "jobs": [_job_shape(job) for job in status.jobs],
+        "findings": [shapes.finding(f) for f in status.findings],
+    }
+
+
+def _job_shape(job: Remembered) -> dict[str, Any]:
+    shape: dict[str, Any] = output.plain(job)
+    return {key: value for key, value in shape.items() if key != "instance"}
+
+
+def _text(found: list[Done[Status]]) -> str:
+    return "\n\n".join(render(done.result, done.context.zone) for done in found)
+
+
+def render(status: Status, zone: ZoneInfo) -> str:
+    """One instance for people."""
+    rows = [
+        ("newest snapshot", _newest(status, zone)),
+        ("can be restored", _window(status, zone)),
+        *(("next " + job.job, _next(job, status, zone)) for job in status.jobs if _planned(job)),
+        *(("last " + job.job, _last(job, zone)) for job in status.jobs if _planned(job)),
+        ("daemon", "runs" if status.daemon_runs else "does not run"),
+        *([("works on it", status.working)] if status.working else []),
+        ("space", _space(status)),
+    ]
+    lines = [f"  {name.ljust(16)} {text}" for name, text in rows]
+    return "\n".join(
+        [f"Instance {status.instance}: {VERDICT[status.health]}", *findings(status.findings), *lines]
+    )
+
+
+def findings(found: tuple[Finding, ...]) -> list[str]:
+    """What is not well, a line each, with why it matters and what to do behind it."""
+    lines = []
+    for finding in found:
+        lines.append(f"  {finding.severity.upper()}: {finding.subject}: {finding.text}")
+        lines += [f"      {finding.why}"] if finding.why else []
+        lines += [f"      $ {finding.fix}"] if finding.fix else []
+    return lines
+
+
+def _newest(status: Status, zone: ZoneInfo) -> str:
+    if status.newest is None:
+        return "none"
+    record = status.newest.record
+    as_of = f", data as of {local_text(record.as_of, zone)}" if record.as_of else ""
+    held = f", locked for {tables.length(record.lock_held_ms / 1000)}" if record.lock_held_ms else ""
+    return (
+        f"{status.newest.name}, {_ago(status.looked - record.taken)}{as_of}{held} ({status.backups} in all)"
+    )
+
+
+def _window(status: Status, zone: ZoneInfo) -> str:
+    return status.window.describe(zone) if status.window else "nothing yet"
+
+
+def _planned(job: Remembered) -> bool:
+    """Jobs that people schedule; the daemon's own looks only when they fail."""
+    return job.job in ("snapshot", "prune") or job.failures > 0
+
+
+def _next(job: Remembered, status: Status, zone: ZoneInfo) -> str:
+    if not status.daemon_runs:
+        return "never: no daemon runs"
+    if job.next is None:
+        return "not planned"
+    left = job.next - status.looked
+    if left <= timedelta():
+        return f"now ({job.why})"
+    return f"in {tables.length(left.total_seconds())}, {_clock(job.next, zone)} ({job.why})"
+
+
+def _last(job: Remembered, zone: ZoneInfo) -> str:
+    if job.failures:
+        times = f"{job.failures} time{'s' * (job.failures != 1)}"
+        return f"failed {times}, last {_clock(job.failed, zone)}: {job.message}"
+    took = f", took {tables.length(job.seconds)}" if job.seconds is not None else ""
+    return f"well, {_clock(job.last, zone)}{took}" if job.last else "never"
+
+
+def _clock(moment: datetime | None, zone: ZoneInfo) -> str:
+    return local_text(moment.replace(microsecond=0), zone) if moment else "-"
+
+
+def _ago(span: timedelta) -> str:
+    seconds = span.total_seconds()
+    return f"{tables.length(seconds)} ago" if seconds >= 0 else f"{tables.length(-seconds)} in the future"
+
+
+def _space(status: Status) -> str:
+    room, size = status.space, tables.size
+    parts = (("data", room.data), ("snapshots", room.snapshots), ("clones", room.clones))
+    listed = ", ".join(f"{what} {size(amount)}" for what, amount in parts)
+    return f"{listed}; {room.pool.name} has {size(room.pool.free)} free ({room.pool.free_share:.0%})"

@@ -1,0 +1,161 @@
+"""Prometheus metrics of the daemon. The only user of prometheus_client."""
+
+import contextlib
+from collections.abc import Mapping
+from datetime import datetime
+from importlib import metadata
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    disable_created_metrics,
+    start_http_server,
+)
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from zbackup.daemon.agenda import Key
+from zbackup.jobs.snapshot import SnapshotReport
+from zbackup.jobs.status import Status
+from zbackup.model.errors import Taken
+from zbackup.model.schedule import Due, Outcome
+from zbackup.plan.schedule import History
+
+SPACE = ("data", "snapshots", "clones")
+LEVEL = {"ok": 0, "warning": 1, "error": 2}
+SECONDS = (0.1, 0.3, 1, 3, 10, 30, 60, 300, 900, 3600)
+LOCK_SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
+
+
+class Metrics:
+    """One registry; set from the daemon's main thread, read by whoever scrapes."""
+
+    def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._registry = CollectorRegistry()
+        self._pools: dict[str, str] = {}
+        ProcessCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
+        info = Info("zbackup_build", "Version of zbackup", registry=self._registry)
+        info.info({"version": metadata.version("zbackup")})
+        job, instance = ("instance", "job"), ("instance",)
+        self._runs = self._counter("job_runs", "Runs of jobs by result", (*job, "result"))
+        self._seconds = Histogram(
+            "zbackup_job_duration_seconds",
+            "How long jobs took",
+            job,
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+        self._lock = Histogram(
+            "zbackup_lock_held_seconds",
+            "How long the database was locked for a snapshot",
+            (*instance, "lock"),
+            buckets=LOCK_SECONDS,
+            registry=self._registry,
+        )
+        self._failures = self._gauge("job_consecutive_failures", "Failures in a row, 0 after a success", job)
+        self._success = self._gauge("job_last_success_timestamp_seconds", "Last success of a job", job)
+        self._next = self._gauge("job_next_run_timestamp_seconds", "When a job is due next", job)
+        self._taken = self._gauge(
+            "last_snapshot_timestamp_seconds", "When the newest usable snapshot was taken", instance
+        )
+        self._as_of = self._gauge(
+            "last_snapshot_as_of_timestamp_seconds",
+            "Last transaction in the newest usable snapshot",
+            instance,
+        )
+        self._window = self._gauge(
+            "recovery_window_start_timestamp_seconds", "Moments after this one can be restored", instance
+        )
+        self._backups = self._gauge("backups", "Backups there are", instance)
+        self._clones = self._gauge("clones", "Clones there are", instance)
+        self._space = self._gauge("space_bytes", "Room an instance occupies", (*instance, "kind"))
+        self._free = self._gauge("pool_free_bytes", "Room left on an instance's pool", (*instance, "pool"))
+        self._size = self._gauge("pool_size_bytes", "Size of an instance's pool", (*instance, "pool"))
+        self._health = self._gauge("health", "0 all is well, 1 warning, 2 error", instance)
+        self._reload_ok = self._gauge("config_last_reload_successful", "1 unless the last reload was refused")
+        self._reload_ok.set(1)
+
+    def serve(self, address: tuple[str, int]) -> None:
+        """Answer at this address from a thread of its own. Raise Taken when it cannot be had."""
+        host, port = address
+        try:
+            start_http_server(port, host, registry=self._registry)
+        except OSError as failure:
+            raise Taken(f"cannot serve metrics at {host}:{port}: {failure.strerror or failure}") from failure
+
+    def reloaded(self, *, valid: bool) -> None:
+        """The configuration was read again."""
+        self._reload_ok.set(int(valid))
+
+    def ended(self, outcome: Outcome) -> None:
+        """A job has ended."""
+        result = "failure" if outcome.error else "success"
+        self._runs.labels(outcome.instance, outcome.job, result).inc()
+        self._seconds.labels(outcome.instance, outcome.job).observe(outcome.seconds)
+
+    def planned(self, histories: Mapping[Key, History], due: Mapping[Key, Due]) -> None:
+        """What is known of all jobs; of those that are gone nothing is said any more."""
+        for gauge in (self._failures, self._success, self._next):
+            gauge.clear()
+        for key, history in histories.items():
+            self._failures.labels(*key).set(history.failures)
+            _set(self._success, key, history.last)
+            _set(self._next, key, due[key].at if key in due else None)
+
+    def snapshot(self, report: SnapshotReport) -> None:
+        """One was taken."""
+        record = report.backup.record
+        _set(self._taken, (record.instance,), record.taken)
+        _set(self._as_of, (record.instance,), record.as_of)
+        if record.lock_held_ms is not None:
+            self._lock.labels(record.instance, record.lock).observe(record.lock_held_ms / 1000)
+
+    def watched(self, status: Status) -> None:
+        """An instance was looked at."""
+        name = (status.instance,)
+        record = status.newest.record if status.newest else None
+        _set(self._taken, name, record.taken if record else None)
+        _set(self._as_of, name, record.as_of if record else None)
+        _set(self._window, name, status.window.start if status.window else None)
+        self._backups.labels(*name).set(status.backups)
+        self._clones.labels(*name).set(status.clones)
+        room = status.space
+        for kind, size in zip(SPACE, (room.data, room.snapshots, room.clones), strict=True):
+            self._space.labels(*name, kind).set(size)
+        self._pools[status.instance] = room.pool.name
+        self._free.labels(*name, room.pool.name).set(room.pool.free)
+        self._size.labels(*name, room.pool.name).set(room.pool.size)
+        self._health.labels(*name).set(LEVEL[status.health])
+
+    def forget(self, instance: str) -> None:
+        """It is not in the configuration any more."""
+        for gauge in (self._taken, self._as_of, self._window, self._backups, self._clones, self._health):
+            _remove(gauge, (instance,))
+        for kind in SPACE:
+            _remove(self._space, (instance, kind))
+        pool = self._pools.pop(instance, "")
+        for gauge in (self._free, self._size):
+            _remove(gauge, (instance, pool))
+
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
+        return Gauge(f"zbackup_{name}", text, labels, registry=self._registry)
+
+    def _counter(self, name: str, text: str, labels: tuple[str, ...]) -> Counter:
+        return Counter(f"zbackup_{name}", text, labels, registry=self._registry)
+
+
+def _set(gauge: Gauge, labels: tuple[str, ...], when: datetime | None) -> None:
+    if when is None:
+        _remove(gauge, labels)
+    else:
+        gauge.labels(*labels).set(when.timestamp())
+
+
+def _remove(gauge: Gauge, labels: tuple[str, ...]) -> None:
+    with contextlib.suppress(KeyError):
+        gauge.remove(*labels)

@@ -1,0 +1,131 @@
+"""Telling others how jobs went: pings and hooks. No job waits for it, and none fails for it."""
+
+import http.client
+import queue
+import threading
+import urllib.request
+from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
+
+import structlog
+
+from zbackup.config.schedule import Notify
+from zbackup.model.errors import CommandFailed
+from zbackup.model.schedule import JobKind, Outcome
+from zbackup.proc.hook import run_hook
+
+log = structlog.get_logger()
+
+PING_LIMIT_S = 5.0
+PING_TRIES = 2
+MOST_WAITING = 256
+END_LIMIT_S = 5.0
+BODY_LIMIT = 10_000
+
+# The jobs that people schedule; the daemon's own looks are not news.
+TOLD: tuple[JobKind, ...] = ("snapshot", "prune")
+
+_Call = Callable[[], object]
+
+
+class Teller:
+    """Two threads of its own: pings are quick, hooks may not be."""
+
+    def __init__(self) -> None:
+        self._pings, self._hooks = _Line("pings"), _Line("hooks")
+
+    def begins(self, job: str, notify: Notify) -> None:
+        """A job begins."""
+        self._ping(_url(notify, job), "/start", "")
+
+    def ended(self, outcome: Outcome, notify: Notify, failures: int) -> None:
+        """A job has ended; `failures` is how many times it has failed now in a row."""
+        if outcome.job not in TOLD:
+            return
+        self._ping(_url(notify, outcome.job), "/fail" if outcome.error else "", outcome.message)
+        argv = notify.on_failure if outcome.error else notify.on_success
+        if argv:
+            facts = hook_facts(outcome, failures)
+            self._hooks.put(lambda: _hook(argv, facts, notify.limit))
+
+    def close(self) -> None:
+        """Give what is still to be told a moment, no more."""
+        for line in (self._pings, self._hooks):
+            line.close(END_LIMIT_S)
+
+    def _ping(self, url: str | None, suffix: str, body: str) -> None:
+        if url:
+            self._pings.put(lambda: ping(add_to_path(url, suffix), body))
+
+
+class _Line:
+    """Calls made one after the other in a thread of their own."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._waiting: queue.Queue[_Call | None] = queue.Queue(MOST_WAITING)
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def put(self, call: _Call) -> None:
+        try:
+            self._waiting.put_nowait(call)
+        except queue.Full:
+            log.warning("teller.dropped", what=self._name)
+
+    def close(self, seconds: float) -> None:
+        try:
+            self._waiting.put(None, timeout=seconds)
+        except queue.Full:
+            return
+        self._thread.join(seconds)
+
+    def _work(self) -> None:
+        while (call := self._waiting.get()) is not None:
+            call()
+
+
+def _url(notify: Notify, job: str) -> str | None:
+    return next((url for name, url in notify.ping.items() if name == job), None)
+
+
+def hook_facts(outcome: Outcome, failures: int) -> dict[str, str]:
+    """What a hook finds in its environment."""
+    return {
+        "ZBACKUP_INSTANCE": outcome.instance,
+        "ZBACKUP_JOB": outcome.job,
+        "ZBACKUP_RESULT": "failure" if outcome.error else "success",
+        "ZBACKUP_STARTED": outcome.started.isoformat(),
+        "ZBACKUP_SECONDS": f"{outcome.seconds:.3f}",
+        "ZBACKUP_FAILURES": str(failures),
+        "ZBACKUP_ERROR": outcome.error,
+        "ZBACKUP_MESSAGE": outcome.message,
+        "ZBACKUP_EXIT_STATUS": str(outcome.exit_status),
+    }
+
+
+def _hook(argv: tuple[str, ...], facts: Mapping[str, str], limit: float) -> None:
+    try:
+        run_hook(argv, facts, limit)
+    except CommandFailed as failure:
+        log.warning("hook.failed", program=argv[0], reason=str(failure))
+
+
+def add_to_path(url: str, suffix: str) -> str:
+    """`suffix` behind the URL's path, before what it asks."""
+    parts = urlsplit(url)
+    return parts._replace(path=parts.path.rstrip("/") + suffix if suffix else parts.path).geturl()
+
+
+def ping(url: str, body: str) -> bool:
+    """Call it, and once more if that fails. Whether it answered well; never raises."""
+    for attempt in range(1, PING_TRIES + 1):
+        try:
+            request = urllib.request.Request(url, data=body.encode()[:BODY_LIMIT], method="POST")
+            with urllib.request.urlopen(request, timeout=PING_LIMIT_S):
+                return True
+        except (OSError, http.client.HTTPException, ValueError) as failure:
+            if attempt == PING_TRIES:
+                # Not the whole URL: whoever knows it can report success in our name.
+                log.warning("ping.failed", host=urlsplit(url).hostname, reason=str(failure))
+    return False

@@ -1,0 +1,105 @@
+"""How an instance is: its newest backup, what can be restored, the daemon's jobs, room, and its health.
+
+The database server is not asked, so that this is cheap and always answers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from zbackup.catalog.local import Catalog, clones
+from zbackup.jobs.context import Context
+from zbackup.jobs.journal import Remembered
+from zbackup.model.backup import Backup
+from zbackup.model.finding import Finding, Severity, worst
+from zbackup.model.space import Space
+from zbackup.plan import health
+from zbackup.plan.health import Expected
+from zbackup.plan.recovery import Window, usable_bases, window
+from zbackup.proc.lock import holder
+from zbackup.zfs.facts import ZfsFacts
+
+TREND = timedelta(days=7)
+SHORTEST_TREND = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """`working` is who works on the instance now, "" for nobody. `jobs` are the daemon's."""
+
+    instance: str
+    looked: datetime
+    newest: Backup | None
+    backups: int
+    clones: int
+    window: Window | None
+    space: Space
+    jobs: tuple[Remembered, ...]
+    daemon_runs: bool
+    working: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def health(self) -> Severity:
+        return worst(self.findings)
+
+
+def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, daemon_runs: bool) -> Status:
+    """Look, and judge. Raise CommandFailed when ZFS cannot be asked."""
+    working = holder(ctx.lock_file)
+    catalog, now = ctx.catalog(), ctx.clock.now()
+    working = working or holder(ctx.lock_file)
+    bases = usable_bases(catalog.backups)
+    newest = max(bases, key=lambda b: b.createtxg, default=None)
+    jobs = tuple(row for row in remembered if row.instance == ctx.instance)
+    room = space(ctx, catalog)
+    facts = health.Facts(
+        now=now,
+        newest=newest.record.taken if newest else None,
+        # One that is being taken right now is not finished either.
+        unfinished=0 if working else sum(b.complete and not b.finished for b in catalog.backups),
+        broken=sum(not b.complete for b in catalog.backups) + len(catalog.unreadable),
+        future=tuple(b.name for b in catalog.backups if b.record.taken > now + health.FUTURE),
+        jobs=tuple(health.JobFacts(job=r.job, failures=r.failures, message=r.message) for r in jobs),
+        daemon_runs=daemon_runs,
+        pool=room.pool,
+        written_a_day=written_a_day(catalog.backups, now),
+    )
+    return Status(
+        instance=ctx.instance,
+        looked=now,
+        newest=newest,
+        backups=len(catalog.backups),
+        clones=sum(clone.instance == ctx.instance for clone, _ in clones(ctx.zfs, ctx.clones)),
+        window=window(catalog.backups),
+        space=room,
+        jobs=jobs,
+        daemon_runs=daemon_runs,
+        working=working,
+        findings=health.judge(facts, expected),
+    )
+
+
+def space(ctx: Context, catalog: Catalog) -> Space:
+    """What the instance occupies. Raise CommandFailed."""
+    zfs = ZfsFacts(ctx.zfs.runner)
+    settings = zfs.settings([d.name for d in catalog.datasets])
+    return Space(
+        data=sum(s.number("usedbydataset") for s in settings),
+        snapshots=sum(s.number("usedbysnapshots") for s in settings),
+        clones=zfs.used(ctx.clones),
+        available=min(s.number("available") for s in settings),
+        pool=zfs.pool(catalog.datasets[0].pool),
+    )
+
+
+def written_a_day(backups: Sequence[Backup], now: datetime) -> float | None:
+    """Bytes a day that went into the snapshots of the last week; None when that is too short to tell."""
+    recent = [b for b in backups if now - TREND <= b.record.taken <= now]
+    if len(recent) < 2:
+        return None
+    span = recent[-1].record.taken - recent[0].record.taken
+    if span < SHORTEST_TREND:
+        return None
+    written = sum(s.written for b in recent[1:] for s in b.snapshots)
+    return written / (span / timedelta(days=1))

@@ -1,0 +1,27 @@
+"""What somebody should know of an instance: how bad, what, why it matters, and what puts it right."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["ok", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """`subject` was looked at; `text` says what was found.
+
+    `why` is why it matters and `fix` the command or setting that puts it right, where there is one.
+    """
+
+    severity: Severity
+    subject: str
+    text: str
+    why: str = ""
+    fix: str = ""
+    exit_status: int = 0
+
+
+def worst(findings: tuple[Finding, ...]) -> Severity:
+    """The worst severity among them; "ok" of none."""
+    there = {finding.severity for finding in findings}
+    return "error" if "error" in there else "warning" if "warning" in there else "ok"

@@ -1,0 +1,171 @@
+"""Is an instance well? From what its backups, its pool and the daemon's memory say. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from zbackup.model.finding import Finding, Severity
+from zbackup.model.space import Pool
+
+# A snapshot is late when the next one should have been there too; something is wrong when two are missing.
+LATE, LOST = 2.0, 3.0
+GRACE = timedelta(minutes=2)
+
+FAILURES_SERIOUS = 3
+FREE_LOW, FREE_SERIOUS = 0.20, 0.10
+DAYS_LOW = 3.0
+
+# Clocks of a database host that differ by more are wrong, not late.
+FUTURE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What the configuration promises: seconds between two snapshots (None: nobody said), and a daemon."""
+
+    snapshot_every: float | None = None
+    daemon: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFacts:
+    """How a job of the daemon's went lately."""
+
+    job: str
+    failures: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """`newest` is when the newest usable backup was taken; `written_a_day` bytes that go into snapshots."""
+
+    now: datetime
+    newest: datetime | None
+    unfinished: int
+    broken: int
+    future: tuple[str, ...]
+    jobs: tuple[JobFacts, ...]
+    daemon_runs: bool
+    pool: Pool
+    written_a_day: float | None
+
+
+def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
+    """What is not well; nothing when all is."""
+    found = (
+        _age(facts, expected), _daemon(facts, expected), *_jobs(facts.jobs), _clock(facts), _left(facts),
+        *space(facts.pool, facts.written_a_day),
+    )  # fmt: skip
+    return tuple(finding for finding in found if finding is not None)
+
+
+def _age(facts: Facts, expected: Expected) -> Finding | None:
+    if facts.newest is None:
+        severity: Severity = "error" if expected.snapshot_every else "warning"
+        text = "there is no backup to restore from"
+        return Finding(severity=severity, subject="snapshots", text=text, fix="zbackup snapshot")
+    if expected.snapshot_every is None:
+        return None
+    age, every = facts.now - facts.newest, timedelta(seconds=expected.snapshot_every)
+    if age <= LATE * every + GRACE:
+        return None
+    return Finding(
+        severity="error" if age > LOST * every + GRACE else "warning",
+        subject="snapshots",
+        text=f"the newest is {_length(age)} old, and there should be one every {_length(every)}",
+        why="a restore replays all of the log since the newest snapshot before its moment, and the server "
+        "may purge log that no snapshot holds",
+        fix="zbackup snapshot",
+    )
+
+
+def _daemon(facts: Facts, expected: Expected) -> Finding | None:
+    if facts.daemon_runs or not expected.daemon:
+        return None
+    return Finding(
+        severity="error",
+        subject="daemon",
+        text="it has a schedule, but no zbackup daemon runs",
+        why="nothing happens on schedule",
+        fix="systemctl start zbackup",
+    )
+
+
+def _jobs(jobs: Sequence[JobFacts]) -> list[Finding]:
+    return [
+        Finding(
+            severity="error" if job.failures >= FAILURES_SERIOUS else "warning",
+            subject=job.job,
+            text=f"failed {job.failures} time{'s' * (job.failures > 1)} in a row, last: {job.message}",
+        )
+        for job in jobs
+        if job.failures
+    ]
+
+
+def _clock(facts: Facts) -> Finding | None:
+    if not facts.future:
+        return None
+    return Finding(
+        severity="warning",
+        subject="clock",
+        text=f"snapshots were taken in the future: {', '.join(facts.future)}",
+        why="the host's clock is wrong now or was then: a moment given to a restore may not be the one meant",
+        fix="timedatectl status",
+    )
+
+
+def _left(facts: Facts) -> Finding | None:
+    parts = [f"{facts.unfinished} unfinished"] if facts.unfinished else []
+    parts += [f"{facts.broken} that miss a dataset or cannot be read"] if facts.broken else []
+    if not parts:
+        return None
+    text = f"there are backups {' and '.join(parts)}"
+    return Finding(severity="warning", subject="snapshots", text=text, fix="zbackup check")
+
+
+def space(pool: Pool, written_a_day: float | None) -> list[Finding]:
+    """What is to be said of a pool's room and state."""
+    found = []
+    if pool.health != "ONLINE":
+        found.append(
+            Finding(
+                severity="error",
+                subject="pool",
+                text=f"{pool.name} is {pool.health}",
+                why="a disk is missing or broken: backups on this pool share its fate",
+                fix=f"zpool status -x {pool.name}",
+            )
+        )
+    if pool.free_share < FREE_LOW:
+        found.append(
+            Finding(
+                severity="error" if pool.free_share < FREE_SERIOUS else "warning",
+                subject="space",
+                text=f"{pool.name} has {pool.free_share:.0%} free",
+                why="a full pool stops the database, and ZFS writes ever more slowly on the way there",
+                fix=f"zfs list -o space -r {pool.name}",
+            )
+        )
+    if written_a_day and pool.free / written_a_day < DAYS_LOW:
+        found.append(
+            Finding(
+                severity="warning",
+                subject="space",
+                text=f"what is free on {pool.name} lasts {pool.free / written_a_day:.1f} days at the rate of "
+                f"the last snapshots, if none is destroyed",
+                why="a full pool stops the database",
+                fix="zbackup prune --dry-run",
+            )
+        )
+    return found
+
+
+def _length(span: timedelta) -> str:
+    seconds = round(span.total_seconds())
+    for size, unit in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= 2 * size or seconds == size:
+            count = round(seconds / size)
+            return f"{count} {unit}{'s' * (count != 1)}"
+    return f"{seconds} s"
