@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from zbackup.engines.mysql import replay_mariadb, replay_mysql
+from zbackup.engines.mysql import memory_tables, notes, replay_mariadb, replay_mysql
 from zbackup.engines.mysql.binlog.cut import Cut, find_cut, last_transaction
 from zbackup.engines.mysql.binlog.files import log_files
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition, described, recorded_position
@@ -115,8 +115,10 @@ class MysqlRecovery:
             cut = _cut(
                 start, base_files, (log.record, log.where), effective_target(base.record.engine, target)
             )
-            self._replay(temporary, log, start, cut, progress)
+            with memory_tables.set_aside(temporary.connection, base.record):
+                self._replay(temporary, log, start, cut, progress)
             recovered = _reached(temporary.connection, base.record, cut)
+            notes.tell(temporary.connection, server.flavor, progress)
             temporary.hand_over()
         progress.phase("handing over")
         server.serve(port=serving.port, read_only=serving.read_only)
