@@ -12,7 +12,10 @@ from tests.lab.pool import Pool, pool, pytest_addoption, pytest_runtest_logrepor
 
 # Before they are imported, so that what fails in them is explained as in a test.
 pytest.register_assert_rewrite(
-    "tests.system.house", "tests.system.recovery_story", "tests.system.replica_story"
+    "tests.system.house",
+    "tests.system.recovery_story",
+    "tests.system.replica_story",
+    "tests.system.transactions_story",
 )
 
 from tests.lab.mysql_fixture import free_port  # noqa: E402

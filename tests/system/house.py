@@ -37,6 +37,7 @@ class Variant:
 
     flavour: str
     gtid: bool = True
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,6 +272,7 @@ def build(
             datadir=data.mountpoint / "data",
             binlog_dir=log.mountpoint / "log",
             run_dir=home / "server",
+            options=variant.options,
             **more,
         )
     )
