@@ -15,7 +15,8 @@ def require_one_snapshot_covers(places: Sequence[Place], datasets: Sequence[Data
     """The members of the snapshot: (dataset, mountpoint) of all `datasets`, parents first.
 
     Raise Refused, with the list of what lies where, when something the server needs is elsewhere, or when
-    the datasets are on more than one pool: only within a pool is a snapshot atomic.
+    the datasets are on more than one pool: only within a pool is a snapshot atomic. Also when one of them is
+    the system's root: what a recovered server must not see is taken out of its sight, and that cannot be.
     """
     pools = sorted({d.pool for d in datasets})
     if len(pools) > 1:
@@ -30,4 +31,9 @@ def require_one_snapshot_covers(places: Sequence[Place], datasets: Sequence[Data
         listed = "; ".join(f"{p.what} in {p.path}" for p in outside)
         covered = ", ".join(f"{name} ({mountpoint})" for name, mountpoint in members) or "none is mounted"
         raise Refused(f"not on the instance's datasets: {listed}. The datasets are {covered}")
+    if roots := [name for name, mountpoint in members if mountpoint == "/"]:
+        raise Refused(
+            f"{roots[0]} is mounted at /: a recovered server could not be kept from the original's files. "
+            f"Give the database a dataset of its own, and name only that in datasets"
+        )
     return tuple(sorted(members, key=lambda member: member[0]))

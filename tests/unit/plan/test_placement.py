@@ -66,5 +66,7 @@ def test_unmounted_datasets_are_no_members() -> None:
     assert require_one_snapshot_covers([DATA], datasets) == (("tank/db", "/srv/db"),)
 
 
-def test_a_dataset_on_the_root_directory_covers_everything() -> None:
-    assert require_one_snapshot_covers([DATA, BINLOG], [dataset("rpool/root", "/")]) == (("rpool/root", "/"),)
+def test_the_system_s_root_is_refused_by_name() -> None:
+    datasets = [dataset("rpool/root", "/"), dataset("rpool/root/db", "/srv/db")]
+    with pytest.raises(Refused, match=r"^rpool/root is mounted at /: .* a dataset of its own"):
+        require_one_snapshot_covers([DATA, BINLOG], datasets)
