@@ -185,7 +185,7 @@ def test_with_anything_foreign_inside_nothing_is_destroyed(
     server = subprocess.Popen(["sleep", "60"])
     process = Process.of(server.pid)
     (ctx.run_dir / "r1").mkdir(parents=True, exist_ok=True)
-    (ctx.run_dir / "r1" / "process").write_text(str(process))
+    (ctx.run_dir / "r1.process").write_text(str(process))
     before = whole_pool()
     try:
         with pytest.raises(Refused, match=rf"r1 holds what zbackup did not make: {ctx.clones}/r1"):
@@ -196,7 +196,7 @@ def test_with_anything_foreign_inside_nothing_is_destroyed(
     finally:
         server.kill()
         server.wait()
-        (ctx.run_dir / "r1" / "process").unlink()
+        (ctx.run_dir / "r1.process").unlink()
 
 
 def test_a_reused_process_number_is_not_the_server(
@@ -207,7 +207,7 @@ def test_a_reused_process_number_is_not_the_server(
     try:
         found = Process.of(stranger.pid)
         assert found is not None
-        note = ctx.run_dir / "r1" / "process"
+        note = ctx.run_dir / "r1.process"
         note.parent.mkdir(parents=True, exist_ok=True)
         for text in (f"{found.pid} {found.started - 1}", "", "garbage", "1 2 3"):
             note.write_text(text)

@@ -56,6 +56,6 @@ def door(house: House) -> Iterator[ZfsDoor]:
 
 def end_clones(house: House) -> None:
     """Kill the servers of clones that failed tests left, which would keep the pool busy."""
-    for file in (house.home / "run").glob("*/process"):
+    for file in (house.home / "run").glob("*.process"):
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(file.read_text().split()[0]), signal.SIGKILL)

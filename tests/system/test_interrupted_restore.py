@@ -125,7 +125,7 @@ def test_killed_in_the_middle_of_the_replay(house: House, story: Story, untouche
 
 
 def test_interrupted_by_ctrl_c_it_leaves_nothing(house: House, story: Story, untouched: set[str]) -> None:
-    process = house.home / "run" / NAME / "process"
+    process = house.home / "run" / f"{NAME}.process"
     restoring = house.begin("-q", *house.restoring(story.moment, NAME))
     wait_until("its server runs", process.exists, 60)
     restoring.signal_group(signal.SIGINT)

@@ -19,7 +19,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.clone import PROPERTY, Clone
 from zbackup.model.errors import DatasetExists, NotFound, Refused
 from zbackup.model.record import Record, from_properties, to_properties
-from zbackup.model.recovery import Files
+from zbackup.model.recovery import Files, process_note
 from zbackup.model.relocation import Relocation
 from zbackup.model.snapshot import Dataset
 from zbackup.proc.detached import Process
@@ -96,7 +96,7 @@ def find_clone(ctx: Context, name: str) -> tuple[Clone, Dataset] | None:
 def server_process(ctx: Context, name: str) -> Process | None:
     """The clone's running server; None when it does not run."""
     try:
-        process = Process.parse((ctx.run_dir / name / "process").read_text())
+        process = Process.parse(process_note(ctx.run_dir / name).read_text())
     except (FileNotFoundError, ValueError):
         return None
     return process if process.alive else None
@@ -122,6 +122,7 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
     for dataset in sorted(datasets, key=lambda d: d.name, reverse=True):
         ctx.zfs.destroy_filesystem(dataset)
     shutil.rmtree(ctx.run_dir / clone.name, ignore_errors=True)
+    process_note(ctx.run_dir / clone.name).unlink(missing_ok=True)
     _remove_empty(ctx.mountpoint / clone.name)
     log.info("clone.destroyed", clone=clone.name)
 

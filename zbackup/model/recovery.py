@@ -49,6 +49,20 @@ class Files:
     run: Path
     hide: tuple[str, ...]
 
+    @property
+    def process(self) -> Path:
+        """See process_note."""
+        return process_note(self.run)
+
+
+def process_note(run: Path) -> Path:
+    """Where it is noted which process is the server of the clone with the run directory `run`.
+
+    Beside that directory and not in it: the server may write there, and whoever stops a clone's server
+    sends signals, as root, to the process that is noted.
+    """
+    return run.with_name(f"{run.name}.process")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:

@@ -23,6 +23,10 @@ START_LIMIT_S = 4 * 3600.0
 STOP_LIMIT_S = 600.0
 POLL_S = 0.1
 
+# A server runs its init file, which makes our account, before it lets anybody in (MySQL reference manual,
+# init_file). One that goes on refusing us will not change its mind.
+REFUSED_LIMIT_S = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
@@ -92,7 +96,7 @@ class CloneServer:
         finally:
             init.unlink(missing_ok=True)
             process.stop(STOP_LIMIT_S)
-            (self.place.run / "process").unlink(missing_ok=True)
+            self.files.process.unlink(missing_ok=True)
 
     def serve(self, *, port: int, read_only: bool) -> Process:
         """Start the server for its users and wait until it answers; it outlives us."""
@@ -102,12 +106,12 @@ class CloneServer:
         return process
 
     def start(self, shape: Shape) -> Process:
-        """Start; the process is noted in the run directory; see launch for errors."""
+        """Start; the process is noted, see Files.process; see launch for errors."""
         uid, gid = self._owner()
         argv = [*self.program, *arguments(self.flavor, self.files.record.server, self.place, shape)]
         bind = tuple((now, original) for original, now in self.files.where.moves)
         confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid)
-        return launch(argv, confinement, self.place.output, note=self.place.run / "process")
+        return launch(argv, confinement, self.place.output, note=self.files.process)
 
     def _shape(
         self, *, port: int = 0, read_only: bool = False, init: Path | None = None, replaying: bool = False
@@ -131,11 +135,17 @@ class CloneServer:
         options = ConnectOptions(
             socket=str(self.place.socket), user=account.user, password=lambda: account.password
         )
+        refused_since = None
         for _ in self._attempts(process):
             try:
                 return connect(options)
+            except LoginRefused:
+                now = time.monotonic()
+                refused_since = refused_since or now
+                if now - refused_since > REFUSED_LIMIT_S:
+                    raise self.failure("refuses the account that its init file should have made") from None
             except DatabaseError:
-                continue
+                refused_since = None
         raise self.failure("did not let us in within its time limit")
 
     def _await_answer(self, process: Process) -> None:
