@@ -47,3 +47,8 @@ class ClusterTime:
 
     def __str__(self) -> str:
         return f"{self.seconds},{self.increment}"
+
+
+def how_many(transactions: int) -> str:
+    """For people: "1 transaction", "2 transactions"."""
+    return f"{transactions} transaction{'' if transactions == 1 else 's'}"

@@ -18,7 +18,7 @@ from zbackup.engines.mysql.program import find_program
 from zbackup.engines.mysql.reach import reach
 from zbackup.engines.mysql.replay import FIRST_EVENT, LogRange, as_sql
 from zbackup.model.errors import NotRecoverable, VerificationFailed
-from zbackup.model.log import ClusterTime
+from zbackup.model.log import ClusterTime, how_many
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
@@ -158,7 +158,7 @@ class MysqlRecovery:
         last = last_in_file(within[-1])
         ends_file = last is not None and last.end == cut.stop
         span = LogRange(files=tuple(within), start=start, stop=cut.stop, ends_file=ends_file)
-        progress.phase("replaying", f"{cut.transactions} transactions")
+        progress.phase("replaying", how_many(cut.transactions))
         if temporary.server.flavor == "mysql":
             replay_mysql.replay(temporary.connection, span, temporary.server.place.relay, progress)
             return
