@@ -13,7 +13,7 @@ from zbackup.cli.output import emit, plain
 from zbackup.cli.working import OneInstance, on_one
 from zbackup.jobs.restore import RestoreOptions, RestorePlan, RestoreReport, plan_restore, restore
 from zbackup.model.errors import UsageError
-from zbackup.model.log import ClusterTime, Transaction
+from zbackup.model.log import ClusterTime, Transaction, how_many
 from zbackup.model.moment import FORMS, Moment, local_text, parse_moment
 from zbackup.model.recovery import Recovered, ReplayRange
 
@@ -177,6 +177,7 @@ def _common_shape(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -
         "base": shapes.backup(plan.base),
         "log": shapes.backup(plan.log) if plan.log else None,
         "reason": plan.reason,
+        "warnings": list(plan.warnings),
         "replay": {
             "transactions": replay.transactions,
             "log_bytes": replay.log_bytes,
@@ -237,8 +238,9 @@ def _plan_rows(asked: Asked, plan: RestorePlan) -> list[tuple[str, str]]:
 def _replay_rows(plan: RestorePlan, replay: ReplayRange | None, replayed: str) -> list[tuple[str, str]]:
     if replay is None:
         return [(replayed, "known only when the oplogs are opened, on clones")]
-    counted = "oplog entries" if _is_mongodb(plan) else "transactions"
-    return [(replayed, f"{replay.transactions} {counted}, {tables.size(replay.log_bytes)} of log")]
+    words = ("oplog entry", "oplog entries") if _is_mongodb(plan) else ("transaction", "transactions")
+    counted = how_many(replay.transactions, *words)
+    return [(replayed, f"{counted}, {tables.size(replay.log_bytes)} of log")]
 
 
 def _end_rows(end: ReplayRange | Recovered, zone: ZoneInfo) -> list[tuple[str, str]]:
@@ -276,10 +278,10 @@ def _remarks(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -> lis
         )
     if replay.out_of_order:
         found.append(
-            f"warning: {replay.out_of_order} transactions behind the cut carry an earlier time; "
+            f"warning: {how_many(replay.out_of_order)} behind the cut carry an earlier time; "
             "the server's clock went back, and the order of the log is what counts"
         )
-    return found
+    return found + [f"warning: {text}" for text in plan.warnings]
 
 
 def _sheet(title: str, rows: list[tuple[str, str]], remarks: list[str]) -> str:

@@ -13,6 +13,9 @@ from zbackup.model.snapshot import Dataset
 
 log = structlog.get_logger()
 
+# In Record.server: how many tables there were that no crash recovery makes whole; not there for none.
+NON_TRANSACTIONAL = "non_transactional"
+
 
 def finish(ctx: Context, backup: Backup, datasets: tuple[Dataset, ...]) -> Backup:
     """Write down how far the backup reaches, and read it back.
@@ -37,11 +40,26 @@ def finish_all(
             result.append(backup)
             continue
         try:
+            require_confirmed(backup.record)
             result.append(finish(ctx, backup, datasets))
         except VerificationFailed as bad:
             ctx.progress.note(f"{backup.name} was left behind by a killed run and is discarded: {bad}")
             discard(ctx, backup)
     return tuple(result)
+
+
+def require_confirmed(record: Record) -> None:
+    """Raise VerificationFailed when tables may be torn in the snapshot, and nothing would show it.
+
+    A `zfs snapshot` that hangs goes on when whoever gave it is killed, but his lock is gone at once. That the
+    log did not move since proves nothing for a table without transactions: a statement is written to the
+    log when it has ended. How long the lock was held is written down once it was seen to have lasted.
+    """
+    if record.lock != "none" and record.lock_held_ms is None and record.server.get(NON_TRANSACTIONAL):
+        raise VerificationFailed(
+            f"whether the lock {record.lock} lasted is not known, and {record.server[NON_TRANSACTIONAL]} "
+            "tables are not transactional"
+        )
 
 
 def _write(ctx: Context, backup: Backup, finished: Record) -> None:

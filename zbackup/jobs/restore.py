@@ -46,7 +46,10 @@ class RestoreOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePlan:
     """What will be done. `log` is None while the snapshot to read the log from is still to be taken, and
-    `replay` when the engine can tell only afterwards what it replayed."""
+    `replay` when the engine can tell only afterwards what it replayed.
+
+    `warnings` are what was said of the server when the backups were taken that this starts from.
+    """
 
     name: str
     target: datetime
@@ -54,6 +57,7 @@ class RestorePlan:
     log: Backup | None
     reason: str
     replay: ReplayRange | None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +134,14 @@ def _plan(
         log=source,
         reason=choice.reason,
         replay=replay,
+        warnings=_recorded_warnings(base, source or base),
     )
+
+
+def _recorded_warnings(*backups: Backup) -> tuple[str, ...]:
+    """Each once. What concerned the server then, such as channels that lag, concerns what is restored."""
+    said = (text for b in backups for text in b.record.server.get("warnings", "").splitlines())
+    return tuple(dict.fromkeys(said))
 
 
 def _require_possible(ctx: Context, options: RestoreOptions) -> None:

@@ -8,7 +8,7 @@ import structlog
 
 from zbackup.catalog.local import Catalog, group
 from zbackup.jobs.context import Context
-from zbackup.jobs.finish import discard, finish, finish_all
+from zbackup.jobs.finish import NON_TRANSACTIONAL, discard, finish, finish_all
 from zbackup.model.backup import Backup
 from zbackup.model.errors import VerificationFailed, ZbackupError
 from zbackup.model.record import Record, to_properties
@@ -49,8 +49,9 @@ def plan_snapshot(ctx: Context) -> SnapshotPlan:
 def snapshot(ctx: Context) -> SnapshotReport:
     """Take a consistent snapshot of the instance.
 
-    Raise DatabaseError, LockNotTaken, Refused (something lies elsewhere) or CommandFailed; then no
-    snapshot is left.
+    Raise DatabaseError, LockNotTaken, Refused (something lies elsewhere), VerificationFailed or
+    CommandFailed. Then no snapshot is left, but for one thing: when the last step fails, which only writes
+    down how far the data reaches, an unfinished backup stays, and the next run of any job finishes it.
     """
     with ctx.alone("zbackup snapshot"):
         ctx.engine.heal()
@@ -90,7 +91,7 @@ def _look(ctx: Context, catalog: Catalog) -> tuple[ServerFacts, Record, Snapshot
         server_uuid=facts.server_uuid,
         server_version=facts.version,
         role=facts.role,
-        server=dict(facts.server) | ({"blockers": "\n".join(facts.blockers)} if facts.blockers else {}),
+        server=dict(facts.server) | _remarks(facts),
     )
     plan = SnapshotPlan(
         name=free_name(ctx, catalog),
@@ -99,6 +100,16 @@ def _look(ctx: Context, catalog: Catalog) -> tuple[ServerFacts, Record, Snapshot
         warnings=(*facts.blockers, *facts.warnings),
     )
     return facts, draft, plan
+
+
+def _remarks(facts: ServerFacts) -> dict[str, str]:
+    """What has to be known of the server when the backup is finished by somebody else, or restored."""
+    found = {
+        "blockers": "\n".join(facts.blockers),
+        "warnings": "\n".join(facts.warnings),
+        NON_TRANSACTIONAL: str(facts.non_transactional_count or ""),
+    }
+    return {name: text for name, text in found.items() if text}
 
 
 def _take(ctx: Context, facts: ServerFacts, draft: Record, plan: SnapshotPlan) -> Backup:

@@ -49,6 +49,6 @@ class ClusterTime:
         return f"{self.seconds},{self.increment}"
 
 
-def how_many(transactions: int) -> str:
+def how_many(count: int, one: str = "transaction", more: str = "transactions") -> str:
     """For people: "1 transaction", "2 transactions"."""
-    return f"{transactions} transaction{'' if transactions == 1 else 's'}"
+    return f"{count} {one if count == 1 else more}"

@@ -130,12 +130,22 @@ def test_restore_report_for_people() -> None:
 def test_restore_plan_says_what_is_unusual() -> None:
     asked = restore.Asked("shop", parse_moment("2024-05-01 10:02:00.5", BERLIN, at(30)))
     replay = dataclasses.replace(REPLAY, last_applied=None, out_of_order=2)
-    text = restore.render_plan(asked, dataclasses.replace(PLAN, replay=replay, log=a_backup()))
+    plan = dataclasses.replace(PLAN, replay=replay, log=a_backup(), warnings=("2 channels write one log",))
+    text = restore.render_plan(asked, plan)
     assert text.startswith("Plan for shop as of 2024-05-01 10:02:00.500000 CEST")
     assert "log from       zbackup-20240501T080000Z" in text
     assert "none: the base is the newest state before" in text
     assert "the cut is at 2024-05-01 10:02:00 CEST" in text
     assert "warning: 2 transactions behind the cut carry an earlier time" in text
+    assert "warning: 2 channels write one log" in text
+    assert restore.plan_shape(asked, plan)["warnings"] == ["2 channels write one log"]
+
+
+def test_one_transaction_is_one() -> None:
+    one = dataclasses.replace(PLAN, replay=dataclasses.replace(REPLAY, transactions=1, out_of_order=1))
+    text = restore.render_plan(ASKED, one)
+    assert "would replay   1 transaction," in text
+    assert "warning: 1 transaction behind the cut" in text
 
 
 def test_list_for_people() -> None:

@@ -1,14 +1,18 @@
 """What jobs decide without asking anybody."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.unit.samples import NOON
+from tests.unit.samples import NOON, PLAIN
 from zbackup.jobs.check import CheckReport, Finding
+from zbackup.jobs.finish import NON_TRANSACTIONAL, require_confirmed
 from zbackup.jobs.restore import exclusive_end
+from zbackup.model.errors import VerificationFailed
 from zbackup.model.moment import Moment
+from zbackup.model.record import Record
 
 UTC = ZoneInfo("UTC")
 ODD = NOON + timedelta(microseconds=1)
@@ -43,3 +47,24 @@ def test_a_check_ends_with_the_first_errors_status(
 ) -> None:
     report = CheckReport(instance="shop", findings=tuple(finding(*f) for f in findings))
     assert report.exit_status == status
+
+
+TORN = PLAIN.server | {NON_TRANSACTIONAL: "3"}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        PLAIN,
+        replace(PLAIN, server=TORN, lock_held_ms=40),
+        replace(PLAIN, server=TORN, lock_held_ms=0),
+        replace(PLAIN, server=TORN, lock="none"),
+    ],
+)
+def test_a_lock_that_lasted_or_was_not_needed_makes_a_leftover_good(record: Record) -> None:
+    require_confirmed(record)
+
+
+def test_tables_that_may_be_torn_make_a_leftover_bad() -> None:
+    with pytest.raises(VerificationFailed, match="lock ftwrl lasted is not known, and 3 tables"):
+        require_confirmed(replace(PLAIN, server=TORN))
