@@ -76,8 +76,8 @@ def paused(options: ConnectOptions, limits: LockOptions, note: Note) -> Iterator
         control.keep_for(ceiling)
         order = WatchOrder(connect=options, channels=tuple(names), note=note.path, limit_s=ceiling)
         guardian = _guarded(order)
-        note.write(names)
         try:
+            note.write(names)
             _stop(options, control, server, names, limits.applier_stop_s)
             yield
             start(control, server, names)
