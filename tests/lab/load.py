@@ -53,13 +53,17 @@ class Load:
         rate: float | None = None,
         journal: Path | None = None,
         timeout: float = 30,
+        *,
+        durable: bool = False,
     ) -> "Load":
         """Write with `threads` connections, `rate` transactions a second in all (None: as fast as it goes).
 
         Returns when every thread had its first answer. A second load on the same server goes on with the
-        numbers of the first: give it the same `journal`. Raises LoadFailed.
+        numbers of the first: give it the same `journal`. With `durable` a thread goes on only when its line
+        is on the journal's disk, which should be one that outlives the machine. Raises LoadFailed.
         """
         where = [f"--socket={server.settings.socket}", f"--threads={threads}", f"--rate={rate or 0}"]
+        where += ["--durable"] if durable else []
         return cls.of_program("tests.lab.load", where, threads, journal, timeout)
 
     @classmethod
@@ -227,6 +231,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--rate", type=float, default=0, help="transactions a second in all; 0: no limit")
     parser.add_argument("--journal", type=Path, required=True, help="file that gets a line a transaction")
+    parser.add_argument("--durable", action="store_true", help="wait until each line is on its disk")
     given = parser.parse_args(arguments)
 
     stop = threading.Event()
@@ -241,7 +246,7 @@ def main(arguments: list[str]) -> int:
         for statement in TABLES:
             cursor.execute(statement)
     setup.close()
-    journal = JournalFile(given.journal)
+    journal = JournalFile(given.journal, durable=given.durable)
     writers = [_Writer(number, given, journal, stop) for number in range(1, given.threads + 1)]
     for writer in writers:
         writer.start()

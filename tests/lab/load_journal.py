@@ -66,13 +66,16 @@ class Verdict:
 
 
 class JournalFile:
-    """The journal being written; a line is out of this process the moment write() returns."""
+    """The journal being written; a line is out of this process the moment write() returns, or on its disk."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, durable: bool = False) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._durable = durable
 
     def write(self, entry: Entry) -> None:
         os.write(self._file, entry.line().encode())
+        if self._durable:
+            os.fsync(self._file)
 
 
 def parse(text: str) -> list[Entry]:
