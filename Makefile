@@ -28,10 +28,11 @@ demo: setup lab ## a table is dropped, and it is back: the whole story on real Z
 
 test: check lab ## everything: the checks, then every test on real ZFS with real servers
 	$(BIN)/pytest -q -n 2 tests/lab/selftest_*.py
-	tests/lab/lab test -j 2 tests/platform tests/system
+	tests/lab/lab test -j 2 tests/platform tests/system tests/faults
 
 test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md
-	tests/lab/lab test -j 2 tests/slow
+	tests/lab/lab test -j 2 --timeout 3h tests/slow
+	$(BIN)/python -m tests.power.cuts --cuts 50
 
 test-containers: $(VENV)/.containers ## the engine code against servers in containers; not part of `make test`
 	$(BIN)/mypy tests/containers

@@ -1,0 +1,16 @@
+"""Long campaigns on real ZFS with real servers: `make test-slow`."""
+
+import logging
+
+import pytest
+import structlog
+
+from tests.lab.pool import pool, pytest_addoption, pytest_runtest_logreport
+
+# Before they are imported, so that what fails in them is explained as in a test.
+pytest.register_assert_rewrite("tests.faults.breaking", "tests.faults.recovery", "tests.faults.holding")
+
+__all__ = ["pool", "pytest_addoption", "pytest_runtest_logreport"]
+
+# Thousands of commands are run here; only what is unusual is worth reading when one of them goes wrong.
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
