@@ -71,7 +71,7 @@ class CloneServer:
             yield Temporary(self, process, self._await_answer(process))
         finally:
             process.stop(STOP_LIMIT_S)
-            (self.place.run / "process").unlink(missing_ok=True)
+            self.files.process.unlink(missing_ok=True)
 
     def serve(self, serving: Serving) -> Connection:
         """Start the server for its users and wait until it answers; it outlives us."""
@@ -106,7 +106,7 @@ class CloneServer:
         argv = [*self.program, *arguments(self.files.record.server, self.place, shape)]
         bind = tuple((now, original) for original, now in self.files.where.moves)
         confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid)
-        return launch(argv, confinement, self.place.output, note=self.place.run / "process")
+        return launch(argv, confinement, self.place.output, note=self.files.process)
 
     def _owner(self) -> tuple[int, int]:
         """Whoever owns the data directory: the server must run as nobody else."""
