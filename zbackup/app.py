@@ -76,7 +76,9 @@ def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
     schedule = instance.schedule
     timing = schedule.snapshot
     every = expected_every(timing, now, settings.timezone) if timing else None
-    return Expected(snapshot_every=every, daemon=bool(timing or schedule.prune))
+    return Expected(
+        snapshot_every=every, daemon=bool(timing or schedule.prune), lock_ceiling=instance.lock.hold
+    )
 
 
 def daemon_lock(settings: Settings) -> Path:

@@ -3,6 +3,8 @@
 import json
 import signal
 import socket
+import time
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab.load import Load
+from tests.lab.mysql_fixture import free_port
+from tests.system.daemon_story import live, restore_anywhere
 from tests.system.house import House, Run, Variant, after_writing, wait_until
 from tests.system.zfs_door import ZfsDoor
 
@@ -21,7 +25,7 @@ def variant() -> Variant:
     return Variant(flavour="mariadb-11.8")
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def load(house: House) -> Iterator[Path]:
     """The server is written to all the time; the journal of it."""
     journal = house.home / "journal"
@@ -50,10 +54,89 @@ def wait_for_snapshots(house: House, more: int) -> None:
     wait_until(f"{more} more snapshots", lambda: taken(house) >= wanted, 60)
 
 
+FAILURES = 'zbackup_job_consecutive_failures{instance="shop",job="snapshot"}'
+
+
+def metric(port: int, name: str) -> float | None:
+    """A metric's value (the first whose line begins so); None while there is none."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+    except OSError:
+        return None
+    return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(name)), None)
+
+
 def events(said: str) -> list[str]:
     return [json.loads(line)["event"] for line in said.splitlines()]
 
 
+def test_killed_again_and_again_it_loses_no_moment(house: House) -> None:
+    """The long version is tests/slow/test_daemon_weeks.py."""
+    journal = house.home / "first journal"
+    config = house.configure("daemon", schedule={"snapshot": EVERY})
+    life = live(house, config, journal, seconds=40, restart_every=9)
+    assert life.starts >= 4 and len(life.backups) >= 4
+    assert [b["name"] for b in life.backups if not (b["complete"] and b["finished"])] == []
+    assert house.sessions() == []
+    restore_anywhere(house, config, journal, life, times=2, seed=1)
+
+
+def test_it_says_how_it_is(house: House) -> None:
+    """By status, by metrics, by programs of the operator's; and when snapshots fail, that they do."""
+    told = house.home / "told"
+    hook = ["/bin/sh", "-c", f'echo "$ZBACKUP_JOB $ZBACKUP_RESULT $ZBACKUP_ERROR" >> {told}']
+    port = free_port()
+    config = house.configure(
+        "daemon",
+        schedule={"snapshot": EVERY, "retry": "1s"},
+        notify={"on_success": hook, "on_failure": hook},
+        daemon={"metrics": f"127.0.0.1:{port}", "watch": "2s"},
+    )
+    with daemon(house, config) as run:
+        wait_for_snapshots(house, 1)
+        wait_until("it was looked at", lambda: metric(port, "zbackup_health") is not None, 30)
+        status = house.zb("status", "--json", config=config).data[0]
+        assert (status["health"], status["daemon_runs"]) == ("ok", True), status
+        assert {job["job"] for job in status["jobs"]} == {"reconcile", "snapshot", "watch"}
+        assert metric(port, "zbackup_health") == 0
+        newest = metric(port, "zbackup_last_snapshot_timestamp_seconds")
+        assert newest is not None and abs(newest - time.time()) < 60
+        assert "newest snapshot" in house.zb("status", config=config).out
+        house.server.sql("ALTER USER zbackup@localhost ACCOUNT LOCK")
+        try:
+            wait_until("it fails", lambda: (metric(port, FAILURES) or 0) >= 3, 60)
+            wait_until("it is not well", lambda: metric(port, "zbackup_health") == 2, 30)
+            failing = house.zb("status", "--json", config=config).data[0]
+        finally:
+            house.server.sql("ALTER USER zbackup@localhost ACCOUNT UNLOCK")
+        assert failing["health"] == "error"
+        assert [f["subject"] for f in failing["findings"]] == ["snapshot"]
+        wait_until("all is well again", lambda: metric(port, FAILURES) == 0, 60)
+        run.process.send_signal(signal.SIGTERM)
+        said = run.end().err
+    results = {tuple(line.split()[:2]) for line in told.read_text().splitlines()}
+    assert results == {("snapshot", "success"), ("snapshot", "failure")}
+    assert "health.changed" in events(said)
+    stopped = house.zb("status", "--json", config=config).data[0]
+    assert [f["subject"] for f in stopped["findings"]] == ["daemon"]
+
+
+def test_the_doctor_sees_what_will_hurt(house: House) -> None:
+    config = house.configure("daily", schedule={"snapshot": "1d"})
+    house.server.sql("SET GLOBAL binlog_expire_logs_seconds = 3600")
+    try:
+        answer = house.zb("check", "--json", config=config)
+    finally:
+        house.server.sql("SET GLOBAL binlog_expire_logs_seconds = 0")
+    assert answer.rc == 9, str(answer)
+    found = {f["subject"]: f for f in json.loads(answer.out)["data"][0]["findings"]}
+    assert found["log retention"]["fix"] == "SET GLOBAL binlog_expire_logs_seconds = 345600"
+    assert found["recordsize"]["severity"] == "advice"
+    assert house.zb("check", "--json", config=config).rc == 0
+
+
+@pytest.mark.usefixtures("load")
 def test_it_takes_snapshots_and_tells_systemd(house: House) -> None:
     """READY at the start, a reload, a sign of life in time, STOPPING; and in the end nothing is held."""
     address = house.home / "notify"

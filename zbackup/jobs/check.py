@@ -6,9 +6,11 @@ from typing import TypeVar
 
 from zbackup.catalog.local import Catalog, clones
 from zbackup.jobs.context import Context
+from zbackup.jobs.doctor import examine
 from zbackup.model.errors import ZbackupError
 from zbackup.model.finding import Finding
 from zbackup.model.server import ServerFacts
+from zbackup.plan.health import Expected
 from zbackup.plan.placement import require_one_snapshot_covers
 
 T = TypeVar("T")
@@ -27,7 +29,7 @@ class CheckReport:
         return next((f.exit_status for f in self.findings if f.severity == "error"), 0)
 
 
-def check(ctx: Context) -> CheckReport:
+def check(ctx: Context, expected: Expected) -> CheckReport:
     """Look at everything that can be looked at; what one problem hides is left out, never guessed."""
     doctor = _Doctor()
     catalog = doctor.look("datasets", ctx.catalog, lambda c: ", ".join(d.name for d in c.datasets))
@@ -36,6 +38,14 @@ def check(ctx: Context) -> CheckReport:
         _check_server(ctx, doctor, facts, catalog)
     if catalog is not None:
         _check_backups(ctx, doctor, catalog)
+        known = catalog
+        advice = doctor.look(
+            "settings",
+            lambda: examine(ctx, known, facts, expected),
+            lambda found: "nothing to be said against them" if not found else f"{len(found)} remarks",
+        )
+        for finding in advice or []:
+            doctor.add(finding)
     return CheckReport(instance=ctx.instance, findings=tuple(doctor.findings))
 
 

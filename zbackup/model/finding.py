@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Severity = Literal["ok", "warning", "error"]
+Severity = Literal["ok", "advice", "warning", "error"]
+"""An error keeps backups from being taken or restored, a warning may; advice makes them faster or smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,4 +25,5 @@ class Finding:
 def worst(findings: tuple[Finding, ...]) -> Severity:
     """The worst severity among them; "ok" of none."""
     there = {finding.severity for finding in findings}
+    # Advice is no reason to call anybody.
     return "error" if "error" in there else "warning" if "warning" in there else "ok"

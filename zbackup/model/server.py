@@ -15,6 +15,23 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """Settings that say how well a server and ZFS go together.
+
+    `log_retention_s` is the age at which the server may purge its log (inf: never; None: not known),
+    `retention_setting` its name and `keep_setting` how a setting is changed for good. `page_size` is in
+    bytes, `data_directory` where the pages are, `double_write` whether each is written twice.
+    """
+
+    log_retention_s: float | None
+    retention_setting: str
+    page_size: int | None
+    data_directory: str
+    double_write: bool | None
+    keep_setting: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
     """One look at a server.
 
@@ -38,6 +55,7 @@ class ServerFacts:
     non_transactional_count: int = 0
     blockers: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    tuning: Tuning | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

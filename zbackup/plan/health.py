@@ -21,10 +21,12 @@ FUTURE = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the configuration promises: seconds between two snapshots (None: nobody said), and a daemon."""
+    """What the configuration promises: seconds between two snapshots (None: nobody said), a daemon, and how
+    many seconds the database is locked at most."""
 
     snapshot_every: float | None = None
     daemon: bool = False
+    lock_ceiling: float = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

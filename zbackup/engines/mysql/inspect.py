@@ -8,6 +8,7 @@ from zbackup.engines.mysql.connection import Connection
 from zbackup.engines.mysql.places import places
 from zbackup.engines.mysql.recorded import recorded
 from zbackup.engines.mysql.status import Dialect, channels, dialect, log_status
+from zbackup.engines.mysql.tuning import tuning
 from zbackup.model.server import ServerFacts
 
 SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
@@ -39,6 +40,7 @@ def inspect(connection: Connection) -> ServerFacts:
         non_transactional_count=sum(torn.values()),
         blockers=judge.blockers(server, variables, log, replication),
         warnings=judge.warnings(variables, replication, engines, encryption),
+        tuning=tuning(variables, server),
     )
 
 

@@ -1,0 +1,96 @@
+"""A daemon's life: on schedule under load, stopped and killed again and again; then any moment is asked for.
+
+Told quickly in test_daemon and at length in tests/slow.
+"""
+
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.lab.load import Load, verify
+from tests.lab.load_journal import Summary
+from tests.system.house import ZBACKUP, House, now, utc
+
+CADENCE_S = 5
+ENDINGS = (signal.SIGTERM, signal.SIGKILL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Life:
+    """The daemon's starts, the backups at the end, the load, and between which moments one can restore."""
+
+    starts: int
+    backups: list[dict[str, Any]]
+    load: Summary
+    after: datetime
+    end: datetime
+
+
+@contextmanager
+def logged_daemon(config: Path, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A daemon that appends its log to a file; killed at the end if it still runs."""
+    with log.open("ab") as sink:
+        process = subprocess.Popen(
+            (str(ZBACKUP), "--config", str(config), "daemon", "--log-format", "json"),
+            stdin=subprocess.DEVNULL,
+            stderr=sink,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def live(house: House, config: Path, journal: Path, *, seconds: float, restart_every: float) -> Life:
+    """Let it live; fails when a daemon ends by itself, or takes too long to end when it is told to."""
+    end, starts = time.monotonic() + seconds, 0
+    with Load.start(house.server, 3, 60, journal) as load:
+        while time.monotonic() < end:
+            with logged_daemon(config, house.home / "daemon.log") as process:
+                starts += 1
+                _let_run(process, min(restart_every, max(0, end - time.monotonic())))
+                # The very last one is told, so that all is in order afterwards.
+                number = signal.SIGTERM if time.monotonic() >= end else ENDINGS[starts % 2]
+                process.send_signal(number)
+                assert process.wait(timeout=60) == (0 if number == signal.SIGTERM else -number)
+        summary = load.stop()
+    listed = house.zb("list", "--json", config=config).data[0]
+    assert listed["unreadable"] == []
+    return Life(
+        starts=starts,
+        backups=listed["backups"],
+        load=summary,
+        after=utc(listed["window"]["after"]),
+        end=now(),
+    )
+
+
+def _let_run(process: "subprocess.Popen[bytes]", seconds: float) -> None:
+    try:
+        status = process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return
+    raise AssertionError(f"the daemon ended by itself with status {status}")
+
+
+def restore_anywhere(house: House, config: Path, journal: Path, life: Life, *, times: int, seed: int) -> None:
+    """Restore that many random moments of the window, and compare each with the load's journal."""
+    dice = random.Random(seed)
+    written_for = (life.end - life.after) - timedelta(seconds=2)
+    for number in range(times):
+        moment = (life.after + timedelta(seconds=1) + written_for * dice.random()).replace(microsecond=0)
+        name = f"anywhere-{number}"
+        report = house.zb(*house.restoring(moment, name), config=config).data
+        with house.clone(report) as clone:
+            verdict = verify(clone, journal, moment)
+        print(f"{moment.isoformat()}: {verdict.present} transactions there, {verdict.undecided} undecided")
+        house.zb("clone", "destroy", name, "--yes", "--json", config=config).data  # noqa: B018
