@@ -96,19 +96,33 @@ class Run:
         os.killpg(self.process.pid, number)
 
 
-class House:
-    """A server on a pool, and zbackup's configuration for it."""
+class Zbackup:
+    """zbackup on a pool, with a configuration for one instance.
 
-    def __init__(self, pool: Pool, home: Path, server: DatabaseServer, datasets: tuple[str, ...]) -> None:
+    `instance` is what its table says, with the `password` put into a file; `program` is the server to
+    recover with.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        home: Path,
+        datasets: tuple[str, ...],
+        *,
+        instance: Mapping[str, object],
+        password: str,
+        program: Path,
+    ) -> None:
         self.pool = pool
         self.home = home
-        self.server = server
         self.datasets = datasets
         self.pools = [pool.name]
         self.clones = f"{pool.name}/zbackup"
-        self._password = self.home / "password"
-        self._password.write_text(ZBACKUP_PASSWORD)
-        self._password.chmod(0o600)
+        file = self.home / "password"
+        file.write_text(password)
+        file.chmod(0o600)
+        self._instance = {"datasets": list(datasets), "password": {"file": str(file)}, **instance}
+        self._program = program
         self.default = self.configure("default")
 
     # zbackup
@@ -122,22 +136,14 @@ class House:
         **changes: object,
     ) -> Path:
         """Write a configuration: the usual one with the instance's `changes`; returns the file."""
-        settings = self.server.settings
-        program = servers.path(settings.flavour) / "bin" / DAEMON[settings.kind]
-        instance: dict[str, object] = {
-            "engine": settings.kind,
-            "datasets": list(self.datasets),
-            "socket": str(settings.socket),
-            "password": {"file": str(self._password)},
-            **changes,
-        }
-        recovery = {"server": str(program), "mountpoint": str(self.home / "clones")}
+        instance = {**self._instance, **changes}
+        recovery = {"server": str(self._program), "mountpoint": str(self.home / "clones")}
         lines = [
             f"timezone = {_toml(ZONE.key)}",
             f"run_dir = {_toml(str(run_dir or self.home / 'run'))}",
             f"daemon = {_toml({'state_dir': str(self.home / 'state'), **(daemon or {})})}",
             f"[instance.{INSTANCE}]",
-            *(f"{key} = {_toml(value)}" for key, value in instance.items()),
+            *(f"{key} = {_toml(value)}" for key, value in instance.items() if value is not None),
             f"[instance.{INSTANCE}.recovery]",
             *(f"{key} = {_toml(value)}" for key, value in recovery.items()),
         ]
@@ -182,10 +188,6 @@ class House:
         for name in names:
             self.zb("clone", "destroy", name, "--yes", "--json").data  # noqa: B018  checks the exit status
 
-    def clone(self, report: Mapping[str, Any]) -> "Connection[Any]":
-        """A connection to a recovered server, as its administrator."""
-        return pymysql.connect(unix_socket=report["socket"], user="root", autocommit=True)
-
     # what is there
 
     def state(self) -> list[str]:
@@ -205,6 +207,26 @@ class House:
     def snapshots(self) -> set[str]:
         """All snapshots."""
         return {name for name in self.names() if "@" in name}
+
+
+class House(Zbackup):
+    """A MySQL or MariaDB server on a pool, and zbackup for it."""
+
+    def __init__(self, pool: Pool, home: Path, server: DatabaseServer, datasets: tuple[str, ...]) -> None:
+        self.server = server
+        settings = server.settings
+        super().__init__(
+            pool,
+            home,
+            datasets,
+            instance={"engine": settings.kind, "socket": str(settings.socket)},
+            password=ZBACKUP_PASSWORD,
+            program=servers.path(settings.flavour) / "bin" / DAEMON[settings.kind],
+        )
+
+    def clone(self, report: Mapping[str, Any]) -> "Connection[Any]":
+        """A connection to a recovered server, as its administrator."""
+        return pymysql.connect(unix_socket=report["socket"], user="root", autocommit=True)
 
     def sessions(self) -> list[int]:
         """zbackup's sessions on the server."""

@@ -1,0 +1,48 @@
+"""A mongod on a pool, and zbackup for it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.lab.mongo_fixture import (
+    ZBACKUP_PASSWORD,
+    ZBACKUP_USER,
+    Client,
+    MongoServer,
+    MongoSettings,
+    connect,
+    locked,
+)
+from tests.lab.pool import Pool
+from tests.system.house import Zbackup
+
+
+class MongoHouse(Zbackup):
+    """A mongod on a pool, and zbackup for it."""
+
+    def __init__(self, pool: Pool, home: Path, server: MongoServer, datasets: tuple[str, ...]) -> None:
+        self.server = server
+        settings = server.settings
+        login = {} if settings.auth else {"password": None}
+        super().__init__(
+            pool,
+            home,
+            datasets,
+            instance={"engine": "mongodb", "socket": str(settings.socket), "user": ZBACKUP_USER, **login},
+            password=ZBACKUP_PASSWORD,
+            program=settings.program,
+        )
+
+    def locked(self) -> bool:
+        """Whether an fsyncLock holds the server."""
+        with self.server.client() as client:
+            return locked(client)
+
+    def clone(self, report: Mapping[str, Any]) -> Client:
+        """A client of a recovered server."""
+        return connect(Path(report["socket"]))
+
+
+def build(pool: Pool, home: Path, name: str = "data", **more: Any) -> MongoSettings:
+    """Of a mongod with its data in a directory of the pool's dataset with an odd name."""
+    return MongoSettings(datadir=pool.data.mountpoint / name, run_dir=home / f"{name}-run", **more)
