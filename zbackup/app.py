@@ -8,6 +8,12 @@ from pathlib import Path
 from zbackup.catalog.local import clones
 from zbackup.clock import SystemClock
 from zbackup.config.settings import Instance, Settings
+from zbackup.engines.base import Engine, Recovery
+from zbackup.engines.mongodb.engine import MongoEngine
+from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
+from zbackup.engines.mongodb.options import LockOptions as MongoLockOptions
+from zbackup.engines.mongodb.options import TlsOptions as MongoTlsOptions
+from zbackup.engines.mongodb.recover import MongoRecovery
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions, TlsOptions
 from zbackup.engines.mysql.recover import MysqlRecovery
@@ -44,28 +50,18 @@ def choose_one(settings: Settings, name: str | None) -> Instance:
 
 def context(settings: Settings, instance: Instance, progress: Progress) -> Context:
     """What jobs on this instance work with. Nothing is connected to or read yet."""
-    recovery = instance.recovery
+    engine, recovery = (_mongodb if instance.engine == "mongodb" else _mysql)(settings, instance)
     return Context(
         instance=instance.name,
         engine_name=instance.engine,
         datasets=instance.datasets,
         clones=instance.clones_dataset,
-        mountpoint=recovery.mountpoint,
+        mountpoint=instance.recovery.mountpoint,
         run_dir=settings.run_dir,
         zone=settings.timezone,
         zfs=Zfs(run),
-        engine=MysqlEngine(
-            instance=instance.name,
-            connect=_connect(instance),
-            lock=_lock(instance),
-            run_dir=settings.run_dir,
-        ),
-        recovery=MysqlRecovery(
-            flavor=instance.engine,
-            server=recovery.server,
-            memory=recovery.memory,
-            workers=recovery.workers or min(os.cpu_count() or 1, MOST_WORKERS),
-        ),
+        engine=engine,
+        recovery=recovery,
         clock=SystemClock(),
         progress=progress,
     )
@@ -91,6 +87,65 @@ def clone_names(settings: Settings) -> list[str]:
     """Names of all clones of all instances."""
     places = dict.fromkeys(i.clones_dataset for i in settings.instance.values())
     return [clone.name for place in places for clone, _ in clones(Zfs(run), place)]
+
+
+def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
+    engine = MysqlEngine(
+        instance=instance.name,
+        connect=_connect(instance),
+        lock=_lock(instance),
+        run_dir=settings.run_dir,
+    )
+    recovery = MysqlRecovery(
+        flavor=instance.engine,
+        server=instance.recovery.server,
+        memory=instance.recovery.memory,
+        workers=_workers(instance),
+    )
+    return engine, recovery
+
+
+def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
+    lock = instance.lock
+    engine = MongoEngine(
+        instance=instance.name,
+        connect=_connect_mongodb(instance),
+        lock=MongoLockOptions(
+            kind=lock.kind,
+            wait_s=lock.wait,
+            hold_s=lock.hold,
+            long_query_s=lock.long_query,
+            on_long_query="abort" if lock.on_long_query == "abort" else "wait",
+        ),
+        run_dir=settings.run_dir,
+    )
+    recovery = MongoRecovery(
+        server=instance.recovery.server, memory=instance.recovery.memory, workers=_workers(instance)
+    )
+    return engine, recovery
+
+
+def _workers(instance: Instance) -> int:
+    return instance.recovery.workers or min(os.cpu_count() or 1, MOST_WORKERS)
+
+
+def _connect_mongodb(instance: Instance) -> MongoConnectOptions:
+    """The secrets are read when the engine connects, so that a restore works without them."""
+    secret, uri, own = instance.password, instance.uri, instance.tls
+    tls = MongoTlsOptions(ca=str(own.ca or ""), cert=str(own.cert or ""), verify=own.verify) if own else None
+    return MongoConnectOptions(
+        socket=str(instance.socket_path or ""),
+        host=instance.host or "127.0.0.1",
+        port=instance.tcp_port,
+        user=instance.user,
+        password=secret.read if secret else None,
+        auth_source=instance.auth_source,
+        mechanism=instance.auth_mechanism or "",
+        tls=MongoTlsOptions(ca=str(tls.ca or ""), cert=str(tls.cert or ""), verify=tls.verify)
+        if tls
+        else None,
+        uri=(lambda: uri) if isinstance(uri, str) else uri.read if uri else None,
+    )
 
 
 def _connect(instance: Instance) -> ConnectOptions:
