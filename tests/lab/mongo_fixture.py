@@ -255,10 +255,9 @@ def dbhash(client: Client) -> dict[str, str]:
     return found
 
 
-def locked(client: Client) -> int:
-    """How many fsyncLocks the server has now (0: it can be written to)."""
-    operations = client.admin.command("currentOp", {"active": True})
-    return 1 if operations.get("fsyncLock") else 0
+def locked(client: Client) -> bool:
+    """Whether an fsyncLock holds the server."""
+    return bool(client.admin.command({"currentOp": 1, "desc": "fsyncLockWorker"}).get("fsyncLock"))
 
 
 def free_port() -> int:

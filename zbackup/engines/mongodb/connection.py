@@ -23,7 +23,7 @@ from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.privileges import advice
 from zbackup.model.errors import DatabaseError
 
-CONNECT_LIMIT_S = 10
+CONNECT_LIMIT_S = 5
 INSERT_LIMIT_S = 600
 ANSWER_LIMIT_S = 30
 
@@ -165,7 +165,7 @@ def connect(options: ConnectOptions) -> Connection:
         raise DatabaseError(f"cannot connect to {where}: {_harmless(failure)}") from None
     connection = Connection(client, options, where)
     try:
-        connection.command({"ping": 1}, limit_s=2 * CONNECT_LIMIT_S)
+        connection.command({"ping": 1}, limit_s=CONNECT_LIMIT_S)
     except DatabaseError:
         connection.close()
         raise

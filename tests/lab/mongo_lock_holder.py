@@ -1,0 +1,30 @@
+"""Holds a mongod until it is killed: `python -m tests.lab.mongo_lock_holder SOCKET HOLD RUN_DIR`."""
+
+import sys
+import time
+from pathlib import Path
+
+from tests.lab.mongo_fixture import ZBACKUP_PASSWORD, ZBACKUP_USER
+from zbackup.engines.mongodb.engine import MongoEngine
+from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
+
+
+def engine(
+    socket: Path, run_dir: Path, lock: LockOptions, user: str = ZBACKUP_USER, password: str = ZBACKUP_PASSWORD
+) -> MongoEngine:
+    """The engine with the lab's zbackup account."""
+    connect = ConnectOptions(socket=str(socket), user=user, password=lambda: password)
+    return MongoEngine(instance="lab", connect=connect, lock=lock, run_dir=run_dir)
+
+
+def main(socket: str, hold: str, run_dir: str) -> None:
+    """Take the lock, say so, and sleep while holding it."""
+    holder = engine(Path(socket), Path(run_dir), LockOptions(kind="fsync", wait_s=5, hold_s=float(hold)))
+    with holder.consistent(holder.inspect(), "fsync") as held:
+        print("held", flush=True)
+        time.sleep(3600)
+        held.confirm()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
