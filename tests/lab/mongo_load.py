@@ -29,6 +29,8 @@ CONCERNS = {
 }
 COLLECTIONS = ("progress", "ledger", "balance")
 
+_RETRY_S = 0.05
+
 
 def start(
     server: MongoServer,
@@ -96,6 +98,21 @@ class _Writer(threading.Thread):
             self._stop_asked.wait(max(0.0, due - time.monotonic()))
 
     def _commit(self, client: Client, wanted: Transaction) -> None:
+        """Until it is acknowledged.
+
+        Under a lock transactions give up at once; what was certainly not committed is tried again.
+        """
+        while True:
+            try:
+                self._try(client, wanted)
+            except PyMongoError as failed:
+                if not failed.has_error_label("TransientTransactionError") or self._stop_asked.is_set():
+                    raise
+                time.sleep(_RETRY_S)
+            else:
+                return
+
+    def _try(self, client: Client, wanted: Transaction) -> None:
         sent = acked = None
         try:
             if wanted.single:
@@ -110,6 +127,10 @@ class _Writer(threading.Thread):
                     sent = time.time_ns()
                     session.commit_transaction()
             acked = time.time_ns()
+        except PyMongoError as failed:
+            if failed.has_error_label("TransientTransactionError"):
+                sent = None
+            raise
         finally:
             if sent is not None:
                 self._journal.write(Entry(wanted.thread, wanted.seq, sent, acked))

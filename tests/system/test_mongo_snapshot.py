@@ -1,0 +1,235 @@
+"""Snapshots of a mongod: what they say, what refuses them, and zbackup cut off while it holds the lock."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab import mongo_load
+from tests.lab.mongo_fixture import start_single
+from tests.lab.pool import Pool, create_pool, run
+from tests.system.house import Run, after_writing, now, utc, wait_until
+from tests.system.mongo_house import MongoHouse, build
+from tests.system.zfs_door import ZfsDoor
+from zbackup.engines.mongodb.optime import OpTime
+
+SLOW = 6.0
+"""Seconds for which `zfs snapshot` is held up, and with it the lock."""
+AT_ONCE = 8.0
+"""Seconds within which others must go on when the one who held the lock is dead."""
+KILLS = int(os.environ.get("LAB_KILLS", "3"))
+
+
+@pytest.fixture(scope="module")
+def house(pool: Pool) -> Iterator[MongoHouse]:
+    with start_single(build(pool, pool.home, replica_set="rs0")) as server:
+        yield MongoHouse(pool, pool.home, server, (pool.data.name,))
+
+
+@pytest.fixture(scope="module")
+def journal(house: MongoHouse) -> Path:
+    """Of the load that all tests here go on with."""
+    return house.home / "journal"
+
+
+@pytest.fixture
+def door(house: MongoHouse, tmp_path: Path) -> ZfsDoor:
+    return ZfsDoor(tmp_path / "door")
+
+
+def end(house: MongoHouse) -> dict[str, Any]:
+    """The newest entry of the oplog."""
+    with house.server.client() as client:
+        return next(iter(client.local["oplog.rs"].find().sort("$natural", -1).limit(1)))
+
+
+def test_check_finds_nothing_wrong(house: MongoHouse) -> None:
+    checked = house.zb("check")
+    assert checked.rc == 0, str(checked)
+    assert "mongodb 6.0.5, primary" in checked.out and "none: data, journal and oplog" in checked.out
+
+
+def test_under_the_lock_all_is_exact(house: MongoHouse, journal: Path) -> None:
+    with mongo_load.start(house.server, rate=100, journal=journal) as load:
+        taken = house.snapshot(house.configure("fsync", lock="fsync"))
+        after_writing(load.journal, 20)
+    assert (taken["engine"], taken["lock"], taken["role"]) == ("mongodb", "fsync", "primary")
+    assert taken["server_uuid"].startswith("replica set rs0 ")
+    at = OpTime.parse(taken["position"])
+    with house.server.client() as client:
+        last = client.local["oplog.rs"].find_one({"ts": at.ts, "t": at.term})
+        assert last is not None, "the position is not an entry of the oplog"
+        later = client.local["oplog.rs"].find_one({"ts": {"$gt": at.ts}})
+        assert later is not None
+    assert abs(utc(taken["as_of"]) - last["wall"].replace(tzinfo=now().tzinfo)) < timedelta(seconds=1)
+    assert taken["complete_to"] == taken["taken"]
+    assert utc(taken["taken"]) < later["wall"].replace(tzinfo=now().tzinfo) + timedelta(milliseconds=1)
+    assert taken["lock_held_ms"] > 0 and not house.locked()
+
+
+def test_without_a_lock_it_is_known_how_far_it_reaches(house: MongoHouse, journal: Path) -> None:
+    with mongo_load.start(house.server, rate=100, journal=journal):
+        taken = house.snapshot()
+    assert taken["lock"] == "none" and taken["finished"]
+    assert utc(taken["complete_to"]) < utc(taken["taken"]) < utc(taken["as_of"])
+    assert OpTime.parse(taken["position"]) < OpTime.of(end(house))
+    listed = house.backups()[-1]
+    assert listed["position"] == taken["position"] and listed["complete"]
+
+
+def test_what_is_written_down_is_what_a_recovery_needs(house: MongoHouse) -> None:
+    taken = house.snapshot(house.configure("fsync", lock="fsync"))
+    snapshot = f"{house.datasets[0]}@{taken['name']}"
+    server = run("zfs", "get", "-Hpo", "value", "zbackup:server", snapshot)
+    for word in ('"dbpath":', '"fcv":"6.0"', '"set_id":', '"oplog_first":', '"oplog_wall":', '"options":'):
+        assert word in server
+    assert "zb-secret" not in run("zfs", "get", "-Hpo", "value", "all", snapshot)
+
+
+@contextmanager
+def lock_held(house: MongoHouse, door: ZfsDoor, journal: Path) -> Iterator[Run]:
+    """A snapshot that waits at the door with the lock held, while the server is written to."""
+    door.slow("snapshot", SLOW)
+    config = house.configure("held", lock={"kind": "fsync", "hold": "60s"})
+    with mongo_load.start(house.server, threads=3, rate=60, journal=journal):
+        command = house.begin("snapshot", config=config, environment=door.environment)
+        wait_until("the lock is held", lambda: door.waiting or command.process.poll() is not None, 30)
+        assert door.waiting, str(command.end())
+        assert house.locked()
+        yield command
+
+
+@pytest.mark.parametrize("group", [False, True], ids=["alone", "with its group"])
+@pytest.mark.parametrize("time", range(KILLS))
+def test_killed_under_the_lock_others_go_on(
+    house: MongoHouse, door: ZfsDoor, journal: Path, group: bool, time: int
+) -> None:
+    before = house.snapshots()
+    with lock_held(house, door, journal) as command:
+        if group:
+            command.signal_group(signal.SIGKILL)
+        else:
+            command.process.kill()
+        after_writing(journal, 20, within=AT_ONCE)
+        command.process.communicate()
+    assert not house.locked()
+    wait_until("zfs has ended", lambda: not _zfs_runs(), 2 * SLOW)
+    taken = house.snapshot()
+    ours = {name.partition("@")[2] for name in house.snapshots() - before}
+    assert taken["name"] in ours
+    assert all(backup["complete"] and backup["finished"] for backup in house.backups())
+
+
+def _zfs_runs() -> bool:
+    """Whether a zfs snapshot that its caller left behind still waits at a door."""
+    return any(
+        b"door/zfs" in (process / "cmdline").read_bytes()
+        for process in Path("/proc").iterdir()
+        if process.name.isdigit() and (process / "cmdline").exists()
+    )
+
+
+def test_ctrl_c_lets_go_and_leaves_nothing(house: MongoHouse, door: ZfsDoor, journal: Path) -> None:
+    before = house.snapshots()
+    with lock_held(house, door, journal) as command:
+        command.signal_group(signal.SIGINT)
+        assert command.end().rc == 130
+        after_writing(journal, 20, within=AT_ONCE)
+    assert not house.locked() and house.snapshots() == before
+
+
+def test_the_ceiling_aborts_a_snapshot_that_takes_too_long(
+    house: MongoHouse, door: ZfsDoor, journal: Path
+) -> None:
+    before = house.snapshots()
+    door.slow("snapshot", 60)
+    config = house.configure("low", lock={"kind": "fsync", "hold": "3s"})
+    with mongo_load.start(house.server, threads=3, rate=60, journal=journal):
+        result = house.zb("snapshot", config=config, environment=door.environment)
+        assert result.rc in (3, 8), str(result)
+        after_writing(journal, 20, within=AT_ONCE)
+    assert not house.locked() and house.snapshots() == before
+
+
+def refused(house: MongoHouse, status: int, *words: str, config: Path | None = None) -> str:
+    """What is said by a command that must be refused, and leaves all as it was."""
+    before = house.state()
+    result = house.zb("--quiet", *words, config=config)
+    assert "zb-secret" not in str(result) and house.state() == before
+    return result.refused(status)
+
+
+def test_somebody_elses_lock_is_left_alone(house: MongoHouse) -> None:
+    with house.server.client() as other:
+        other.admin.command({"fsync": 1, "lock": True})
+        said = refused(house, 8, "snapshot", config=house.configure("fsync", lock="fsync"))
+        assert "locked by somebody else's fsyncLock" in said
+        assert other.admin.command("fsyncUnlock")["lockCount"] == 0
+
+
+def test_a_wrong_password(house: MongoHouse) -> None:
+    file = house.home / "wrong"
+    file.write_text("not-the-password")
+    file.chmod(0o600)
+    said = refused(house, 7, "snapshot", config=house.configure("w", password={"file": str(file)}))
+    assert "refused the login of zbackup" in said and "not-the-password" not in said
+
+
+def test_a_uri_with_a_password_by_reference(house: MongoHouse) -> None:
+    file = house.home / "uri"
+    port = house.server.settings.port
+    file.write_text(f"mongodb://zbackup:zb-secret@127.0.0.1:{port}/?authSource=admin")
+    file.chmod(0o600)
+    other = {"socket": None, "password": None, "user": None, "uri": {"file": str(file)}}
+    config = house.configure("uri", **other)
+    assert house.zb("check", config=config).rc == 0
+    file.write_text(f"mongodb://zbackup:zb-wrong@127.0.0.1:{port}/?authSource=admin")
+    said = refused(house, 7, "snapshot", config=config)
+    assert f"127.0.0.1:{port} refused the login" in said and "zb-wrong" not in said
+    file.write_text("mongodb://one,two/")
+    assert "the uri names 2 servers" in refused(house, 7, "snapshot", config=config)
+
+
+def test_a_dataset_that_does_not_hold_the_data(house: MongoHouse) -> None:
+    elsewhere = house.pool.dataset("elsewhere")
+    config = house.configure("elsewhere", datasets=[elsewhere.name])
+    said = refused(house, 9, "snapshot", config=config)
+    assert "not on the instance's datasets" in said and str(house.server.settings.datadir) in said
+    missing = house.configure("missing", datasets=[f"{house.pool.name}/nowhere"])
+    assert "nowhere" in refused(house, 4, "snapshot", config=missing)
+
+
+def test_datasets_on_two_pools(house: MongoHouse) -> None:
+    other = create_pool()
+    try:
+        second = other.dataset("more")
+        config = house.configure("pools", datasets=[*house.datasets, second.name])
+        said = refused(house, 9, "snapshot", config=config)
+        assert "2 pools" in said and second.name in said and house.datasets[0] in said
+    finally:
+        other.destroy()
+
+
+def test_a_journal_that_is_linked_elsewhere(house: MongoHouse) -> None:
+    stray = house.server.settings.datadir / "linked"
+    stray.symlink_to("/var")
+    try:
+        said = refused(house, 9, "snapshot")
+        assert "link linked in /var" in said
+    finally:
+        stray.unlink()
+
+
+def test_a_server_that_is_down(house: MongoHouse) -> None:
+    house.server.stop()
+    try:
+        said = refused(house, 7, "snapshot")
+        assert "cannot reach the server" in said and "is it running?" in said
+        assert house.zb("list").rc == 0
+    finally:
+        house.server.start()
