@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from zbackup.model.log import ClusterTime
+from zbackup.model.log import ClusterTime, LogSpan
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
@@ -83,6 +83,18 @@ class Recovery(Protocol):
 
         It can be asked again at any time, with the server gone. Raise VerificationFailed when the files are
         not what was recorded.
+        """
+
+    def log_span(self, record: Record, where: Relocation) -> LogSpan | None:
+        """The log among a backup's files, or the server's own if `where` is where it lives.
+
+        None when it cannot be told from the record and the files.
+        """
+
+    def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
+        """Whether the newer log holds the place where the older ended (Record.log_to), unchanged up to there.
+
+        Names and numbers prove nothing here: after a reset or a failover another log has the same ones.
         """
 
     def cut_for(self, target: datetime) -> datetime:

@@ -3,6 +3,9 @@
 It reads the snapshot, so it can be done again by whoever comes next when the one who took it was killed.
 """
 
+import uuid
+from collections.abc import Sequence
+
 import structlog
 
 from zbackup.jobs.context import Context
@@ -17,8 +20,12 @@ log = structlog.get_logger()
 NON_TRANSACTIONAL = "non_transactional"
 
 
-def finish(ctx: Context, backup: Backup, datasets: tuple[Dataset, ...]) -> Backup:
-    """Write down how far the backup reaches, and read it back.
+def finish(
+    ctx: Context, backup: Backup, datasets: tuple[Dataset, ...], others: Sequence[Backup] = ()
+) -> Backup:
+    """Write down how far the backup reaches and which log it holds, and read it back.
+
+    The log is that of the newest backup among `others` that is older, if that can be proven, else a new one.
 
     Raise VerificationFailed when the snapshot is not what was recorded; it must then be discarded.
     """
@@ -26,22 +33,34 @@ def finish(ctx: Context, backup: Backup, datasets: tuple[Dataset, ...]) -> Backu
     where = backup.browse(datasets)
     reach = ctx.recovery.reach(record, where, backup.snapshots[0].created)
     finished = record.with_end(as_of=reach.as_of, complete_to=reach.complete_to)
+    if span := ctx.recovery.log_span(record, where):
+        finished = finished.with_log(_log_id(ctx, backup, datasets, others), span)
     _write(ctx, backup, finished)
     return Backup(record=finished, snapshots=backup.snapshots)
+
+
+def _log_id(ctx: Context, backup: Backup, datasets: tuple[Dataset, ...], others: Sequence[Backup]) -> str:
+    """The log's identity, handed on from backup to backup as long as each continues the one before."""
+    older = [b for b in others if b.complete and b.record.log_id and b.createtxg < backup.createtxg]
+    before = max(older, key=lambda b: b.createtxg, default=None)
+    if before is None:
+        return str(uuid.uuid4())
+    one, other = ((b.record, b.browse(datasets)) for b in (before, backup))
+    return before.record.log_id if ctx.recovery.is_same_log(one, other) else str(uuid.uuid4())
 
 
 def finish_all(
     ctx: Context, datasets: tuple[Dataset, ...], backups: tuple[Backup, ...]
 ) -> tuple[Backup, ...]:
     """The same backups, with those finished that an earlier run left behind; what proves bad is discarded."""
-    result = []
+    result: list[Backup] = []
     for backup in backups:
         if backup.finished or not backup.complete:
             result.append(backup)
             continue
         try:
             require_confirmed(backup.record)
-            result.append(finish(ctx, backup, datasets))
+            result.append(finish(ctx, backup, datasets, result))
         except VerificationFailed as bad:
             ctx.progress.note(f"{backup.name} was left behind by a killed run and is discarded: {bad}")
             discard(ctx, backup)

@@ -5,6 +5,7 @@ before the snapshot is in them.
 """
 
 import uuid
+from collections.abc import Sequence
 
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context, mounted
@@ -14,8 +15,11 @@ from zbackup.model.backup import Backup
 from zbackup.model.record import Record, to_properties
 
 
-def snapshot_log(ctx: Context, catalog: Catalog, like: Record) -> Backup:
-    """Take it, with what `like` knows of the server, so that the log is found in it."""
+def snapshot_log(ctx: Context, catalog: Catalog, before: Sequence[Backup], like: Record) -> Backup:
+    """Take it, with what `like` knows of the server, so that the log is found in it.
+
+    `before` are the backups there are.
+    """
     members = tuple(sorted(mounted(catalog.datasets).items()))
     record = Record(
         backup=str(uuid.uuid4()),
@@ -33,4 +37,4 @@ def snapshot_log(ctx: Context, catalog: Catalog, like: Record) -> Backup:
     name = free_name(ctx, catalog)
     names = [f"{dataset}@{name}" for dataset, _ in members]
     ctx.zfs.snapshot(names, to_properties(record), timeout=UNLOCKED_LIMIT_S)
-    return finish(ctx, find(ctx, record), catalog.datasets)
+    return finish(ctx, find(ctx, record), catalog.datasets, before)

@@ -56,12 +56,12 @@ def snapshot(ctx: Context) -> SnapshotReport:
     with ctx.alone("zbackup snapshot"):
         ctx.engine.heal()
         catalog = ctx.catalog()
-        finish_all(ctx, catalog.datasets, catalog.backups)
+        before = finish_all(ctx, catalog.datasets, catalog.backups)
         facts, draft, plan = _look(ctx, catalog)
         ctx.progress.phase("taking the snapshot", f"lock {plan.lock.kind}: {plan.lock.reason}")
         backup = _take(ctx, facts, draft, plan)
         try:
-            backup = finish(ctx, backup, catalog.datasets)
+            backup = finish(ctx, backup, catalog.datasets, before)
         except VerificationFailed:
             discard(ctx, backup)
             raise

@@ -52,3 +52,19 @@ class ClusterTime:
 def how_many(count: int, one: str = "transaction", more: str = "transactions") -> str:
     """For people: "1 transaction", "2 transactions"."""
     return f"{count} {one if count == 1 else more}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSpan:
+    """The part of a log that is there without a break, from place to place in the engine's own words.
+
+    `last` is where a replay of what comes later begins.
+    """
+
+    first: str
+    last: str
+
+
+def place(text: str) -> tuple[int, ...]:
+    """The numbers in a place of a log, by which places of one log are in order, whatever the engine."""
+    return tuple(int(number) for number in re.findall(r"[0-9]+", text))

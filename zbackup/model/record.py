@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
+from zbackup.model.log import LogSpan
+
 VERSION = "1"
 PREFIX = "zbackup:"
 
@@ -27,9 +29,11 @@ class Record:
     from the server: exact when it was locked, a lower bound with lock "backup-lock" or "none". `as_of` says
     that nothing committed after it is inside: the origin's commit time of the last transaction, or what is
     certain instead (None: not yet known, see jobs.finish). `complete_to` says that everything
-    committed before it is inside. `server` is what a temporary server needs to open the files, in the
-    engine's own words. `purpose` "log" marks a snapshot taken without asking the server, good as a source
-    of log only. Times are UTC.
+    committed before it is inside. `log_from` and `log_to` are the ends of the log inside, in the engine's
+    own words, and `log_id` is the same for backups of which each was proven to continue the log of the one
+    before; all are "" where that is not known. `server` is what a temporary server needs to open the files,
+    in the engine's own words. `purpose` "log" marks a snapshot taken without asking the server, good as a
+    source of log only. Times are UTC.
     """
 
     backup: str
@@ -46,6 +50,9 @@ class Record:
     gtid: str = ""
     as_of: datetime | None = None
     complete_to: datetime | None = None
+    log_id: str = ""
+    log_from: str = ""
+    log_to: str = ""
     lock_wait_ms: int | None = None
     lock_held_ms: int | None = None
     server: dict[str, str] = field(default_factory=dict, hash=False)
@@ -53,6 +60,10 @@ class Record:
     def with_end(self, *, as_of: datetime, complete_to: datetime) -> "Record":
         """The same record, finished: how far its data reaches is known."""
         return replace(self, as_of=as_of, complete_to=complete_to)
+
+    def with_log(self, log_id: str, span: LogSpan) -> "Record":
+        """The same record, with the log that is inside."""
+        return replace(self, log_id=log_id, log_from=span.first, log_to=span.last)
 
 
 def to_properties(record: Record) -> dict[str, str]:
@@ -73,6 +84,9 @@ def to_properties(record: Record) -> dict[str, str]:
         "gtid": record.gtid or None,
         "as_of": record.as_of.isoformat() if record.as_of else None,
         "complete_to": record.complete_to.isoformat() if record.complete_to else None,
+        "log_id": record.log_id or None,
+        "log_from": record.log_from or None,
+        "log_to": record.log_to or None,
         "lock_wait_ms": None if record.lock_wait_ms is None else str(record.lock_wait_ms),
         "lock_held_ms": None if record.lock_held_ms is None else str(record.lock_held_ms),
         "server": json.dumps(record.server, separators=(",", ":"), sort_keys=True),
@@ -106,6 +120,9 @@ def from_properties(properties: dict[str, str]) -> Record | None:
             gtid=get.optional("gtid") or "",
             as_of=_time(t) if (t := get.optional("as_of")) else None,
             complete_to=_time(t) if (t := get.optional("complete_to")) else None,
+            log_id=get.optional("log_id") or "",
+            log_from=get.optional("log_from") or "",
+            log_to=get.optional("log_to") or "",
             lock_wait_ms=int(n) if (n := get.optional("lock_wait_ms")) else None,
             lock_held_ms=int(n) if (n := get.optional("lock_held_ms")) else None,
             server=_texts(json.loads(get.text("server"))),

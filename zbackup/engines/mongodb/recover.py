@@ -15,6 +15,7 @@ from zbackup.engines.mongodb.clone_server import CloneServer, Temporary
 from zbackup.engines.mongodb.connection import Connection
 from zbackup.engines.mongodb.continuation import continuation
 from zbackup.engines.mongodb.cut import Cut, find_cut
+from zbackup.engines.mongodb.held_log import is_same_log, span_of
 from zbackup.engines.mongodb.identity import as_internal_user, forget_replica_set, make_replica_set
 from zbackup.engines.mongodb.last_words import stable_checkpoint
 from zbackup.engines.mongodb.oplog_entry import transaction
@@ -24,7 +25,7 @@ from zbackup.engines.mongodb.program import find_program
 from zbackup.engines.mongodb.reach import reach
 from zbackup.engines.mongodb.server_options import Place
 from zbackup.model.errors import NotRecoverable, VerificationFailed
-from zbackup.model.log import ClusterTime
+from zbackup.model.log import ClusterTime, LogSpan
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
@@ -53,6 +54,14 @@ class MongoRecovery:
     def reach(self, record: Record, where: Relocation, created: datetime) -> Reach:
         """From the record alone: the files can be read by a mongod only."""
         return reach(record, created)
+
+    def log_span(self, record: Record, where: Relocation) -> LogSpan | None:
+        """See engines.base.Recovery."""
+        return span_of(record)
+
+    def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
+        """See engines.base.Recovery."""
+        return is_same_log(older[0], newer[0])
 
     def cut_for(self, target: datetime) -> datetime:
         """The target itself: what the oplog's clock tells is finer than a base's `as_of` has to be."""

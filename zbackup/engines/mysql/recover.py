@@ -7,18 +7,18 @@ from datetime import datetime
 from pathlib import Path
 
 from zbackup.engines.mysql import memory_tables, notes, replay_mariadb, replay_mysql
-from zbackup.engines.mysql.binlog.cut import Cut, find_cut, last_transaction
-from zbackup.engines.mysql.binlog.files import log_files
+from zbackup.engines.mysql.binlog.cut import Cut, find_cut
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition, described, recorded_position
 from zbackup.engines.mysql.binlog.reader import begun, last_in_file, transactions
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.connection import Connection
+from zbackup.engines.mysql.held_log import end_of, held_files, is_same_log, span_of
 from zbackup.engines.mysql.program import find_program
 from zbackup.engines.mysql.reach import reach
-from zbackup.engines.mysql.replay import FIRST_EVENT, LogRange, as_sql
+from zbackup.engines.mysql.replay import LogRange, as_sql
 from zbackup.model.errors import NotRecoverable, VerificationFailed
-from zbackup.model.log import ClusterTime, how_many
+from zbackup.model.log import ClusterTime, LogSpan, how_many
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
@@ -42,7 +42,7 @@ class MysqlRecovery:
         Not simply the last one: times in a log are not always in order (MariaDB logs when a statement
         began). Raise VerificationFailed when the log does not end where it was recorded to under a lock.
         """
-        files = _log_files(record, where)
+        files = held_files(record, where)
         _require_recorded_end(record, LogPosition.of(files[-1].name, files[-1].stat().st_size))
         for file in reversed(files):
             latest = max(transactions(file), key=lambda t: t.committed, default=None)
@@ -53,7 +53,15 @@ class MysqlRecovery:
     def reach(self, record: Record, where: Relocation, created: datetime) -> Reach:
         """See engines.base.Recovery. The log says it all; when the snapshot was made does not matter."""
         last = self.last_commit(record, where)
-        return reach(record, last.committed if last else None, begun(_log_files(record, where)[-1]))
+        return reach(record, last.committed if last else None, begun(held_files(record, where)[-1]))
+
+    def log_span(self, record: Record, where: Relocation) -> LogSpan:
+        """See engines.base.Recovery."""
+        return span_of(record, where)
+
+    def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
+        """See engines.base.Recovery."""
+        return is_same_log(older, newer)
 
     def cut_for(self, target: datetime) -> datetime:
         """The target as the log's clock can tell it: see effective_target."""
@@ -67,7 +75,7 @@ class MysqlRecovery:
         Raise NotRecoverable when the log has a gap, is another server's, or the base is already past it.
         """
         effective = effective_target(base[0].engine, target)
-        cut = _cut(_base_end(*base), _log_files(*base), log, effective)
+        cut = _cut(end_of(*base), held_files(*base), log, effective)
         return ReplayRange(
             last_applied=described(cut.last_applied),
             first_skipped=described(cut.first_skipped),
@@ -107,11 +115,11 @@ class MysqlRecovery:
         progress.phase("starting the temporary server", f"crash recovery of {base.record.backup}")
         server.make_room()
         server.forget_identity()
-        base_files = _log_files(base.record, base.where)
+        base_files = held_files(base.record, base.where)
         with server.temporary() as temporary:
             _require_recorded_state(temporary.connection, base.record, base_files[-1])
             _forget_replication(server.flavor, temporary.connection)
-            start = _base_end(base.record, base.where, base_files)
+            start = end_of(base.record, base.where, base_files)
             cut = _cut(
                 start, base_files, (log.record, log.where), effective_target(base.record.engine, target)
             )
@@ -151,7 +159,7 @@ class MysqlRecovery:
     ) -> None:
         if not cut.transactions:
             return
-        files = _log_files(log.record, log.where)
+        files = held_files(log.record, log.where)
         within = [
             f for f in files if start.sequence <= LogPosition.of(f.name, 0).sequence <= cut.stop.sequence
         ]
@@ -181,26 +189,11 @@ def effective_target(flavor: str, target: datetime) -> datetime:
     return target.replace(microsecond=0) if flavor == "mariadb" else target
 
 
-def _log_files(record: Record, where: Relocation) -> list[Path]:
-    base = Path(record.server["log_bin_basename"])
-    return log_files(where.path(record.server["log_bin_index"]), where.path(str(base.parent)), base.name)
-
-
-def _base_end(record: Record, where: Relocation, files: Sequence[Path] | None = None) -> LogPosition:
-    """Where replay has to begin: behind the last transaction that the base's own log holds.
-
-    A file without one is replayed from its start; what stands there changes nothing.
-    """
-    newest = (files or _log_files(record, where))[-1]
-    last = last_transaction([newest], None)
-    return last.end if last else LogPosition.of(newest.name, FIRST_EVENT)
-
-
 def _cut(
     start: LogPosition, base_files: Sequence[Path], log: tuple[Record, Relocation], target: datetime
 ) -> Cut:
     """Find the cut, having proved that the log continues the base's own. Raise NotRecoverable if not."""
-    files = _log_files(*log)
+    files = held_files(*log)
     same = [f for f in files if f.name == start.file]
     if not same:
         raise NotRecoverable(

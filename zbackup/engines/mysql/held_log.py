@@ -1,0 +1,55 @@
+"""The binlog among a backup's files: what it holds, and whether it is the one another backup holds."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from zbackup.engines.mysql.binlog.cut import last_transaction
+from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
+from zbackup.engines.mysql.binlog.events import FIRST_EVENT
+from zbackup.engines.mysql.binlog.files import log_files, sequence
+from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.binlog.same_log import require_same_log
+from zbackup.model.log import LogSpan
+from zbackup.model.record import Record
+from zbackup.model.relocation import Relocation
+
+
+def held_files(record: Record, where: Relocation) -> list[Path]:
+    """The files of the log, oldest first. Raise GapError when there are none."""
+    base = Path(record.server["log_bin_basename"])
+    return log_files(where.path(record.server["log_bin_index"]), where.path(str(base.parent)), base.name)
+
+
+def end_of(record: Record, where: Relocation, files: Sequence[Path] | None = None) -> LogPosition:
+    """Where replay has to begin: behind the last transaction that the backup's own log holds.
+
+    A file without one is replayed from its start; what stands there changes nothing.
+    """
+    newest = (files or held_files(record, where))[-1]
+    last = last_transaction([newest], None)
+    return last.end if last else LogPosition.of(newest.name, FIRST_EVENT)
+
+
+def span_of(record: Record, where: Relocation) -> LogSpan:
+    """From the beginning of the oldest file, with no number missing behind it, to the log's end."""
+    files = held_files(record, where)
+    first = files[-1]
+    for file in reversed(files[:-1]):
+        if sequence(file.name) != sequence(first.name) - 1:
+            break
+        first = file
+    oldest = LogPosition.of(first.name, FIRST_EVENT)
+    return LogSpan(str(oldest), str(end_of(record, where, files)))
+
+
+def is_same_log(older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
+    """Whether `newer` has the file in which `older` ends (as recorded), with the same bytes up to there."""
+    try:
+        end = LogPosition.parse(older[0].log_to)
+        files = [{f.name: f for f in held_files(*each)}.get(end.file) for each in (older, newer)]
+        if files[0] is None or files[1] is None:
+            return False
+        require_same_log(files[0], files[1], end.offset)
+    except (GapError, DifferentLog, ValueError):
+        return False
+    return True
