@@ -20,6 +20,7 @@ from zbackup.engines.mysql.recover import MysqlRecovery
 from zbackup.jobs.context import Context
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.progress import Progress
+from zbackup.model.retention import Retention
 from zbackup.plan.health import Expected
 from zbackup.plan.schedule import expected_every
 from zbackup.proc.run import run
@@ -64,6 +65,7 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         recovery=recovery,
         clock=SystemClock(),
         progress=progress,
+        retention=_retention(instance),
     )
 
 
@@ -167,6 +169,11 @@ def _connect(instance: Instance) -> ConnectOptions:
 
 def _no_password() -> str:
     return ""
+
+
+def _retention(instance: Instance) -> Retention:
+    rules = instance.retention
+    return Retention(tiers=rules.keep, last=rules.last, minimum=rules.minimum, window=rules.window)
 
 
 def _lock(instance: Instance) -> LockOptions:

@@ -15,14 +15,16 @@ from pydantic_core import PydanticUndefined
 
 from zbackup.cli.exit_status import meanings
 from zbackup.cli.main import invoke
+from zbackup.config.retention import Retention
 from zbackup.config.schedule import Daemon, Notify, Schedule
 from zbackup.config.settings import Instance, Lock, Recovery, Settings, Tls
 from zbackup.model.errors import ZbackupError
 
 HERE = Path(__file__).parent
 COMMANDS = (
-    (), ("check",), ("snapshot",), ("list",), ("restore",), ("clone",), ("clone", "list"), ("clone", "stop"),
-    ("clone", "start"), ("clone", "destroy"), ("status",), ("daemon",),
+    (), ("check",), ("snapshot",), ("list",), ("restore",), ("prune",),
+    ("clone",), ("clone", "list"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("status",),
+    ("daemon",),
 )  # fmt: skip
 
 
@@ -85,10 +87,11 @@ def configuration() -> str:
     sections = [
         ("The top of the file", "", Settings, ("instance", "daemon")),
         ("`[daemon]`", Daemon.__doc__, Daemon, ()),
-        ("`[instance.NAME]`", "", Instance, ("lock", "recovery", "schedule", "notify", "tls")),
+        ("`[instance.NAME]`", "", Instance, ("lock", "recovery", "retention", "schedule", "notify", "tls")),
         ("`[instance.NAME.tls]`", Tls.__doc__, Tls, ()),
         ("`[instance.NAME.lock]`", Lock.__doc__, Lock, ()),
         ("`[instance.NAME.recovery]`", Recovery.__doc__, Recovery, ()),
+        ("`[instance.NAME.retention]`", Retention.__doc__, Retention, ()),
         ("`[instance.NAME.schedule]`", Schedule.__doc__, Schedule, ()),
         ("`[instance.NAME.notify]`", Notify.__doc__, Notify, ()),
     ]
@@ -100,6 +103,8 @@ was expected and what was found.
 
 - A duration is written `"30s"`, `"5m"`, `"1h30m"` or `"500ms"`;
   a size `"256MiB"` or `"1GiB"` (powers of 1024).
+- A retention rule is `"hourly"`, `"daily"`, `"weekly"`, `"monthly"`, `"quarterly"`, `"yearly"` or
+  `"every 5 minutes"`, and then `"for 2 days"` or `"forever"`; a span of time is `"7 days"`.
 - An instance's name has at most 40 of a-z, 0-9, `-` and `_`.
 - A password is never written in the file. `password` says where it is:
   `{ file = "/etc/zbackup/NAME.password" }` (owned by root or the user who runs zbackup, mode 600),
@@ -131,7 +136,7 @@ def _choices(annotation: Any) -> tuple[str, ...]:
 def _default(value: object, required: bool, name: str) -> str:
     if required:
         return "required"
-    if value is None or value is PydanticUndefined:
+    if value is None or value is PydanticUndefined or value == ():
         return ""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"

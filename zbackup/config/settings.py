@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt
 
 from zbackup.config import units
+from zbackup.config.retention import Retention
 from zbackup.config.schedule import Daemon, Notify, Schedule
 from zbackup.config.secret import SecretRef, secret_ref, uri_ref
 from zbackup.config.table import Table
@@ -137,6 +138,7 @@ class Instance(Table):
         default_factory=Lock, description="how the server is held still"
     )
     recovery: Recovery = Field(default_factory=Recovery, description="how a recovered server is made")
+    retention: Retention = Field(default_factory=Retention, description="which backups are kept")
     schedule: Schedule = Field(default_factory=Schedule, description="when the daemon works on it")
     notify: Notify = Field(default_factory=Notify, description="whom the daemon tells how jobs ended")
 

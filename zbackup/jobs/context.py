@@ -10,6 +10,7 @@ from zbackup.catalog.local import Catalog, read
 from zbackup.clock import Clock
 from zbackup.engines.base import Engine, Recovery
 from zbackup.model.progress import Progress
+from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.snapshot import Dataset
 from zbackup.proc.lock import exclusive
 from zbackup.zfs.datasets import Zfs
@@ -32,6 +33,7 @@ class Context:
     recovery: Recovery
     clock: Clock
     progress: Progress
+    retention: Retention = EMPTY
 
     def catalog(self) -> Catalog:
         """The instance's datasets, without clones that may lie below them, and its backups."""

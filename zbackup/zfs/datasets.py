@@ -15,6 +15,9 @@ from zbackup.zfs.errors import translate
 BUSY_TRIES = 5
 BUSY_PAUSE_S = 0.5
 
+# Snapshots named in one command: a single argument ends at 128 KiB (execve(2)), and a name of ours is short.
+AT_ONCE = 400
+
 
 @dataclass(frozen=True)
 class Zfs:
@@ -72,6 +75,11 @@ class Zfs:
         """Set user properties on a dataset or snapshot."""
         self._zfs("set", *(f"{k}={v}" for k, v in properties.items()), target)
 
+    def mark_snapshot(self, snapshot: Snapshot, name: str, value: str) -> None:
+        """Set a user property on exactly this snapshot. Raise NotFound if the name is another's now."""
+        self._require_guid(str(snapshot), snapshot.guid)
+        self.set_properties(str(snapshot), {name: value})
+
     def clear_property(self, target: str, name: str) -> None:
         self._zfs("inherit", name, target)
 
@@ -79,6 +87,33 @@ class Zfs:
         """Destroy exactly this snapshot. Raise NotFound if the name now belongs to another one."""
         self._require_guid(str(snapshot), snapshot.guid)
         self._zfs("destroy", str(snapshot))
+
+    def destroying_frees(self, snapshots: Sequence[Snapshot]) -> int:
+        """Bytes that would be free if all of these were gone, shared blocks counted once for each dataset.
+
+        Raise DatasetBusy when one of them is held or cloned from.
+        """
+        by_dataset: dict[str, list[str]] = {}
+        for snapshot in snapshots:
+            by_dataset.setdefault(snapshot.dataset, []).append(snapshot.name)
+        return sum(
+            parse.reclaimed(
+                self._zfs("destroy", "-nvp", f"{dataset}@{','.join(names[n : n + AT_ONCE])}", mutates=False)
+            )
+            for dataset, names in by_dataset.items()
+            for n in range(0, len(names), AT_ONCE)
+        )
+
+    def holds(self, snapshots: Sequence[Snapshot]) -> dict[int, tuple[str, ...]]:
+        """Guid -> tags of the holds, of those of the snapshots that are held."""
+        held = {str(s): s.guid for s in snapshots if s.holds}
+        names = list(held)
+        tags = [
+            row
+            for n in range(0, len(names), AT_ONCE)
+            for row in parse.holds(self._zfs("holds", "-H", "--", *names[n : n + AT_ONCE], mutates=False))
+        ]
+        return {guid: tuple(tag for name, tag in tags if name == full) for full, guid in held.items()}
 
     def hold(self, tag: str, snapshot: Snapshot) -> None:
         """Pin against destruction. A hold of this tag that is there already is success."""

@@ -51,6 +51,18 @@ def user_properties(listing: str) -> dict[str, dict[str, str]]:
     return dict(found)
 
 
+def reclaimed(listing: str) -> int:
+    """Bytes, from `zfs destroy -nvp`: the line "reclaim"."""
+    rows = (line.split("\t") for line in _lines(listing))
+    return sum(int(row[1]) for row in rows if row[0] == "reclaim")
+
+
+def holds(listing: str) -> list[tuple[str, str]]:
+    """(snapshot, tag), from `zfs holds -H`: name, tag and time."""
+    rows = (line.split("\t") for line in _lines(listing))
+    return [(row[0], row[1]) for row in rows]
+
+
 def datasets(listing: str, mounts: Mapping[str, str]) -> list[Dataset]:
     """From `zfs list` with DATASET_COLUMNS, and where the kernel has them mounted."""
     rows = (line.split("\t") for line in _lines(listing))

@@ -10,6 +10,7 @@ import pytest
 from zbackup.config.load import parse
 from zbackup.engines.mysql.privileges import GRANTS
 from zbackup.model.clone import Clone
+from zbackup.model.log import LogSpan
 from zbackup.model.record import Record, to_properties
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -63,7 +64,8 @@ def test_every_page_is_in_the_index() -> None:
 
 def test_every_property_is_in_the_reference() -> None:
     page = (DOCS / "reference" / "record-properties.md").read_text()
-    written = to_properties(replace(RECORD, as_of=NOW, complete_to=NOW))
+    finished = replace(RECORD, as_of=NOW, complete_to=NOW).with_log("log", LogSpan("a.1:4", "a.1:5"))
+    written = to_properties(finished)
     assert set(re.findall(r"^\| `(zbackup:(?!clone)\w+)`", page, flags=re.M)) == set(written)
     described = page[page.index("`zbackup:clone` holds") :]
     assert [name for name in asdict(CLONE) if f"`{name}`" not in described] == []

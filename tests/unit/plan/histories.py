@@ -1,0 +1,147 @@
+"""Backups as a server's life makes them: purges, resets, failovers, odd clocks, remains."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from hypothesis import strategies as st
+
+from tests.unit.samples import NOON, PLAIN, lacking_one
+from zbackup.model.backup import Backup
+from zbackup.model.retention import CONDEMNED, Retention, Span, Tier
+from zbackup.model.snapshot import Snapshot
+from zbackup.plan.coverage import continues
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """`backups` in order of creation, and the time it is after them."""
+
+    backups: list[Backup]
+    now: datetime
+
+
+def made(
+    number: int,
+    taken: datetime,
+    *,
+    as_of: datetime | None = None,
+    log: tuple[str, int, int] = ("log", 1, 0),
+    purpose: str = "base",
+) -> Backup:
+    """Backup `number` with a log (identity, oldest file, newest file), finished; 0 is the number."""
+    identity, first, last = log
+    as_of = as_of or taken
+    record = replace(
+        PLAIN,
+        backup=f"backup-{number}",
+        purpose=purpose,  # type: ignore[arg-type]
+        taken=taken,
+        as_of=as_of,
+        complete_to=max(as_of, taken),
+        log_id=identity,
+        log_from=f"binlog.{first:06}:4" if identity else "",
+        log_to=f"binlog.{last or number:06}:100" if identity else "",
+    )
+    name = f"zbackup-{number}"
+    snapshots = (
+        Snapshot(dataset=d, name=name, guid=number * 1000 + n, createtxg=number, created=taken)
+        for n, (d, _) in enumerate(record.members)
+    )
+    return Backup(record=record, snapshots=tuple(snapshots))
+
+
+def condemned(whole: Backup) -> Backup:
+    """The same after a prune was killed between its first snapshot and its last."""
+    first = whole.snapshots[0]
+    marked = replace(first, properties=(*first.properties, (CONDEMNED, "2024-05-01T12:00:00+00:00")))
+    return Backup(record=whole.record, snapshots=(marked,))
+
+
+gaps = st.one_of(
+    st.timedeltas(timedelta(seconds=1), timedelta(minutes=20)),
+    st.timedeltas(timedelta(minutes=1), timedelta(hours=12)),
+    st.timedeltas(timedelta(hours=1), timedelta(days=40)),
+)
+
+
+@st.composite
+def sound_histories(draw: st.DrawFn, most: int = 25) -> History:
+    """Everything complete and finished, with a clock that goes right; logs are purged, reset, kept."""
+    backups: list[Backup] = []
+    at, identity, first, file = NOON, 0, 1, 1
+    for number in range(1, draw(st.integers(0, most)) + 1):
+        at += draw(gaps)
+        file += draw(st.integers(0, 3))
+        match draw(st.sampled_from(["purge", "keep", "keep", "keep", "keep", "reset", "unknown"])):
+            case "purge":
+                first = draw(st.integers(first, file))
+                if backups and first > _last_file(backups[-1]):
+                    identity += 1
+            case "reset":
+                identity, first, file = identity + 1, 1, 1
+            case "unknown":
+                backups.append(made(number, at, log=("", 0, 0)))
+                continue
+        purpose = draw(st.sampled_from(["base", "base", "base", "log"]))
+        lag = draw(st.sampled_from([timedelta(), timedelta(), timedelta(minutes=3), timedelta(hours=2)]))
+        log = (f"log {identity}", first, file)
+        backups.append(made(number, at, as_of=at - lag, log=log, purpose=purpose))
+    return History(backups, at + draw(gaps))
+
+
+def _last_file(backup: Backup) -> int:
+    known = backup.record.log_to.rpartition(":")[0].rpartition(".")[2]
+    return int(known) if known else 0
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    """The same with remains, unfinished backups, foreign ones, and a clock that was wrong now and then."""
+    sound = draw(sound_histories())
+    backups = []
+    for one in sound.backups:
+        match draw(st.sampled_from(["good"] * 8 + ["lacking", "condemned", "unfinished", "moved", "clock"])):
+            case "lacking":
+                backups.append(lacking_one(one))
+            case "condemned":
+                backups.append(condemned(one))
+            case "unfinished":
+                record = replace(one.record, as_of=None, complete_to=None, log_id="", log_from="", log_to="")
+                backups.append(replace(one, record=record))
+            case "moved":
+                snapshots = tuple(replace(s, dataset="other/" + s.dataset) for s in one.snapshots)
+                backups.append(replace(one, snapshots=snapshots))
+            case "clock":
+                taken = one.record.taken + draw(st.timedeltas(timedelta(days=-90), timedelta(days=90)))
+                backups.append(replace(one, record=replace(one.record, taken=taken)))
+            case _:
+                backups.append(one)
+    return History(backups, sound.now)
+
+
+units = st.sampled_from(["minute", "hour", "day", "week", "month", "year"])
+spans = st.builds(Span, st.integers(1, 40), units)
+tiers = st.builds(lambda step, span: Tier(step=step, span=span), spans, st.none() | spans)
+policies = st.builds(
+    lambda tiers, last, minimum, window: Retention(
+        tiers=tuple(tiers), last=last, minimum=minimum, window=window
+    ),
+    st.lists(tiers, max_size=4),
+    st.integers(0, 4),
+    st.integers(1, 4),
+    spans,
+)
+
+
+def reaches(backups: list[Backup], moment: datetime) -> bool:
+    """Whether the moment can be restored with these snapshots alone, told in the plainest way there is."""
+    sound = [b for b in backups if b.complete and b.finished]
+    return any(
+        base.record.purpose == "base"
+        and base.record.as_of is not None
+        and base.record.as_of < moment
+        and (holder is base or continues(holder, base))
+        and holder.reaches(moment)
+        for base in sound
+        for holder in sound
+    )

@@ -1,0 +1,343 @@
+"""What stays and what goes: properties of every history and policy, and the cases people will ask about."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.plan.histories import (
+    History,
+    condemned,
+    histories,
+    made,
+    policies,
+    reaches,
+    sound_histories,
+)
+from tests.unit.samples import lacking_one
+from zbackup.config.retention import tier
+from zbackup.model.backup import Backup
+from zbackup.model.retention import CONDEMNED, Retention, Span
+from zbackup.plan.calendar import back
+from zbackup.plan.retention import RetentionPlan, plan_retention
+
+BERLIN = ZoneInfo("Europe/Berlin")
+MINUTE = Span(1, "minute")
+MAY = datetime(2024, 5, 1, tzinfo=UTC)
+
+
+def policy(*rules: str, last: int = 0, minimum: int = 1, window: Span = MINUTE) -> Retention:
+    return Retention(tiers=tuple(tier(r) for r in rules), last=last, minimum=minimum, window=window)
+
+
+def plan(backups: list[Backup], rules: Retention, now: datetime, **pinned: list[str]) -> RetentionPlan:
+    return plan_retention(backups, rules, now, BERLIN, {k.replace("_", "-"): v for k, v in pinned.items()})
+
+
+def kept(found: RetentionPlan) -> dict[str, tuple[str, ...]]:
+    return {k.backup.record.backup: k.reasons for k in found.keep}
+
+
+def gone(found: RetentionPlan) -> list[str]:
+    return [b.record.backup for b in found.destroy]
+
+
+def hourly(count: int, start: datetime = MAY) -> list[Backup]:
+    return [made(n + 1, start + timedelta(hours=n)) for n in range(count)]
+
+
+# every history, every policy
+
+
+@given(histories(), policies)
+@settings(max_examples=150)
+def test_everything_is_either_kept_with_a_reason_or_goes(history: History, rules: Retention) -> None:
+    found = plan(history.backups, rules, history.now)
+    assert sorted([*kept(found), *gone(found)]) == sorted(b.record.backup for b in history.backups)
+    assert all(k.reasons and all(k.reasons) for k in found.keep)
+    assert [b.createtxg for b in found.destroy] == sorted(b.createtxg for b in found.destroy)
+
+
+@given(sound_histories(), policies, st.data())
+@settings(max_examples=100)
+def test_every_moment_of_the_window_that_was_in_reach_still_is(
+    history: History, rules: Retention, data: st.DataObject
+) -> None:
+    found = plan(history.backups, rules, history.now)
+    stay = [k.backup for k in found.keep]
+    edges = [e for b in history.backups for e in (b.record.as_of, b.record.complete_to) if e]
+    start = back(history.now, rules.window, BERLIN)
+    moments = [e + timedelta(microseconds=d) for e in (*edges, start) for d in (-1, 0, 1)]
+    moments.append(data.draw(st.datetimes(timezones=st.just(UTC), min_value=MAY.replace(tzinfo=None))))
+    for moment in moments:
+        if start < moment <= history.now and reaches(history.backups, moment):
+            assert reaches(stay, moment), moment
+
+
+@given(histories(), policies, st.randoms())
+@settings(max_examples=150)
+def test_wherever_it_is_cut_short_the_next_run_ends_at_the_same(
+    history: History, rules: Retention, random: Random
+) -> None:
+    whole = plan(history.backups, rules, history.now)
+    destroyed = set(random.sample(gone(whole), random.randint(0, len(whole.destroy))))
+    left = [
+        condemned(b) if random.random() < 0.1 and b.record.backup in gone(whole) and b.complete else b
+        for b in history.backups
+        if b.record.backup not in destroyed
+    ]
+    random.shuffle(left)
+    again = plan(left, rules, history.now)
+    assert list(kept(again)) == list(kept(whole))
+    assert set(gone(again)) == set(gone(whole)) - destroyed
+
+
+@given(histories(), policies)
+@settings(max_examples=100)
+def test_a_second_run_finds_nothing_to_do(history: History, rules: Retention) -> None:
+    first = plan(history.backups, rules, history.now)
+    again = plan([k.backup for k in first.keep], rules, history.now)
+    assert gone(again) == []
+    assert kept(again) == kept(first)
+
+
+@given(histories(), policies, st.randoms())
+@settings(max_examples=100)
+def test_the_order_in_which_backups_are_listed_does_not_matter(
+    history: History, rules: Retention, random: Random
+) -> None:
+    shuffled = random.sample(history.backups, len(history.backups))
+    assert plan(shuffled, rules, history.now) == plan(history.backups, rules, history.now)
+
+
+@given(histories(), policies)
+@settings(max_examples=150)
+def test_what_is_not_its_own_or_not_whole_is_never_touched(history: History, rules: Retention) -> None:
+    marked = {
+        b.record.backup
+        for b in history.backups
+        if any(key == CONDEMNED for s in b.snapshots for key, _ in s.properties)
+    }
+    for backup in plan(history.backups, rules, history.now).destroy:
+        assert {s.dataset for s in backup.snapshots} <= {d for d, _ in backup.record.members}
+        assert (backup.complete and backup.finished) or backup.record.backup in marked
+
+
+@given(histories(), policies)
+@settings(max_examples=100)
+def test_pinned_ones_and_the_newest_stay_and_never_fewer_than_the_minimum(
+    history: History, rules: Retention
+) -> None:
+    pinned = {b.record.backup: ["held by somebody"] for b in history.backups[::3]}
+    found = plan_retention(history.backups, rules, history.now, BERLIN, pinned)
+    assert not set(pinned) & set(gone(found))
+    usable = [b for b in history.backups if b.complete and b.finished and b.record.purpose == "base"]
+    usable = [b for b in usable if not b.snapshots[0].dataset.startswith("other/")]
+    left = [b for b in usable if b.record.backup in kept(found)]
+    assert len(left) >= min(len(usable), rules.minimum)
+    if usable:
+        assert usable[-1] in left
+
+
+@given(histories())
+def test_an_empty_policy_destroys_nothing(history: History) -> None:
+    found = plan(history.backups, Retention(), history.now)
+    assert found.destroy == ()
+    assert all(k.reasons == ("there is no retention policy",) for k in found.keep)
+
+
+@given(sound_histories(), policies, st.timedeltas(timedelta(days=-900), timedelta(days=-1)))
+@settings(max_examples=100)
+def test_a_clock_that_goes_back_destroys_nothing_that_is_newer(
+    history: History, rules: Retention, jump: timedelta
+) -> None:
+    now = history.now + jump
+    for backup in plan(history.backups, rules, now).destroy:
+        assert backup.record.taken <= now
+
+
+# tiers
+
+
+def test_the_first_backup_of_each_period_stays_for_as_long_as_the_rule_says() -> None:
+    found = plan(hourly(72), policy("daily for 2 days"), MAY + timedelta(hours=71, minutes=30))
+    daily = {name: why[0] for name, why in kept(found).items() if why[0].startswith("daily")}
+    # Midnight in Berlin is 22:00 in UTC. By now it is the 4th.
+    assert daily == {
+        "backup-23": "daily 2024-05-02",
+        "backup-47": "daily 2024-05-03",
+        "backup-71": "daily 2024-05-04",
+    }
+    assert list(kept(found)) == [*daily, "backup-72"]
+
+
+def test_reasons_say_which_period() -> None:
+    at = datetime(2024, 5, 1, 8, 2, tzinfo=UTC)
+    rules = policy(
+        "every 5 minutes for 1 hour", "hourly for 1 hour", "daily for 1 day", "weekly for 1 week",
+        "monthly for 1 month", "quarterly forever", "yearly forever", last=3,
+    )  # fmt: skip
+    assert kept(plan([made(1, at)], rules, at + timedelta(minutes=1)))["backup-1"][:8] == (
+        "every 5 minutes 2024-05-01 10:00",
+        "hourly 2024-05-01 10:00",
+        "daily 2024-05-01",
+        "weekly 2024-04-29",
+        "monthly 2024-05",
+        "every 3 months 2024-04",
+        "yearly 2024",
+        "one of the last 3",
+    )
+
+
+def test_the_hour_that_happens_twice_is_two_hours() -> None:
+    before = datetime(2024, 10, 26, 23, 30, tzinfo=UTC)
+    backups = [made(n + 1, before + timedelta(minutes=15 * n)) for n in range(20)]
+    labels = [
+        r
+        for reasons in kept(plan(backups, policy("hourly for 1 day"), before + timedelta(hours=6))).values()
+        for r in reasons
+        if r.startswith("hourly")
+    ]
+    assert labels == [
+        "hourly 2024-10-27 01:00",
+        "hourly 2024-10-27 02:00",
+        "hourly 2024-10-27 02:00 CET",
+        "hourly 2024-10-27 03:00",
+        "hourly 2024-10-27 04:00",
+        "hourly 2024-10-27 05:00",
+    ]
+
+
+def test_the_hour_that_is_missing_is_none() -> None:
+    before = datetime(2024, 3, 31, 0, 0, tzinfo=UTC)
+    backups = [made(n + 1, before + timedelta(minutes=30 * n)) for n in range(5)]
+    found = plan(backups, policy("hourly for 1 day"), before + timedelta(hours=3))
+    assert [r for k in found.keep for r in k.reasons if r.startswith("hourly")] == [
+        "hourly 2024-03-31 01:00",
+        "hourly 2024-03-31 03:00",
+        "hourly 2024-03-31 04:00",
+    ]
+
+
+# what else keeps
+
+
+def test_a_log_that_only_a_snapshot_in_the_middle_holds_keeps_it() -> None:
+    """By the last one the server had purged the file that the first one ends in."""
+    backups = [
+        made(1, MAY, log=("log", 1, 3)),
+        made(2, MAY + timedelta(hours=1), log=("log", 2, 5)),
+        made(3, MAY + timedelta(hours=2), log=("log", 3, 7)),
+        made(4, MAY + timedelta(hours=3), log=("log", 6, 9)),
+        made(5, MAY + timedelta(hours=4), log=("log", 6, 11)),
+    ]
+    rules = policy("yearly forever", window=Span(1, "day"))
+    found = kept(plan(backups, rules, MAY + timedelta(hours=5)))
+    assert list(found) == ["backup-1", "backup-3", "backup-5"]
+    assert "log for the window up to 2024-05-01 04:00:00 CEST" in found["backup-3"]
+    assert "base for the 1-day window" in found["backup-3"]
+
+
+def test_without_purges_the_newest_holds_the_whole_log() -> None:
+    backups = [made(n, MAY + timedelta(hours=n), log=("log", 1, n)) for n in range(1, 6)]
+    found = kept(plan(backups, policy("yearly forever", window=Span(1, "day")), MAY + timedelta(hours=6)))
+    assert list(found) == ["backup-1", "backup-5"]
+    assert "oldest base of the 1-day window" in found["backup-1"]
+
+
+def test_a_log_snapshot_goes_as_soon_as_a_later_one_holds_its_log() -> None:
+    backups = [
+        made(1, MAY, log=("log", 1, 1)),
+        made(2, MAY + timedelta(hours=1), log=("log", 1, 2), purpose="log"),
+    ]
+    rules = policy(last=9, window=Span(1, "day"))
+    now = MAY + timedelta(hours=3)
+    assert list(kept(plan(backups, rules, now))) == ["backup-1", "backup-2"]
+    later = [*backups, made(3, MAY + timedelta(hours=2), log=("log", 1, 3))]
+    assert gone(plan(later, rules, now)) == ["backup-2"]
+
+
+def test_what_does_not_say_which_log_it_holds_stays_while_the_window_may_need_it() -> None:
+    backups = [made(n, MAY + timedelta(hours=n), log=("", 0, 0)) for n in range(1, 6)]
+    rules = policy("yearly forever", window=Span(2, "hour"))
+    found = kept(plan(backups, rules, MAY + timedelta(hours=5, minutes=30)))
+    assert list(found) == ["backup-1", "backup-3", "backup-4", "backup-5"]
+    assert "may be needed for the window: what log it holds is not recorded" in found["backup-3"]
+
+
+def test_pins_are_reasons() -> None:
+    found = plan(hourly(3), policy(last=1), MAY + timedelta(hours=3), backup_1=["held by me"])
+    assert kept(found)["backup-1"] == ("held by me",)
+    assert gone(found) == ["backup-2"]
+
+
+def test_remains_go_only_when_a_prune_had_condemned_them() -> None:
+    backups = hourly(4)
+    left = [lacking_one(backups[0]), condemned(backups[1]), *backups[2:]]
+    found = plan(left, policy(last=1), MAY + timedelta(hours=4))
+    assert gone(found) == ["backup-2", "backup-3"]
+    assert kept(found)["backup-1"][0].startswith(
+        "incomplete, and not by a prune: the snapshot of tank/my db/"
+    )
+
+
+# clocks
+
+
+def test_the_future_stays() -> None:
+    backups = [*hourly(5), made(6, MAY + timedelta(days=400)), made(7, MAY + timedelta(hours=6))]
+    found = plan(backups, policy(last=1), MAY + timedelta(hours=7))
+    said = "taken in the future (2025-06-05 02:00:00 CEST): the clock was or is wrong"
+    assert said in kept(found)["backup-6"]
+    assert "backup-1" in gone(found)
+
+
+def test_a_time_that_contradicts_the_order_of_creation_is_in_doubt_until_all_readings_are_too_old() -> None:
+    wrong = replace(made(4, MAY - timedelta(days=900)))
+    backups = [*hourly(3), wrong, made(5, MAY + timedelta(hours=5))]
+    rules = policy("daily for 3 days")
+    assert gone(plan(backups, rules, MAY + timedelta(hours=6))) == []
+    later = [*backups, *(made(6 + n, MAY + timedelta(days=1 + n)) for n in range(9))]
+    by_then = gone(plan(later, rules, MAY + timedelta(days=9, hours=1)))
+    assert by_then[:5] == [f"backup-{n}" for n in range(1, 6)]
+
+
+@pytest.mark.parametrize("taken_since", [0, 1, 30])
+def test_a_clock_that_leaps_ahead_destroys_nothing_until_it_is_believed(taken_since: int) -> None:
+    rules = policy("hourly for 2 days", last=1)
+    ahead = MAY + timedelta(days=3650)
+    backups = [*hourly(40), *(made(41 + n, ahead + timedelta(minutes=5 * n)) for n in range(taken_since))]
+    now = ahead + timedelta(minutes=5 * taken_since)
+    assert not {f"backup-{n}" for n in range(1, 41)} & set(gone(plan(backups, rules, now)))
+    if taken_since:
+        more = [*backups, *(made(100 + n, ahead + timedelta(hours=1 + n)) for n in range(190))]
+        believed = plan(more, rules, ahead + timedelta(hours=191))
+        assert {f"backup-{n}" for n in range(1, 41)} <= set(gone(believed))
+
+
+def test_a_year_at_a_cadence_of_five_minutes_with_a_prune_now_and_then() -> None:
+    """Both changes of the clock are in it, the leap day, and a server that keeps its log for three hours."""
+    rules = policy(
+        "every 5 minutes for 2 hours", "hourly for 2 days", "daily for 30 days", "weekly for 8 weeks",
+        "monthly for 12 months", "yearly for 5 years", last=3, minimum=2, window=Span(1, "day"),
+    )  # fmt: skip
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    there: list[Backup] = []
+    now = start
+    for number in range(1, 366 * 288):
+        now = start + timedelta(minutes=5 * number)
+        there.append(made(number, now, log=("log", max(1, number - 36), number)))
+        if number % 97 == 0:
+            there = [k.backup for k in plan(there, rules, now + timedelta(seconds=30)).keep]
+            assert len(there) < 160
+        if number % (97 * 30) == 0:
+            asked = [now - timedelta(days=1) + timedelta(minutes=m) for m in range(1, 1440, 359)]
+            assert all(reaches(there, m) for m in asked)
+    found = plan(there, rules, now)
+    by_rule = [r.partition(" 2")[0] for k in found.keep for r in k.reasons]
+    names = ("every 5 minutes", "hourly", "daily", "weekly", "monthly", "yearly")
+    assert [by_rule.count(name) for name in names] == [25, 49, 31, 9, 13, 2]

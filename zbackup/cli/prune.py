@@ -1,0 +1,128 @@
+"""zbackup prune"""
+
+from typing import Annotated, Any
+
+import typer
+
+from zbackup.cli import tables
+from zbackup.cli.options import Options
+from zbackup.cli.output import plain
+from zbackup.cli.working import AnyInstance, Done, conclude, on_each
+from zbackup.jobs.prune import PrunePlan, PruneReport, plan_prune, prune
+from zbackup.model.backup import Backup
+from zbackup.model.moment import local_text
+
+HELP = """Destroy the backups that the retention policy no longer wants.
+
+Of one instance or all of them, as [instance.NAME.retention] says; without a policy nothing is destroyed.
+Every moment of the promised window that could be restored still can be afterwards. What is held, cloned
+from or in use is skipped and reported. Nothing but what zbackup itself took for the instance is touched.
+
+\b
+zbackup prune --dry-run       what would stay and why, and what would go; changes nothing
+zbackup prune shop
+zbackup prune --json          for scripts
+"""
+
+HEADER = ("", "Snapshot", "Taken", "Used", "Why it stays")
+
+
+def command(
+    options: Options,
+    instance: AnyInstance = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would stay and what would go, change nothing.")
+    ] = False,
+) -> None:
+    if dry_run:
+        plans = on_each(options, "prune", instance, plan_prune)
+        conclude(options, "prune", plans, shape=_plan_shape, text=_plan_text)
+    else:
+        reports = on_each(options, "prune", instance, prune)
+        conclude(options, "prune", reports, shape=_report_shape, text=_report_text)
+
+
+def _plan_shape(done: Done[PrunePlan]) -> dict[str, Any]:
+    return {"dry_run": True, **_planned(done.result)}
+
+
+def _planned(plan: PrunePlan) -> dict[str, Any]:
+    return {
+        "keep": [_backup(k.backup) | {"reasons": k.reasons} for k in plan.retention.keep],
+        "destroy": [_backup(b) for b in plan.retention.destroy],
+        "freed": plan.freed,
+    }
+
+
+def _report_shape(done: Done[PruneReport]) -> dict[str, Any]:
+    report = done.result
+    return {
+        "dry_run": False,
+        **_planned(report.plan),
+        "destroyed": [_backup(b) for b in report.destroyed],
+        "skipped": [_backup(s.backup) | {"why": s.why} for s in report.skipped],
+    }
+
+
+def _backup(backup: Backup) -> dict[str, Any]:
+    return {
+        "backup": backup.record.backup,
+        "name": backup.name,
+        "taken": plain(backup.record.taken),
+        "used": sum(s.used for s in backup.snapshots),
+    }
+
+
+def _plan_text(plans: list[Done[PrunePlan]]) -> str:
+    return "\n\n".join("\n".join(_plan_lines(done)) for done in plans)
+
+
+def _plan_lines(done: Done[PrunePlan]) -> list[str]:
+    plan, ctx = done.result, done.context
+    rows = [(k.backup, "keep", "; ".join(k.reasons)) for k in plan.retention.keep]
+    rows += [(b, "destroy", "") for b in plan.retention.destroy]
+    rows.sort(key=lambda row: (row[0].createtxg, row[0].record.backup))
+    cells = [
+        [
+            what,
+            backup.name,
+            local_text(backup.record.taken.replace(microsecond=0), ctx.zone),
+            tables.size(sum(s.used for s in backup.snapshots)),
+            why,
+        ]
+        for backup, what, why in rows
+    ]
+    shown = [tables.table(HEADER, cells, right=(3,))] if cells else []
+    return [f"Instance {ctx.instance}", *shown, _verdict(plan, "would be destroyed, which would free")]
+
+
+def _report_text(reports: list[Done[PruneReport]]) -> str:
+    return "\n".join(line for done in reports for line in _report_lines(done))
+
+
+def _report_lines(done: Done[PruneReport]) -> list[str]:
+    report, name = done.result, done.context.instance
+    kept = len(report.plan.retention.keep)
+    if not report.plan.retention.destroy:
+        return [f"{name}: {_verdict(report.plan, '')}"]
+    freed = "" if report.skipped else _bytes(report.plan, ", which freed")
+    return [
+        f"{name}: destroyed {_count(len(report.destroyed))}{freed}; {kept} stay",
+        *(f"  skipped {s.backup.name}: {s.why}" for s in report.skipped),
+    ]
+
+
+def _verdict(plan: PrunePlan, what: str) -> str:
+    kept, gone = len(plan.retention.keep), len(plan.retention.destroy)
+    if not gone:
+        return f"Nothing is to be destroyed; {_count(kept)} stay."
+    return f"{_count(gone)} {_bytes(plan, what) or what.partition(',')[0]}; {kept} stay."
+
+
+def _bytes(plan: PrunePlan, what: str) -> str:
+    """What it frees, where ZFS could tell."""
+    return f"{what} {tables.size(plan.freed)}" if plan.freed is not None else ""
+
+
+def _count(number: int) -> str:
+    return "1 backup" if number == 1 else f"{number} backups"

@@ -1,0 +1,168 @@
+"""Destroy the backups that the retention policy no longer wants: look, plan, destroy one by one, report.
+
+A backup with several datasets is marked as condemned before the first of its snapshots goes, so that whoever
+comes after a run that was killed half-way knows that the rest may go too. What is incomplete for any other
+reason is never touched.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from zbackup.jobs.context import Context
+from zbackup.model.backup import Backup
+from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound
+from zbackup.model.retention import CONDEMNED
+from zbackup.model.snapshot import Snapshot
+from zbackup.plan.retention import RetentionPlan, plan_retention
+
+log = structlog.get_logger()
+
+SLICE_S = 15.0
+"""Snapshots are due meanwhile: the instance's lock is let go at least this often."""
+PAUSE_S = 0.5
+"""Longer than others wait between two looks at the lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A backup that should have gone and is still there (or the rest of it), and why."""
+
+    backup: Backup
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunePlan:
+    """What would be done. `freed` is in bytes, None when ZFS could not tell."""
+
+    retention: RetentionPlan
+    freed: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneReport:
+    """What was done. `kept` is what the policy keeps; `skipped` is to be looked at."""
+
+    plan: PrunePlan
+    destroyed: tuple[Backup, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def plan_prune(ctx: Context) -> PrunePlan:
+    """Look and decide, and change nothing."""
+    retention = _decide(ctx)
+    return PrunePlan(retention=retention, freed=_freed(ctx, retention.destroy))
+
+
+def prune(ctx: Context) -> PruneReport:
+    """Destroy what the policy does not keep, oldest first.
+
+    What is held, cloned from or busy by then is skipped and reported, and does not keep the others. Raise
+    Taken when somebody else works on the instance, CommandFailed when ZFS cannot be asked.
+    """
+    done = _Done()
+    plan: PrunePlan | None = None
+    while True:
+        with ctx.alone("zbackup prune"):
+            retention = _decide(ctx)
+            plan = plan or PrunePlan(retention=retention, freed=_freed(ctx, retention.destroy))
+            _spare(ctx, retention)
+            if _destroy_some(ctx, retention, done):
+                return PruneReport(plan=plan, destroyed=tuple(done.destroyed), skipped=tuple(done.skipped))
+        time.sleep(PAUSE_S)
+
+
+@dataclass(slots=True)
+class _Done:
+    destroyed: list[Backup] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    @property
+    def tried(self) -> set[str]:
+        return {b.record.backup for b in self.destroyed} | {s.backup.record.backup for s in self.skipped}
+
+
+def _decide(ctx: Context) -> RetentionPlan:
+    backups = ctx.catalog().backups
+    return plan_retention(backups, ctx.retention, ctx.clock.now(), ctx.zone, pins(ctx, backups))
+
+
+def pins(ctx: Context, backups: Sequence[Backup]) -> dict[str, list[str]]:
+    """By Record.backup, why something besides the policy needs a backup: holds, and clones made from it."""
+    holds = ctx.zfs.holds([s for b in backups for s in b.snapshots])
+    found: dict[str, list[str]] = {}
+    for backup in backups:
+        tags = dict.fromkeys(tag for s in backup.snapshots for tag in holds.get(s.guid, ()))
+        clones = dict.fromkeys(clone for s in backup.snapshots for clone in s.clones)
+        why = [f"held by {tag}" for tag in tags]
+        why += [f"origin of clone {name}" for name in dict.fromkeys(_clone_name(ctx, c) for c in clones)]
+        if why:
+            found[backup.record.backup] = why
+    return found
+
+
+def _clone_name(ctx: Context, dataset: str) -> str:
+    """A clone of zbackup's by its name, which its datasets lie below; any other by its dataset."""
+    below = dataset.removeprefix(f"{ctx.clones}/")
+    return below.partition("/")[0] if below != dataset else dataset
+
+
+def _freed(ctx: Context, backups: Sequence[Backup]) -> int | None:
+    try:
+        return ctx.zfs.destroying_frees([s for b in backups for s in b.snapshots])
+    except CommandFailed:
+        return None
+
+
+def _spare(ctx: Context, plan: RetentionPlan) -> None:
+    """A backup that was condemned and is whole stays after all if the policy now keeps it: say so there."""
+    for kept in plan.keep:
+        for snapshot in kept.backup.snapshots if kept.backup.complete else ():
+            if _is_marked(snapshot):
+                ctx.zfs.clear_property(str(snapshot), CONDEMNED)
+
+
+def _destroy_some(ctx: Context, plan: RetentionPlan, done: _Done) -> bool:
+    """Destroy for as long as the lock may be held; tell whether nothing is left to be tried."""
+    began = ctx.clock.monotonic()
+    tried = done.tried
+    waiting = [b for b in plan.destroy if b.record.backup not in tried]
+    for number, backup in enumerate(waiting):
+        if ctx.clock.monotonic() - began > SLICE_S:
+            return False
+        ctx.progress.phase("destroying", f"{backup.name}, {number + 1} of {len(waiting)}")
+        if why := _destroy(ctx, backup):
+            done.skipped.append(Skipped(backup, why))
+            log.warning("prune.skipped", snapshot=backup.name, why=why)
+        else:
+            done.destroyed.append(backup)
+            log.info("prune.destroyed", snapshot=backup.name)
+    return True
+
+
+def _destroy(ctx: Context, backup: Backup) -> str:
+    """Destroy a backup's snapshots, the one with the mark last; return why it could not be, "" if it was."""
+    marked, *others = sorted(backup.snapshots, key=lambda s: not _is_marked(s))
+    try:
+        if len(backup.record.members) > 1 and not _is_marked(marked):
+            ctx.zfs.mark_snapshot(marked, CONDEMNED, ctx.clock.now().isoformat())
+        for snapshot in (*reversed(others), marked):
+            _destroy_one(ctx, snapshot)
+    except (CommandFailed, NotFound) as failure:
+        return str(failure)
+    return ""
+
+
+def _destroy_one(ctx: Context, snapshot: Snapshot) -> None:
+    """Already gone is as good."""
+    try:
+        ctx.zfs.destroy_snapshot(snapshot)
+    except DatasetNotFound:
+        return
+
+
+def _is_marked(snapshot: Snapshot) -> bool:
+    return any(key == CONDEMNED for key, _ in snapshot.properties)

@@ -1,0 +1,62 @@
+"""Words for how long backups are kept."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["minute", "hour", "day", "week", "month", "year"]
+
+_ADVERBS = {"hour": "hourly", "day": "daily", "week": "weekly", "month": "monthly", "year": "yearly"}
+
+CONDEMNED = "zbackup:condemned"
+"""Property on a backup that a prune has begun to destroy: what is left of it then may go too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A length of time by the calendar: two days are two days also when clocks are changed."""
+
+    count: int
+    unit: Unit
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.unit}{'s' if self.count != 1 else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """Keep one backup for each calendar period of `step`, for as long as `span` (None: for ever)."""
+
+    step: Span
+    span: Span | None
+
+    @property
+    def name(self) -> str:
+        """`hourly`, `daily` or `every 5 minutes`."""
+        if self.step.count == 1 and self.step.unit in _ADVERBS:
+            return _ADVERBS[self.step.unit]
+        return f"every {self.step}" if self.step.count > 1 else f"every {self.step.unit}"
+
+    def __str__(self) -> str:
+        return f"{self.name} for {self.span}" if self.span else f"{self.name} forever"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """What is kept: by `tiers`, the newest `last` besides; and what no tier may take away.
+
+    At least `minimum` backups remain, and every moment of the last `window` stays within reach if it is.
+    """
+
+    tiers: tuple[Tier, ...] = ()
+    last: int = 0
+    minimum: int = 2
+    window: Span = Span(7, "day")
+
+    @property
+    def empty(self) -> bool:
+        """Nothing says what to keep. Then everything is kept."""
+        return not self.tiers and not self.last
+
+
+EMPTY = Retention()
+"""Nothing is ever destroyed."""

@@ -1,0 +1,91 @@
+"""Backups whose time cannot be right, because a clock was wrong when they were taken or is wrong now. Pure.
+
+Nothing is destroyed for its age when its age is in doubt. ZFS numbers its transaction groups, so the order in
+which snapshots came to be is known for certain, whatever the clock said.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from zbackup.model.backup import Backup
+
+LEAP = timedelta(days=3)
+"""A shorter time without a backup is never taken for a clock that leapt."""
+TIMES_LONGER = 3
+"""... nor one that is not this many times as long as any of the last few before it."""
+BEFORE = 5
+BELIEVED_AFTER = timedelta(days=7)
+"""So long after a leap somebody would have noticed a wrong clock; then it counts as time that has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """`timed` are the backups whose time is as good as any, oldest first; `kept` the others, and why."""
+
+    timed: list[Backup]
+    kept: list[tuple[Backup, str]]
+
+
+def doubts(
+    ordered: Sequence[Backup],
+    now: datetime,
+    expired: Callable[[datetime], bool],
+    say: Callable[[datetime], str],
+) -> Doubts:
+    """Look at backups in order of creation.
+
+    `expired` tells whether a backup taken at a moment would be too old for every tier, `say` writes a moment.
+    """
+    found = Doubts([], [])
+    taken = [b.record.taken for b in ordered]
+    earliest_after = _earliest_after(taken)
+    latest_before: datetime | None = None
+    for backup, at, after in zip(ordered, taken, earliest_after, strict=True):
+        if at > now:
+            found.kept.append((backup, f"taken in the future ({say(at)}): the clock was or is wrong"))
+            continue
+        latest = max(at, latest_before or at)
+        if latest == at and (after is None or at <= after):
+            found.timed.append(backup)
+        elif not expired(latest):
+            found.kept.append((backup, f"its time ({say(at)}) contradicts the order of creation"))
+        latest_before = latest
+    _hold_back(found, now, say)
+    return found
+
+
+def _earliest_after(taken: Sequence[datetime]) -> list[datetime | None]:
+    found: list[datetime | None] = []
+    earliest: datetime | None = None
+    for at in reversed(taken):
+        found.append(earliest)
+        earliest = min(at, earliest or at)
+    return found[::-1]
+
+
+def _hold_back(found: Doubts, now: datetime, say: Callable[[datetime], str]) -> None:
+    """Keep what was taken before the newest leap, and the first one after it, until the leap is believed."""
+    taken = [b.record.taken for b in found.timed]
+    index = _newest_leap(taken, now)
+    if index is None:
+        return
+    if index == len(taken):
+        reason = f"none was taken since {say(taken[-1])}: nothing is destroyed until there is a newer one"
+    else:
+        leapt = f"the clock went from {say(taken[index - 1])} to {say(taken[index])}"
+        reason = f"{leapt}: in doubt until {say(taken[index] + BELIEVED_AFTER)}"
+    found.kept.extend((backup, reason) for backup in found.timed[: index + 1])
+
+
+def _newest_leap(taken: Sequence[datetime], now: datetime) -> int | None:
+    """The index of the first backup after the newest leap that is not believed yet."""
+    moments = [*taken, now]
+    for index in range(len(taken), BEFORE, -1):
+        if index < len(taken) and taken[index] <= now - BELIEVED_AFTER:
+            return None
+        leap = moments[index] - moments[index - 1]
+        before = max(moments[n] - moments[n - 1] for n in range(index - BEFORE, index))
+        if leap > max(LEAP, TIMES_LONGER * before):
+            return index
+    return None

@@ -1,0 +1,93 @@
+"""Which snapshots hold the log that a backup needs to be brought further, by what was recorded. Pure.
+
+A snapshot continues a backup when both are of the same log and the snapshot's oldest part of it is no newer
+than the backup's end. What a server purges it never gets back, so the snapshots that continue a backup are
+those that follow it up to some last one.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from zbackup.model.backup import Backup
+from zbackup.model.log import place
+from zbackup.model.record import Record
+
+Place = tuple[int, ...]
+
+
+def log_known(record: Record) -> bool:
+    """Whether it was recorded which log the backup holds. Snapshots of older versions do not say."""
+    return bool(record.log_id and record.log_from and record.log_to)
+
+
+def continues(newer: Backup, older: Backup) -> bool:
+    """Whether `newer`'s log certainly holds everything behind `older`'s end."""
+    one, other = older.record, newer.record
+    return (
+        newer.createtxg >= older.createtxg
+        and log_known(one)
+        and one.log_id == other.log_id
+        and place(other.log_from) <= place(one.log_to)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far a base can be brought: everything after its as_of and up to `end`, from the log in `holder`."""
+
+    end: datetime
+    holder: Backup
+
+
+class Coverage:
+    """How far bases can be brought with these snapshots (complete and finished ones) and no live log."""
+
+    def __init__(self, holders: Iterable[Backup]) -> None:
+        by_log: dict[str, list[Backup]] = defaultdict(list)
+        for holder in holders:
+            if log_known(holder.record):
+                by_log[holder.record.log_id].append(holder)
+        self._logs = {log: _Log(found) for log, found in by_log.items()}
+
+    def reached(self, base: Backup) -> Reached | None:
+        """None when it was not recorded which log the base holds."""
+        log = self._logs.get(base.record.log_id) if log_known(base.record) else None
+        return log.reached(base) if log else None
+
+
+class _Log:
+    """The snapshots of one log in order of creation."""
+
+    def __init__(self, holders: Sequence[Backup]) -> None:
+        self._holders = sorted(holders, key=_age)
+        self._ages = [_age(h) for h in self._holders]
+        # Non-decreasing by nature; where it is not, the larger number promises less.
+        self._oldest: list[Place] = []
+        self._farthest: list[int] = []
+        for index, holder in enumerate(self._holders):
+            begin = place(holder.record.log_from)
+            self._oldest.append(max(begin, self._oldest[-1]) if self._oldest else begin)
+            best = self._farthest[-1] if self._farthest else index
+            self._farthest.append(index if _end(holder) >= _end(self._holders[best]) else best)
+
+    def reached(self, base: Backup) -> Reached | None:
+        first = bisect_right(self._ages, _age(base)) - 1
+        last = bisect_right(self._oldest, place(base.record.log_to)) - 1
+        if first < 0 or last < first:
+            return None
+        best = self._farthest[last]
+        holder = self._holders[best if best >= first else last]
+        return Reached(end=_end(holder), holder=holder)
+
+
+def _age(backup: Backup) -> tuple[int, str]:
+    return backup.createtxg, backup.record.backup
+
+
+def _end(backup: Backup) -> datetime:
+    if backup.record.complete_to is None:
+        raise AssertionError("an unfinished backup holds no known log")
+    return backup.record.complete_to
