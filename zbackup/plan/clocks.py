@@ -51,7 +51,7 @@ def doubts(
         elif not expired(latest):
             found.kept.append((backup, f"its time ({say(at)}) contradicts the order of creation"))
         latest_before = latest
-    _hold_back(found, now, say)
+    found.kept.extend(_held_back(ordered, found.timed, now, say))
     return found
 
 
@@ -64,18 +64,20 @@ def _earliest_after(taken: Sequence[datetime]) -> list[datetime | None]:
     return found[::-1]
 
 
-def _hold_back(found: Doubts, now: datetime, say: Callable[[datetime], str]) -> None:
-    """Keep what was taken before the newest leap, and the first one after it, until the leap is believed."""
-    taken = [b.record.taken for b in found.timed]
+def _held_back(
+    ordered: Sequence[Backup], timed: Sequence[Backup], now: datetime, say: Callable[[datetime], str]
+) -> list[tuple[Backup, str]]:
+    """What was made before the newest leap, and the first one after it, until the leap is believed."""
+    taken = [b.record.taken for b in timed]
     index = _newest_leap(taken, now)
     if index is None:
-        return
+        return []
     if index == len(taken):
-        reason = f"none was taken since {say(taken[-1])}: nothing is destroyed until there is a newer one"
-    else:
-        leapt = f"the clock went from {say(taken[index - 1])} to {say(taken[index])}"
-        reason = f"{leapt}: in doubt until {say(taken[index] + BELIEVED_AFTER)}"
-    found.kept.extend((backup, reason) for backup in found.timed[: index + 1])
+        why = f"none was taken since {say(taken[-1])}: nothing is destroyed until there is a newer one"
+        return [(backup, why) for backup in ordered]
+    leapt = f"the clock went from {say(taken[index - 1])} to {say(taken[index])}"
+    why = f"{leapt}: in doubt until {say(taken[index] + BELIEVED_AFTER)}"
+    return [(backup, why) for backup in ordered if backup.createtxg <= timed[index].createtxg]
 
 
 def _newest_leap(taken: Sequence[datetime], now: datetime) -> int | None:

@@ -95,7 +95,7 @@ def _last_file(backup: Backup) -> int:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> History:
+def histories(draw: st.DrawFn, *, clocks_are_right: bool = False) -> History:
     """The same with remains, unfinished backups, foreign ones, and a clock that was wrong now and then."""
     sound = draw(sound_histories())
     backups = []
@@ -111,7 +111,7 @@ def histories(draw: st.DrawFn) -> History:
             case "moved":
                 snapshots = tuple(replace(s, dataset="other/" + s.dataset) for s in one.snapshots)
                 backups.append(replace(one, snapshots=snapshots))
-            case "clock":
+            case "clock" if not clocks_are_right:
                 taken = one.record.taken + draw(st.timedeltas(timedelta(days=-90), timedelta(days=90)))
                 backups.append(replace(one, record=replace(one.record, taken=taken)))
             case _:

@@ -78,11 +78,13 @@ def test_every_moment_of_the_window_that_was_in_reach_still_is(
             assert reaches(stay, moment), moment
 
 
-@given(histories(), policies, st.randoms())
+@given(st.booleans(), st.data(), policies, st.randoms())
 @settings(max_examples=150)
 def test_wherever_it_is_cut_short_the_next_run_ends_at_the_same(
-    history: History, rules: Retention, random: Random
+    clocks_are_right: bool, data: st.DataObject, rules: Retention, random: Random
 ) -> None:
+    """After a wrong clock it may keep more at first: with some gone, other times are no longer in doubt."""
+    history = data.draw(histories(clocks_are_right=clocks_are_right))
     whole = plan(history.backups, rules, history.now)
     destroyed = set(random.sample(gone(whole), random.randint(0, len(whole.destroy))))
     left = [
@@ -92,8 +94,10 @@ def test_wherever_it_is_cut_short_the_next_run_ends_at_the_same(
     ]
     random.shuffle(left)
     again = plan(left, rules, history.now)
-    assert list(kept(again)) == list(kept(whole))
-    assert set(gone(again)) == set(gone(whole)) - destroyed
+    assert set(kept(whole)) <= set(kept(again))
+    if clocks_are_right:
+        assert list(kept(again)) == list(kept(whole))
+        assert set(gone(again)) == set(gone(whole)) - destroyed
 
 
 @given(histories(), policies)
@@ -102,7 +106,7 @@ def test_a_second_run_finds_nothing_to_do(history: History, rules: Retention) ->
     first = plan(history.backups, rules, history.now)
     again = plan([k.backup for k in first.keep], rules, history.now)
     assert gone(again) == []
-    assert kept(again) == kept(first)
+    assert list(kept(again)) == list(kept(first))
 
 
 @given(histories(), policies, st.randoms())
