@@ -3,6 +3,7 @@
 Told quickly in test_daemon and at length in tests/slow.
 """
 
+import json
 import random
 import signal
 import subprocess
@@ -24,10 +25,14 @@ ENDINGS = (signal.SIGTERM, signal.SIGKILL)
 
 @dataclass(frozen=True, kw_only=True)
 class Life:
-    """The daemon's starts, the backups at the end, the load, and between which moments one can restore."""
+    """The daemon's starts, the backups at the end, the load, and between which moments one can restore.
+
+    `events` are those of all its logs, in order.
+    """
 
     starts: int
     backups: list[dict[str, Any]]
+    events: list[dict[str, Any]]
     load: Summary
     after: datetime
     end: datetime
@@ -68,6 +73,7 @@ def live(house: House, config: Path, journal: Path, *, seconds: float, restart_e
     return Life(
         starts=starts,
         backups=listed["backups"],
+        events=[json.loads(line) for line in (house.home / "daemon.log").read_text().splitlines()],
         load=summary,
         after=utc(listed["window"]["after"]),
         end=now(),
@@ -82,12 +88,14 @@ def _let_run(process: "subprocess.Popen[bytes]", seconds: float) -> None:
     raise AssertionError(f"the daemon ended by itself with status {status}")
 
 
-def restore_anywhere(house: House, config: Path, journal: Path, life: Life, *, times: int, seed: int) -> None:
-    """Restore that many random moments of the window, and compare each with the load's journal."""
+def restore_anywhere(
+    house: House, config: Path, journal: Path, *, begin: datetime, end: datetime, times: int, seed: int
+) -> None:
+    """Restore that many random moments between the two, and compare each with the load's journal."""
     dice = random.Random(seed)
-    written_for = (life.end - life.after) - timedelta(seconds=2)
+    span = (end - begin) - timedelta(seconds=2)
     for number in range(times):
-        moment = (life.after + timedelta(seconds=1) + written_for * dice.random()).replace(microsecond=0)
+        moment = (begin + timedelta(seconds=1) + span * dice.random()).replace(microsecond=0)
         name = f"anywhere-{number}"
         report = house.zb(*house.restoring(moment, name), config=config).data
         with house.clone(report) as clone:

@@ -74,12 +74,18 @@ def events(said: str) -> list[str]:
 def test_killed_again_and_again_it_loses_no_moment(house: House) -> None:
     """The long version is tests/slow/test_daemon_weeks.py."""
     journal = house.home / "first journal"
-    config = house.configure("daemon", schedule={"snapshot": EVERY})
+    config = house.configure(
+        "daemon",
+        schedule={"snapshot": EVERY, "prune": EVERY},
+        retention={"keep": ["every 1 minute for 1 minute"], "minimum": 1, "window": "1 minute"},
+    )
     life = live(house, config, journal, seconds=40, restart_every=9)
-    assert life.starts >= 4 and len(life.backups) >= 4
+    assert life.starts >= 4
+    assert sum(e["event"] == "snapshot.created" for e in life.events) >= 4
+    assert [e for e in life.events if e["event"] in ("job.failed", "job.defect")] == []
     assert [b["name"] for b in life.backups if not (b["complete"] and b["finished"])] == []
     assert house.sessions() == []
-    restore_anywhere(house, config, journal, life, times=2, seed=1)
+    restore_anywhere(house, config, journal, begin=life.after, end=life.end, times=2, seed=1)
 
 
 def test_it_says_how_it_is(house: House) -> None:

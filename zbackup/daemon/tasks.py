@@ -8,6 +8,7 @@ from zbackup.config.settings import Instance, Settings
 from zbackup.daemon.agenda import Key, Task
 from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Journal, Remembered
+from zbackup.jobs.prune import prune
 from zbackup.jobs.reconcile import reconcile
 from zbackup.jobs.snapshot import snapshot
 from zbackup.jobs.status import Status, look
@@ -63,4 +64,4 @@ def jobs(settings: Callable[[], Settings], journal: Journal) -> Mapping[JobKind,
         expected = app.expected(current, current.instance[ctx.instance], ctx.clock.now())
         return look(ctx, expected, journal.read(), daemon_runs=True)
 
-    return {"reconcile": reconcile, "snapshot": snapshot, "watch": watch}
+    return {"reconcile": reconcile, "snapshot": snapshot, "prune": prune, "watch": watch}
