@@ -102,7 +102,7 @@ def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
         flavor=instance.engine,
         server=instance.recovery.server,
         memory=instance.recovery.memory,
-        workers=_workers(instance),
+        workers=instance.recovery.workers,
     )
     return engine, recovery
 

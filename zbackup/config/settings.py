@@ -88,7 +88,7 @@ class Recovery(Table):
         default=Path("/var/lib/zbackup/clones"), description="directory below which clones are mounted"
     )
     workers: StrictInt = Field(
-        default=0, ge=0, le=1024, description="parallel appliers of the log; 0: one for each CPU, at most 8"
+        default=0, ge=0, le=1024, description="parallel appliers of the log; 0: as many as suit the machine"
     )
     memory: Memory = Field(default=256 * 1024**2, description="buffer pool of a recovered server")
 

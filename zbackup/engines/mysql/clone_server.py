@@ -3,12 +3,12 @@
 import os
 import random
 import secrets
+import signal
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from zbackup.engines.mysql.connection import Connection, LoginRefused, connect
 from zbackup.engines.mysql.options import ConnectOptions
@@ -81,21 +81,36 @@ class CloneServer:
         )
 
     @contextmanager
-    def temporary(self, *, port: int = 0, public: bool = False) -> Iterator["Temporary"]:
+    def temporary(self) -> Iterator["Temporary"]:
         """A server for our own use only, with an account of ours; stopped at the end whatever happens."""
+        with self._ours(self._shape(replaying=True)) as temporary:
+            try:
+                yield temporary
+            finally:
+                temporary.process.stop(STOP_LIMIT_S)
+
+    @contextmanager
+    def log_server(self, port: int) -> Iterator["Temporary"]:
+        """A server that gives out its log on a loopback port. Killed at the end: nobody needs its files."""
+        with self._ours(replace(self._shape(port=port, replaying=True), log_only=True)) as temporary:
+            yield temporary
+
+    @contextmanager
+    def _ours(self, shape: Shape) -> Iterator["Temporary"]:
+        """Started with an account of ours; surely gone at the end."""
         account = Account.fresh()
         init = self.place.run / "init.sql"
-        self.place.run.chmod(0o755 if public else 0o700)
+        self.place.run.chmod(0o700)
         write_new(init, account.creation(), mode=0o600, owner=self._owner())
-        shape = self._shape(port=port, init=init, replaying=True)
-        process = self.start(shape)
+        process = self.start(replace(shape, init=init))
         try:
             connection = self._await_login(process, account)
             init.unlink(missing_ok=True)
             yield Temporary(self, process, account, connection)
         finally:
             init.unlink(missing_ok=True)
-            process.stop(STOP_LIMIT_S)
+            process.send(signal.SIGKILL)
+            process.wait(STOP_LIMIT_S)
             self.files.process.unlink(missing_ok=True)
 
     def serve(self, *, port: int, read_only: bool) -> Process:
@@ -113,16 +128,13 @@ class CloneServer:
         confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid)
         return launch(argv, confinement, self.place.output, note=self.files.process)
 
-    def _shape(
-        self, *, port: int = 0, read_only: bool = False, init: Path | None = None, replaying: bool = False
-    ) -> Shape:
+    def _shape(self, *, port: int = 0, read_only: bool = False, replaying: bool = False) -> Shape:
         return Shape(
             server_id=random.SystemRandom().randrange(2**31, 2**32),
             memory=self.memory,
             workers=self.workers,
             port=port,
             read_only=read_only,
-            init=init,
             replaying=replaying,
         )
 

@@ -8,16 +8,17 @@ from pathlib import Path
 
 from zbackup.engines.mysql import memory_tables, notes, replay_mariadb, replay_mysql
 from zbackup.engines.mysql.binlog.cut import Cut, find_cut
-from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition, described, recorded_position
+from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition, described
 from zbackup.engines.mysql.binlog.reader import begun, last_in_file, transactions
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.connection import Connection
 from zbackup.engines.mysql.held_log import end_of, held_files, is_same_log, span_of
 from zbackup.engines.mysql.program import find_program
+from zbackup.engines.mysql.proof import outcome, require_recorded_end, require_recorded_state
 from zbackup.engines.mysql.reach import reach
-from zbackup.engines.mysql.replay import LogRange, as_sql
-from zbackup.model.errors import NotRecoverable, VerificationFailed
+from zbackup.engines.mysql.replay import LogRange, applier_threads
+from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import ClusterTime, LogSpan, how_many
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
@@ -27,7 +28,10 @@ from zbackup.model.relocation import Relocation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MysqlRecovery:
-    """Recovery for MySQL, Percona Server and MariaDB. Needs the files only, never the running server."""
+    """Recovery for MySQL, Percona Server and MariaDB. Needs the files only, never the running server.
+
+    `workers` 0 means as many parallel appliers as are best for the flavour on this machine.
+    """
 
     flavor: str
     server: tuple[str, ...] | None
@@ -43,7 +47,7 @@ class MysqlRecovery:
         began). Raise VerificationFailed when the log does not end where it was recorded to under a lock.
         """
         files = held_files(record, where)
-        _require_recorded_end(record, LogPosition.of(files[-1].name, files[-1].stat().st_size))
+        require_recorded_end(record, LogPosition.of(files[-1].name, files[-1].stat().st_size))
         for file in reversed(files):
             latest = max(transactions(file), key=lambda t: t.committed, default=None)
             if latest is not None:
@@ -117,7 +121,7 @@ class MysqlRecovery:
         server.forget_identity()
         base_files = held_files(base.record, base.where)
         with server.temporary() as temporary:
-            _require_recorded_state(temporary.connection, base.record, base_files[-1])
+            require_recorded_state(temporary.connection, base.record, base_files[-1])
             _forget_replication(server.flavor, temporary.connection)
             start = end_of(base.record, base.where, base_files)
             cut = _cut(
@@ -125,7 +129,7 @@ class MysqlRecovery:
             )
             with memory_tables.set_aside(temporary.connection, base.record):
                 self._replay(temporary, log, start, cut, progress)
-            recovered = _reached(temporary.connection, base.record, cut)
+            recovered = outcome(temporary.connection, base.record, cut)
             notes.tell(temporary.connection, server.flavor, progress)
             temporary.hand_over()
         progress.phase("handing over")
@@ -151,7 +155,7 @@ class MysqlRecovery:
             program=self._program(files.record),
             files=files,
             memory=self.memory,
-            workers=self.workers,
+            workers=self.workers or applier_threads(files.record.engine),
         )
 
     def _replay(
@@ -174,7 +178,7 @@ class MysqlRecovery:
         source.make_room()
         source.forget_identity()
         port = free_port()
-        with source.temporary(port=port) as serving:
+        with source.log_server(port) as serving:
             account = serving.account
             replay_mariadb.replay(
                 temporary.connection, (port, account.user, account.password), span, progress
@@ -204,93 +208,5 @@ def _cut(
     return find_cut(files, start, target)
 
 
-def is_exact(record: Record) -> bool:
-    """Whether the log stood still while the snapshot was taken, so that the position is the position."""
-    return record.lock in ("ftwrl", "backup-stage")
-
-
-def _require_recorded_end(record: Record, found: LogPosition) -> None:
-    recorded = recorded_position(record)
-    if recorded is None:
-        return
-    if (found != recorded) if is_exact(record) else (found < recorded):
-        raise VerificationFailed(
-            f"the log ends at {found}, but {recorded} was recorded: do not trust this one"
-        )
-
-
-def _require_recorded_state(connection: Connection, record: Record, newest: Path) -> None:
-    """The recovered server must be what was recorded: exactly under a lock, at least that without one."""
-    recorded = recorded_position(record)
-    if recorded is None:
-        return
-    found = LogPosition.of(newest.name, newest.stat().st_size)
-    exact = record.lock in ("ftwrl", "backup-stage")
-    if (found != recorded) if exact else (found < recorded):
-        raise VerificationFailed(
-            f"the base recovered to {found}, but {recorded} was recorded: do not trust it"
-        )
-    missing, extra = _gtid_difference(connection, record)
-    if missing or (exact and extra):
-        raise VerificationFailed(
-            f"the base's GTIDs are not those recorded: missing {missing or 'none'}, extra {extra or 'none'}"
-        )
-
-
-def _gtid_difference(connection: Connection, record: Record) -> tuple[str, str]:
-    """GTIDs recorded but not recovered, and the other way round; "" for none."""
-    if not record.gtid:
-        return "", ""
-    if record.engine == "mysql":
-        row = connection.one(
-            f"SELECT GTID_SUBTRACT({as_sql(record.gtid)}, @@global.gtid_executed) AS missing, "
-            f"GTID_SUBTRACT(@@global.gtid_executed, {as_sql(record.gtid)}) AS extra"
-        )
-        return str(row["missing"]), str(row["extra"])
-    now = connection.one("SELECT @@global.gtid_binlog_pos AS pos")["pos"]
-    before, after = _mariadb_positions(record.gtid), _mariadb_positions(str(now))
-    missing = [d for d, n in before.items() if after.get(d, -1) < n]
-    extra = [d for d, n in after.items() if n > before.get(d, -1)]
-    return ", ".join(f"domain {d}" for d in missing), ", ".join(f"domain {d}" for d in extra)
-
-
-def _mariadb_positions(text: str) -> dict[int, int]:
-    """domain-server-sequence, ... -> sequence by domain (MariaDB knowledge base, "GTID")."""
-    parts = [gtid.strip().split("-") for gtid in text.split(",") if gtid.strip()]
-    return {int(domain): int(sequence) for domain, _, sequence in parts}
-
-
 def _forget_replication(flavor: str, connection: Connection) -> None:
     (replay_mysql if flavor == "mysql" else replay_mariadb).forget_replication(connection)
-
-
-def _reached(connection: Connection, record: Record, cut: Cut) -> Recovered:
-    """Ask the server itself how far it is, and refuse anything but the cut."""
-    variable = "gtid_executed" if record.engine == "mysql" else _mariadb_variable(cut)
-    reached = str(connection.one(f"SELECT @@global.{variable} AS gtid")["gtid"]).replace("\n", "")
-    if record.engine == "mysql":
-        for transaction, wanted in ((cut.last_applied, True), (cut.first_skipped, False)):
-            if transaction and transaction.gtid and _executed(connection, transaction.gtid) != wanted:
-                raise VerificationFailed(f"{transaction.gtid} is {'missing' if wanted else 'there already'}")
-    elif cut.transactions and cut.last_applied:
-        for domain, sequence in _mariadb_positions(cut.last_applied.gtid).items():
-            if _mariadb_positions(reached).get(domain) != sequence:
-                raise VerificationFailed(f"replay ended at {reached}, not at {cut.last_applied.gtid}")
-    return Recovered(
-        last_applied=described(cut.last_applied),
-        first_skipped=described(cut.first_skipped),
-        position=str(cut.stop),
-        gtid=reached,
-        base_exact=is_exact(record),
-    )
-
-
-def _mariadb_variable(cut: Cut) -> str:
-    """What was replayed stands apart from what the server had logged itself before."""
-    return "gtid_slave_pos" if cut.transactions else "gtid_binlog_pos"
-
-
-def _executed(connection: Connection, gtid: str) -> bool:
-    return bool(
-        connection.one(f"SELECT GTID_SUBSET({as_sql(gtid)}, @@global.gtid_executed) AS there")["there"]
-    )

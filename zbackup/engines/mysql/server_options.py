@@ -71,7 +71,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a server on a clone is for. `port` 0 is no network; `init` is run at every start."""
+    """What a server on a clone is for. `port` 0 is no network; `init` is run at every start.
+
+    `log_only` is a MariaDB that only gives out its log: InnoDB, whose recovery can take long, stays off.
+    """
 
     server_id: int
     memory: int
@@ -80,6 +83,7 @@ class Shape:
     read_only: bool = False
     init: Path | None = None
     replaying: bool = False
+    log_only: bool = False
 
 
 def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Shape) -> list[str]:
@@ -113,6 +117,8 @@ def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Sha
         # What the original allowed is in the log and has to be allowed again, by whichever session it was:
         # the log does not carry these two, and the applier goes by the server's.
         options |= {"innodb_strict_mode": "OFF", "log_bin_trust_function_creators": "ON"}
+    if shape.log_only:
+        options |= {"innodb": "OFF", "default_storage_engine": "Aria"}
     return ["--no-defaults", *(f"--{name.replace('_', '-')}={value}" for name, value in options.items())]
 
 

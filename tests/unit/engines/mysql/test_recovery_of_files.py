@@ -9,7 +9,8 @@ import pytest
 from tests.unit.engines.binlog.builder import Builder, at
 from tests.unit.samples import PLAIN
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.recover import MysqlRecovery, effective_target, is_exact
+from zbackup.engines.mysql.proof import is_exact
+from zbackup.engines.mysql.recover import MysqlRecovery, effective_target
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation

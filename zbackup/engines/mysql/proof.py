@@ -1,0 +1,99 @@
+"""Proofs: that a base is what was recorded, and that a replay ended where it had to."""
+
+from pathlib import Path
+
+from zbackup.engines.mysql.binlog.cut import Cut
+from zbackup.engines.mysql.binlog.position import LogPosition, described, recorded_position
+from zbackup.engines.mysql.connection import Connection
+from zbackup.engines.mysql.replay import as_sql
+from zbackup.model.errors import VerificationFailed
+from zbackup.model.record import Record
+from zbackup.model.recovery import Recovered
+
+
+def is_exact(record: Record) -> bool:
+    """Whether the log stood still while the snapshot was taken, so that the position is the position."""
+    return record.lock in ("ftwrl", "backup-stage")
+
+
+def require_recorded_end(record: Record, found: LogPosition) -> None:
+    recorded = recorded_position(record)
+    if recorded is None:
+        return
+    if (found != recorded) if is_exact(record) else (found < recorded):
+        raise VerificationFailed(
+            f"the log ends at {found}, but {recorded} was recorded: do not trust this one"
+        )
+
+
+def require_recorded_state(connection: Connection, record: Record, newest: Path) -> None:
+    """The recovered server must be what was recorded: exactly under a lock, at least that without one."""
+    recorded = recorded_position(record)
+    if recorded is None:
+        return
+    found = LogPosition.of(newest.name, newest.stat().st_size)
+    exact = is_exact(record)
+    if (found != recorded) if exact else (found < recorded):
+        raise VerificationFailed(
+            f"the base recovered to {found}, but {recorded} was recorded: do not trust it"
+        )
+    missing, extra = _gtid_difference(connection, record)
+    if missing or (exact and extra):
+        raise VerificationFailed(
+            f"the base's GTIDs are not those recorded: missing {missing or 'none'}, extra {extra or 'none'}"
+        )
+
+
+def _gtid_difference(connection: Connection, record: Record) -> tuple[str, str]:
+    """GTIDs recorded but not recovered, and the other way round; "" for none."""
+    if not record.gtid:
+        return "", ""
+    if record.engine == "mysql":
+        row = connection.one(
+            f"SELECT GTID_SUBTRACT({as_sql(record.gtid)}, @@global.gtid_executed) AS missing, "
+            f"GTID_SUBTRACT(@@global.gtid_executed, {as_sql(record.gtid)}) AS extra"
+        )
+        return str(row["missing"]), str(row["extra"])
+    now = connection.one("SELECT @@global.gtid_binlog_pos AS pos")["pos"]
+    before, after = _mariadb_positions(record.gtid), _mariadb_positions(str(now))
+    missing = [d for d, n in before.items() if after.get(d, -1) < n]
+    extra = [d for d, n in after.items() if n > before.get(d, -1)]
+    return ", ".join(f"domain {d}" for d in missing), ", ".join(f"domain {d}" for d in extra)
+
+
+def _mariadb_positions(text: str) -> dict[int, int]:
+    """domain-server-sequence, ... -> sequence by domain (MariaDB knowledge base, "GTID")."""
+    parts = [gtid.strip().split("-") for gtid in text.split(",") if gtid.strip()]
+    return {int(domain): int(sequence) for domain, _, sequence in parts}
+
+
+def outcome(connection: Connection, record: Record, cut: Cut) -> Recovered:
+    """Ask the server itself how far it is, and refuse anything but the cut."""
+    variable = "gtid_executed" if record.engine == "mysql" else _mariadb_variable(cut)
+    reached = str(connection.one(f"SELECT @@global.{variable} AS gtid")["gtid"]).replace("\n", "")
+    if record.engine == "mysql":
+        for transaction, wanted in ((cut.last_applied, True), (cut.first_skipped, False)):
+            if transaction and transaction.gtid and _executed(connection, transaction.gtid) != wanted:
+                raise VerificationFailed(f"{transaction.gtid} is {'missing' if wanted else 'there already'}")
+    elif cut.transactions and cut.last_applied:
+        for domain, sequence in _mariadb_positions(cut.last_applied.gtid).items():
+            if _mariadb_positions(reached).get(domain) != sequence:
+                raise VerificationFailed(f"replay ended at {reached}, not at {cut.last_applied.gtid}")
+    return Recovered(
+        last_applied=described(cut.last_applied),
+        first_skipped=described(cut.first_skipped),
+        position=str(cut.stop),
+        gtid=reached,
+        base_exact=is_exact(record),
+    )
+
+
+def _mariadb_variable(cut: Cut) -> str:
+    """What was replayed stands apart from what the server had logged itself before."""
+    return "gtid_slave_pos" if cut.transactions else "gtid_binlog_pos"
+
+
+def _executed(connection: Connection, gtid: str) -> bool:
+    return bool(
+        connection.one(f"SELECT GTID_SUBSET({as_sql(gtid)}, @@global.gtid_executed) AS there")["there"]
+    )
