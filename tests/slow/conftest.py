@@ -8,7 +8,13 @@ import structlog
 from tests.lab.pool import pool, pytest_addoption, pytest_runtest_logreport
 
 # Before they are imported, so that what fails in them is explained as in a test.
-pytest.register_assert_rewrite("tests.faults.breaking", "tests.faults.recovery", "tests.faults.holding")
+pytest.register_assert_rewrite(
+    "tests.faults.breaking",
+    "tests.faults.recovery",
+    "tests.faults.holding",
+    "tests.system.house",
+    "tests.slow.large_transactions",
+)
 
 __all__ = ["pool", "pytest_addoption", "pytest_runtest_logreport"]
 
