@@ -100,6 +100,7 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions) -> RestoreRep
             backups = finish_all(ctx, catalog.datasets, catalog.backups)
             plan = _plan(ctx, catalog, backups, moment, options)
             if plan.log is None:
+                ctx.progress.phase("taking a snapshot", "to read the log from")
                 taken = snapshot_log(ctx, catalog, backups, plan.base.record)
                 ctx.progress.note(f"took {taken.name} to read the log from")
                 plan = _plan(ctx, catalog, (*backups, taken), moment, options, log=taken)

@@ -129,10 +129,11 @@ class MysqlRecovery:
             )
             with memory_tables.set_aside(temporary.connection, base.record):
                 self._replay(temporary, log, start, cut, progress)
+            progress.phase("verifying", f"that it ends at {cut.stop}")
             recovered = outcome(temporary.connection, base.record, cut)
             notes.tell(temporary.connection, server.flavor, progress)
+            progress.phase("handing over")
             temporary.hand_over()
-        progress.phase("handing over")
         server.serve(port=serving.port, read_only=serving.read_only)
         return recovered
 
