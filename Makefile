@@ -43,7 +43,7 @@ $(VENV)/.containers: $(VENV)/.done requirements-containers.lock
 	touch $@
 
 bench: setup lab ## measured side by side with what would be run instead; tables for docs/reference/benchmarks.md
-	$(BIN)/python -m bench.replay
+	$(BIN)/python -m bench
 
 docs: setup ## the reference pages that are made from the code
 	$(BIN)/python docs/reference/generate.py

@@ -1,6 +1,6 @@
 """Replay measured against what a DBA would run instead: the log decoded and piped into a client.
 
-    python -m bench.replay [--transactions 48000] [--rounds 3] [FLAVOUR...]
+    python -m bench.replay [--transactions 60000] [--rounds 3] [FLAVOUR...]
 
 Both replay the same logs onto copies of the same cleanly stopped server, in turn, in one run. Timed is the
 replay alone: zbackup's "replaying" phase (which, on MariaDB, includes starting the second server), and the
@@ -8,23 +8,20 @@ pipe from its first byte to the client's end. Every result is compared by checks
 """
 
 import argparse
-import logging
-import os
-import platform
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pymysql
-import structlog
 
+from bench.quiet import Silent, quiet
+from bench.report import circumstances, median, table, write
 from tests.lab import servers
 from tests.lab.mysql_fixture import DatabaseServer, Settings
 from zbackup.engines.mysql.connection import connect
@@ -40,22 +37,6 @@ THREADS = 4
 LOG_FILES = "binlog.[0-9][0-9][0-9][0-9][0-9][0-9]"
 TOOLS = {"mysql": ("mysqlbinlog", "mysql"), "mariadb": ("mariadb-binlog", "mariadb")}
 DAEMONS = {"mysql": "mysqld", "mariadb": "mariadbd"}
-
-
-@dataclass
-class PhaseClock:
-    """Progress that notes when each phase began."""
-
-    began: dict[str, float] = field(default_factory=dict)
-
-    def phase(self, name: str, detail: str = "") -> None:
-        self.began[name] = time.monotonic()
-
-    def advance(self, done: int, total: int, unit: str = "B") -> None:
-        """Nobody looks."""
-
-    def note(self, text: str) -> None:
-        """Nobody looks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,23 +62,22 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("flavours", nargs="*", default=["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
-    options.add_argument("--transactions", type=int, default=48_000)
+    options.add_argument("--transactions", type=int, default=60_000)
     options.add_argument("--rounds", type=int, default=3)
     said = options.parse_args()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    quiet()
     servers.ensure(said.flavours)
     rows = [measure(flavour, said.transactions, said.rounds) for flavour in said.flavours]
-    print(
-        f"\n{platform.platform()}, {os.cpu_count()} CPUs, {said.transactions} transactions, "
-        f"median of {said.rounds}\n"
+    head = ["server", "version", "zbackup", "pipe", "pipe / zbackup", "in each round"]
+    write(
+        "replay",
+        f"{circumstances('make bench')}; {said.transactions} transactions, seconds, median of {said.rounds} "
+        f"rounds side by side\n\n{table(head, rows)}",
     )
-    print("| server | zbackup s | pipe s | pipe / zbackup |\n| --- | --- | --- | --- |")
-    for row in rows:
-        print(f"| {' | '.join(row)} |")
     return 0
 
 
-def measure(flavour: str, transactions: int, rounds: int) -> tuple[str, str, str, str]:
+def measure(flavour: str, transactions: int, rounds: int) -> list[str]:
     """One row of the table."""
     with tempfile.TemporaryDirectory(prefix="zbench-", ignore_cleanup_errors=True) as directory:
         work = Path(directory)
@@ -108,8 +88,15 @@ def measure(flavour: str, transactions: int, rounds: int) -> tuple[str, str, str
             ours.append(by_zbackup(scene, number))
             theirs.append(by_pipe(scene, number))
             print(f"{flavour}: zbackup {ours[-1]:.2f} s, pipe {theirs[-1]:.2f} s", flush=True)
-        a, b = statistics.median(ours), statistics.median(theirs)
-        return flavour, f"{a:.2f}", f"{b:.2f}", f"{b / a:.2f}"
+        ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
+        return [
+            flavour,
+            scene.record.server_version,
+            f"{median(ours):.2f}",
+            f"{median(theirs):.2f}",
+            f"{median(ratios):.2f}",
+            ", ".join(f"{ratio:.2f}" for ratio in ratios),
+        ]
 
 
 def prepare(flavour: str, work: Path, transactions: int) -> Scene:
@@ -126,7 +113,7 @@ def prepare(flavour: str, work: Path, transactions: int) -> Scene:
     give(work / "base")
     newest = max((work / "base").glob(LOG_FILES))
     with server:
-        write(server, transactions)
+        write_rows(server, transactions)
         checksum = server.checksum()
     shutil.copytree(settings.datadir, work / "log", symlinks=True)
     give(work / "log")
@@ -153,7 +140,9 @@ def prepare(flavour: str, work: Path, transactions: int) -> Scene:
     )
 
 
-def write(server: DatabaseServer, transactions: int) -> None:
+def write_rows(server: DatabaseServer, transactions: int) -> None:
+    """Small transactions by several writers, three inserts to one update."""
+
     def one_writer(count: int) -> None:
         connection = server.connect(database="workload")
         with connection.cursor() as cursor:
@@ -174,12 +163,12 @@ def write(server: DatabaseServer, transactions: int) -> None:
 def by_zbackup(scene: Scene, number: int) -> float:
     """Seconds of the replaying phase."""
     base, log = copies(scene, f"z{number}", "base", "log")
-    clock = PhaseClock()
+    clock = Silent()
     recovery = MysqlRecovery(
         flavor=scene.record.engine,
         server=(str(servers.path(scene.flavour) / "bin" / DAEMONS[scene.kind]),),
         memory=256 * 1024**2,
-        workers=8,
+        workers=0,
     )
     run = scene.work / f"zrun{number}"
     files = (_files(scene, base, run / "b"), _files(scene, log, run / "l"))
@@ -192,7 +181,7 @@ def by_zbackup(scene: Scene, number: int) -> float:
     finally:
         process.stop(60)
         remove(base, log)
-    return clock.began["handing over"] - clock.began["replaying"]
+    return clock.began["verifying"] - clock.began["replaying"]
 
 
 def _files(scene: Scene, where: Path, run: Path) -> Files:

@@ -1,0 +1,29 @@
+"""Measure everything and write the tables into docs/reference/benchmarks.md: `make bench`."""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench import replay
+from bench.report import write
+
+LAB = Path(__file__).resolve().parents[1] / "tests" / "lab" / "lab"
+IN_THE_LAB = {"standstill": "bench.standstill", "restoring": "bench.restoring"}
+
+
+def main() -> int:
+    """What needs ZFS runs in the lab, one after the other; what does not runs on this machine."""
+    status = replay.main()
+    for section, module in IN_THE_LAB.items():
+        with tempfile.TemporaryDirectory(prefix="zbench-") as directory:
+            out = Path(directory) / "table.md"
+            argv = [str(LAB), "run", "--disk", "8G", "--timeout", "10m", "--share", directory, "--"]
+            status |= subprocess.run([*argv, sys.executable, "-m", module, str(out)], check=False).returncode
+            if out.exists():
+                write(section, out.read_text())
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""How long writers stand still while a snapshot is taken: with each lock, and for a bare `zfs snapshot`.
+
+    tests/lab/lab run --disk 4G --share DIR -- .venv/bin/python -m bench.standstill DIR/FILE
+
+Writers work at a fixed rate. Every kind of snapshot is taken in turn, in the same process as the daemon takes
+them, many times over. A standstill is the longest time in which no writer had an answer, begun or ended while
+a snapshot was being taken; a latency is that of a row that was under way then.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+from bench.quiet import Silent, quiet
+from bench.report import circumstances, median, percentile, table
+from tests.lab.demo_stage import Stage, stage
+from zbackup.app import context
+from zbackup.config.load import load
+from zbackup.jobs.snapshot import snapshot
+
+FLAVOURS = ("mysql-9.7", "mariadb-10.11")
+LOCKS = {"mysql": ("none", "backup-lock", "ftwrl"), "mariadb": ("none", "backup-stage", "ftwrl")}
+BARE = "zfs snapshot"
+ROUNDS, THREADS, RATE = 15, 3, 150.0
+PAUSE_S = 0.7
+
+Answer = tuple[int, int]
+"""When a row was sent and when it was answered, in ns since 1970."""
+
+Window = tuple[int, int]
+
+
+def main(out: Path) -> None:
+    """Measure, and leave the tables in the file."""
+    quiet()
+    rows = []
+    for flavour in FLAVOURS:
+        with stage(flavour) as made:
+            rows += measure(made, flavour)
+    head = [
+        "server",
+        "snapshot",
+        "standstill p50",
+        "p99",
+        "max",
+        "of the bare one",
+        "latency p50",
+        "p99",
+        "max",
+    ]
+    text = (
+        f"{circumstances('make bench')}; {ROUNDS} snapshots of each kind in turn, {RATE:g} rows a second by "
+    )
+    text += f"{THREADS} writers, times in ms, in a guest with one CPU\n\n{table(head, rows)}"
+    out.write_text(text)
+
+
+def measure(made: Stage, flavour: str) -> list[list[str]]:
+    """The rows of one server."""
+    kinds: dict[str, Callable[[], object]] = {BARE: lambda: bare(made)}
+    for lock in LOCKS[made.kind]:
+        kinds[lock] = taker(made, lock)
+    windows: dict[str, list[Window]] = {kind: [] for kind in kinds}
+    answers = made.home / "answers"
+    with writing(made, answers):
+        for _ in range(ROUNDS):
+            for kind, take in kinds.items():
+                time.sleep(PAUSE_S)
+                began = time.time_ns()
+                take()
+                windows[kind].append((began, time.time_ns()))
+        time.sleep(PAUSE_S)
+    lines = (line.split(",") for line in answers.read_text().splitlines())
+    known = sorted((int(answered), int(sent)) for sent, answered in lines)
+    found = [(sent, answered) for answered, sent in known]
+    still = {kind: [standstill(found, w) for w in windows[kind]] for kind in kinds}
+    return [
+        [
+            flavour,
+            kind if kind == BARE else f"zbackup, {kind}",
+            *three(still[kind]),
+            f"{median(still[kind]) / median(still[BARE]):.2f}",
+            *three([ms for w in windows[kind] for ms in latencies(found, w)]),
+        ]
+        for kind in kinds
+    ]
+
+
+def bare(made: Stage) -> None:
+    """What anybody would do without thinking of the database."""
+    name = f"bare-{time.time_ns()}"
+    names = [f"{dataset.name}@{name}" for dataset in (made.pool.data, made.pool.log)]
+    subprocess.run(["zfs", "snapshot", *names], check=True)
+
+
+def taker(made: Stage, lock: str) -> Callable[[], object]:
+    """Takes zbackup's snapshot with this lock."""
+    made.configure(lock)
+    settings = load(made.home / "zbackup.toml")
+    job = context(settings, settings.instance["shop"], Silent())
+    return lambda: snapshot(job)
+
+
+@contextmanager
+def writing(made: Stage, answers: Path) -> Iterator[None]:
+    """Writers are at work while the body runs."""
+    socket = str(made.server.settings.socket)
+    argv = [sys.executable, "-m", "bench.writers", socket, str(answers), str(THREADS), str(RATE)]
+    with subprocess.Popen(argv) as process:
+        time.sleep(3)
+        yield
+        process.terminate()
+
+
+def standstill(answers: list[Answer], window: Window) -> float:
+    """Milliseconds of the longest time without an answer that lies at least partly in the window."""
+    gaps = [
+        later - earlier
+        for (_, earlier), (_, later) in pairwise(answers)
+        if later > window[0] and earlier < window[1]
+    ]
+    return max(gaps) / 1e6
+
+
+def latencies(answers: list[Answer], window: Window) -> list[float]:
+    """Milliseconds that each row took which was under way in the window."""
+    return [
+        (answered - sent) / 1e6 for sent, answered in answers if answered > window[0] and sent < window[1]
+    ]
+
+
+def three(values: list[float]) -> list[str]:
+    """p50, p99 and the highest."""
+    return [f"{value:.0f}" for value in (median(values), percentile(values, 0.99), max(values))]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
