@@ -17,7 +17,7 @@ from zbackup.catalog.local import clones
 from zbackup.jobs import clone_files
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
-from zbackup.model.clone import Clone
+from zbackup.model.clone import INTENT, Clone
 from zbackup.model.errors import CommandFailed, NotFound, Refused
 from zbackup.model.record import to_properties
 from zbackup.proc.detached import Process
@@ -165,6 +165,43 @@ def test_neighbours_whose_names_begin_alike_are_left_alone(
         assert (ctx.mountpoint / name / "0" / "ibdata1").read_text() == "data as it was"
 
 
+def test_a_power_cut_may_take_the_marks_of_what_was_just_made(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+) -> None:
+    """ZFS makes a file system first and sets its properties a moment later."""
+    clone_files.build(ctx, clone("r1"), backup)
+    run("zfs", "inherit", clone_files.PART, f"{ctx.clones}/r1/1")
+    destroy(ctx, "r1")
+    described = clone("r2")
+    run("zfs", "set", f"{INTENT}r2={described.to_property()}", ctx.clones)
+    run("zfs", "create", "-u", f"{ctx.clones}/r2")
+    assert clone_files.find_clone(ctx, "r2") is not None
+    destroy(ctx, "r2")
+    assert [d.name for d in ctx.zfs.filesystems(ctx.clones)] == [ctx.clones]
+    assert ctx.zfs.user_properties(ctx.clones)[ctx.clones].keys() == {clone_files.ROOT}
+
+
+def test_an_unmarked_dataset_is_ours_only_as_what_was_being_made(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+) -> None:
+    made = clone("r1")
+    clone_files.build(ctx, made, backup)
+    part = f"{ctx.clones}/r1/1"
+    run("zfs", "inherit", clone_files.PART, part)
+    for other in (replace(made, backup="zbackup-2"), replace(made, state="ready")):
+        clone_files.describe(ctx, other)
+        with pytest.raises(Refused, match=part):
+            destroy(ctx, "r1")
+    clone_files.describe(ctx, made)
+    run("zfs", "rename", part, f"{ctx.clones}/r1/mine")
+    with pytest.raises(Refused, match="r1/mine"):
+        destroy(ctx, "r1")
+    # Nor is what somebody made and uses under a name that was to be ours.
+    run("zfs", "set", f"{INTENT}r2={clone('r2').to_property()}", ctx.clones)
+    run("zfs", "create", "-o", f"mountpoint={ctx.mountpoint}/r2", f"{ctx.clones}/r2")
+    assert clone_files.find_clone(ctx, "r2") is None
+
+
 FOREIGN = {
     "a dataset beside the parts": "zfs create {r1}/mine",
     "a dataset in a part": "zfs create {r1}/0/mine",
@@ -253,7 +290,7 @@ def test_half_built_and_half_destroyed_ones_can_be_destroyed(
 ) -> None:
     clone_files.build(ctx, clone("neighbour"), backup)
     before = whole_pool()
-    for what, changes in (("build", 6), ("destroy", 3)):
+    for what, changes in (("build", 8), ("destroy", 3)):
         nth, fault = 0, FailAt(1, after=after)
         while fault.left <= 0 or nth == 0:
             nth += 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from posixpath import commonpath
 
 from zbackup.model.backup import Backup
-from zbackup.model.clone import PROPERTY, Clone, from_property
+from zbackup.model.clone import INTENT, PROPERTY, Clone, from_property
 from zbackup.model.errors import Refused
 from zbackup.model.record import Record, from_properties
 from zbackup.model.snapshot import Dataset, Snapshot
@@ -80,12 +80,23 @@ def clones(zfs: Zfs, root: str) -> list[tuple[Clone, Dataset]]:
     if not zfs.exists(root):
         return []
     properties = zfs.user_properties(root)
-    found = [
-        (_clone(d, properties[d.name][PROPERTY]), d)
-        for d in zfs.filesystems(root)
-        if PROPERTY in properties.get(d.name, {})
-    ]
+    found = []
+    for dataset in zfs.filesystems(root):
+        text = properties.get(dataset.name, {}).get(PROPERTY) or _intent(root, dataset, properties)
+        if text:
+            found.append((_clone(dataset, text), dataset))
     return sorted(found, key=lambda pair: pair[0].created)
+
+
+def _intent(root: str, dataset: Dataset, properties: Mapping[str, Mapping[str, str]]) -> str:
+    """What a dataset was to become that lost its description in a power cut; "" if none was to be made.
+
+    ZFS makes a file system in one transaction group and sets its properties in the next.
+    """
+    parent, _, name = dataset.name.rpartition("/")
+    if parent != root or dataset.mountpoint:
+        return ""
+    return properties.get(root, {}).get(INTENT + name, "")
 
 
 def _clone(dataset: Dataset, text: str) -> Clone:

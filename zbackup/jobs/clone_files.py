@@ -8,7 +8,7 @@ import contextlib
 import json
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import structlog
@@ -16,7 +16,7 @@ import structlog
 from zbackup.catalog.local import clones
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
-from zbackup.model.clone import PROPERTY, Clone
+from zbackup.model.clone import INTENT, PROPERTY, Clone
 from zbackup.model.errors import DatasetExists, NotFound, Refused
 from zbackup.model.record import Record, from_properties, to_properties
 from zbackup.model.recovery import Files, process_note
@@ -44,7 +44,9 @@ def build(ctx: Context, clone: Clone, backup: Backup) -> Files:
             ctx.zfs.create(ctx.clones, {**mountpoint, ROOT: "1"})
     container = f"{ctx.clones}/{clone.name}"
     home = ctx.mountpoint / clone.name
+    ctx.zfs.set_properties(ctx.clones, {INTENT + clone.name: clone.to_property()})
     ctx.zfs.create(container, {**UNMOUNTED, "mountpoint": str(home), PROPERTY: clone.to_property()})
+    ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
     ctx.zfs.mount(container)
     (home / "record.json").write_text(json.dumps(to_properties(backup.record)))
     for number, snapshot in enumerate(backup.snapshots):
@@ -121,6 +123,8 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
     stop_server(ctx, clone.name)
     for dataset in sorted(datasets, key=lambda d: d.name, reverse=True):
         ctx.zfs.destroy_filesystem(dataset)
+    if INTENT + clone.name in ctx.zfs.user_properties(ctx.clones).get(ctx.clones, {}):
+        ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
     shutil.rmtree(ctx.run_dir / clone.name, ignore_errors=True)
     process_note(ctx.run_dir / clone.name).unlink(missing_ok=True)
     _remove_empty(ctx.mountpoint / clone.name)
@@ -130,6 +134,10 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
 def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> None:
     properties = ctx.zfs.user_properties(datasets[0].name)
     foreign = [d.name for d in datasets[1:] if properties.get(d.name, {}).get(PART) != clone.id]
+    unmarked = [name for name in foreign if PART not in properties.get(name, {})]
+    if unmarked and clone.state == "building":
+        origins = ctx.zfs.origins(datasets[0].name)
+        foreign = [name for name in foreign if name not in unmarked or not _is_part(clone, origins, name)]
     foreign += ctx.zfs.volumes(datasets[0].name)
     foreign += [str(s) for d in datasets for s in ctx.zfs.snapshots(d.name)]
     if foreign:
@@ -137,6 +145,15 @@ def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> Non
             f"the clone {clone.name} holds what zbackup did not make: {', '.join(foreign)}. "
             f"Destroy or move that first"
         )
+
+
+def _is_part(clone: Clone, origins: Mapping[str, str], name: str) -> bool:
+    """Whether a dataset that lost its mark in a power cut is what the clone was being made of.
+
+    ZFS makes a clone in one transaction group and sets its properties in the next. Nobody but us makes, below
+    a clone of ours that is just being made, a numbered clone of the very snapshot that it is made from.
+    """
+    return name.rpartition("/")[2].isdecimal() and origins[name].endswith(f"@{clone.backup}")
 
 
 def _remove_empty(directory: Path) -> None:

@@ -1,8 +1,6 @@
 """Bring an instance back to a moment, beside the original."""
 
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -14,12 +12,13 @@ from zbackup.jobs.clone import working_on
 from zbackup.jobs.context import Context, mounted
 from zbackup.jobs.finish import finish_all
 from zbackup.jobs.log_snapshot import snapshot_log
+from zbackup.jobs.temporary import log_clone, log_in_place, removed_on_failure
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import Refused, Taken, UsageError
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment, local_text
-from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
+from zbackup.model.recovery import Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.plan.clone_name import default_name, log_name, require_good
 from zbackup.plan.recovery import plan_recovery
@@ -222,6 +221,8 @@ def _require_free_port(ctx: Context, port: int) -> None:
 def _act(
     ctx: Context, catalog: Catalog, plan: RestorePlan, moment: Moment, options: RestoreOptions
 ) -> RestoreReport:
+    if plan.log is None:
+        raise AssertionError("a recovery without a log source was planned")
     clone = Clone(
         id=clone_files.new_id(),
         name=plan.name,
@@ -237,9 +238,10 @@ def _act(
         replica_set=options.replica_set,
     )
     ctx.progress.phase("cloning", plan.base.name)
-    with _removed_on_failure(ctx, clone, keep=options.keep):
+    with removed_on_failure(ctx, clone, keep=options.keep):
         base = clone_files.build(ctx, clone, plan.base)
-        with _log_source(ctx, catalog, clone, plan) as (source, visible):
+        log_files = log_in_place if plan.replay and not plan.replay.transactions else log_clone
+        with log_files(ctx, catalog, clone, plan.log, keep=options.keep) as (source, visible):
             base = replace(base, hide=clone_files.hidden_from(ctx, catalog.datasets, visible))
             recovered = ctx.recovery.recover(
                 base, source, plan.target, _serving(options), ctx.progress, options.cluster_time
@@ -255,41 +257,3 @@ def _act(
 
 def _serving(options: RestoreOptions) -> Serving:
     return Serving(port=options.port, read_only=options.read_only, replica_set=options.replica_set)
-
-
-@contextmanager
-def _removed_on_failure(ctx: Context, clone: Clone, *, keep: bool) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        if keep:
-            ctx.progress.note(f"kept for a look: {ctx.clones}/{clone.name}, {ctx.mountpoint / clone.name}")
-        else:
-            _remove(ctx, clone.name)
-        raise
-
-
-@contextmanager
-def _log_source(
-    ctx: Context, catalog: Catalog, clone: Clone, plan: RestorePlan
-) -> Iterator[tuple[Files, list[Clone]]]:
-    """The log source's files, and the clones that a server may see; the log's clone is gone afterwards."""
-    if plan.log is None:
-        raise AssertionError("a recovery without a log source was planned")
-    if plan.replay and plan.replay.transactions == 0:
-        where = plan.log.browse(catalog.datasets)
-        nowhere = ctx.run_dir / clone.name
-        yield Files(record=plan.log.record, where=where, home=nowhere, run=nowhere, hide=()), [clone]
-        return
-    source = replace(clone, id=clone_files.new_id(), name=log_name(clone.name), kind="log", port=0)
-    try:
-        files = clone_files.build(ctx, source, plan.log)
-        visible = [clone, source]
-        yield replace(files, hide=clone_files.hidden_from(ctx, catalog.datasets, visible)), visible
-    finally:
-        _remove(ctx, source.name)
-
-
-def _remove(ctx: Context, name: str) -> None:
-    if found := clone_files.find_clone(ctx, name):
-        clone_files.destroy(ctx, *found)

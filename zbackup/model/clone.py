@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 PROPERTY = "zbackup:clone"
+INTENT = "zbackup:making."
+"""With a clone's name behind it: the description, on the dataset all clones lie below, while it is made."""
 
 State = Literal["building", "ready"]
 Kind = Literal["restore", "log"]

@@ -61,6 +61,14 @@ class Zfs:
         """Dataset -> user properties set on it itself, for `root` and every file system below it."""
         return parse.user_properties(self._own_properties(root, "-t", "filesystem", "-r"))
 
+    def origins(self, root: str) -> dict[str, str]:
+        """Dataset -> the snapshot it is a clone of ("" for none), for `root` and all file systems below."""
+        listing = self._zfs(
+            "list", "-H", "-t", "filesystem", "-r", "-o", "name,origin", "--", root, mutates=False
+        )
+        rows = (line.split("\t") for line in listing.split("\n") if line)
+        return {name: origin.removeprefix("-") for name, origin in rows}
+
     def _own_properties(self, dataset: str, *where: str) -> str:
         columns = ("-s", "local,received", "-o", "name,property,value")
         return self._zfs("get", "-Hp", *where, *columns, "all", "--", dataset, mutates=False)

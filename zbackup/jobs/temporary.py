@@ -1,0 +1,61 @@
+"""What a recovery makes for itself, and takes away again, or keeps for a look when it fails."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from zbackup.catalog.local import Catalog
+from zbackup.jobs import clone_files
+from zbackup.jobs.context import Context
+from zbackup.model.backup import Backup
+from zbackup.model.clone import Clone
+from zbackup.model.errors import ZbackupError
+from zbackup.model.recovery import Files
+from zbackup.plan.clone_name import log_name
+
+
+@contextmanager
+def removed_on_failure(ctx: Context, clone: Clone, *, keep: bool) -> Iterator[None]:
+    """The clone goes when the body fails, unless `keep`."""
+    try:
+        yield
+    except BaseException:
+        _take_away(ctx, clone, keep=keep)
+        raise
+
+
+@contextmanager
+def log_in_place(
+    ctx: Context, catalog: Catalog, clone: Clone, log: Backup, *, keep: bool
+) -> Iterator[tuple[Files, list[Clone]]]:
+    """As log_clone, where nothing is replayed: the log's files where they are, below .zfs."""
+    nowhere, where = ctx.run_dir / clone.name, log.browse(catalog.datasets)
+    yield Files(record=log.record, where=where, home=nowhere, run=nowhere, hide=()), [clone]
+
+
+@contextmanager
+def log_clone(
+    ctx: Context, catalog: Catalog, clone: Clone, log: Backup, *, keep: bool
+) -> Iterator[tuple[Files, list[Clone]]]:
+    """A clone to replay the log from, and the clones that a server may see. It is gone afterwards, unless
+    the body fails and `keep` is asked for."""
+    name = log_name(clone.name)
+    source = replace(clone, id=clone_files.new_id(), name=name, kind="log", backup=log.name, port=0)
+    with removed_on_failure(ctx, source, keep=keep):
+        files = clone_files.build(ctx, source, log)
+        visible = [clone, source]
+        yield replace(files, hide=clone_files.hidden_from(ctx, catalog.datasets, visible)), visible
+    _take_away(ctx, source, keep=False)
+
+
+def _take_away(ctx: Context, clone: Clone, *, keep: bool) -> None:
+    """What cannot be removed is told of, and hides neither why the recovery failed nor that it succeeded."""
+    dataset = f"{ctx.clones}/{clone.name}"
+    if keep:
+        ctx.progress.note(f"kept for a look: {dataset}, {ctx.mountpoint / clone.name}")
+        return
+    try:
+        if found := clone_files.find_clone(ctx, clone.name):
+            clone_files.destroy(ctx, *found)
+    except ZbackupError as failure:
+        ctx.progress.note(f"{dataset} is left: {failure}. Remove it: zbackup clone destroy {clone.name}")
