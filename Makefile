@@ -27,7 +27,7 @@ demo: setup lab ## a table is dropped, and it is back: the whole story on real Z
 	tests/lab/lab run --disk 4G -- $(BIN)/python -m tests.lab.demo
 
 test: check lab ## everything: the checks, then every test on real ZFS with real servers
-	$(BIN)/pytest -q -n 2 tests/lab/selftest_*.py
+	$(BIN)/pytest -q -n 2 tests/lab/selftest_*.py tests/power/selftest_cuts.py
 	tests/lab/lab test -j 2 tests/platform tests/system tests/faults
 
 test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md
