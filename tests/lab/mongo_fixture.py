@@ -120,9 +120,9 @@ class MongoServer:
         if settings.auth and settings.replica_set and not key.exists():
             key.write_text("bGFiIGtleSBmb3IgYWxsIG1lbWJlcnM=\n")
             key.chmod(0o400)
-        if os.geteuid() == 0 and settings.datadir.stat().st_uid != SERVER_UID:
-            _give_away(settings.datadir)
-            _give_away(settings.run_dir)
+        for directory in (settings.datadir, settings.run_dir):
+            if os.geteuid() == 0 and directory.stat().st_uid != SERVER_UID:
+                _give_away(directory)
         with (settings.run_dir / "output.log").open("ab") as sink:
             self._process = subprocess.Popen(
                 [*_as_server_user(), str(settings.program), *settings.arguments()],

@@ -13,7 +13,7 @@ from tests.lab.mongo_fixture import (
     connect,
     locked,
 )
-from tests.lab.pool import Pool
+from tests.lab.pool import Dataset, Pool
 from tests.system.house import Zbackup
 
 
@@ -43,6 +43,9 @@ class MongoHouse(Zbackup):
         return connect(Path(report["socket"]))
 
 
-def build(pool: Pool, home: Path, name: str = "data", **more: Any) -> MongoSettings:
-    """Of a mongod with its data in a directory of the pool's dataset with an odd name."""
-    return MongoSettings(datadir=pool.data.mountpoint / name, run_dir=home / f"{name}-run", **more)
+def build(
+    pool: Pool, home: Path, name: str = "data", data: Dataset | None = None, **more: Any
+) -> MongoSettings:
+    """Of a mongod with its data in a directory of `data`, or of the pool's dataset with an odd name."""
+    datadir = (data or pool.data).mountpoint / name
+    return MongoSettings(datadir=datadir, run_dir=home / f"{name}-run", **more)

@@ -22,7 +22,7 @@ SLOW = 6.0
 """Seconds for which `zfs snapshot` is held up, and with it the lock."""
 AT_ONCE = 8.0
 """Seconds within which others must go on when the one who held the lock is dead."""
-KILLS = int(os.environ.get("LAB_KILLS", "3"))
+KILLS = int(os.environ.get("LAB_KILLS", "2"))
 
 
 @pytest.fixture(scope="module")
