@@ -73,6 +73,12 @@ class Writers:
             assert not thread.is_alive(), "a writer hangs"
 
 
+def rounds(pool: Pool, server: MongoServer, kind: LockKind, count: int) -> Iterator[Round]:
+    """So many rounds, each after another while of writing."""
+    for number in range(count):
+        yield one_round(pool, server, kind, seconds=0.3 + number % 7 / 10)
+
+
 def one_round(pool: Pool, server: MongoServer, kind: LockKind, seconds: float) -> Round:
     """Write, take a snapshot the moment the lock is granted, with no wait, and look at what recovers."""
     name = f"{pool.data.name}@round"

@@ -1,9 +1,7 @@
 """Snapshots of a mongod: what they say, what refuses them, and zbackup cut off while it holds the lock."""
 
-import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,16 +11,11 @@ import pytest
 from tests.lab import mongo_load
 from tests.lab.mongo_fixture import start_single
 from tests.lab.pool import Pool, create_pool, run
-from tests.system.house import Run, after_writing, now, utc, wait_until
+from tests.system.house import after_writing, now, utc
 from tests.system.mongo_house import MongoHouse, build
+from tests.system.mongo_kills import AT_ONCE, kill_under_the_lock, lock_held
 from tests.system.zfs_door import ZfsDoor
 from zbackup.engines.mongodb.optime import OpTime
-
-SLOW = 6.0
-"""Seconds for which `zfs snapshot` is held up, and with it the lock."""
-AT_ONCE = 8.0
-"""Seconds within which others must go on when the one who held the lock is dead."""
-KILLS = int(os.environ.get("LAB_KILLS", "2"))
 
 
 @pytest.fixture(scope="module")
@@ -91,47 +84,12 @@ def test_what_is_written_down_is_what_a_recovery_needs(house: MongoHouse) -> Non
     assert "zb-secret" not in run("zfs", "get", "-Hpo", "value", "all", snapshot)
 
 
-@contextmanager
-def lock_held(house: MongoHouse, door: ZfsDoor, journal: Path) -> Iterator[Run]:
-    """A snapshot that waits at the door with the lock held, while the server is written to."""
-    door.slow("snapshot", SLOW)
-    config = house.configure("held", lock={"kind": "fsync", "hold": "60s"})
-    with mongo_load.start(house.server, threads=3, rate=60, journal=journal):
-        command = house.begin("snapshot", config=config, environment=door.environment)
-        wait_until("the lock is held", lambda: door.waiting or command.process.poll() is not None, 30)
-        assert door.waiting, str(command.end())
-        assert house.locked()
-        yield command
-
-
 @pytest.mark.parametrize("group", [False, True], ids=["alone", "with its group"])
-@pytest.mark.parametrize("time", range(KILLS))
+@pytest.mark.parametrize("time", range(2))
 def test_killed_under_the_lock_others_go_on(
     house: MongoHouse, door: ZfsDoor, journal: Path, group: bool, time: int
 ) -> None:
-    before = house.snapshots()
-    with lock_held(house, door, journal) as command:
-        if group:
-            command.signal_group(signal.SIGKILL)
-        else:
-            command.process.kill()
-        after_writing(journal, 20, within=AT_ONCE)
-        command.process.communicate()
-    assert not house.locked()
-    wait_until("zfs has ended", lambda: not _zfs_runs(), 2 * SLOW)
-    taken = house.snapshot()
-    ours = {name.partition("@")[2] for name in house.snapshots() - before}
-    assert taken["name"] in ours
-    assert all(backup["complete"] and backup["finished"] for backup in house.backups())
-
-
-def _zfs_runs() -> bool:
-    """Whether a zfs snapshot that its caller left behind still waits at a door."""
-    return any(
-        b"door/zfs" in (process / "cmdline").read_bytes()
-        for process in Path("/proc").iterdir()
-        if process.name.isdigit() and (process / "cmdline").exists()
-    )
+    kill_under_the_lock(house, door, journal, group=group)
 
 
 def test_ctrl_c_lets_go_and_leaves_nothing(house: MongoHouse, door: ZfsDoor, journal: Path) -> None:
