@@ -22,7 +22,7 @@ from zbackup.model.errors import ZbackupError
 
 HERE = Path(__file__).parent
 COMMANDS = (
-    (), ("check",), ("snapshot",), ("list",), ("restore",), ("prune",),
+    (), ("check",), ("snapshot",), ("list",), ("restore",), ("prune",), ("window",),
     ("clone",), ("clone", "list"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("status",),
     ("daemon",),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from tests.system.replica_story import applier_runs
 from zbackup.jobs.context import Context
 from zbackup.jobs.finish import discard
 from zbackup.jobs.snapshot import SnapshotReport, snapshot
-from zbackup.plan.recovery import usable_bases
+from zbackup.plan.window import usable_bases
 
 WRITE = "INSERT INTO shop.orders (customer_id, amount, state, placed) VALUES (1, 1, 'new', NOW())"
 FOREIGN = "foreign"

@@ -11,9 +11,10 @@ from zbackup.cli.output import plain
 from zbackup.cli.snapshot import lock_times
 from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.jobs.context import Context
+from zbackup.jobs.window import look
 from zbackup.model.backup import Backup
 from zbackup.model.moment import local_text
-from zbackup.plan.recovery import Window, window
+from zbackup.plan.window import Window
 
 HELP = """List the backups and what they can restore.
 
@@ -54,14 +55,16 @@ def command(options: Options, instance: AnyInstance = None) -> None:
 
 def _look(ctx: Context) -> Listing:
     catalog = ctx.catalog()
-    return Listing(catalog, window(catalog.backups))
+    return Listing(catalog, look(ctx, catalog)[0].overall)
 
 
 def _shape(done: Done[Listing]) -> dict[str, Any]:
     reachable, catalog = done.result.window, done.result.catalog
     return {
         "backups": [shapes.backup(b) for b in catalog.backups],
-        "window": {"after": plain(reachable.start), "to": plain(reachable.end)} if reachable else None,
+        "window": {"after": plain(reachable.start), "to": plain(reachable.end), "gaps": reachable.gaps}
+        if reachable
+        else None,
         "unreadable": [
             {"snapshot": snapshot, "problem": problem} for snapshot, problem in catalog.unreadable
         ],
@@ -82,6 +85,8 @@ def render(instance: str, listing: Listing, zone: ZoneInfo) -> str:
         end = local_text(listing.window.end, zone) if listing.window.end else "now"
         start = local_text(listing.window.start, zone)
         lines.append(f"Any moment after {start} and up to {end} can be restored ({zone.key}).")
+        if listing.window.gaps:
+            lines.append(f"There are {listing.window.gaps} gaps: see zbackup window {instance}.")
     else:
         lines.append("Nothing can be restored yet: take a backup with zbackup snapshot.")
     lines += [f"{snapshot} cannot be read: {problem}" for snapshot, problem in listing.catalog.unreadable]

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import structlog
 import typer
 
-from zbackup.cli import check, clone, daemon, listing, logs, prune, restore, snapshot, status
+from zbackup.cli import check, clone, daemon, listing, logs, prune, restore, snapshot, status, window
 from zbackup.cli.exit_status import table as exit_status_table
 from zbackup.cli.options import Options, common_options
 from zbackup.cli.output import describe_error, print_document, print_error
@@ -36,6 +36,7 @@ _COMMANDS = {
     "list": listing,
     "restore": restore,
     "prune": prune,
+    "window": window,
     "status": status,
     "daemon": daemon,
 }

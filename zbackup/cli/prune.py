@@ -93,7 +93,7 @@ def _plan_lines(done: Done[PrunePlan]) -> list[str]:
         for backup, what, why in rows
     ]
     shown = [tables.table(HEADER, cells, right=(3,))] if cells else []
-    return [f"Instance {ctx.instance}", *shown, _verdict(plan, "would be destroyed, which would free")]
+    return [f"Instance {ctx.instance}", *shown, _verdict(plan)]
 
 
 def _report_text(reports: list[Done[PruneReport]]) -> str:
@@ -104,7 +104,7 @@ def _report_lines(done: Done[PruneReport]) -> list[str]:
     report, name = done.result, done.context.instance
     kept = len(report.plan.retention.keep)
     if not report.plan.retention.destroy:
-        return [f"{name}: {_verdict(report.plan, '')}"]
+        return [f"{name}: nothing is to be destroyed; {kept} stay"]
     freed = "" if report.skipped else _bytes(report.plan, ", which freed")
     return [
         f"{name}: destroyed {_count(len(report.destroyed))}{freed}; {kept} stay",
@@ -112,11 +112,11 @@ def _report_lines(done: Done[PruneReport]) -> list[str]:
     ]
 
 
-def _verdict(plan: PrunePlan, what: str) -> str:
+def _verdict(plan: PrunePlan) -> str:
     kept, gone = len(plan.retention.keep), len(plan.retention.destroy)
     if not gone:
-        return f"Nothing is to be destroyed; {_count(kept)} stay."
-    return f"{_count(gone)} {_bytes(plan, what) or what.partition(',')[0]}; {kept} stay."
+        return f"Nothing is to be destroyed; {kept} stay."
+    return f"{_count(gone)} would be destroyed{_bytes(plan, ', which would free')}; {kept} stay."
 
 
 def _bytes(plan: PrunePlan, what: str) -> str:

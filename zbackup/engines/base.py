@@ -86,9 +86,13 @@ class Recovery(Protocol):
         """
 
     def log_span(self, record: Record, where: Relocation) -> LogSpan | None:
-        """The log among a backup's files, or the server's own if `where` is where it lives.
+        """The log among a backup's files; None when it cannot be told from the record and the files."""
 
-        None when it cannot be told from the record and the files.
+    def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan | None:
+        """The server's own log as it is now, when it is the one that the newest backup holds.
+
+        `live` is where the server's files are. None when that cannot be told from them. Raise NotRecoverable
+        when it is another log, or there is none.
         """
 
     def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:

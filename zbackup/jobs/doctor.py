@@ -8,7 +8,7 @@ from zbackup.model.finding import Finding
 from zbackup.model.server import ServerFacts
 from zbackup.plan import doctor, health
 from zbackup.plan.health import Expected
-from zbackup.plan.recovery import usable_bases
+from zbackup.plan.window import usable_bases
 from zbackup.proc.run import run
 from zbackup.zfs.facts import ZfsFacts
 

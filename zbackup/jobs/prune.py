@@ -53,7 +53,7 @@ class PruneReport:
 
 def plan_prune(ctx: Context) -> PrunePlan:
     """Look and decide, and change nothing."""
-    retention = _decide(ctx)
+    retention = decide(ctx, ctx.catalog().backups)
     return PrunePlan(retention=retention, freed=_freed(ctx, retention.destroy))
 
 
@@ -67,7 +67,7 @@ def prune(ctx: Context) -> PruneReport:
     plan: PrunePlan | None = None
     while True:
         with ctx.alone("zbackup prune"):
-            retention = _decide(ctx)
+            retention = decide(ctx, ctx.catalog().backups)
             plan = plan or PrunePlan(retention=retention, freed=_freed(ctx, retention.destroy))
             _spare(ctx, retention)
             if _destroy_some(ctx, retention, done):
@@ -85,8 +85,8 @@ class _Done:
         return {b.record.backup for b in self.destroyed} | {s.backup.record.backup for s in self.skipped}
 
 
-def _decide(ctx: Context) -> RetentionPlan:
-    backups = ctx.catalog().backups
+def decide(ctx: Context, backups: Sequence[Backup]) -> RetentionPlan:
+    """What the policy says of an instance's backups, with what holds and clones say."""
     return plan_retention(backups, ctx.retention, ctx.clock.now(), ctx.zone, pins(ctx, backups))
 
 

@@ -10,12 +10,13 @@ from datetime import datetime, timedelta
 from zbackup.catalog.local import Catalog, clones
 from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Remembered
+from zbackup.jobs.window import look as look_at_window
 from zbackup.model.backup import Backup
 from zbackup.model.finding import Finding, Severity, worst
 from zbackup.model.space import Space
 from zbackup.plan import health
 from zbackup.plan.health import Expected
-from zbackup.plan.recovery import Window, usable_bases, window
+from zbackup.plan.window import Window, usable_bases
 from zbackup.proc.lock import holder
 from zbackup.zfs.facts import ZfsFacts
 
@@ -71,7 +72,7 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         newest=newest,
         backups=len(catalog.backups),
         clones=sum(clone.instance == ctx.instance for clone, _ in clones(ctx.zfs, ctx.clones)),
-        window=window(catalog.backups),
+        window=look_at_window(ctx, catalog)[0].overall,
         space=room,
         jobs=jobs,
         daemon_runs=daemon_runs,

@@ -10,19 +10,8 @@ from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable
-from zbackup.model.moment import local_text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """The moments that can be reached: after `start`, up to `end` (None: up to now, from the live log)."""
-
-    start: datetime
-    end: datetime | None
-
-    def describe(self, zone: ZoneInfo) -> str:
-        end = local_text(self.end, zone) if self.end else "now"
-        return f"after {local_text(self.start, zone)}, up to {end}"
+from zbackup.plan.coverage import Coverage, continues
+from zbackup.plan.window import recovery_window, usable_bases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +21,6 @@ class RecoveryPlan:
     base: Backup
     log: Backup | None
     reason: str
-
-
-def window(backups: Sequence[Backup]) -> Window | None:
-    """What can be reached with these backups and the live log; None when there is no usable base."""
-    reached = [b.record.as_of for b in usable_bases(backups) if b.record.as_of]
-    return Window(start=min(reached), end=None) if reached else None
-
-
-def usable_bases(backups: Sequence[Backup]) -> list[Backup]:
-    """Those a recovery may start from: complete, finished, and taken from a server that was asked."""
-    return [b for b in backups if b.complete and b.finished and b.record.purpose == "base"]
 
 
 def plan_recovery(
@@ -57,7 +35,7 @@ def plan_recovery(
     """
     cut = cut or target
     bases = usable_bases(backups)
-    reachable = window(backups)
+    reachable = recovery_window(backups, None, now).overall
     if reachable is None:
         raise NotRecoverable("there is no finished backup to start from: run zbackup snapshot first")
     if target > now:
@@ -70,10 +48,35 @@ def plan_recovery(
         raise NotRecoverable(
             f"no backup is that old; the recovery window is {reachable.describe(zone)}{coarse}"
         )
-    base = max(older, key=lambda b: (b.record.as_of, b.createtxg))
-    later = [b for b in backups if b.complete and b.createtxg >= base.createtxg and b.reaches(target)]
-    log = min(later, key=lambda b: b.createtxg, default=None)
+    base, log = _proven(target, older, backups) or _likeliest(target, older, backups)
     return RecoveryPlan(base=base, log=log, reason=_reason(base, log))
+
+
+def _proven(
+    target: datetime, older: Sequence[Backup], backups: Sequence[Backup]
+) -> tuple[Backup, Backup] | None:
+    """The newest base for which a snapshot holds the log up to the target by its record, and that one."""
+    holders = [b for b in backups if b.complete and b.finished]
+    coverage = Coverage(holders)
+    for base in sorted(older, key=_newness, reverse=True):
+        found = coverage.reached(base)
+        if found and found.end >= target:
+            reaching = [h for h in holders if h.reaches(target) and continues(h, base)]
+            return base, min(reaching, key=lambda h: h.createtxg)
+    return None
+
+
+def _likeliest(
+    target: datetime, older: Sequence[Backup], backups: Sequence[Backup]
+) -> tuple[Backup, Backup | None]:
+    """Without such a record the log itself, or the live one, will show whether it reaches."""
+    base = max(older, key=_newness)
+    later = [b for b in backups if b.complete and b.createtxg >= base.createtxg and b.reaches(target)]
+    return base, min(later, key=lambda b: b.createtxg, default=None)
+
+
+def _newness(backup: Backup) -> tuple[datetime, int]:
+    return backup.record.as_of or backup.record.taken, backup.createtxg
 
 
 def _reason(base: Backup, log: Backup | None) -> str:

@@ -12,16 +12,18 @@ import pytest
 import typer
 
 from zbackup.catalog.local import Catalog
-from zbackup.cli import check, clone, listing, restore, shapes, snapshot, status
+from zbackup.cli import check, clone, listing, prune, restore, shapes, snapshot, status, window
 from zbackup.cli.options import Options
 from zbackup.cli.working import Done, Failed, conclude
 from zbackup.jobs.check import CheckReport
 from zbackup.jobs.clone import CloneStatus
 from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Remembered
+from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
 from zbackup.jobs.restore import RestorePlan, RestoreReport
 from zbackup.jobs.snapshot import SnapshotPlan, SnapshotReport
 from zbackup.jobs.status import Status
+from zbackup.jobs.window import WindowReport
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatabaseError, ZbackupError
@@ -30,10 +32,12 @@ from zbackup.model.log import Transaction
 from zbackup.model.moment import parse_moment
 from zbackup.model.record import Record
 from zbackup.model.recovery import Recovered, ReplayRange
+from zbackup.model.retention import Retention, Span, Tier
 from zbackup.model.server import LockChoice
 from zbackup.model.snapshot import Snapshot
 from zbackup.model.space import Pool, Space
-from zbackup.plan.recovery import Window
+from zbackup.plan.retention import Kept, RetentionPlan
+from zbackup.plan.window import Gap, Range, RecoveryWindow, Window
 
 BERLIN = ZoneInfo("Europe/Berlin")
 JSON_PAGE = (Path(__file__).parents[3] / "docs/reference/json.md").read_text()
@@ -101,6 +105,7 @@ class Place:
 
     instance: str = "shop"
     zone: ZoneInfo = BERLIN
+    retention: Retention = Retention(tiers=(Tier(step=Span(1, "day"), span=None),))  # noqa: RUF009
 
 
 def done(result: Any) -> Done[Any]:
@@ -264,6 +269,66 @@ def test_a_status_of_nothing() -> None:
     assert "daemon           does not run" in text
 
 
+WINDOW = WindowReport(
+    now=at(30),
+    window=RecoveryWindow(
+        ranges=(
+            Range(after=at(0), to=at(5), live=False),
+            Range(after=at(9), to=at(30), live=True),
+        ),
+        gaps=(Gap(after=at(5), to=at(9), cause="purged", older="z-1", newer="z-2", why="it is gone"),),
+        looked=True,
+    ),
+    promised=at(1),
+    lacking=((at(5), at(9)),),
+    kept=(Kept(a_backup(), ("daily 2024-05-01",)),),
+    note="",
+)
+PRUNED = PruneReport(
+    plan=PrunePlan(
+        retention=RetentionPlan((Kept(a_backup(), ("daily 2024-05-01", "held by me")),), (a_backup(),)),
+        freed=3 * 1024**2,
+    ),
+    destroyed=(a_backup(),),
+    skipped=(Skipped(a_backup(), "busy"),),
+)
+
+
+def test_a_window_for_people() -> None:
+    lines = window.render(cast(Context, Place()), WINDOW)
+    assert lines[0] == "Instance shop (Europe/Berlin)"
+    assert [line.split()[0] for line in lines[2:6]] == ["restorable", "promised", "daily", "other"]
+    assert "x" in lines[2] and "#" in lines[2] and lines[4].count("|") == 1
+    assert lines[-4:] == [
+        "Any moment after 2024-05-01 10:00:00 CEST and up to 2024-05-01 10:05:00 CEST can be restored.",
+        "Any moment after 2024-05-01 10:09:00 CEST and up to now can be restored.",
+        "GAP after 2024-05-01 10:05:00 CEST up to 2024-05-01 10:09:00 CEST, purged: it is gone.",
+        "The promise of the last 7 days lacks 2024-05-01 10:05:00 CEST to 2024-05-01 10:09:00 CEST.",
+    ]
+
+
+def test_nothing_to_restore_has_no_picture() -> None:
+    empty = dataclasses.replace(WINDOW, window=RecoveryWindow(ranges=(), gaps=(), looked=False))
+    assert window.render(cast(Context, Place()), empty)[1].startswith("Nothing can be restored yet")
+
+
+def test_a_prune_for_people() -> None:
+    plan = prune._plan_text([done(PRUNED.plan)]).splitlines()
+    assert plan[0] == "Instance shop"
+    assert [re.split(r"  +", line)[0] for line in plan[2:4]] == ["keep", "destroy"]
+    assert plan[2].endswith("daily 2024-05-01; held by me")
+    assert plan[-1] == "1 backup would be destroyed, which would free 3.0 MiB; 1 stay."
+    assert prune._report_text([done(PRUNED)]).splitlines() == [
+        "shop: destroyed 1 backup; 1 stay",
+        "  skipped zbackup-20240501T080000Z: busy",
+    ]
+    whole = dataclasses.replace(PRUNED, skipped=())
+    assert prune._report_text([done(whole)]) == "shop: destroyed 1 backup, which freed 3.0 MiB; 1 stay"
+    nothing = RetentionPlan(PRUNED.plan.retention.keep, ())
+    idle = PruneReport(plan=PrunePlan(retention=nothing, freed=0), destroyed=(), skipped=())
+    assert prune._report_text([done(idle)]) == "shop: nothing is to be destroyed; 1 stay"
+
+
 def everything_in_json() -> dict[str, Any]:
     plan = SnapshotPlan(name="n", members=(("a", "/a"),), lock=LockChoice("none", "r"), warnings=())
     report = SnapshotReport(backup=a_backup(), lock=LockChoice("none", "r"), warnings=("w",))
@@ -272,6 +337,9 @@ def everything_in_json() -> dict[str, Any]:
         "snapshot": snapshot._report_shape(done(report)),
         "snapshot --dry-run": snapshot._plan_shape(done(plan)),
         "list": listing._shape(done(LISTING)),
+        "window": window._shape(done(WINDOW)),
+        "prune": prune._report_shape(done(PRUNED)),
+        "prune --dry-run": prune._plan_shape(done(PRUNED.plan)),
         "status": status._shape(done(a_status())),
         "check": check._shape(done(CheckReport(instance="shop", findings=(finding,)))),
         "restore": restore.report_shape(ASKED, REPORT),

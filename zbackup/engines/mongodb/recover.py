@@ -59,6 +59,10 @@ class MongoRecovery:
         """See engines.base.Recovery."""
         return span_of(record)
 
+    def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan | None:
+        """Not known: a running server's files can be read by nobody else."""
+        return None
+
     def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
         """See engines.base.Recovery."""
         return is_same_log(older[0], newer[0])

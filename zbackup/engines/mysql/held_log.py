@@ -33,13 +33,33 @@ def end_of(record: Record, where: Relocation, files: Sequence[Path] | None = Non
 def span_of(record: Record, where: Relocation) -> LogSpan:
     """From the beginning of the oldest file, with no number missing behind it, to the log's end."""
     files = held_files(record, where)
+    oldest = LogPosition.of(_unbroken(files).name, FIRST_EVENT)
+    return LogSpan(str(oldest), str(end_of(record, where, files)))
+
+
+def live_span(newest: tuple[Record, Relocation], live: Relocation) -> LogSpan:
+    """The log a server writes now, of which only the beginning counts.
+
+    Raise GapError or DifferentLog when it is not the one that `newest` holds and ends in.
+    """
+    record, _ = newest
+    files = held_files(record, live)
+    span = LogSpan(str(LogPosition.of(_unbroken(files).name, FIRST_EVENT)), record.log_to)
+    if LogPosition.parse(span.first) <= LogPosition.parse(record.log_to) and not is_same_log(
+        newest, (record, live)
+    ):
+        raise DifferentLog(f"the log in {files[-1].parent} is not the one that ended at {record.log_to}")
+    return span
+
+
+def _unbroken(files: Sequence[Path]) -> Path:
+    """The oldest file behind which no number is missing."""
     first = files[-1]
     for file in reversed(files[:-1]):
         if sequence(file.name) != sequence(first.name) - 1:
             break
         first = file
-    oldest = LogPosition.of(first.name, FIRST_EVENT)
-    return LogSpan(str(oldest), str(end_of(record, where, files)))
+    return first
 
 
 def is_same_log(older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:

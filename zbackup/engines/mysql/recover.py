@@ -13,7 +13,7 @@ from zbackup.engines.mysql.binlog.reader import begun, last_in_file, transaction
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.connection import Connection
-from zbackup.engines.mysql.held_log import end_of, held_files, is_same_log, span_of
+from zbackup.engines.mysql.held_log import end_of, held_files, is_same_log, live_span, span_of
 from zbackup.engines.mysql.program import find_program
 from zbackup.engines.mysql.proof import outcome, require_recorded_end, require_recorded_state
 from zbackup.engines.mysql.reach import reach
@@ -62,6 +62,10 @@ class MysqlRecovery:
     def log_span(self, record: Record, where: Relocation) -> LogSpan:
         """See engines.base.Recovery."""
         return span_of(record, where)
+
+    def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan:
+        """See engines.base.Recovery."""
+        return live_span(newest, live)
 
     def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
         """See engines.base.Recovery."""

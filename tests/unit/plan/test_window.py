@@ -1,0 +1,129 @@
+"""Which moments can be restored, and what each gap is called."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+
+from tests.unit.plan.histories import History, histories, made, reaches, sound_histories
+from zbackup.model.backup import Backup
+from zbackup.plan.recovery import plan_recovery
+from zbackup.plan.window import LiveLog, RecoveryWindow, recovery_window
+
+MAY = datetime(2024, 5, 1, tzinfo=UTC)
+NOW = MAY + timedelta(hours=10)
+
+
+def at(hours: float) -> datetime:
+    return MAY + timedelta(hours=hours)
+
+
+def ranges(found: RecoveryWindow) -> list[tuple[float, float, bool]]:
+    return [
+        ((r.after - MAY) / timedelta(hours=1), (r.to - MAY) / timedelta(hours=1), r.live)
+        for r in found.ranges
+    ]
+
+
+WHOLE = [made(n, at(n), log=("log", 1, n)) for n in (1, 2, 3)]
+
+
+@given(histories())
+@settings(max_examples=150)
+def test_a_moment_is_in_a_range_exactly_if_snapshots_lead_there(history: History) -> None:
+    found = recovery_window(history.backups, None, history.now)
+    edges = [e for b in history.backups for e in (b.record.as_of, b.record.complete_to) if e]
+    for moment in (e + timedelta(microseconds=d) for e in edges for d in (-1, 0, 1)):
+        inside = any(r.after < moment <= r.to for r in found.ranges)
+        assert inside == reaches(history.backups, moment), moment
+
+
+@given(sound_histories())
+@settings(max_examples=150)
+def test_a_recovery_to_a_moment_in_a_range_has_a_base_and_a_log_that_continues_it(history: History) -> None:
+    found = recovery_window(history.backups, None, history.now)
+    for each in found.ranges:
+        for moment in (each.after + timedelta(microseconds=1), each.to):
+            if each.after < moment <= min(each.to, history.now):
+                plan = plan_recovery(moment, history.now, history.backups, ZoneInfo("UTC"))
+                assert plan.log is not None
+                assert reaches([plan.base, plan.log], moment)
+
+
+@given(histories())
+@settings(max_examples=100)
+def test_ranges_and_gaps_alternate(history: History) -> None:
+    found = recovery_window(history.backups, LiveLog("", "binlog.999999:4"), history.now)
+    marks = sorted([*((r.after, r.to) for r in found.ranges), *((g.after, g.to) for g in found.gaps)])
+    assert all(one[1] == other[0] for one, other in pairwise(marks))
+    assert all(g.older and g.why for g in found.gaps)
+
+
+def test_an_unbroken_log_and_the_live_one_are_one_range_up_to_now() -> None:
+    found = recovery_window(WHOLE, LiveLog("log", "binlog.000002:4"), NOW)
+    assert (ranges(found), found.gaps) == ([(1, 10, True)], ())
+    assert found.overall is not None and found.overall.end is None
+
+
+def test_without_a_look_at_the_live_log_it_ends_at_the_last_snapshot() -> None:
+    found = recovery_window(WHOLE, None, NOW)
+    assert ranges(found) == [(1, 3, False)]
+    said = found.overall.describe(ZoneInfo("UTC")) if found.overall else ""
+    assert said.startswith("after 2024-05-01 01:00:00 UTC, up to 2024-05-01 03:00:00 UTC and as far on as")
+
+
+OTHER = made(3, at(3), log=("new", 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("third", "cause", "says"),
+    [
+        (made(3, at(3), log=("new", 7, 9)), "purged", "behind binlog.000002:100 was purged"),
+        (made(3, at(3), log=("log", 7, 9)), "purged", "zbackup-3 holds it from binlog.000007:4 on"),
+        (OTHER, "reset", "zbackup-3 holds another one"),
+        (replace(OTHER, record=replace(OTHER.record, server_uuid="x")), "other server", "x, not 3e11fa47"),
+        (made(3, at(3), log=("", 0, 0)), "unknown", "which log zbackup-3 holds was not recorded"),
+    ],
+)
+def test_a_gap_has_two_ends_and_a_cause(third: Backup, cause: str, says: str) -> None:
+    found = recovery_window([*WHOLE[:2], third], None, NOW)
+    (gap,) = found.gaps
+    assert (gap.after, gap.to, gap.older, gap.newer) == (at(2), at(3), "zbackup-2", "zbackup-3")
+    assert gap.cause == cause and says in gap.why, gap
+
+
+@pytest.mark.parametrize(
+    ("live", "cause"),
+    [
+        (LiveLog("", "b.000009:4"), "purged"),
+        (LiveLog("", ""), "reset"),
+        (LiveLog("x", "b.1:4"), "reset"),
+    ],
+)
+def test_a_live_log_that_does_not_continue_is_a_gap_up_to_now(live: LiveLog, cause: str) -> None:
+    found = recovery_window(WHOLE, live, NOW)
+    (gap,) = found.gaps
+    assert (gap.after, gap.to, gap.newer, gap.cause) == (at(3), NOW, "", cause)
+
+
+def test_a_live_log_may_continue_an_older_base_through_a_snapshot_that_is_for_its_log_only() -> None:
+    backups = [made(1, at(1), log=("log", 1, 1)), made(2, at(2), log=("log", 1, 5), purpose="log")]
+    assert ranges(recovery_window(backups, LiveLog("log", "binlog.000001:4"), NOW)) == [(1, 10, True)]
+    lost = recovery_window(backups, LiveLog("log", "binlog.000003:4"), NOW)
+    assert ranges(lost) == [(1, 2, False)]
+    (gap,) = lost.gaps
+    assert gap.cause == "purged"
+    assert gap.why == "the log behind binlog.000001:100 was purged: the server has it from binlog.000003:4 on"
+
+
+def test_what_a_promise_lacks() -> None:
+    gappy = recovery_window([*WHOLE[:2], made(3, at(3), log=("new", 7, 9))], LiveLog("new", "b.7:4"), NOW)
+    assert gappy.lacking(at(1.5), NOW) == ((at(2), at(3)),)
+    assert gappy.lacking(at(0), NOW) == ((at(0), at(1)), (at(2), at(3)))
+    assert gappy.lacking(at(4), NOW) == ()
+    assert recovery_window([], None, NOW).lacking(at(0), NOW) == ((at(0), NOW),)
+    assert recovery_window(WHOLE, None, NOW).lacking(at(1), NOW) == ()
+    assert recovery_window(WHOLE, LiveLog("", "binlog.000009:4"), NOW).lacking(at(1), NOW) == ((at(3), NOW),)

@@ -1,0 +1,76 @@
+"""What can be restored: every range of moments, every gap with its cause. Looks only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from zbackup.catalog.local import Catalog
+from zbackup.jobs.context import Context, mounted
+from zbackup.jobs.prune import decide
+from zbackup.model.backup import Backup
+from zbackup.model.errors import NotRecoverable, ZbackupError
+from zbackup.model.log import place
+from zbackup.model.relocation import Relocation
+from zbackup.plan.calendar import back
+from zbackup.plan.coverage import log_known
+from zbackup.plan.retention import Kept
+from zbackup.plan.window import LiveLog, RecoveryWindow, recovery_window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowReport:
+    """The window at `now`; `promised` is the moment after which all should be in reach, and `lacking` what of
+    it is not. `kept` are the backups a prune would keep, with reasons. `note` says why the live log was not
+    looked at, "" if it was."""
+
+    now: datetime
+    window: RecoveryWindow
+    promised: datetime
+    lacking: tuple[tuple[datetime, datetime], ...]
+    kept: tuple[Kept, ...]
+    note: str
+
+
+def window(ctx: Context) -> WindowReport:
+    """Look at all backups and at the live log."""
+    catalog = ctx.catalog()
+    now = ctx.clock.now()
+    found, note = look(ctx, catalog)
+    promised = back(now, ctx.retention.window, ctx.zone)
+    return WindowReport(
+        now=now,
+        window=found,
+        promised=promised,
+        lacking=found.lacking(promised, now),
+        kept=decide(ctx, catalog.backups).keep,
+        note=note,
+    )
+
+
+def look(ctx: Context, catalog: Catalog) -> tuple[RecoveryWindow, str]:
+    """The window, and why the live log is not part of it ("" if it was looked at)."""
+    live, note = _live_log(ctx, catalog)
+    return recovery_window(catalog.backups, live, ctx.clock.now()), note
+
+
+def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:
+    newest = _newest(catalog.backups)
+    if newest is None:
+        return None, "no backup says which log it holds"
+    live = Relocation(tuple((m, m) for m in mounted(catalog.datasets).values()))
+    try:
+        span = ctx.recovery.live_log((newest.record, newest.browse(catalog.datasets)), live)
+    except NotRecoverable:
+        return LiveLog("", ""), ""
+    except (ZbackupError, OSError) as problem:
+        return None, f"the live log cannot be looked at: {problem}"
+    if span is None:
+        return None, "the live log cannot be looked at from its files"
+    if place(span.first) > place(newest.record.log_to):
+        return LiveLog("", span.first), ""
+    return LiveLog(newest.record.log_id, span.first), ""
+
+
+def _newest(backups: Sequence[Backup]) -> Backup | None:
+    known = [b for b in backups if b.complete and b.finished and log_known(b.record)]
+    return max(known, key=lambda b: b.createtxg, default=None)
