@@ -1,4 +1,4 @@
-"""A few power cuts, run from the host: `pytest tests/power/selftest_cuts.py`. Many are in `make test-slow`."""
+"""A few power cuts, run from the host: `pytest tests/power/selftest_cuts.py`. `make test-slow` has many."""
 
 import pytest
 
