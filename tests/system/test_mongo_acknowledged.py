@@ -6,7 +6,7 @@ import pytest
 
 from tests.lab.mongo_fixture import MongoServer, start_single
 from tests.lab.pool import Pool
-from tests.system.acknowledged import WRITERS, rounds
+from tests.system.acknowledged import WRITERS, ZfsImage, rounds
 from tests.system.mongo_house import build
 
 ROUNDS = 3
@@ -19,7 +19,7 @@ def server(pool: Pool) -> Iterator[MongoServer]:
 
 
 def test_under_the_lock_every_acknowledged_write_is_there(pool: Pool, server: MongoServer) -> None:
-    for done in rounds(pool, server, "fsync", ROUNDS):
+    for done in rounds(server, ZfsImage(pool), "fsync", ROUNDS):
         assert min(done.acknowledged.values()) > 0
         assert done.lost(WRITERS, done.in_oplog) == {}
         assert done.lost(WRITERS, done.recovered) == {}
@@ -28,5 +28,5 @@ def test_under_the_lock_every_acknowledged_write_is_there(pool: Pool, server: Mo
 def test_without_a_lock_every_write_that_was_promised_to_the_disk_is_there(
     pool: Pool, server: MongoServer
 ) -> None:
-    for done in rounds(pool, server, "none", ROUNDS):
+    for done in rounds(server, ZfsImage(pool), "none", ROUNDS):
         assert done.lost(("journaled", "majority"), done.recovered) == {}

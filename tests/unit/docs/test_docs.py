@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from zbackup.config.load import parse
+from zbackup.engines.mongodb.privileges import role_document
 from zbackup.engines.mysql.privileges import GRANTS
 from zbackup.model.clone import Clone
 from zbackup.model.log import LogSpan
@@ -75,6 +76,19 @@ def test_the_grants_are_those_the_code_needs() -> None:
     page = (DOCS / "how-to" / "set-up-accounts-and-privileges.md").read_text()
     for grant in (grant for grants in GRANTS.values() for grant in grants):
         assert f"GRANT {grant} TO zbackup@localhost;" in page
+
+
+@pytest.mark.parametrize("name", ["set-up-accounts-and-privileges.md", "back-up-mongodb.md"])
+def test_mongodbs_role_is_the_one_the_code_needs(name: str) -> None:
+    """The lab's servers give zbackup this very role, so that every test runs with it."""
+    page = (DOCS / "how-to" / name).read_text()
+    found = re.findall(r"resource: {(.*?)}, actions: \[(.*?)\]", page, flags=re.S)
+    documented = [(re.findall(r'"([^"]+)"', r), re.findall(r'"([^"]+)"', actions)) for r, actions in found]
+    needed = [
+        ([v for v in p["resource"].values() if isinstance(v, str)], p["actions"])
+        for p in role_document()["privileges"]
+    ]
+    assert documented == needed
 
 
 def test_the_configuration_in_the_readme_is_one() -> None:

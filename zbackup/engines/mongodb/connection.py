@@ -31,6 +31,7 @@ ANSWER_LIMIT_S = 30
 RAW_BATCH = 1_000_000
 
 # MongoDB's error codes (src/mongo/base/error_codes.yml in its sources).
+USER_NOT_FOUND = 11
 UNAUTHORIZED = 13
 AUTHENTICATION_FAILED = 18
 MAX_TIME_EXPIRED = 50
@@ -236,7 +237,7 @@ def _named(failure: PyMongoError, options: ConnectOptions, where: str, doing: st
 def _refused(failure: OperationFailure, options: ConnectOptions, where: str, doing: str) -> DatabaseError:
     said = str((failure.details or {}).get("errmsg") or failure).rstrip(".")
     user = options.user if options.password else "the account"
-    if failure.code == AUTHENTICATION_FAILED:
+    if failure.code in (AUTHENTICATION_FAILED, USER_NOT_FOUND):
         known = "the certificate's subject" if options.mechanism == "MONGODB-X509" else user
         return LoginRefused(
             f"{where} refused the login of {known}: {said}; check user, password and auth_source"
@@ -262,4 +263,5 @@ def _unreachable(failure: ServerSelectionTimeoutError, where: str) -> DatabaseEr
 
 def _harmless(failure: Exception) -> str:
     """PyMongo quotes parts of a URI that it cannot read, and the password may be in them."""
-    return "the uri cannot be read" if isinstance(failure, InvalidURI) else str(failure)
+    unreadable = isinstance(failure, InvalidURI | ValueError)
+    return "the address cannot be read" if unreadable else str(failure)

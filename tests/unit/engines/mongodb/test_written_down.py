@@ -56,7 +56,8 @@ def test_a_damaged_record_is_a_clear_refusal() -> None:
 
 def record(**changes: Any) -> Record:
     known = {"engine": "mongodb", "taken": TAKEN, "lock": "none", "role": "primary", "server": {}}
-    return replace(PLAIN, **(known | changes))
+    held = {"lock_held_ms": 40} if changes.get("lock") == "fsync" else {}
+    return replace(PLAIN, **(known | held | changes))
 
 
 BOTH = {"oplog_wall": WALL.isoformat(), "oplog_after_wall": AFTER.isoformat()}
@@ -72,8 +73,11 @@ LOCKED = {"oplog_wall": WALL.isoformat()}
         (record(server=BOTH, role="replica"), AFTER, WALL - JOURNAL_LAG),
         # Killed before the second look: the snapshot's own time, known to the second.
         (record(server=LOCKED), CREATED + timedelta(seconds=1), TAKEN - JOURNAL_LAG),
+        # The lock was not seen to last: it may have been gone before the snapshot was there.
+        (record(lock="fsync", server=LOCKED, lock_held_ms=None), CREATED + timedelta(seconds=1), TAKEN),
         # A server alone has no oplog.
         (record(lock="fsync"), TAKEN, TAKEN),
+        (record(lock="fsync", lock_held_ms=None), CREATED + timedelta(seconds=1), TAKEN),
         # Taken for its log, without asking: only the clocks are known.
         (record(purpose="log", server=BOTH), CREATED + timedelta(seconds=1), TAKEN - JOURNAL_LAG),
         (record(purpose="log", server=BOTH, role="replica"), CREATED + timedelta(seconds=1), AFTER),
