@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from zbackup.model.errors import Taken
+from zbackup.model.errors import Refused, Taken
 
 POLL_S = 0.2
+SHARED = 0o664
 
 # Who waits longer than a moment wants to know for whom.
 SAY_AFTER_S = 1.0
@@ -27,10 +28,9 @@ def exclusive(
 
     `waiting` is told, once, who holds it while we wait.
     The kernel drops the lock when its holder ends, however it ends, so there are no stale ones.
-    Raise Taken, naming the holder, when it is not free in time.
+    Raise Taken, naming the holder, when it is not free in time; Refused when the file cannot be used.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = _open(path)
     try:
         _acquire(descriptor, path, wait, waiting)
         os.ftruncate(descriptor, 0)
@@ -38,6 +38,19 @@ def exclusive(
         yield
     finally:
         os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    """The group may use it too: root and the daemon's own user take the same locks."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, SHARED)
+    except OSError as failure:
+        who = f"user id {os.geteuid()}"
+        raise Refused(f"{who} cannot use the lock file {path}: {failure.strerror}") from failure
+    if os.fstat(descriptor).st_uid == os.geteuid():
+        os.fchmod(descriptor, SHARED)
+    return descriptor
 
 
 def _acquire(descriptor: int, path: Path, wait: float, waiting: Callable[[str], None]) -> None:
@@ -63,7 +76,7 @@ def holder(path: Path) -> str:
     """Who holds the lock file at `path` now, as exclusive() was told; "" for nobody."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return ""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

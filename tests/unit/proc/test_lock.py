@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from zbackup.model.errors import Taken
-from zbackup.proc.lock import exclusive
+from zbackup.model.errors import Refused, Taken
+from zbackup.proc.lock import exclusive, holder
 
 HOLDER = """
 import sys, time
@@ -104,3 +104,35 @@ def test_a_child_does_not_inherit_it(tmp_path: Path) -> None:
     finally:
         child.kill()
         child.wait()
+
+
+def test_who_waits_is_told_for_whom(tmp_path: Path) -> None:
+    lock, told = tmp_path / "shop.lock", list[str]()
+    with another_process(lock, "zbackup prune") as them, pytest.raises(Taken):  # noqa: SIM117
+        with exclusive(lock, "zbackup snapshot", wait=1.5, waiting=told.append):
+            pass
+    assert told == [f"waiting for zbackup prune (pid {them.pid}), which works on shop"]
+
+
+def test_who_holds_it_can_be_asked_without_taking_it(tmp_path: Path) -> None:
+    lock = tmp_path / "shop.lock"
+    assert holder(lock) == ""
+    with another_process(lock, "zbackup prune") as them:
+        assert holder(lock) == f"zbackup prune (pid {them.pid})"
+    assert holder(lock) == "", "what the last one wrote is still in the file"
+
+
+def test_a_group_may_share_it(tmp_path: Path) -> None:
+    old = os.umask(0o077)
+    try:
+        with exclusive(tmp_path / "shop.lock", "zbackup snapshot"):
+            assert (tmp_path / "shop.lock").stat().st_mode & 0o777 == 0o664
+    finally:
+        os.umask(old)
+
+
+def test_a_file_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "shop.lock").mkdir()
+    with pytest.raises(Refused, match=r"cannot use the lock file .*shop\.lock: Is a directory"):  # noqa: SIM117
+        with exclusive(tmp_path / "shop.lock", "zbackup snapshot"):
+            pass
