@@ -78,6 +78,7 @@ def _shape(done: Done[Status]) -> dict[str, Any]:
         if status.window
         else None,
         "space": output.plain(status.space),
+        "tiers": output.plain(status.tiers),
         "daemon_runs": status.daemon_runs,
         "working": status.working or None,
         "jobs": [_job_shape(job) for job in status.jobs],
@@ -104,6 +105,7 @@ def render(status: Status, zone: ZoneInfo) -> str:
         ("daemon", "runs" if status.daemon_runs else "does not run"),
         *([("works on it", status.working)] if status.working else []),
         ("space", _space(status)),
+        ("backups", _tiers(status)),
     ]
     lines = [f"  {name.ljust(16)} {text}" for name, text in rows]
     return "\n".join(
@@ -127,9 +129,7 @@ def _newest(status: Status, zone: ZoneInfo) -> str:
     record = status.newest.record
     as_of = f", data as of {local_text(record.as_of, zone)}" if record.as_of else ""
     held = f", locked for {tables.length(record.lock_held_ms / 1000)}" if record.lock_held_ms else ""
-    return (
-        f"{status.newest.name}, {_ago(status.looked - record.taken)}{as_of}{held} ({status.backups} in all)"
-    )
+    return f"{status.newest.name}, {_ago(status.looked - record.taken)}{as_of}{held}"
 
 
 def _window(status: Status, zone: ZoneInfo) -> str:
@@ -167,6 +167,11 @@ def _clock(moment: datetime | None, zone: ZoneInfo) -> str:
 def _ago(span: timedelta) -> str:
     seconds = span.total_seconds()
     return f"{tables.length(seconds)} ago" if seconds >= 0 else f"{tables.length(-seconds)} in the future"
+
+
+def _tiers(status: Status) -> str:
+    listed = [f"{t.tier}: {t.backups} ({tables.size(t.used)})" for t in status.tiers]
+    return f"{status.backups}" + (f"; {', '.join(listed)}" if listed else "")
 
 
 def _space(status: Status) -> str:

@@ -15,7 +15,10 @@ from zbackup.model.backup import Backup
 from zbackup.model.finding import Finding, Severity, worst
 from zbackup.model.space import Space
 from zbackup.plan import health
+from zbackup.plan.calendar import back
 from zbackup.plan.health import Expected
+from zbackup.plan.retention import plan_retention
+from zbackup.plan.tiers import TierSpace, by_tier
 from zbackup.plan.window import Window, usable_bases
 from zbackup.proc.lock import holder
 from zbackup.zfs.facts import ZfsFacts
@@ -35,6 +38,7 @@ class Status:
     clones: int
     window: Window | None
     space: Space
+    tiers: tuple[TierSpace, ...]
     jobs: tuple[Remembered, ...]
     daemon_runs: bool
     working: str
@@ -50,6 +54,8 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
     working = holder(ctx.lock_file)
     catalog, now = ctx.catalog(), ctx.clock.now()
     working = working or holder(ctx.lock_file)
+    reach, _ = look_at_window(ctx, catalog)
+    promised = back(now, ctx.retention.window, ctx.zone)
     bases = usable_bases(catalog.backups)
     newest = max(bases, key=lambda b: b.createtxg, default=None)
     jobs = tuple(row for row in remembered if row.instance == ctx.instance)
@@ -65,6 +71,7 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         daemon_runs=daemon_runs,
         pool=room.pool,
         written_a_day=written_a_day(catalog.backups, now),
+        gaps=tuple(gap.why for gap in reach.gaps if gap.to > promised),
     )
     return Status(
         instance=ctx.instance,
@@ -72,8 +79,9 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         newest=newest,
         backups=len(catalog.backups),
         clones=sum(clone.instance == ctx.instance for clone, _ in clones(ctx.zfs, ctx.clones)),
-        window=look_at_window(ctx, catalog)[0].overall,
+        window=reach.overall,
         space=room,
+        tiers=by_tier(plan_retention(catalog.backups, ctx.retention, now, ctx.zone, {})),
         jobs=jobs,
         daemon_runs=daemon_runs,
         working=working,

@@ -40,7 +40,8 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """`newest` is when the newest usable backup was taken; `written_a_day` bytes that go into snapshots."""
+    """`newest` is when the newest usable backup was taken; `written_a_day` bytes that go into snapshots;
+    `gaps` are reasons for moments of the promised window that cannot be restored."""
 
     now: datetime
     newest: datetime | None
@@ -51,14 +52,20 @@ class Facts:
     daemon_runs: bool
     pool: Pool
     written_a_day: float | None
+    gaps: tuple[str, ...] = ()
 
 
 def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
     """What is not well; nothing when all is."""
     found = (
-        _age(facts, expected), _daemon(facts, expected), *_jobs(facts.jobs), _clock(facts), _left(facts),
+        _age(facts, expected),
+        *_gaps(facts),
+        _daemon(facts, expected),
+        *_jobs(facts.jobs),
+        _clock(facts),
+        _left(facts),
         *space(facts.pool, facts.written_a_day),
-    )  # fmt: skip
+    )
     return tuple(finding for finding in found if finding is not None)
 
 
@@ -80,6 +87,19 @@ def _age(facts: Facts, expected: Expected) -> Finding | None:
         "may purge log that no snapshot holds",
         fix="zbackup snapshot",
     )
+
+
+def _gaps(facts: Facts) -> list[Finding]:
+    return [
+        Finding(
+            severity="error",
+            subject="window",
+            text=f"there is a gap in the promised window: {why}",
+            why="no moment in it can be restored, and nothing brings it back; see that no other follows",
+            fix="zbackup window",
+        )
+        for why in facts.gaps
+    ]
 
 
 def _daemon(facts: Facts, expected: Expected) -> Finding | None:

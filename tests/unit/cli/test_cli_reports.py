@@ -37,6 +37,7 @@ from zbackup.model.server import LockChoice
 from zbackup.model.snapshot import Snapshot
 from zbackup.model.space import Pool, Space
 from zbackup.plan.retention import Kept, RetentionPlan
+from zbackup.plan.tiers import TierSpace
 from zbackup.plan.window import Gap, Range, RecoveryWindow, Window
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -218,6 +219,7 @@ def a_status(**changes: Any) -> Status:
         clones=1,
         window=Window(start=at(0), end=None),
         space=Space(data=40 * GIB, snapshots=GIB, clones=0, available=15 * GIB, pool=pool),
+        tiers=(TierSpace("hourly", 2, GIB), TierSpace("to be pruned", 1, 2048)),
         jobs=(
             Remembered(instance="shop", job="reconcile", last=at(0)),
             Remembered(
@@ -249,7 +251,7 @@ Instance shop: WARNING
       W.
       $ zfs list
   newest snapshot  zbackup-20240501T080000Z, 2 min 0 s ago, data as of 2024-05-01 10:00:00.500000 CEST, \
-locked for 41 ms (3 in all)
+locked for 41 ms
   can be restored  after 2024-05-01 10:00:00 CEST, up to now
   next snapshot    in 3 min 0 s, 2024-05-01 10:05:00 CEST (on schedule)
   next prune       now (failed)
@@ -257,7 +259,8 @@ locked for 41 ms (3 in all)
   last prune       failed 2 times, last 2024-05-01 10:01:00 CEST: busy
   daemon           runs
   works on it      zbackup restore (pid 7)
-  space            data 40.0 GiB, snapshots 1.0 GiB, clones 0 B; tank has 15.0 GiB free (15%)"""
+  space            data 40.0 GiB, snapshots 1.0 GiB, clones 0 B; tank has 15.0 GiB free (15%)
+  backups          3; hourly: 2 (1.0 GiB), to be pruned: 1 (2.0 KiB)"""
     )
 
 

@@ -74,6 +74,11 @@ def test_jobs_that_fail(failures: int, severity: str) -> None:
     assert said(replace(WELL, jobs=(job,))) == [expected]
 
 
+def test_a_gap_in_the_window() -> None:
+    found = said(replace(WELL, gaps=("binlog.000002 was purged",)))
+    assert found == ["error window: there is a gap in the promised window: binlog.000002 was purged"]
+
+
 def test_leftovers_and_a_wrong_clock() -> None:
     found = said(replace(WELL, unfinished=1, broken=2, future=("zbackup-1",)))
     assert found == [

@@ -1,0 +1,25 @@
+"""What each rule of the retention holds."""
+
+from tests.unit.samples import backup
+from zbackup.plan.retention import Kept, RetentionPlan
+from zbackup.plan.tiers import by_tier
+
+
+def test_each_backup_counts_once_with_its_first_reason() -> None:
+    backups = [backup(n, n, n) for n in range(1, 6)]
+    plan = RetentionPlan(
+        keep=(
+            Kept(backups[0], ("daily 2024-05-01", "hourly 2024-05-01 10:00")),
+            Kept(backups[1], ("hourly 2024-05-01 11:00 CEST",)),
+            Kept(backups[2], ("hourly 2024-05-01 12:00 CEST", "the newest")),
+            Kept(backups[3], ("yearly 2024",)),
+        ),
+        destroy=(backups[4],),
+    )
+    assert [(t.tier, t.backups) for t in by_tier(plan)] == [
+        ("daily", 1),
+        ("hourly", 2),
+        ("yearly", 1),
+        ("to be pruned", 1),
+    ]
+    assert by_tier(RetentionPlan((), ())) == ()
