@@ -9,7 +9,11 @@ from bench import replay
 from bench.report import write
 
 LAB = Path(__file__).resolve().parents[1] / "tests" / "lab" / "lab"
-IN_THE_LAB = {"standstill": "bench.standstill", "restoring": "bench.restoring"}
+IN_THE_LAB = {
+    "standstill": "bench.standstill",
+    "restoring": "bench.restoring",
+    "idle daemon": "bench.idle_daemon",
+}
 
 
 def main() -> int:
