@@ -1,0 +1,103 @@
+"""What is served, and that documentation, board and alert rules speak of that and nothing else."""
+
+import json
+import re
+import urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.lab.mysql_fixture import free_port
+from tests.unit.cli.test_cli_reports import a_backup, a_status
+from zbackup.daemon.metrics import Metrics
+from zbackup.jobs.snapshot import SnapshotReport
+from zbackup.model.errors import Taken
+from zbackup.model.schedule import Due, Outcome
+from zbackup.model.server import LockChoice
+from zbackup.plan.schedule import History
+
+REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
+NOW = datetime(2024, 5, 1, 8, tzinfo=UTC)
+SUFFIX = re.compile(r"_(bucket|count|sum)$")
+
+
+def filled() -> Metrics:
+    """After everything that can happen has happened once."""
+    metrics = Metrics()
+    metrics.snapshot(SnapshotReport(backup=a_backup(), lock=LockChoice("ftwrl", ""), warnings=()))
+    metrics.watched(a_status())
+    metrics.ended(Outcome(instance="shop", job="snapshot", started=NOW, seconds=2))
+    metrics.ended(Outcome(instance="shop", job="prune", started=NOW, seconds=2, error="PoolFull"))
+    key = ("shop", "snapshot")
+    metrics.planned({key: History(last=NOW)}, {key: Due(at=NOW, reason="")})  # type: ignore[dict-item]
+    return metrics
+
+
+def served(metrics: Metrics) -> list[str]:
+    port = free_port()
+    metrics.serve(("127.0.0.1", port))
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        text: str = answer.read().decode()
+    return [line for line in text.splitlines() if line.startswith("zbackup_")]
+
+
+def names(lines: list[str]) -> set[str]:
+    return {SUFFIX.sub("", re.split(r"[{ ]", line)[0]) for line in lines}
+
+
+def test_what_is_served_is_documented_and_the_other_way_round() -> None:
+    page = (REFERENCE / "metrics.md").read_text()
+    table = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `zbackup_")]
+    assert names(served(filled())) == {name for cell in table for name in re.findall(r"`(\w+)`", cell)}
+
+
+@pytest.mark.parametrize("file", ["grafana-board.json", "alerts.yml"])
+def test_board_and_alerts_use_what_there_is(file: str) -> None:
+    text = (REFERENCE / "monitoring" / file).read_text()
+    used = {SUFFIX.sub("", name) for name in re.findall(r"\bzbackup_\w+", text)}
+    assert used and used <= names(served(filled()))
+
+
+def test_the_board_is_one() -> None:
+    board = json.loads((REFERENCE / "monitoring" / "grafana-board.json").read_text())
+    ids = [panel["id"] for panel in board["panels"]]
+    assert len(ids) == len(set(ids)) == 12
+
+
+def test_values() -> None:
+    lines = served(filled())
+    assert 'zbackup_health{instance="shop"} 1.0' in lines
+    assert f'zbackup_last_snapshot_timestamp_seconds{{instance="shop"}} {NOW.timestamp()!r}' in [
+        line.replace("1.7145504e+09", "1714550400.0") for line in lines
+    ]
+    assert 'zbackup_job_runs_total{instance="shop",job="prune",result="failure"} 1.0' in lines
+    assert 'zbackup_lock_held_seconds_count{instance="shop",lock="backup-lock"} 1.0' in lines
+
+
+def test_of_an_instance_that_is_gone_nothing_is_said() -> None:
+    metrics = filled()
+    metrics.forget("shop")
+    metrics.forget("never known")
+    metrics.planned({}, {})
+    left = {line for line in served(metrics) if 'instance="shop"' in line}
+    assert {SUFFIX.sub("", line.partition("{")[0]) for line in left} == {
+        "zbackup_job_runs_total",
+        "zbackup_job_duration_seconds",
+        "zbackup_lock_held_seconds",
+    }
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    metrics = filled()
+    metrics.watched(a_status(newest=None, window=None))
+    said = names(served(metrics))
+    assert "zbackup_last_snapshot_timestamp_seconds" not in said
+    assert "zbackup_recovery_window_start_timestamp_seconds" not in said
+
+
+def test_an_address_in_use() -> None:
+    port = free_port()
+    Metrics().serve(("127.0.0.1", port))
+    with pytest.raises(Taken, match=f"cannot serve metrics at 127.0.0.1:{port}"):
+        Metrics().serve(("127.0.0.1", port))
