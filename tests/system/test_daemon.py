@@ -213,6 +213,21 @@ def test_told_to_stop_it_finishes_what_it_does(house: House, door: ZfsDoor, load
     after_writing(load, 20)
 
 
+def test_it_removes_what_a_killed_restore_left(house: House, door: ZfsDoor) -> None:
+    house.snapshot()
+    door.slow("mount", 60)
+    run = house.begin("restore", "--to", "now", "--name", "half", environment=door.environment)
+    wait_until("a clone is being made", lambda: door.waiting or run.process.poll() is not None, 60)
+    run.signal_group(signal.SIGKILL)
+    run.process.wait()
+    assert f"{house.clones}/half" in house.names()
+    config = house.configure("daemon", schedule={"snapshot": EVERY})
+    with daemon(house, config) as again:
+        wait_until("it is removed", lambda: f"{house.clones}/half" not in house.names(), 60)
+        again.process.send_signal(signal.SIGTERM)
+        assert "leftover.healed" in events(again.end().err)
+
+
 def test_past_its_limit_it_leaves_and_nothing_is_locked(house: House, door: ZfsDoor, load: Path) -> None:
     """The lock on the server goes with the sessions; the next start puts right what is unfinished."""
     lock = {"kind": "ftwrl", "hold": "60s"}
