@@ -36,7 +36,7 @@ def room() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def certificates(room: Path) -> Path:
-    """ca.pem; server.pem, client.pem and nobody.pem that it signed, with their keys; other.pem is a CA too."""
+    """ca.pem; server.pem, client.pem, nobody.pem, which it signed, with their keys; other.pem is a CA too."""
     for name in ("ca", "other"):
         _openssl(room, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}",
                  "-keyout", f"{name}.key", "-out", f"{name}.pem")  # fmt: skip
