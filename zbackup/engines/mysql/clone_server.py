@@ -6,7 +6,7 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -123,7 +123,11 @@ class CloneServer:
     def start(self, shape: Shape) -> Process:
         """Start; the process is noted, see Files.process; see launch for errors."""
         uid, gid = self._owner()
-        argv = [*self.program, *arguments(self.flavor, self.files.record.server, self.place, shape)]
+        argv = [
+            *_zoned(self.files.record.server),
+            *self.program,
+            *arguments(self.flavor, self.files.record.server, self.place, shape),
+        ]
         bind = tuple((now, original) for original, now in self.files.where.moves)
         confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid)
         return launch(argv, confinement, self.place.output, note=self.files.process)
@@ -206,6 +210,16 @@ class Temporary:
         self.connection.close()
         if not self.process.stop(STOP_LIMIT_S):
             raise VerificationFailed(f"the temporary server did not shut down within {STOP_LIMIT_S:g} s")
+
+
+def _zoned(recorded: Mapping[str, str]) -> tuple[str, ...]:
+    """What gives a program the time zone of the original: ours is that of whoever runs zbackup.
+
+    A log of statements that write NOW() into a DATETIME means the original's.
+    """
+    if "TZ" not in recorded:
+        return ()
+    return ("env", f"TZ={recorded['TZ']}") if recorded["TZ"] else ("env", "--unset=TZ")
 
 
 def free_port() -> int:

@@ -6,6 +6,7 @@ from typing import Any
 from zbackup.engines.mysql import judge
 from zbackup.engines.mysql.connection import Connection
 from zbackup.engines.mysql.places import places
+from zbackup.engines.mysql.plugins import plugins
 from zbackup.engines.mysql.recorded import recorded
 from zbackup.engines.mysql.status import Dialect, channels, dialect, log_status
 from zbackup.engines.mysql.tuning import tuning
@@ -35,7 +36,7 @@ def inspect(connection: Connection) -> ServerFacts:
         places=places(variables, is_replica=bool(replication), outside=_outside(connection, server)),
         position=str(log.position or ""),
         gtid=log.gtid,
-        server=recorded(variables, encryption),
+        server=recorded(variables, encryption) | plugins(connection, server, variables),
         non_transactional=_some_tables(connection, tuple(torn)),
         non_transactional_count=sum(torn.values()),
         blockers=judge.blockers(server, variables, log, replication),

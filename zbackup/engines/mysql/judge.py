@@ -74,8 +74,10 @@ def warnings(
         "the applier commits in another order than the source did (replica_preserve_commit_order = OFF): "
         "around a moment, a restore can miss what was committed just before it": bool(channels)
         and _reorders(variables),
-        "a member of Galera: only what this node applied is in its snapshots": variables.get("wsrep_on")
-        == "ON",
+        "a member of Galera: only what this node applied is in its snapshots; what others committed before a "
+        "moment can stand behind it in this node's log": variables.get("wsrep_on") == "ON",
+        "a member of Group Replication: only what it applied is in its snapshots; what others committed "
+        "before a moment can stand behind it in its log": bool(variables.get("group_replication_group_name")),
     }
     return tuple(reason for reason, holds in reasons.items() if holds)
 

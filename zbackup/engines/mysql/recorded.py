@@ -27,6 +27,21 @@ VARIABLES = (
     "innodb_strict_mode",
     "innodb_flush_log_at_trx_commit",
     "innodb_log_file_size",
+    "innodb_file_per_table",
+    "innodb_ft_min_token_size",
+    "innodb_ft_max_token_size",
+    "ft_min_word_len",
+    "ft_max_word_len",
+    "ngram_token_size",
+    "innodb_encrypt_tables",
+    "innodb_encrypt_log",
+    "innodb_default_encryption_key_id",
+    "aria_encrypt_tables",
+    "default_table_encryption",
+    "group_concat_max_len",
+    "div_precision_increment",
+    "default_week_format",
+    "max_heap_table_size",
     "lower_case_table_names",
     "log_bin_basename",
     "log_bin_index",
@@ -53,12 +68,15 @@ VARIABLES = (
     "performance_schema",
 )
 
+SERVERS = ("mysqld", "mariadbd")
+
 # Looked for in the snapshot later, whose members are recorded without symbolic links.
 FOUND_AGAIN = ("datadir", "log_bin_basename", "log_bin_index")
 
 
 def recorded(variables: Mapping[str, str], encryption: str) -> dict[str, str]:
-    """The variables above, and facts of this machine: `uid` and `gid` own the files, `mysqld` is the program.
+    """The variables above, and facts of this machine: `uid` and `gid` own the files, `mysqld` is the
+    program ("" if unknown), `TZ` its environment's time zone.
 
     `encryption` says what is encrypted and by which keyring, "" when nothing is.
     """
@@ -67,21 +85,35 @@ def recorded(variables: Mapping[str, str], encryption: str) -> dict[str, str]:
     with contextlib.suppress(OSError):
         owner = Path(variables["datadir"]).stat()
         facts |= {"uid": str(owner.st_uid), "gid": str(owner.st_gid)}
-    if program := _program(variables):
-        facts["mysqld"] = program
+    if process := _process(variables):
+        with contextlib.suppress(OSError):
+            facts |= {"mysqld": _program(process), "TZ": _zone(process)}
     if encryption:
         facts["encryption"] = encryption
     return facts
 
 
-def _program(variables: Mapping[str, str]) -> str:
-    """The running server's executable, "" if that cannot be seen or is only its dynamic loader."""
+def _process(variables: Mapping[str, str]) -> Path | None:
+    """The running server's directory in /proc, None if it cannot be seen."""
     pid_file = Path(variables["datadir"]) / variables.get("pid_file", "")
     try:
-        pid = int(pid_file.read_text())
-        # A package upgrade below a running server leaves " (deleted)" behind the path.
-        program = str(Path(f"/proc/{pid}/exe").readlink()).removesuffix(" (deleted)")
+        process = Path("/proc") / str(int(pid_file.read_text()))
+        program = str((process / "exe").readlink())
     except (OSError, ValueError):
-        return ""
-    # Inside a container the number is another process's here; a server run by its loader shows as that.
-    return program if Path(program).name.startswith(("mysqld", "mariadbd")) else ""
+        return None
+    # Inside a container the number is another process's here; some are run by their dynamic loader.
+    return process if Path(program).name.startswith((*SERVERS, "ld-")) else None
+
+
+def _program(process: Path) -> str:
+    """The executable, "" if it is only the dynamic loader."""
+    # A package upgrade below a running server leaves " (deleted)" behind the path.
+    program = str((process / "exe").readlink()).removesuffix(" (deleted)")
+    return program if Path(program).name.startswith(SERVERS) else ""
+
+
+def _zone(process: Path) -> str:
+    """TZ in its environment, "" for none. SYSTEM as a time zone means this, and the log says no more."""
+    entries = (process / "environ").read_bytes().split(b"\0")
+    found = (entry.removeprefix(b"TZ=") for entry in entries if entry.startswith(b"TZ="))
+    return next(found, b"").decode(errors="surrogateescape")

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from zbackup.engines.mysql import plugins
+
 # Recorded variables that are given on unchanged when they have a value.
 KEPT = (
     "datadir",
@@ -36,9 +38,23 @@ KEPT = (
     "gtid_mode",
     "enforce_gtid_consistency",
     "gtid_domain_id",
+    "innodb_file_per_table",
+    "innodb_ft_min_token_size",
+    "innodb_ft_max_token_size",
+    "ft_min_word_len",
+    "ft_max_word_len",
+    "ngram_token_size",
+    "innodb_encrypt_tables",
+    "innodb_encrypt_log",
+    "innodb_default_encryption_key_id",
+    "aria_encrypt_tables",
+    "default_table_encryption",
     "log_bin_trust_function_creators",
     "aria_log_dir_path",
 )
+# What a statement gives can depend on these, and the log does not carry them (MySQL manual, "Replication and
+# Variables").
+REPEATED = ("group_concat_max_len", "div_precision_increment", "default_week_format", "max_heap_table_size")
 # Where the server's own files are: only taken over while they exist on this host.
 INSTALLED = ("basedir", "plugin_dir", "character_sets_dir", "lc_messages_dir")
 MAY_BE_EMPTY = ("sql_mode",)
@@ -88,7 +104,7 @@ class Shape:
 
 def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Shape) -> list[str]:
     """All options, without the program. `recorded` is Record.server."""
-    options = {name: recorded[name] for name in KEPT if _worth_keeping(flavor, recorded, name)}
+    options = {name: recorded[name] for name in (*KEPT, *REPEATED) if _worth_keeping(flavor, recorded, name)}
     options |= {n: recorded[n] for n in INSTALLED if recorded.get(n) and Path(recorded[n]).is_dir()}
     options |= {
         "log-bin": recorded["log_bin_basename"],
@@ -117,9 +133,13 @@ def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Sha
         # What the original allowed is in the log and has to be allowed again, by whichever session it was:
         # the log does not carry these two, and the applier goes by the server's.
         options |= {"innodb_strict_mode": "OFF", "log_bin_trust_function_creators": "ON"}
+        # It may have been changed since the base: these take transactions with GTIDs and without.
+        if mode := recorded.get("gtid_mode"):
+            options["gtid_mode"] = "ON_PERMISSIVE" if mode.startswith("ON") else "OFF_PERMISSIVE"
     if shape.log_only:
         options |= {"innodb": "OFF", "default_storage_engine": "Aria"}
-    return ["--no-defaults", *(f"--{name.replace('_', '-')}={value}" for name, value in options.items())]
+    given = (f"--{name.replace('_', '-')}={value}" for name, value in options.items())
+    return ["--no-defaults", *plugins.options(recorded), *given]
 
 
 def _worth_keeping(flavor: str, recorded: Mapping[str, str], name: str) -> bool:
