@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from bench import replay
-from bench.report import write
+from bench.report import circumstances, write
 
 LAB = Path(__file__).resolve().parents[1] / "tests" / "lab" / "lab"
 IN_THE_LAB = {
@@ -25,7 +25,7 @@ def main() -> int:
             argv = [str(LAB), "run", "--disk", "8G", "--timeout", "10m", "--share", directory, "--"]
             status |= subprocess.run([*argv, sys.executable, "-m", module, str(out)], check=False).returncode
             if out.exists():
-                write(section, out.read_text())
+                write(section, f"{circumstances('make bench')}; {out.read_text()}")
     return status
 
 

@@ -175,7 +175,7 @@ def by_zbackup(scene: Scene, number: int) -> float:
     # Times in MariaDB's log are whole seconds, and a target is rounded down to one.
     everything = datetime.now(UTC) + timedelta(seconds=1)
     recovery.recover(files[0], files[1], everything, Serving(), clock)
-    process = Process.parse((run / "b" / "process").read_text())
+    process = Process.parse(files[0].process.read_text())
     try:
         compare(scene, run / "b" / "mysqld.sock")
     finally:

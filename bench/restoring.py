@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.quiet import Silent, quiet
 from bench.replay import write_rows
-from bench.report import circumstances, median, table
+from bench.report import median, table
 from tests.lab.demo_stage import Stage, stage
 from zbackup.app import context
 from zbackup.config.load import load
@@ -43,9 +43,7 @@ def main(out: Path) -> None:
     for flavour in FLAVOURS:
         with stage(flavour) as made:
             rows.append([flavour, *measure(made)])
-    text = (
-        f"{circumstances('make bench')}; median of {ROUNDS}, {TRANSACTIONS} transactions to replay, seconds, "
-    )
+    text = f"median of {ROUNDS}, {TRANSACTIONS} transactions to replay, seconds, "
     text += f"in a guest with one CPU\n\n{table(['server', *PHASES.values(), 'in all'], rows)}"
     out.write_text(text)
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from bench.quiet import Silent, quiet
-from bench.report import circumstances, median, percentile, table
+from bench.report import median, percentile, table
 from tests.lab.demo_stage import Stage, stage
 from zbackup.app import context
 from zbackup.config.load import load
@@ -52,9 +52,7 @@ def main(out: Path) -> None:
         "p99",
         "max",
     ]
-    text = (
-        f"{circumstances('make bench')}; {ROUNDS} snapshots of each kind in turn, {RATE:g} rows a second by "
-    )
+    text = f"{ROUNDS} snapshots of each kind in turn, {RATE:g} rows a second by "
     text += f"{THREADS} writers, times in ms, in a guest with one CPU\n\n{table(head, rows)}"
     out.write_text(text)
 
