@@ -16,6 +16,8 @@ pytest.register_assert_rewrite(
     "tests.system.recovery_story",
     "tests.system.replica_story",
     "tests.system.transactions_story",
+    "tests.system.log_story",
+    "tests.system.encryption_story",
 )
 
 from tests.lab.mysql_fixture import free_port  # noqa: E402

@@ -1,0 +1,71 @@
+"""What may happen to a log between a base and a moment, told once for each kind of server."""
+
+from datetime import datetime
+
+from tests.system.house import House, checksums, next_second
+from tests.system.portrait import Portrait, portrait
+
+
+class ResetStory:
+    """A log that was reset is another log."""
+
+    def test_a_moment_before_a_reset_is_refused_and_one_after_it_needs_a_new_base(self, house: House) -> None:
+        server = house.server
+        mysql = server.settings.kind == "mysql"
+        house.snapshot()
+        server.sql("UPDATE shop.customers SET email = CONCAT('one', id)")
+        lost = next_second()
+        server.sql("RESET BINARY LOGS AND GTIDS" if mysql else "RESET MASTER")
+        server.sql("UPDATE shop.customers SET email = CONCAT('two', id)")
+        before = house.state()
+        said = house.zb(*house.restoring(lost, "never"), "-q").refused(5)
+        assert "reset" in said or "gap" in said
+        assert house.state() == before
+        base = house.snapshot()
+        server.sql("UPDATE shop.customers SET email = CONCAT('three', id)")
+        quiet = next_second()
+        sums = server.checksum()
+        server.sql("UPDATE shop.customers SET email = CONCAT('four', id)")
+        report = house.restore(quiet, "after-reset")
+        assert report["base"]["backup"] == base["backup"]
+        with house.clone(report) as clone:
+            assert checksums(clone, list(sums)) == sums
+        house.destroy("after-reset")
+
+
+class SwitchStory:
+    """A replica that was promoted, and later followed a source again: three origins in one log."""
+
+    def test_moments_before_and_after_each_switch(self, house: House, source: House) -> None:
+        word = "REPLICA" if house.server.settings.kind == "mysql" else "SLAVE"
+        _write(source, "from the source", house)
+        base = house.snapshot()
+        _write(source, "after the base", house)
+        house.server.sql(f"STOP {word}")
+        house.server.sql(f"RESET {word} ALL")
+        house.server.sql("CREATE TABLE shop.promoted (a VARCHAR(60)) ENGINE=InnoDB")
+        house.server.sql("INSERT INTO shop.promoted VALUES ('my own')")
+        promoted, promoted_like = _quiet(house)
+        house.server.sql("INSERT INTO shop.promoted VALUES ('more of my own')")
+        house.server.make_replica_of(source.server)
+        _write(source, "from the source again", house)
+        back, back_like = _quiet(house)
+        _write(source, "too late", house)
+        for name, moment, like in (("promoted", promoted, promoted_like), ("back", back, back_like)):
+            report = house.restore(moment, name)
+            assert report["base"]["backup"] == base["backup"]
+            with house.clone(report) as clone:
+                assert portrait(clone) == like
+            house.destroy(name)
+
+
+def _write(source: House, text: str, replica: House) -> None:
+    source.server.sql("UPDATE shop.customers SET email = CONCAT(%s, id)", (text,))
+    source.server.sql("DELETE FROM shop.orders ORDER BY id LIMIT 10")
+    replica.server.catch_up(source.server)
+
+
+def _quiet(house: House) -> tuple[datetime, Portrait]:
+    moment = next_second()
+    with house.server.connect() as connection:
+        return moment, portrait(connection)

@@ -1,0 +1,60 @@
+"""Encrypted tables and logs of MySQL, with a keyring component for the installed server."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab import servers
+from tests.lab.mysql_fixture import SERVER_UID, DatabaseServer
+from tests.lab.pool import Pool
+from tests.system.conftest import end_clones
+from tests.system.encryption_story import EncryptionStory
+from tests.system.house import House, Variant, build
+
+FLAVOUR = "mysql-9.7"
+
+
+@pytest.fixture(scope="module")
+def house(pool: Pool) -> Iterator[House]:
+    """A server with a keyring outside of the datasets, where it belongs."""
+    keyring = pool.home / "keyring"
+    keyring.mkdir()
+    os.chown(keyring, SERVER_UID, SERVER_UID)
+    root = servers.path(FLAVOUR) / "root" / "usr"
+    manifest, settings = root / "sbin/mysqld.my", root / "lib/mysql/plugin/component_keyring_file.cnf"
+    manifest.write_text(json.dumps({"components": "file://component_keyring_file"}))
+    settings.write_text(json.dumps({"path": str(keyring / "keys"), "read_only": False}))
+    try:
+        yield from _running(pool)
+    finally:
+        _remove(manifest, settings)
+
+
+def _running(pool: Pool) -> Iterator[House]:
+    with build(pool, pool.home, Variant(flavour=FLAVOUR), pool.data, pool.log) as server:
+        house = House(pool, pool.home, server, (pool.data.name,))
+        yield house
+        end_clones(house)
+
+
+def _remove(*files: Path) -> None:
+    for file in files:
+        file.unlink()
+
+
+@pytest.fixture
+def encrypt_log() -> Callable[[House], DatabaseServer]:
+    """Has the running server encrypt its log from now on."""
+
+    def encrypt(house: House) -> DatabaseServer:
+        house.server.sql("SET GLOBAL binlog_encryption = ON")
+        return house.server
+
+    return encrypt
+
+
+class TestEncryption(EncryptionStory):
+    """See EncryptionStory."""
