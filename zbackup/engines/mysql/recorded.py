@@ -28,6 +28,8 @@ VARIABLES = (
     "innodb_flush_log_at_trx_commit",
     "innodb_log_file_size",
     "innodb_file_per_table",
+    "innodb_flush_method",
+    "innodb_use_native_aio",
     "innodb_ft_min_token_size",
     "innodb_ft_max_token_size",
     "ft_min_word_len",
