@@ -41,17 +41,9 @@ def main(out: Path) -> None:
     for flavour in FLAVOURS:
         with stage(flavour) as made:
             rows += measure(made, flavour)
-    head = [
-        "server",
-        "snapshot",
-        "standstill p50",
-        "p99",
-        "max",
-        "of the bare one",
-        "latency p50",
-        "p99",
-        "max",
-    ]
+    three_of = ("p50", "p99", "max")
+    head = ["server", "snapshot", *(f"standstill {part}" for part in three_of), "of the bare one"]
+    head += ["lock held p50", "max", *(f"latency {part}" for part in three_of)]
     text = f"{ROUNDS} snapshots of each kind in turn, {RATE:g} rows a second by "
     text += f"{THREADS} writers, times in ms, in a guest with one CPU\n\n{table(head, rows)}"
     out.write_text(text)
@@ -59,17 +51,18 @@ def main(out: Path) -> None:
 
 def measure(made: Stage, flavour: str) -> list[list[str]]:
     """The rows of one server."""
-    kinds: dict[str, Callable[[], object]] = {BARE: lambda: bare(made)}
+    kinds: dict[str, Callable[[], int]] = {BARE: lambda: bare(made)}
     for lock in LOCKS[made.kind]:
         kinds[lock] = taker(made, lock)
     windows: dict[str, list[Window]] = {kind: [] for kind in kinds}
+    held: dict[str, list[int]] = {kind: [] for kind in kinds}
     answers = made.home / "answers"
     with writing(made, answers):
         for _ in range(ROUNDS):
             for kind, take in kinds.items():
                 time.sleep(PAUSE_S)
                 began = time.time_ns()
-                take()
+                held[kind].append(take())
                 windows[kind].append((began, time.time_ns()))
         time.sleep(PAUSE_S)
     lines = (line.split(",") for line in answers.read_text().splitlines())
@@ -82,25 +75,27 @@ def measure(made: Stage, flavour: str) -> list[list[str]]:
             kind if kind == BARE else f"zbackup, {kind}",
             *three(still[kind]),
             f"{median(still[kind]) / median(still[BARE]):.2f}",
+            *(("-", "-") if kind in (BARE, "none") else (f"{median(held[kind]):.0f}", str(max(held[kind])))),
             *three([ms for w in windows[kind] for ms in latencies(found, w)]),
         ]
         for kind in kinds
     ]
 
 
-def bare(made: Stage) -> None:
-    """What anybody would do without thinking of the database."""
+def bare(made: Stage) -> int:
+    """What anybody would do without thinking of the database. No lock is held."""
     name = f"bare-{time.time_ns()}"
     names = [f"{dataset.name}@{name}" for dataset in (made.pool.data, made.pool.log)]
     subprocess.run(["zfs", "snapshot", *names], check=True)
+    return 0
 
 
-def taker(made: Stage, lock: str) -> Callable[[], object]:
-    """Takes zbackup's snapshot with this lock."""
+def taker(made: Stage, lock: str) -> Callable[[], int]:
+    """Takes zbackup's snapshot with this lock, and says for how many milliseconds it was held."""
     made.configure(lock)
     settings = load(made.home / "zbackup.toml")
     job = context(settings, settings.instance["shop"], Silent())
-    return lambda: snapshot(job)
+    return lambda: snapshot(job).backup.record.lock_held_ms or 0
 
 
 @contextmanager
