@@ -158,7 +158,7 @@ class _writing:  # noqa: N801  used like a function
 
     def __enter__(self) -> None:
         self._thread.start()
-        wait_until("rows are written", lambda: self._written > 20, 30)
+        wait_until("rows are written", lambda: self._written > 20, 120)
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
@@ -175,7 +175,7 @@ def _chapter(house: House, form: str, csv: Path) -> None:
     if form != "STATEMENT":
         play(session, UNREPEATABLE)
     _temporary_tables_of_two(house, schema, form)
-    wait_until("the event ran", lambda: bool(house.server.sql(f"SELECT * FROM {schema}.ev")), 30)
+    wait_until("the event ran", lambda: bool(house.server.sql(f"SELECT * FROM {schema}.ev")), 120)
 
 
 def _temporary_tables_of_two(house: House, schema: str, form: str) -> None:
