@@ -35,7 +35,7 @@ def window(ctx: Context) -> WindowReport:
     """Look at all backups and at the live log."""
     catalog = ctx.catalog()
     now = ctx.clock.now()
-    found, note = look(ctx, catalog)
+    found, note = _look(ctx, catalog, now)
     promised = back(now, ctx.retention.window, ctx.zone)
     return WindowReport(
         now=now,
@@ -49,8 +49,12 @@ def window(ctx: Context) -> WindowReport:
 
 def look(ctx: Context, catalog: Catalog) -> tuple[RecoveryWindow, str]:
     """The window, and why the live log is not part of it ("" if it was looked at)."""
+    return _look(ctx, catalog, ctx.clock.now())
+
+
+def _look(ctx: Context, catalog: Catalog, now: datetime) -> tuple[RecoveryWindow, str]:
     live, note = _live_log(ctx, catalog)
-    return recovery_window(catalog.backups, live, ctx.clock.now()), note
+    return recovery_window(catalog.backups, live, now), note
 
 
 def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:

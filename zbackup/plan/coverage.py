@@ -5,7 +5,7 @@ than the backup's end. What a server purges it never gets back, so the snapshots
 those that follow it up to some last one.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -74,9 +74,9 @@ class _Log:
             self._farthest.append(index if _end(holder) >= _end(self._holders[best]) else best)
 
     def reached(self, base: Backup) -> Reached | None:
-        first = bisect_right(self._ages, _age(base)) - 1
+        first = bisect_left(self._ages, _age(base))
         last = bisect_right(self._oldest, place(base.record.log_to)) - 1
-        if first < 0 or last < first:
+        if last < first:
             return None
         best = self._farthest[last]
         holder = self._holders[best if best >= first else last]

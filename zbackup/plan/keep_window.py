@@ -27,10 +27,8 @@ def keep_for_window(
     and how to write a moment.
     """
     called, say = names
-    coverage = Coverage(holders)
     yield from _unknown(holders, start)
-    known = ((b, coverage.reached(b)) for b in bases)
-    choices = [_Choice(b, r, preferred(b)) for b, r in known if r is not None]
+    choices = [_Choice(b, r, preferred(b)) for b, r in _leading_beyond(start, bases, holders)]
     waiting = sorted(choices, key=lambda c: c.as_of, reverse=True)
     reached, best, rule = start, None, "oldest base of"
     while waiting or (best is not None and best.end > reached):
@@ -44,6 +42,24 @@ def keep_for_window(
             if best.holder is not best.base:
                 yield best.holder, f"log for the window up to {say(reached)}"
             rule = "base for"
+
+
+def _leading_beyond(
+    start: datetime, bases: Sequence[Backup], holders: Sequence[Backup]
+) -> Iterator[tuple[Backup, Reached]]:
+    """The bases that lead anywhere behind `start`, and how far. `bases` are in order of creation.
+
+    Of one log an older base never leads farther than a newer one, so most need not be looked at.
+    """
+    coverage = Coverage([h for h in holders if h.record.complete_to and h.record.complete_to > start])
+    exhausted = set()
+    for base in reversed(bases):
+        if base.record.log_id in exhausted:
+            continue
+        if found := coverage.reached(base):
+            yield base, found
+        elif base.record.complete_to and base.record.complete_to <= start:
+            exhausted.add(base.record.log_id)
 
 
 class _Choice:

@@ -54,8 +54,9 @@ def plan_retention(
     condemned = {b.record.backup for b in ordered if not b.complete and _is_condemned(b)}
     sound = [b for b in ordered if b.record.backup not in condemned and reasons.is_sound(b)]
     _keep(sound, reasons, policy, now, zone)
-    gone = [b for b in ordered if not reasons.of(b)]
-    return RetentionPlan(tuple(Kept(b, tuple(reasons.of(b))) for b in ordered if reasons.of(b)), tuple(gone))
+    found = [(b, tuple(reasons.of(b))) for b in ordered]
+    keep = tuple(Kept(b, why) for b, why in found if why)
+    return RetentionPlan(keep, tuple(b for b, why in found if not why))
 
 
 class _Reasons:

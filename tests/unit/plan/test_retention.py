@@ -54,7 +54,7 @@ def hourly(count: int, start: datetime = MAY) -> list[Backup]:
 
 
 @given(histories(), policies)
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_everything_is_either_kept_with_a_reason_or_goes(history: History, rules: Retention) -> None:
     found = plan(history.backups, rules, history.now)
     assert sorted([*kept(found), *gone(found)]) == sorted(b.record.backup for b in history.backups)
@@ -63,7 +63,7 @@ def test_everything_is_either_kept_with_a_reason_or_goes(history: History, rules
 
 
 @given(sound_histories(), policies, st.data())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_every_moment_of_the_window_that_was_in_reach_still_is(
     history: History, rules: Retention, data: st.DataObject
 ) -> None:
@@ -79,7 +79,7 @@ def test_every_moment_of_the_window_that_was_in_reach_still_is(
 
 
 @given(st.booleans(), st.data(), policies, st.randoms())
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_wherever_it_is_cut_short_the_next_run_ends_at_the_same(
     clocks_are_right: bool, data: st.DataObject, rules: Retention, random: Random
 ) -> None:
@@ -101,7 +101,7 @@ def test_wherever_it_is_cut_short_the_next_run_ends_at_the_same(
 
 
 @given(histories(), policies)
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_a_second_run_finds_nothing_to_do(history: History, rules: Retention) -> None:
     first = plan(history.backups, rules, history.now)
     again = plan([k.backup for k in first.keep], rules, history.now)
@@ -110,7 +110,7 @@ def test_a_second_run_finds_nothing_to_do(history: History, rules: Retention) ->
 
 
 @given(histories(), policies, st.randoms())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_the_order_in_which_backups_are_listed_does_not_matter(
     history: History, rules: Retention, random: Random
 ) -> None:
@@ -119,7 +119,7 @@ def test_the_order_in_which_backups_are_listed_does_not_matter(
 
 
 @given(histories(), policies)
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_what_is_not_its_own_or_not_whole_is_never_touched(history: History, rules: Retention) -> None:
     marked = {
         b.record.backup
@@ -132,7 +132,7 @@ def test_what_is_not_its_own_or_not_whole_is_never_touched(history: History, rul
 
 
 @given(histories(), policies)
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_pinned_ones_and_the_newest_stay_and_never_fewer_than_the_minimum(
     history: History, rules: Retention
 ) -> None:
@@ -155,7 +155,7 @@ def test_an_empty_policy_destroys_nothing(history: History) -> None:
 
 
 @given(sound_histories(), policies, st.timedeltas(timedelta(days=-900), timedelta(days=-1)))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_a_clock_that_goes_back_destroys_nothing_that_is_newer(
     history: History, rules: Retention, jump: timedelta
 ) -> None:
@@ -335,10 +335,10 @@ def test_a_year_at_a_cadence_of_five_minutes_with_a_prune_now_and_then() -> None
     for number in range(1, 366 * 288):
         now = start + timedelta(minutes=5 * number)
         there.append(made(number, now, log=("log", max(1, number - 36), number)))
-        if number % 97 == 0:
+        if number % 251 == 0:
             there = [k.backup for k in plan(there, rules, now + timedelta(seconds=30)).keep]
             assert len(there) < 160
-        if number % (97 * 30) == 0:
+        if number % (251 * 15) == 0:
             asked = [now - timedelta(days=1) + timedelta(minutes=m) for m in range(1, 1440, 359)]
             assert all(reaches(there, m) for m in asked)
     found = plan(there, rules, now)
