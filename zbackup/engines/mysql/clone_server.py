@@ -10,7 +10,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from zbackup.engines.mysql.connection import Connection, LoginRefused, connect
+from zbackup.engines.mysql.connection import (
+    Connection,
+    ConnectionLost,
+    LoginRefused,
+    StatementFailed,
+    connect,
+)
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server_options import Place, Shape, arguments
 from zbackup.model.errors import DatabaseError, VerificationFailed
@@ -21,6 +27,7 @@ from zbackup.proc.private import write_new
 # Crash recovery of a large redo log takes long and must not be cut off; a server that gives up ends.
 START_LIMIT_S = 4 * 3600.0
 STOP_LIMIT_S = 600.0
+DYING_S = 1.0
 POLL_S = 0.1
 
 # A server runs its init file, which makes our account, before it lets anybody in (MySQL reference manual,
@@ -82,10 +89,14 @@ class CloneServer:
 
     @contextmanager
     def temporary(self) -> Iterator["Temporary"]:
-        """A server for our own use only, with an account of ours; stopped at the end whatever happens."""
+        """A server for our own use only, with an account of ours; stopped at the end whatever happens.
+
+        Raise DatabaseError, with the end of its log, when it ends before it is asked to.
+        """
         with self._ours(self._shape(replaying=True)) as temporary:
             try:
-                yield temporary
+                with self._last_words(temporary.process):
+                    yield temporary
             finally:
                 temporary.process.stop(STOP_LIMIT_S)
 
@@ -93,7 +104,8 @@ class CloneServer:
     def log_server(self, port: int) -> Iterator["Temporary"]:
         """A server that gives out its log on a loopback port. Killed at the end: nobody needs its files."""
         with self._ours(replace(self._shape(port=port, replaying=True), log_only=True)) as temporary:
-            yield temporary
+            with self._last_words(temporary.process):
+                yield temporary
 
     @contextmanager
     def _ours(self, shape: Shape) -> Iterator["Temporary"]:
@@ -112,6 +124,16 @@ class CloneServer:
             process.send(signal.SIGKILL)
             process.wait(STOP_LIMIT_S)
             self.files.process.unlink(missing_ok=True)
+
+    @contextmanager
+    def _last_words(self, process: Process) -> Iterator[None]:
+        """Whoever talked to a server that died knows only that it answers no more. Its log knows why."""
+        try:
+            yield
+        except (ConnectionLost, StatementFailed, VerificationFailed) as failure:
+            if process.wait(DYING_S):
+                raise self.failure(f"ended while it was worked on ({failure})") from failure
+            raise
 
     def serve(self, *, port: int, read_only: bool) -> Process:
         """Start the server for its users and wait until it answers; it outlives us."""
@@ -203,13 +225,13 @@ class Temporary:
     def hand_over(self) -> None:
         """Remove what we brought along, and stop the server in good order.
 
-        Raise VerificationFailed if it has to be killed: what it replayed last might not be on disk.
+        Raise DatabaseError if it has to be killed: what it replayed last might not be on disk.
         """
         self.connection.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
         self.account.drop(self.connection)
         self.connection.close()
         if not self.process.stop(STOP_LIMIT_S):
-            raise VerificationFailed(f"the temporary server did not shut down within {STOP_LIMIT_S:g} s")
+            raise self.server.failure(f"did not shut down within {STOP_LIMIT_S:g} s")
 
 
 def _zoned(recorded: Mapping[str, str]) -> tuple[str, ...]:
