@@ -76,8 +76,8 @@ def require_confirmed(record: Record) -> None:
     """
     if record.lock != "none" and record.lock_held_ms is None and record.server.get(NON_TRANSACTIONAL):
         raise VerificationFailed(
-            f"whether the lock {record.lock} lasted is not known, and {record.server[NON_TRANSACTIONAL]} "
-            "tables are not transactional"
+            f"whether the lock {record.lock} lasted is not known, and tables are not transactional "
+            f"({record.server[NON_TRANSACTIONAL]})"
         )
 
 

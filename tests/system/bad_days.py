@@ -1,0 +1,158 @@
+"""The night on which things go wrong in the middle of a restore or a snapshot, told once for each flavour.
+
+The modules test_bad_days_* tell it.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.lab.pool import run
+from tests.system.house import House, Result, checksums, next_second, wait_until
+from tests.system.test_interrupted_restore import running_servers
+from tests.system.zfs_door import ZfsDoor
+
+NAME = "night"
+ROWS = 60
+ROOM = 24 << 20
+"""Bytes that a full pool has left: enough to clone and to start, not for what is to be replayed."""
+
+
+@pytest.fixture(scope="module")
+def sums(house: House) -> dict[str, int | None]:
+    """A backup, much to replay behind it, and what production holds then."""
+    server = house.server
+    server.sql("CREATE TABLE shop.big (id INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB) ENGINE=InnoDB")
+    server.sql("CREATE TABLE shop.old (id INT PRIMARY KEY) ENGINE=MyISAM")
+    house.snapshot(house.configure("ftwrl", lock="ftwrl"))
+    for _ in range(ROWS):
+        server.sql("INSERT INTO shop.big (b) VALUES (%s)", (os.urandom(1 << 20),))
+    next_second()
+    return server.checksum()
+
+
+@contextmanager
+def full(house: House, room: int) -> Iterator[None]:
+    """The pool is full but for `room` bytes, for a reservation of somebody else's.
+
+    Production may not survive that, which is not zbackup's doing; it is started again.
+    """
+    filler = f"{house.pool.name}/filler"
+    run("zfs", "create", "-u", filler)
+    run("zpool", "sync", house.pool.name)
+    free = int(run("zfs", "get", "-Hpo", "value", "available", house.pool.name))
+    run("zfs", "set", f"reservation={free - room}", filler)
+    try:
+        yield
+    finally:
+        run("zfs", "destroy", filler)
+        if not house.server.running:
+            house.server.start()
+
+
+@pytest.fixture
+def nothing_left(house: House, sums: dict[str, int | None]) -> Iterator[None]:
+    """No clone, no server, no lock; and the next restore succeeds."""
+    before = running_servers(house)
+    yield
+    assert running_servers(house) == before
+    assert not [n for n in house.names() if n.startswith(f"{house.clones}/")]
+    assert house.sessions() == []
+    report = house.restore("now", NAME)
+    with house.clone(report) as clone:
+        assert checksums(clone, list(sums)) == house.server.checksum(list(sums))
+    house.destroy(NAME)
+
+
+def said(result: Result, status: int) -> str:
+    """A failure's message: the first line says what, more may be the end of a server's log."""
+    assert result.rc == status, str(result)
+    assert "Traceback" not in result.err
+    lines = result.err.splitlines()
+    assert lines[0].startswith("zbackup: "), str(result)
+    return result.err
+
+
+class BadDays:
+    """Each leaves the house as it found it."""
+
+    def test_a_pool_that_is_full_takes_no_snapshot_and_keeps_no_lock(
+        self, house: House, sums: dict[str, int | None]
+    ) -> None:
+        before = house.names()
+        with full(house, 0):
+            text = house.zb("-q", "snapshot", config=house.home / "ftwrl.toml").refused(3)
+            assert "out of space" in text or "no space" in text
+        assert house.sessions() == []
+        assert house.names() == before
+        house.server.sql("FLUSH TABLES")
+
+    def test_a_pool_that_is_full_refuses_a_restore(self, house: House, nothing_left: None) -> None:
+        with full(house, 0):
+            text = said(house.zb("-q", *house.restoring("now", NAME)), 3)
+            assert "space" in text
+
+    def test_a_pool_that_fills_up_while_replaying(self, house: House, nothing_left: None) -> None:
+        with full(house, ROOM):
+            result = house.zb("-q", *house.restoring("now", NAME))
+            assert result.rc in (3, 7, 11), str(result)
+            text = said(result, result.rc)
+            assert any(word in text.lower() for word in ("space", "full")), text
+
+    @pytest.mark.parametrize("keep", [False, True], ids=["removed", "kept"])
+    def test_a_temporary_server_that_dies_while_replaying(
+        self, house: House, nothing_left: None, keep: bool
+    ) -> None:
+        words = ["-q", *house.restoring("now", NAME), *(["--keep"] if keep else [])]
+        restoring = house.begin(*words)
+        relay = house.home / "clones" / NAME / "relay"
+        wait_until("it replays", lambda: any(relay.glob("*relay*.0*")) or any(relay.glob("*zbackup*")), 60)
+        note = house.home / "run" / f"{NAME}.process"
+        os.kill(int(note.read_text().split()[0]), signal.SIGKILL)
+        text = said(restoring.end(), 7)
+        assert "the temporary server ended while it was worked on" in text
+        assert str(house.home / "clones" / NAME / "server.log") in text
+        assert len(text.splitlines()) > 3, "the end of its log is not shown"
+        kept = {c["name"]: c["state"] for c in house.zb("clone", "list", "--json").data}
+        assert kept.get(NAME) == ("building" if keep else None)
+        if keep:
+            assert (house.home / "clones" / NAME / "server.log").exists()
+            house.destroy(*kept)
+
+    def test_a_restore_needs_neither_the_server_nor_its_password(
+        self, house: House, nothing_left: None
+    ) -> None:
+        config = house.configure(
+            "nothing", password={"file": str(house.home / "no such file")}, socket="/no/socket"
+        )
+        house.server.stop()
+        try:
+            report = house.zb(*house.restoring("now", NAME), config=config).data
+            assert report["replay"]["transactions"] > 0
+            house.destroy(NAME)
+        finally:
+            house.server.start()
+
+    def test_a_late_snapshot_of_tables_without_transactions_is_discarded(
+        self, house: House, door: ZfsDoor, sums: dict[str, int | None]
+    ) -> None:
+        """zbackup alone is killed while its `zfs snapshot` hangs: the lock goes before the snapshot is there.
+
+        Nothing is written, so the log stands where it was recorded to.
+        """
+        before = house.snapshots()
+        door.slow("snapshot", 2)
+        run = house.begin("snapshot", config=house.home / "ftwrl.toml", environment=door.environment)
+        wait_until("the lock is held", lambda: door.waiting, 30)
+        run.process.kill()
+        run.end()
+        wait_until("the lock is gone", lambda: house.sessions() == [], 5)
+        wait_until("the late snapshot is there", lambda: house.snapshots() != before, 20)
+        late = {name.partition("@")[2] for name in house.snapshots() - before}
+        taken = house.zb("snapshot")
+        assert taken.rc == 0, str(taken)
+        assert "whether the lock ftwrl lasted is not known" in taken.err
+        assert not late & {name.partition("@")[2] for name in house.snapshots()}
