@@ -103,9 +103,9 @@ class CloneServer:
     @contextmanager
     def log_server(self, port: int) -> Iterator["Temporary"]:
         """A server that gives out its log on a loopback port. Killed at the end: nobody needs its files."""
-        with self._ours(replace(self._shape(port=port, replaying=True), log_only=True)) as temporary:
-            with self._last_words(temporary.process):
-                yield temporary
+        shape = replace(self._shape(port=port, replaying=True), log_only=True)
+        with self._ours(shape) as temporary, self._last_words(temporary.process):
+            yield temporary
 
     @contextmanager
     def _ours(self, shape: Shape) -> Iterator["Temporary"]:
