@@ -4,13 +4,17 @@ Every way at every command takes longer: tests/slow/test_restore_faults_*.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.faults.breaking import WAYS
-from tests.faults.recovery import LEAST_CHANGES, House, prepare
+from tests.faults.recovery import LEAST_CHANGES, OPTIONS, House, prepare
 from tests.lab.pool import Pool
+from zbackup.engines.mysql import clone_server
+from zbackup.jobs.restore import restore
+from zbackup.model.errors import DatabaseError
 
 
 @pytest.fixture(scope="module")
@@ -27,3 +31,17 @@ def test_unbroken_it_succeeds_and_its_clone_can_be_destroyed(house: House) -> No
 
 def test_the_next_restore_does_it_all(house: House, tmp_path: Path) -> None:
     assert house.break_every_one(WAYS, tmp_path / "child") >= LEAST_CHANGES
+
+
+def test_a_refused_login_is_final_after_a_while(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The init file made another account than ours, as a policy for passwords may have it."""
+    right = clone_server.Account.creation
+    monkeypatch.setattr(clone_server.Account, "creation", lambda self: right(replace(self, password="other")))
+    monkeypatch.setattr(clone_server, "REFUSED_LIMIT_S", 2.0)
+    before = house.listing()
+    with pytest.raises(DatabaseError) as failure:
+        restore(house.context(), house.moment, OPTIONS)
+    assert "refuses the account that its init file should have made" in str(failure.value)
+    assert "ready for connections" in str(failure.value), "the end of its log is not shown"
+    assert house.is_as(before)
+    house.forget_log_snapshots()

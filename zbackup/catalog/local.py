@@ -31,8 +31,9 @@ def read(zfs: Zfs, instance: str, roots: Sequence[str], *, without: str) -> Cata
     """
     found = (d for root in roots for d in zfs.filesystems(root))
     datasets = tuple(d for d in found if d.name != without and not d.name.startswith(without + "/"))
-    snapshots = [s for d in datasets for s in zfs.snapshots(d.name)]
-    backups, unreadable = group(snapshots)
+    names = {d.name for d in datasets}
+    snapshots = (s for root in roots for s in zfs.snapshots_below(root))
+    backups, unreadable = group([s for s in snapshots if s.dataset in names])
     return Catalog(datasets, tuple(b for b in backups if b.record.instance == instance), tuple(unreadable))
 
 

@@ -88,8 +88,8 @@ def _write(ctx: Context, backup: Backup, finished: Record) -> None:
     for snapshot in reversed(backup.snapshots):
         ctx.zfs.set_properties(str(snapshot), news)
     first = backup.snapshots[0]
-    stored = next((s for s in ctx.zfs.snapshots(first.dataset) if s.guid == first.guid), None)
-    if stored is None or from_properties(dict(stored.properties)) != finished:
+    stored = ctx.zfs.snapshot_named(str(first))
+    if stored is None or stored.guid != first.guid or from_properties(dict(stored.properties)) != finished:
         raise VerificationFailed(f"{first} does not hold what was written to it")
 
 

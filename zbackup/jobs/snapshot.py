@@ -127,29 +127,32 @@ def _take(ctx: Context, facts: ServerFacts, draft: Record, plan: SnapshotPlan) -
             limit = UNLOCKED_LIMIT_S if record.lock == "none" else held.seconds_left()
             ctx.zfs.snapshot(names, to_properties(record), timeout=limit)
             held.confirm()
-        backup = find(ctx, draft)
+        backup = find(ctx, draft, names)
     except (ZbackupError, KeyboardInterrupt):
-        _discard_draft(ctx, draft)
+        _discard_draft(ctx, draft, names)
         raise
     learnt = replace(record, lock_held_ms=held.held_ms, server=record.server | dict(held.facts))
     return Backup(record=learnt, snapshots=backup.snapshots)
 
 
-def _discard_draft(ctx: Context, draft: Record) -> None:
+def _discard_draft(ctx: Context, draft: Record, names: Sequence[str]) -> None:
     """The lock did not last, or the command was cut off: what came of it must not look like a backup."""
-    found = [b for b in _backups(ctx, [d for d, _ in draft.members]) if b.record.backup == draft.backup]
-    for backup in found:
+    if backup := _found(ctx, draft, names):
         discard(ctx, backup)
 
 
-def _backups(ctx: Context, datasets: Sequence[str]) -> list[Backup]:
-    return group([s for d in datasets for s in ctx.zfs.snapshots(d)])[0]
+def _found(ctx: Context, record: Record, names: Sequence[str]) -> Backup | None:
+    snapshots = (ctx.zfs.snapshot_named(name) for name in names)
+    backups, _ = group([s for s in snapshots if s is not None])
+    return next((b for b in backups if b.record.backup == record.backup), None)
 
 
-def find(ctx: Context, record: Record) -> Backup:
-    """The backup as it stands in ZFS. Raise VerificationFailed unless every member has its snapshot."""
-    found = _backups(ctx, [dataset for dataset, _ in record.members])
-    backup = next((b for b in found if b.record.backup == record.backup), None)
+def find(ctx: Context, record: Record, names: Sequence[str]) -> Backup:
+    """The backup whose snapshots have these names, as it stands in ZFS.
+
+    Raise VerificationFailed unless every member has its snapshot.
+    """
+    backup = _found(ctx, record, names)
     if backup is None or not backup.complete:
         raise VerificationFailed("the snapshot just taken is not there on every dataset")
     return backup
@@ -158,6 +161,6 @@ def find(ctx: Context, record: Record) -> Backup:
 def free_name(ctx: Context, catalog: Catalog) -> str:
     """zbackup-20240501T100200Z, with a number behind it when that second has one already."""
     plain = f"zbackup-{ctx.clock.now():%Y%m%dT%H%M%SZ}"
-    taken = {s.name for d in catalog.datasets for s in ctx.zfs.snapshots(d.name)}
+    taken = {name for d in catalog.datasets for name in ctx.zfs.snapshot_names(d.name)}
     numbered = (f"{plain}-{n}" for n in range(2, 1000))
     return plain if plain not in taken else next(n for n in numbered if n not in taken)
