@@ -18,6 +18,7 @@ from zbackup.engines.mysql.connection import (
     connect,
 )
 from zbackup.engines.mysql.options import ConnectOptions
+from zbackup.engines.mysql.room import killed_when_full
 from zbackup.engines.mysql.server_options import Place, Shape, arguments
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.recovery import Files
@@ -89,16 +90,14 @@ class CloneServer:
 
     @contextmanager
     def temporary(self) -> Iterator["Temporary"]:
-        """A server for our own use only, with an account of ours; stopped at the end whatever happens.
+        """A server for our own use only, with an account of ours; gone at the end whatever happens.
 
-        Raise DatabaseError, with the end of its log, when it ends before it is asked to.
+        Killed when the body fails: one that is stuck would take its time to stop, and nobody needs its files.
+        Raise DatabaseError, with the end of its log, when it ends before it is asked to, or the pool is full.
         """
-        with self._ours(self._shape(replaying=True)) as temporary:
-            try:
-                with self._last_words(temporary.process):
-                    yield temporary
-            finally:
-                temporary.process.stop(STOP_LIMIT_S)
+        with self._ours(self._shape(replaying=True)) as temporary, self._last_words(temporary.process):
+            yield temporary
+            temporary.process.stop(STOP_LIMIT_S)
 
     @contextmanager
     def log_server(self, port: int) -> Iterator["Temporary"]:
@@ -128,12 +127,15 @@ class CloneServer:
     @contextmanager
     def _last_words(self, process: Process) -> Iterator[None]:
         """Whoever talked to a server that died knows only that it answers no more. Its log knows why."""
-        try:
-            yield
-        except (ConnectionLost, StatementFailed, VerificationFailed) as failure:
-            if process.wait(DYING_S):
-                raise self.failure(f"ended while it was worked on ({failure})") from failure
-            raise
+        with killed_when_full(process, self.files.home) as full:
+            try:
+                yield
+            except (ConnectionLost, StatementFailed, VerificationFailed) as failure:
+                if full.is_set():
+                    raise self.failure("was given up: the pool has no room left") from failure
+                if process.wait(DYING_S):
+                    raise self.failure(f"ended while it was worked on ({failure})") from failure
+                raise
 
     def serve(self, *, port: int, read_only: bool) -> Process:
         """Start the server for its users and wait until it answers; it outlives us."""

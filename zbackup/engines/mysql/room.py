@@ -1,0 +1,48 @@
+"""Gives a temporary server up when the pool has no room left.
+
+Some servers do not fail then but wait for somebody to free space: a replay on MariaDB 10.11 stood still for
+minutes, until it was killed (tried). And a recovery that holds the last of a pool's room harms production,
+which needs some to go on.
+"""
+
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from zbackup.proc.detached import Process
+
+LEAST_FREE = 1 << 20
+PATIENCE_S = 10.0
+LOOK_S = 1.0
+
+
+@contextmanager
+def killed_when_full(process: Process, directory: Path) -> Iterator[threading.Event]:
+    """While the body runs, kill the server once the file system of `directory` was full for PATIENCE_S.
+
+    The event says that this was done; whoever talks to the server only sees it gone.
+    """
+    done, full = threading.Event(), threading.Event()
+    watching = threading.Thread(target=_watch, args=(process, directory, done, full), daemon=True)
+    watching.start()
+    try:
+        yield full
+    finally:
+        done.set()
+        watching.join()
+
+
+def _watch(process: Process, directory: Path, done: threading.Event, full: threading.Event) -> None:
+    since = time.monotonic()
+    while not done.wait(LOOK_S):
+        now = time.monotonic()
+        if shutil.disk_usage(directory).free >= LEAST_FREE:
+            since = now
+        elif now - since > PATIENCE_S:
+            full.set()
+            process.send(signal.SIGKILL)
+            return
