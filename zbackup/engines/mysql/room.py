@@ -1,8 +1,8 @@
 """Gives a temporary server up when the pool has no room left.
 
-Some servers do not fail then but wait for somebody to free space: a replay on MariaDB 10.11 stood still for
-minutes, until it was killed (tried). And a recovery that holds the last of a pool's room harms production,
-which needs some to go on.
+A server need not fail then: for some files it waits, looking once a minute, for somebody to free space (MySQL
+reference manual, "How MySQL Handles a Full Disk"). And a recovery that holds the last of a pool's room harms
+production, which needs some to go on.
 """
 
 import shutil
