@@ -18,8 +18,8 @@ from tests.system.zfs_door import ZfsDoor
 
 NAME = "night"
 ROWS = 60
-ROOM = {"mysql": 24 << 20, "mariadb": 150 << 20}
-"""Bytes that a full pool has left: enough to clone and to start, not for what is to be replayed. MariaDB makes
+ROOM = {"mysql": 24 << 20, "mariadb": 110 << 20}
+"""Bytes that a full pool has left: enough to clone and start, not for what is to be replayed. MariaDB makes
 itself a new redo log, and the replay a relay log."""
 
 
