@@ -28,7 +28,8 @@ def main(flavour: str, verb: str, journal: Path) -> None:
         after_writing(journal, 60)
         if not house.backups():
             house.snapshot()
-        for number in itertools.count():
+        # Another lock first each time: most boots see but one command.
+        for number in itertools.count(int(time.time())):
             after_writing(journal, 20)
             say("begun")
             began = time.monotonic()
