@@ -99,3 +99,13 @@ def test_a_value_of_several_lines_hides_nothing_and_invents_nothing() -> None:
     """Somebody else's property may hold newlines; a line of it is not an answer of its own."""
     listing = "t\tcom.example:note\tone\ntwo\nt\tzbackup:b\t2\n"
     assert parse.user_properties(listing)["t"]["zbackup:b"] == "2"
+
+
+def test_what_a_destroy_would_free() -> None:
+    assert parse.reclaimed("destroy\ttank/my db@a\ndestroy\ttank/my db@b\nreclaim\t40960\n") == 40960
+    assert parse.reclaimed("") == 0
+
+
+def test_holds_are_pairs_of_snapshot_and_tag() -> None:
+    listing = "tank/my db@a b\tmy tag\tSat Nov 21 07:00 2026\ntank/my db@c\tx\tSat Nov 21 07:00 2026\n"
+    assert parse.holds(listing) == [("tank/my db@a b", "my tag"), ("tank/my db@c", "x")]
