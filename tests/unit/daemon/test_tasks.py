@@ -1,0 +1,58 @@
+"""From the configuration to what the daemon does."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from zbackup.config.load import parse
+from zbackup.daemon.service import fixed_at_start
+from zbackup.daemon.tasks import histories, tasks
+from zbackup.jobs.journal import Remembered
+from zbackup.model.cron import Cron
+from zbackup.model.errors import ConfigError
+from zbackup.model.schedule import Interval, Retry
+from zbackup.plan.schedule import History
+
+SHOP = '[instance.shop]\nengine = "mysql"\ndatasets = ["tank/shop"]\n'
+WIKI = '[instance.wiki]\nengine = "mariadb"\ndatasets = ["tank/wiki"]\n'
+NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+
+def test_what_is_not_scheduled_is_left_alone() -> None:
+    settings = parse(
+        f'timezone = "Asia/Tokyo"\n{SHOP}schedule = {{ snapshot = "5m", jitter = "9s" }}\n{WIKI}'
+    )
+    found = {task.key: task for task in tasks(settings)}
+    assert list(found) == [("shop", "reconcile"), ("shop", "snapshot"), ("shop", "watch")]
+    assert found["shop", "reconcile"].timing is None
+    assert found["shop", "watch"].timing == Interval(300)
+    snapshot = found["shop", "snapshot"]
+    assert (snapshot.timing, snapshot.retry, snapshot.jitter) == (Interval(300), Retry(first=30, most=900), 9)
+    assert snapshot.zone.key == "Asia/Tokyo"
+
+
+def test_all_that_can_be_scheduled() -> None:
+    settings = parse(f'{SHOP}schedule = {{ prune = "0 3 * * *", retry = "1m", retry_max = "2h" }}\n')
+    found = {task.key[1]: task for task in tasks(settings)}
+    assert found["prune"].timing == Cron.parse("0 3 * * *")
+    assert found["prune"].retry == Retry(first=60, most=7200)
+    assert "snapshot" not in found
+
+
+def test_nothing_to_do_is_a_mistake() -> None:
+    with pytest.raises(ConfigError, match="no instance has a schedule"):
+        tasks(parse(SHOP))
+
+
+def test_prunes_are_remembered_and_snapshots_are_read_from_zfs() -> None:
+    rows = [
+        Remembered(instance="shop", job=job, last=NOW, failures=3) for job in ("snapshot", "prune", "watch")
+    ]
+    assert histories(rows) == {("shop", "prune"): History(last=NOW)}
+
+
+def test_what_only_a_restart_takes_on() -> None:
+    old = parse(f"{SHOP}")
+    new = parse(f'run_dir = "/run/other"\ndaemon = {{ workers = 9, watch = "1m" }}\n{SHOP}')
+    assert fixed_at_start(old, new) == ["daemon.workers", "run_dir"]
+    assert fixed_at_start(old, old) == []
