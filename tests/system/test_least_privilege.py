@@ -1,0 +1,87 @@
+"""The daemon as a user of its own, in a mount namespace as its unit has one: what it may is documented."""
+
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.lab.load import Load, verify
+from tests.lab.mysql_fixture import SERVER_UID
+from tests.lab.pool import run
+from tests.system.house import ZBACKUP, House, Variant, after_writing, next_second, wait_until
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/give-no-more-than-needed.md"
+UID = 3333
+SANDBOX = ("unshare", "--mount", "--propagation", "slave", "--")
+AS_ZBACKUP = (
+    "setpriv",
+    f"--reuid={UID}",
+    f"--regid={UID}",
+    f"--groups={SERVER_UID}",
+    "--bounding-set=-all",
+    "--no-new-privs",
+    "--",
+)
+
+
+@pytest.fixture(scope="module")
+def variant() -> Variant:
+    return Variant(flavour="mysql-9.7")
+
+
+def documented_permissions() -> str:
+    """What the page tells people to allow."""
+    found = re.search(r"^# zfs allow -u zbackup (\S+) ", PAGE.read_text(), flags=re.M)
+    assert found
+    return found[1]
+
+
+def test_the_daemon_needs_no_root(house: House) -> None:
+    """It takes snapshots under load and prunes; root restores one, from the same locks and directories."""
+    Path("/dev/zfs").chmod(0o666)  # as the rules of udev that come with OpenZFS do
+    subprocess.run(["mount", "--make-rshared", "/"], check=True)  # as systemd does
+    run("zfs", "allow", "-u", str(UID), documented_permissions(), house.pool.data.name)
+    home = house.home / "zbackup"
+    for name in ("run", "state"):
+        directory = home / name
+        directory.mkdir(parents=True)
+        os.chown(directory, UID, UID)
+        directory.chmod(0o2771)  # as systemd/zbackup.tmpfiles.conf says
+    credentials = {"CREDENTIALS_DIRECTORY": str(home / "credentials")}  # as systemd does
+    (home / "credentials").mkdir()
+    (home / "credentials" / "shop").write_bytes((house.home / "password").read_bytes())
+    os.chown(home / "credentials" / "shop", UID, UID)
+    (home / "credentials" / "shop").chmod(0o400)
+    config = house.configure(
+        "own user",
+        run_dir=home / "run",
+        daemon={"state_dir": str(home / "state"), "watch": "3s"},
+        password={"credential": "shop"},
+        schedule={"snapshot": "5s", "prune": "5s"},
+        retention={"last": 2, "minimum": 1, "window": "1 minute"},
+    )
+    journal = house.home / "journal"
+    argv = (*SANDBOX, *AS_ZBACKUP, str(ZBACKUP), "--config", str(config), "daemon", "--log-format", "json")
+    with Load.start(house.server, 2, 40, journal), (house.home / "log").open("wb") as log:
+        environment = {**os.environ, **credentials}
+        daemon = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=log, env=environment)
+        try:
+            wait_until("there are three backups", lambda: len(house.backups()) >= 3, 120)
+            after_writing(journal, 20)
+            moment = next_second()
+            after_writing(journal, 20)
+            taken = house.zb("snapshot", "--json", config=config, environment=credentials)
+            assert taken.data, "root takes the same locks"
+        finally:
+            daemon.send_signal(signal.SIGTERM)
+            assert daemon.wait(60) == 0, (house.home / "log").read_text()
+    said = (house.home / "log").read_text()
+    assert "job.failed" not in said and "job.defect" not in said, said
+    assert all(b["complete"] and b["finished"] for b in house.backups())
+    report = house.zb(*house.restoring(moment, "by-root"), config=config).data
+    with house.clone(report) as clone:
+        verify(clone, journal, moment)
+    house.zb("clone", "destroy", "by-root", "--yes", config=config)
