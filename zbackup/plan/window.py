@@ -178,4 +178,4 @@ def _cause(before: _Piece, log_id: str, first: str, who: str, server_uuid: str) 
     end = before.base.record.log_to if log_id == record.log_id else record.log_to
     if place(first) > place(end):
         return "purged", f"the log behind {end} was purged: {who} it from {first} on"
-    return "reset", f"the log that ended at {end} was reset or replaced: {who} another one"
+    return "reset", f"the log that ended at {end} was reset, rolled back or replaced: {who} another one"
