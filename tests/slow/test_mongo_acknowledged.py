@@ -10,6 +10,7 @@ from tests.system.acknowledged import WRITERS, ZfsImage, rounds
 from tests.system.mongo_house import build
 
 ROUNDS = 200
+LIMIT_S = 3 * 3600
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +19,7 @@ def server(pool: Pool) -> Iterator[MongoServer]:
         yield running
 
 
+@pytest.mark.timeout(LIMIT_S)
 def test_under_the_lock_every_acknowledged_write_is_there(pool: Pool, server: MongoServer) -> None:
     acknowledged = 0
     for number, done in enumerate(rounds(server, ZfsImage(pool), "fsync", ROUNDS, replayed_every=4), start=1):
@@ -27,6 +29,7 @@ def test_under_the_lock_every_acknowledged_write_is_there(pool: Pool, server: Mo
         print(f"round {number}: {acknowledged} acknowledged writes so far, all found", flush=True)
 
 
+@pytest.mark.timeout(LIMIT_S)
 def test_without_a_lock_every_write_that_was_promised_to_the_disk_is_there(
     pool: Pool, server: MongoServer
 ) -> None:
