@@ -95,6 +95,10 @@ class Recovery(Protocol):
         when it is another log, or there is none.
         """
 
+    @property
+    def log_delay_s(self) -> float:
+        """How long it may take until a write that was acknowledged is in the log on disk."""
+
     def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
         """Whether the newer log holds the place where the older ended (Record.log_to), unchanged up to there.
 

@@ -1,9 +1,10 @@
 """A snapshot to read the log from, taken when a recovery needs one. The server is not asked.
 
-A recovery must be possible while the server is down, and binlogs need no lock: whatever was acknowledged
-before the snapshot is in them.
+A recovery must be possible while the server is down, and logs need no lock: whatever was acknowledged some
+time before the snapshot is in them, and how long before, the engine knows.
 """
 
+import time
 import uuid
 from collections.abc import Sequence
 
@@ -20,6 +21,7 @@ def snapshot_log(ctx: Context, catalog: Catalog, before: Sequence[Backup], like:
 
     `before` are the backups there are.
     """
+    time.sleep(ctx.recovery.log_delay_s)
     members = tuple(sorted(mounted(catalog.datasets).items()))
     record = Record(
         backup=str(uuid.uuid4()),

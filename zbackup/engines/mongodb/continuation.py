@@ -35,11 +35,14 @@ class Continuation:
     tail: OpTime
 
 
-def continuation(base: Connection, log: Connection) -> Continuation:
-    """Raise NotRecoverable when the log source does not continue the base."""
+def continuation(base: Connection, log: Connection, *, whole: bool = False) -> Continuation:
+    """Raise NotRecoverable when the log source does not continue the base.
+
+    `whole` says that nobody was writing when the log source was taken, so that its oplog has no holes.
+    """
     _require_same_set(base, log)
     anchor = oplog.last(base, oplog.sure(base))
-    sure = oplog.last(log, oplog.sure(log))
+    sure = oplog.last(log, None if whole else oplog.sure(log))
     _require_reached(anchor, log, sure)
     begin, tail = anchor["ts"], oplog.last(base)["ts"]
     _require_same_before(base, log, begin)

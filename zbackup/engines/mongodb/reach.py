@@ -20,8 +20,6 @@ def reach(record: Record, created: datetime) -> Reach:
     A primary takes no write that it has not seen, so that up to the snapshot all is inside: up to the lock,
     or up to the last commit of the journal without one. A secondary's oplog has its primary's times, and
     what was written there may not have reached it yet. Without an oplog nothing is known but the time.
-    How long the lock was held is written down once it was seen to have lasted: a zfs command that hangs goes
-    on when zbackup is killed, and the lock is gone before its snapshot is there.
     Raise VerificationFailed when the record cannot be understood.
     """
     wall = _recorded(record, "oplog_wall")
@@ -30,7 +28,7 @@ def reach(record: Record, created: datetime) -> Reach:
         earlier = _recorded(record, "oplog_after_wall") or wall or record.taken
         complete = earlier if record.role == "replica" else record.taken - JOURNAL_LAG
         return Reach(as_of=created + CREATED_WITHIN, complete_to=complete)
-    locked = record.lock == "fsync" and record.lock_held_ms is not None
+    locked = _locked(record)
     if wall is None:
         as_of = record.taken if locked else created + CREATED_WITHIN
         return Reach(as_of=as_of, complete_to=record.taken)
@@ -39,6 +37,24 @@ def reach(record: Record, created: datetime) -> Reach:
     as_of = _recorded(record, "oplog_after_wall") or created + CREATED_WITHIN
     complete = wall if record.role == "replica" else record.taken
     return Reach(as_of=as_of, complete_to=complete if record.lock == "fsync" else complete - JOURNAL_LAG)
+
+
+def was_still(record: Record) -> bool:
+    """Whether nobody wrote when the snapshot was taken, so that its oplog has no holes.
+
+    A server that takes writes notes up to where its oplog has none, but not while it is locked: then what is
+    behind that place is complete as well. A secondary's is cut where it says.
+    """
+    return _locked(record) and record.role == "primary"
+
+
+def _locked(record: Record) -> bool:
+    """Whether the lock was there to the end.
+
+    How long it was held is written down once it was seen to have lasted: a zfs command that hangs goes on
+    when zbackup is killed, and the lock is gone before its snapshot is there.
+    """
+    return record.lock == "fsync" and record.lock_held_ms is not None
 
 
 def _recorded(record: Record, name: str) -> datetime | None:

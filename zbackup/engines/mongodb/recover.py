@@ -22,7 +22,7 @@ from zbackup.engines.mongodb.oplog_entry import transaction
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.program import find_program
-from zbackup.engines.mongodb.reach import reach
+from zbackup.engines.mongodb.reach import JOURNAL_LAG, reach, was_still
 from zbackup.engines.mongodb.server_options import Place
 from zbackup.model.errors import NotRecoverable, VerificationFailed
 from zbackup.model.log import ClusterTime, LogSpan
@@ -62,6 +62,11 @@ class MongoRecovery:
     def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan | None:
         """Not known: a running server's files can be read by nobody else."""
         return None
+
+    @property
+    def log_delay_s(self) -> float:
+        """A write that did not ask for the journal is there with the next commit of it."""
+        return JOURNAL_LAG.total_seconds()
 
     def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
         """See engines.base.Recovery."""
@@ -153,7 +158,7 @@ def _merge(
     """Make the base's oplog end at the cut, complete; see continuation for what is proved before."""
     base, log = opened.connection, reading.connection
     begin = _checkpoint(opened)
-    continued = continuation(base, log)
+    continued = continuation(base, log, whole=was_still(reading.server.files.record))
     exact = _require_recorded(base, log, opened.server.files.record)
     cut = find_cut(log, continued, begin, target, cluster_time)
     entries, bytes_ = append(base, log, continued, cut.applied["ts"], progress)

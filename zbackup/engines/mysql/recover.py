@@ -67,6 +67,11 @@ class MysqlRecovery:
         """See engines.base.Recovery."""
         return live_span(newest, live)
 
+    @property
+    def log_delay_s(self) -> float:
+        """None: a commit is in the binlog's file before it is acknowledged."""
+        return 0.0
+
     def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
         """See engines.base.Recovery."""
         return is_same_log(older, newer)

@@ -23,7 +23,7 @@ from zbackup.engines.mongodb.privileges import (
     missing,
     role_document,
 )
-from zbackup.engines.mongodb.reach import JOURNAL_LAG, reach
+from zbackup.engines.mongodb.reach import JOURNAL_LAG, reach, was_still
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.record import Record
 
@@ -86,6 +86,13 @@ LOCKED = {"oplog_wall": WALL.isoformat()}
 def test_how_far_a_backup_reaches(of: Record, as_of: datetime, complete_to: datetime) -> None:
     found = reach(of, CREATED)
     assert (found.as_of, found.complete_to) == (as_of, complete_to)
+
+
+def test_an_oplog_is_whole_only_where_the_lock_kept_a_primary_still() -> None:
+    assert was_still(record(lock="fsync"))
+    assert not was_still(record(lock="fsync", lock_held_ms=None))
+    assert not was_still(record(lock="fsync", role="replica"))
+    assert not was_still(record(lock="none"))
 
 
 def test_an_order_survives_the_pipe_on_one_line() -> None:
