@@ -10,7 +10,7 @@ import structlog
 
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
-from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, VerificationFailed
+from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, Refused, VerificationFailed
 from zbackup.model.record import Record, from_properties, to_properties
 from zbackup.model.snapshot import Dataset
 
@@ -45,8 +45,14 @@ def _log_id(ctx: Context, backup: Backup, datasets: tuple[Dataset, ...], others:
     before = max(older, key=lambda b: b.createtxg, default=None)
     if before is None:
         return str(uuid.uuid4())
-    one, other = ((b.record, b.browse(datasets)) for b in (before, backup))
-    return before.record.log_id if ctx.recovery.is_same_log(one, other) else str(uuid.uuid4())
+    try:
+        one, other = ((b.record, b.browse(datasets)) for b in (before, backup))
+        same = ctx.recovery.is_same_log(one, other)
+    except (Refused, OSError) as unreadable:
+        # Nothing is proven then, but the backup at hand is whole: it begins a log of its own.
+        ctx.progress.note(f"{before.name} cannot be compared with {backup.name}: {unreadable}")
+        same = False
+    return before.record.log_id if same else str(uuid.uuid4())
 
 
 def finish_all(

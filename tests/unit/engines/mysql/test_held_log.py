@@ -1,0 +1,88 @@
+"""Which log a backup holds, and whether a later one, or the live one, is the same: from the files alone."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.engines.mysql.test_recovery_of_files import RECOVERY, Log, record
+from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
+from zbackup.model.log import LogSpan
+from zbackup.model.record import Record
+from zbackup.model.relocation import Relocation
+
+Held = tuple[Record, Relocation]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path)
+
+
+def backup(log: Log, name: str) -> Held:
+    """What is known of a backup of the log as it is now."""
+    where = log.copy(name)
+    plain = record(log.end())
+    span = RECOVERY.log_span(plain, where)
+    return plain.with_log("a log", span), where
+
+
+def test_the_span_is_from_the_oldest_file_to_behind_the_last_transaction(log: Log) -> None:
+    log.commit(10)
+    log.rotate()
+    log.commit(20)
+    held, _ = backup(log, "s")
+    assert (held.log_from, held.log_to) == ("binlog.000001:4", str(log.end()))
+
+
+def test_a_file_missing_in_between_ends_the_span(log: Log) -> None:
+    log.commit(10)
+    for _ in range(3):
+        log.rotate()
+    del log.files[2]
+    held, _ = backup(log, "s")
+    assert held.log_from == "binlog.000003:4"
+
+
+def test_a_log_that_grew_is_the_same(log: Log) -> None:
+    log.commit(10)
+    older = backup(log, "older")
+    log.commit(20)
+    log.rotate()
+    log.commit(30)
+    newer = backup(log, "newer")
+    assert RECOVERY.is_same_log(older, newer)
+    assert not RECOVERY.is_same_log(newer, older)
+    assert RECOVERY.live_log(older, log.copy("live")) == LogSpan("binlog.000001:4", older[0].log_to)
+
+
+def test_a_log_whose_file_was_purged_is_not_proven_and_the_live_one_says_where_it_begins(log: Log) -> None:
+    log.commit(10)
+    older = backup(log, "older")
+    log.rotate()
+    del log.files[1]
+    log.commit(20)
+    assert not RECOVERY.is_same_log(older, backup(log, "newer"))
+    assert RECOVERY.live_log(older, log.copy("live")).first == "binlog.000002:4"
+
+
+def test_another_log_of_the_same_names_is_not_the_same(log: Log, tmp_path: Path) -> None:
+    log.commit(10, 20)
+    older = backup(log, "older")
+    (tmp_path / "reset").mkdir()
+    reset = Log(tmp_path / "reset")
+    reset.commit(11, 21, 31)
+    newer = backup(reset, "newer")
+    assert newer[0].log_from == older[0].log_from
+    assert not RECOVERY.is_same_log(older, newer)
+    with pytest.raises(DifferentLog, match=r"is not the one that ended at binlog\.000001:"):
+        RECOVERY.live_log(older, reset.copy("live"))
+
+
+def test_a_log_that_is_gone_is_a_gap(log: Log, tmp_path: Path) -> None:
+    log.commit(10)
+    older = backup(log, "older")
+    (tmp_path / "empty").mkdir()
+    nothing = Relocation((("/srv/log", str(tmp_path / "empty")),))
+    assert not RECOVERY.is_same_log(older, (older[0], nothing))
+    with pytest.raises(GapError):
+        RECOVERY.live_log(older, nothing)
