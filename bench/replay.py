@@ -1,6 +1,6 @@
 """Replay measured against what a DBA would run instead: the log decoded and piped into a client.
 
-    python -m bench.replay [--transactions 60000] [--rounds 3] [FLAVOUR...]
+    python -m bench.replay [--transactions 48000] [--rounds 3] [FLAVOUR...]
 
 Both replay the same logs onto copies of the same cleanly stopped server, in turn, in one run. Timed is the
 replay alone: zbackup's "replaying" phase (which, on MariaDB, includes starting the second server), and the
@@ -62,7 +62,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("flavours", nargs="*", default=["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
-    options.add_argument("--transactions", type=int, default=60_000)
+    options.add_argument("--transactions", type=int, default=48_000)
     options.add_argument("--rounds", type=int, default=3)
     said = options.parse_args()
     quiet()

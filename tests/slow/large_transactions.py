@@ -54,7 +54,9 @@ def _insert(house: House) -> None:
     with house.server.connect(database="shop") as connection, connection.cursor() as cursor:
         cursor.execute("BEGIN")
         for number in range(1, ROWS + 1):
-            cursor.execute(f"INSERT INTO shop.big VALUES ({number}, REPEAT(MD5({number}), {ROW // 32}))")
+            cursor.execute(
+                f"INSERT INTO shop.big VALUES ({number}, REPEAT(SHA2({number}, 256), {ROW // 64}))"
+            )
         cursor.execute("COMMIT")
 
 
