@@ -38,7 +38,8 @@ class MongoSettings:
     """How a mongod is to run.
 
     `replica_set` "" means standalone. `auth` asks for logins, also among the members (one key for all);
-    without it everybody may do everything. `options` are given to mongod last. `run_dir` must be short.
+    without it everybody may do everything. `oplog_mib` is how large the oplog may grow.
+    `options` are given to mongod last. `run_dir` must be short.
     """
 
     flavour: str = "mongodb-6.0"
@@ -47,6 +48,7 @@ class MongoSettings:
     port: int = field(default_factory=lambda: free_port())
     replica_set: str = ""
     auth: bool = True
+    oplog_mib: int = 200
     options: tuple[str, ...] = ()
 
     @property
@@ -77,7 +79,7 @@ class MongoSettings:
             "--setParameter=diagnosticDataCollectionEnabled=false",
         ]
         if self.replica_set:
-            arguments += [f"--replSet={self.replica_set}", "--oplogSize=200"]
+            arguments += [f"--replSet={self.replica_set}", f"--oplogSize={self.oplog_mib}"]
         if self.auth:
             arguments += [f"--keyFile={self.run_dir / 'key'}"] if self.replica_set else ["--auth"]
         return [*arguments, *self.options]

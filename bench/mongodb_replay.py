@@ -1,0 +1,252 @@
+"""Replay of an oplog measured against applyOps, which is how mongorestore and PBM replay one.
+
+    python -m bench.mongodb_replay [--entries 200000] [--rounds 3] [FLAVOUR...]
+
+Both replay the same oplog onto copies of the same cleanly stopped server, in turn, in one run. Of zbackup
+all is timed that comes before handing over: starting two servers, merging the oplogs, the restart that
+replays, the shutdown that makes it durable. Of applyOps only what a client does is timed, on servers that run
+already: reading the entries and applying them, a thousand in a command. Both results are compared by dbHash
+with the original.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import bson
+
+from bench.quiet import Silent, quiet
+from bench.report import circumstances, median, table, write
+from tests.lab import servers
+from tests.lab.mongo_fixture import MongoServer, MongoSettings, connect, dbhash, initiate
+from tests.lab.mysql_fixture import SERVER_UID
+from zbackup.engines.mongodb.recover import MongoRecovery
+from zbackup.model.record import Record
+from zbackup.model.recovery import Files, Serving
+from zbackup.model.relocation import Relocation
+from zbackup.proc.detached import Process
+
+THREADS = 4
+IN_ONE_COMMAND = 1000
+CACHE = 1024**3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """A base, an oplog that goes on from it, and what the end must look like."""
+
+    flavour: str
+    work: Path
+    original: MongoSettings
+    version: str
+    end: Any
+    hashes: dict[str, str]
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("flavours", nargs="*", default=["mongodb-6.0"])
+    options.add_argument("--entries", type=int, default=200_000)
+    options.add_argument("--rounds", type=int, default=3)
+    said = options.parse_args()
+    quiet()
+    servers.ensure(said.flavours)
+    rows = [measure(flavour, said.entries, said.rounds) for flavour in said.flavours]
+    head = ["server", "version", "zbackup", "applyOps", "applyOps / zbackup", "in each round"]
+    write(
+        "mongodb-replay",
+        f"{circumstances('python -m bench.mongodb_replay')}; {said.entries} entries, seconds, median of "
+        f"{said.rounds} rounds side by side\n\n{table(head, rows)}",
+    )
+    return 0
+
+
+def measure(flavour: str, entries: int, rounds: int) -> list[str]:
+    """One row of the table."""
+    with tempfile.TemporaryDirectory(prefix="zbench-", ignore_cleanup_errors=True) as directory:
+        work = Path(directory)
+        work.chmod(0o755)
+        scene = prepare(flavour, work, entries)
+        ours, theirs = [], []
+        for number in range(rounds):
+            ours.append(by_zbackup(scene, number))
+            theirs.append(by_apply_ops(scene, number))
+            print(f"{flavour}: zbackup {ours[-1]:.2f} s, applyOps {theirs[-1]:.2f} s", flush=True)
+        ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
+        return [
+            flavour,
+            scene.version,
+            f"{median(ours):.2f}",
+            f"{median(theirs):.2f}",
+            f"{median(ratios):.2f}",
+            ", ".join(f"{ratio:.2f}" for ratio in ratios),
+        ]
+
+
+def prepare(flavour: str, work: Path, entries: int) -> Scene:
+    settings = MongoSettings(
+        flavour=flavour,
+        datadir=work / "data",
+        run_dir=work / "run",
+        replica_set="bench",
+        auth=False,
+        oplog_mib=2000,
+    )
+    server = MongoServer(settings)
+    with server:
+        initiate([server])
+        with server.client() as client:
+            client.shop.items.create_index("k")
+            newest = client.local["oplog.rs"].find_one(sort=[("$natural", -1)])
+            version = client.server_info()["version"]
+        server.stop()
+    assert newest is not None
+    keep(settings.datadir, work / "base")
+    with server:
+        write_entries(server, entries)
+        with server.client() as client:
+            hashes = dbhash(client)
+        server.stop()
+    keep(settings.datadir, work / "log")
+    return Scene(
+        flavour=flavour,
+        work=work,
+        original=settings,
+        version=version,
+        end=newest["ts"],
+        hashes=hashes,
+    )
+
+
+def write_entries(server: MongoServer, entries: int) -> None:
+    """Three inserts to an update, one document each, from several connections."""
+
+    def one_writer(number: int) -> None:
+        with server.client(retryWrites=False, w=1) as client:
+            while not client.admin.command("hello")["isWritablePrimary"]:
+                time.sleep(0.1)
+            items = client.shop.items
+            for n in range(number, entries, THREADS):
+                if n // THREADS % 4 == 3:
+                    items.update_one({"_id": n - THREADS}, {"$set": {"v": f"changed {n}"}})
+                else:
+                    items.insert_one({"_id": n, "k": n % 1000, "v": f"value {n} of this document"})
+
+    writers = [threading.Thread(target=one_writer, args=(number,)) for number in range(THREADS)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+
+
+def by_zbackup(scene: Scene, number: int) -> float:
+    """Seconds until the replayed data is on disk."""
+    base, log = (_files(scene, name, number) for name in ("base", "log"))
+    program = (str(scene.original.program),)
+    recovery = MongoRecovery(server=program, memory=CACHE, workers=0)
+    clock = Silent()
+    began = time.monotonic()
+    recovery.recover(base, log, datetime.now(UTC) + timedelta(seconds=1), Serving(), clock)
+    process = Process.parse(base.process.read_text())
+    try:
+        compare(scene, base.run / "mongod.sock")
+    finally:
+        process.stop(60)
+        remove(scene.work / f"base{number}", scene.work / f"log{number}")
+    return clock.began["handing over"] - began
+
+
+def _files(scene: Scene, name: str, number: int) -> Files:
+    where = scene.work / f"{name}{number}"
+    keep(scene.work / name, where)
+    home = scene.work / f"{name}{number}-home"
+    home.mkdir()
+    home.chmod(0o755)
+    record = Record(
+        backup=name,
+        instance="bench",
+        engine="mongodb",
+        members=((str(scene.original.datadir), str(scene.original.datadir)),),
+        taken=datetime.now(UTC),
+        lock="none",
+        server_uuid="bench",
+        server_version=scene.version,
+        server={"dbpath": str(scene.original.datadir)},
+    )
+    moves = ((str(scene.original.datadir), str(where)),)
+    run = scene.work / f"{name}{number}-run"
+    return Files(record=record, where=Relocation(moves), home=home, run=run, hide=())
+
+
+def by_apply_ops(scene: Scene, number: int) -> float:
+    """Seconds from the first entry read to the last one applied."""
+    started = [_alone(scene, name, number) for name in ("log", "base")]
+    source, target = started
+    with source, target, source.client() as reading, target.client() as writing:
+        # As much as zbackup gives its own.
+        writing.admin.command("setParameter", 1, wiredTigerEngineRuntimeConfig=f"cache_size={CACHE}")
+        began = time.monotonic()
+        batch: list[dict[str, Any]] = []
+        for entry in reading.local["oplog.rs"].find({"ts": {"$gt": scene.end}}):
+            if entry["op"] == "n" or entry["ns"].startswith("config."):
+                continue
+            batch.append({key: entry[key] for key in ("op", "ns", "o", "o2") if key in entry})
+            if len(batch) == IN_ONE_COMMAND:
+                writing.admin.command("applyOps", batch)
+                batch = []
+        if batch:
+            writing.admin.command("applyOps", batch)
+        writing.admin.command("fsync")
+        seconds = time.monotonic() - began
+        compare(scene, target.settings.socket)
+    remove(*(server.settings.datadir for server in started))
+    return seconds
+
+
+def _alone(scene: Scene, name: str, number: int) -> MongoServer:
+    data = scene.work / f"apply-{name}{number}"
+    keep(scene.work / name, data)
+    return MongoServer(
+        MongoSettings(
+            flavour=scene.flavour,
+            datadir=data,
+            run_dir=scene.work / f"apply-{name}{number}-run",
+            auth=False,
+        )
+    )
+
+
+def compare(scene: Scene, socket: Path) -> None:
+    with connect(socket) as client:
+        found = dbhash(client)
+    wanted = {name: value for name, value in scene.hashes.items() if name.startswith("shop.")}
+    if {name: found.get(name) for name in wanted} != wanted:
+        sys.exit(f"{scene.flavour}: at {socket} the data is not the original's")
+
+
+def keep(source: Path, target: Path) -> None:
+    """A copy that belongs to the user the server runs as."""
+    shutil.copytree(source, target)
+    subprocess.run(["chown", "-R", f"{SERVER_UID}:{SERVER_UID}", str(target)], check=True)
+
+
+def remove(*directories: Path) -> None:
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+# Decoding in Python would make applyOps look slower than it is.
+assert bson.has_c(), "PyMongo lacks its C extension"
+
+if __name__ == "__main__":
+    sys.exit(main())

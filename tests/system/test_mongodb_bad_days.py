@@ -1,0 +1,165 @@
+"""What goes wrong around a recovery of MongoDB: said in one line, or put right by doing it again."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bson.timestamp import Timestamp
+
+from tests.lab.mysql_fixture import free_port
+from tests.lab.pool import Pool, run
+from tests.system.conftest import end_clones
+from tests.system.house import wait_until
+from tests.system.mongo_house import MongoHouse
+from tests.system.mongo_story import at, behind, hashes, mongo_house, newest, opened, restore_to
+
+MIB = 1024**2
+
+
+@pytest.fixture(scope="module")
+def house(pool: Pool) -> Iterator[MongoHouse]:
+    with mongo_house(pool, oplog_mib=16) as house:
+        yield house
+        end_clones(house)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def place(house: MongoHouse) -> Timestamp:
+    """Behind a backup and a few documents, with a later backup to read the log from."""
+    house.snapshot()
+    with house.server.client() as client:
+        client.shop.items.insert_many([{"_id": n} for n in range(1000)])
+    found = newest(house.server)
+    with house.server.client() as client:
+        client.shop.items.insert_one({"_id": "too late"})
+    house.snapshot(house.configure("none", lock="none"))
+    return found
+
+
+def clones(house: MongoHouse) -> set[str]:
+    return {name for name in house.names() if name.startswith(f"{house.clones}/")}
+
+
+def killed_amidst(house: MongoHouse, name: str, place: Timestamp, *words: str) -> str:
+    """Restore, and kill the temporary mongod that replays; what was said."""
+    command = ("restore", "--to-timestamp", behind(place), "--name", name, *words)
+    running = house.begin(*command)
+    output = house.home / "clones" / name / "server.log"
+    wait_until(
+        "a replay",
+        lambda: output.exists() and "recoverFromOplogAsStandalone" in output.read_text(),
+        120,
+    )
+    number = int((house.home / "run" / name / "process").read_text().split()[0])
+    Path(f"/proc/{number}").exists()
+    run("kill", "-KILL", str(number))
+    ended = running.end()
+    assert ended.rc != 0, str(ended)
+    return ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("--to", "now", "--to-timestamp", "1,1"), 2, "either --to MOMENT or --to-timestamp SECONDS,INC"),
+        (("--to-timestamp", "yesterday"), 2, '"yesterday" is not SECONDS,INCREMENT'),
+        (("--to", "now", "--as-replica-set", "rescue"), 2, "--as-replica-set needs --port"),
+        (("--to-timestamp", "4000000000,1"), 5, "that moment is in the future"),
+        (("--to-timestamp", "1000000000,1"), 5, "no backup is that old"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    house: MongoHouse, place: Timestamp, words: tuple[str, ...], status: int, said: str
+) -> None:
+    before = house.state()
+    assert said in house.zb("restore", "-q", *words).refused(status)
+    assert house.state() == before
+
+
+def test_a_mongod_killed_while_it_replays_is_told_and_removed(house: MongoHouse, place: Timestamp) -> None:
+    said = killed_amidst(house, "killed", place)
+    assert "the temporary server ended while starting" in said or "died" in said, said
+    assert "server.log:" in said and len(said.splitlines()) > 2
+    assert clones(house) == set()
+
+
+def test_with_keep_it_is_kept_for_a_look(house: MongoHouse, place: Timestamp) -> None:
+    said = killed_amidst(house, "kept", place, "--keep")
+    assert f"kept for a look: {house.clones}/kept" in said
+    assert f"{house.clones}/kept/0" in clones(house)
+    restored = restore_to(house, behind(place), "kept")  # what is left of it makes way
+    with opened(restored) as client:
+        assert client.shop.items.count_documents({}) == 1000
+
+
+def test_a_name_and_a_port_in_use_are_refused(house: MongoHouse, place: Timestamp) -> None:
+    words = ("restore", "-q", "--to-timestamp", behind(place), "--name")
+    assert f"{house.clones}/kept exists" in house.zb(*words, "kept").refused(10)
+    port = str(house.server.settings.port)
+    assert f"port {port} cannot be used" in house.zb(*words, "other", "--port", port).refused(10)
+    house.destroy("kept")
+
+
+def test_zbackup_killed_amidst_then_again(house: MongoHouse, place: Timestamp) -> None:
+    running = house.begin("restore", "--to-timestamp", behind(place), "--name", "again")
+    home = house.home / "clones" / "again"
+    wait_until("a merge", lambda: (home / "server.log").exists(), 120)
+    running.process.send_signal(signal.SIGKILL)
+    running.end()
+    port = free_port()
+    restored = restore_to(house, behind(place), "again", "--port", str(port))
+    with opened(restored) as client:
+        assert client.shop.items.count_documents({}) == 1000
+        assert len(hashes(client)) > 1
+    assert restored["connect"] == f"mongosh 'mongodb://127.0.0.1:{port}/?directConnection=true'"
+    house.destroy("again")
+    assert clones(house) == set()
+
+
+def test_an_entry_larger_than_mongod_takes_is_named(house: MongoHouse, place: Timestamp) -> None:
+    with house.server.client() as client:
+        client.shop.large.insert_one({"_id": 1, "x": b"x" * (16 * MIB - 40)})
+        # The entry is there once more than the oplog may hold, and what is older goes.
+    large = newest(house.server)
+    command = ("restore", "-q", "--to-timestamp", behind(large), "--name", "large")
+    said = house.zb(*command).refused(5)
+    assert f"the oplog entry at {at(large)}@1 (insert into shop.large) is 16777" in said
+    assert f"--to-timestamp {at(large)}" in said
+    assert clones(house) == set()
+
+
+def test_an_oplog_that_rolled_over_is_refused_with_the_gap(house: MongoHouse, place: Timestamp) -> None:
+    with house.server.client() as client:
+        first = client.local["oplog.rs"].find_one()
+        assert first is not None
+        for n in range(100):
+            client.shop.filler.insert_one({"_id": n, "x": b"x" * MIB})
+
+        def rolled() -> bool:
+            oldest = client.local["oplog.rs"].find_one()
+            return bool(oldest and oldest["ts"] > place)
+
+        wait_until("the oplog to roll over", rolled, 120)
+    command = ("restore", "-q", "--to-timestamp", behind(newest(house.server)), "--name", "gap")
+    said = house.zb(*command).refused(5)
+    assert "the oplog has a gap: the base ends at" in said and "but the log source begins at" in said
+    assert "Its oplog may hold 16 MiB; about" in said
+    assert clones(house) == set()
+
+
+def test_the_log_of_another_set_is_refused(house: MongoHouse, place: Timestamp) -> None:
+    house.server.stop()
+    data = house.server.settings.datadir
+    for file in data.iterdir():
+        if not file.is_symlink() and file.name != "journal":
+            run("rm", "-r", str(file))
+    for file in (data / "journal").iterdir():
+        file.unlink()
+    from tests.lab.mongo_fixture import initiate
+
+    house.server.start()
+    initiate([house.server])
+    said = house.zb("restore", "-q", "--to", "now", "--name", "other").refused(5)
+    assert "the log source is of another replica set: orders (" in said
+    assert clones(house) == set()
