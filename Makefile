@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test test-slow test-containers check lab bench docs lock clean
+.PHONY: setup demo demo-mongodb test test-slow test-containers check lab bench docs lock clean
 
 setup: $(VENV)/.done ## the virtual environment, exactly as locked
 
@@ -25,6 +25,9 @@ lab: ## build and fetch what the tests need: a guest kernel with OpenZFS, databa
 
 demo: setup lab ## a table is dropped, and it is back: the whole story on real ZFS with a real MySQL
 	tests/lab/lab run --disk 4G -- $(BIN)/python -m tests.lab.demo
+
+demo-mongodb: setup lab ## the same with a real mongod and a dropped collection
+	tests/lab/lab run --disk 4G -- $(BIN)/python -m tests.lab.demo_mongodb
 
 test: check lab ## everything: the checks, then every test on real ZFS with real servers
 	$(BIN)/pytest -q -n 2 tests/lab/selftest_*.py tests/power/selftest_cuts.py

@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import replay, retention
+from bench import mongodb_replay, replay, retention
 from bench.report import circumstances, write
 
 LAB = Path(__file__).resolve().parents[1] / "tests" / "lab" / "lab"
@@ -19,6 +19,7 @@ IN_THE_LAB = {
 def main() -> int:
     """What needs ZFS runs in the lab, one after the other; what does not runs on this machine."""
     status = replay.main()
+    status |= mongodb_replay.main()
     status |= retention.main()
     for section, module in IN_THE_LAB.items():
         with tempfile.TemporaryDirectory(prefix="zbench-") as directory:

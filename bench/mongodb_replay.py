@@ -216,11 +216,14 @@ def by_apply_ops(scene: Scene, number: int) -> float:
 def _alone(scene: Scene, name: str, number: int) -> MongoServer:
     data = scene.work / f"apply-{name}{number}"
     keep(scene.work / name, data)
+    run = scene.work / f"apply-{name}{number}-run"
+    run.mkdir()
+    shutil.chown(run, SERVER_UID, SERVER_UID)
     return MongoServer(
         MongoSettings(
             flavour=scene.flavour,
             datadir=data,
-            run_dir=scene.work / f"apply-{name}{number}-run",
+            run_dir=run,
             auth=False,
         )
     )

@@ -41,15 +41,45 @@ class NotProven(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """What the story is told with: a pool, a server on it, and a configuration for zbackup."""
+class Zbackup:
+    """zbackup on a pool, run as a user would, with the configuration in the pool's home."""
 
     pool: Pool
-    server: DatabaseServer
 
     @property
     def home(self) -> Path:
         return self.pool.home
+
+    def zbackup(self, *arguments: str) -> None:
+        """Run zbackup as a user would, output shown. Raises NotProven when it fails."""
+        say(f"\n$ {shlex.join(('zbackup', *arguments))}")
+        began = time.monotonic()
+        status = subprocess.run(self._argv(arguments), env=self._environment(), check=False).returncode
+        say(f"  ({time.monotonic() - began:.1f} s)")
+        if status != 0:
+            raise NotProven(f"zbackup {arguments[0]} ended with {status}")
+
+    def ask(self, *arguments: str) -> Any:
+        """What `zbackup ... --json` answers."""
+        done = subprocess.run(
+            self._argv((*arguments, "--json")), env=self._environment(), capture_output=True, check=False
+        )
+        if done.returncode != 0:
+            raise NotProven(f"zbackup {arguments[0]} --json ended with {done.returncode}")
+        return json.loads(done.stdout)["data"]
+
+    def _argv(self, arguments: tuple[str, ...]) -> list[str]:
+        return [sys.executable, "-m", "zbackup", *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "ZBACKUP_CONFIG": str(self.home / "zbackup.toml")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage(Zbackup):
+    """What the story is told with: a pool, a server on it, and a configuration for zbackup."""
+
+    server: DatabaseServer
 
     @property
     def kind(self) -> str:
@@ -79,30 +109,6 @@ class Stage:
             program=self.programs / DAEMON[self.kind],
         )
         (self.home / "zbackup.toml").write_text(text)
-
-    def zbackup(self, *arguments: str) -> None:
-        """Run zbackup as a user would, output shown. Raises NotProven when it fails."""
-        say(f"\n$ {shlex.join(('zbackup', *arguments))}")
-        began = time.monotonic()
-        status = subprocess.run(self._argv(arguments), env=self._environment(), check=False).returncode
-        say(f"  ({time.monotonic() - began:.1f} s)")
-        if status != 0:
-            raise NotProven(f"zbackup {arguments[0]} ended with {status}")
-
-    def ask(self, *arguments: str) -> Any:
-        """What `zbackup ... --json` answers."""
-        done = subprocess.run(
-            self._argv((*arguments, "--json")), env=self._environment(), capture_output=True, check=False
-        )
-        if done.returncode != 0:
-            raise NotProven(f"zbackup {arguments[0]} --json ended with {done.returncode}")
-        return json.loads(done.stdout)["data"]
-
-    def _argv(self, arguments: tuple[str, ...]) -> list[str]:
-        return [sys.executable, "-m", "zbackup", *arguments]
-
-    def _environment(self) -> dict[str, str]:
-        return {**os.environ, "ZBACKUP_CONFIG": str(self.home / "zbackup.toml")}
 
 
 def say(text: str = "") -> None:

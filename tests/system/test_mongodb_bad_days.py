@@ -2,7 +2,6 @@
 
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from bson.timestamp import Timestamp
@@ -51,8 +50,7 @@ def killed_amidst(house: MongoHouse, name: str, place: Timestamp, *words: str) -
         lambda: output.exists() and "recoverFromOplogAsStandalone" in output.read_text(),
         120,
     )
-    number = int((house.home / "run" / name / "process").read_text().split()[0])
-    Path(f"/proc/{number}").exists()
+    number = int((house.home / "run" / f"{name}.process").read_text().split()[0])
     run("kill", "-KILL", str(number))
     ended = running.end()
     assert ended.rc != 0, str(ended)

@@ -27,6 +27,8 @@ from tests.system.mongo_story import at, behind, hashes, mongo_house, newest, op
 HELD = "held"
 """A database of its own for documents of transactions under way, which dbHash would wait for."""
 BUILD_HANGS = "hangAfterStartingIndexBuild"
+SESSIONS = "config.transactions"
+"""mongod's notes on sessions. The first entries of a transaction of several show there already."""
 YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -38,7 +40,7 @@ class History:
     whole_hashes: dict[str, str]
     amidst: Timestamp
     amidst_hashes: dict[str, str]
-    validated: list[str] = field(default_factory=lambda: ["items", "big", "capped", "measured"])
+    validated: list[str] = field(default_factory=lambda: ["items", "big", "capped", "clustered"])
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +225,9 @@ def test_nothing_is_visible_of_what_was_under_way(house: MongoHouse, history: Hi
     report = restore_to(house, at(history.amidst), "amidst")
     assert report["recovered"]["last_applied"]["what"] == "part of a transaction on shop.big"
     with opened(report, login=False) as client:
-        assert hashes(client, without=HELD) == history.amidst_hashes
+        found = hashes(client, without=HELD)
+        assert {n for n, v in found.items() if history.amidst_hashes.get(n) != v} <= {SESSIONS}
+        assert history.amidst_hashes.keys() - found.keys() == set()
         assert held(client) == {"later", "both after the backup"}
         assert client.shop.big.count_documents({"_id": {"$gte": 100}}) == 0
         assert client.shop.command("validate", "items", full=True)["valid"]

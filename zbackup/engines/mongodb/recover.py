@@ -24,7 +24,7 @@ from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.program import find_program
 from zbackup.engines.mongodb.reach import JOURNAL_LAG, reach, was_still
 from zbackup.engines.mongodb.server_options import Place
-from zbackup.model.errors import NotRecoverable, VerificationFailed
+from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed
 from zbackup.model.log import ClusterTime, LogSpan
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
@@ -84,6 +84,10 @@ class MongoRecovery:
 
     def check_program(self, record: Record) -> str:
         """The mongod that can open the backup's files. Raise Refused if there is none."""
+        if record.server.get("encryption"):
+            raise Refused(
+                "the files are encrypted by mongod, and zbackup does not start a server with their key"
+            )
         return self._program(record)[0]
 
     def check_version(self, server: Mapping[str, str], version: str) -> str:

@@ -1,10 +1,12 @@
 """How a mongod on a clone is started."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.unit.samples import PLAIN
 from zbackup.engines.mongodb.program import find_program, series
 from zbackup.engines.mongodb.recover import MongoRecovery
 from zbackup.engines.mongodb.server_options import Place, Shape, arguments
@@ -120,3 +122,9 @@ def test_another_program_is_refused(tmp_path: Path) -> None:
 
 def test_a_series_is_two_numbers() -> None:
     assert series("6.0.27-rc1") == "6.0"
+
+
+def test_files_that_mongod_encrypted_are_refused() -> None:
+    record = replace(PLAIN, engine="mongodb", server=RECORDED | {"encryption": "all files"})
+    with pytest.raises(Refused, match="encrypted by mongod"):
+        MongoRecovery(server=None, memory=GIB, workers=2).check_program(record)
