@@ -5,7 +5,7 @@
 Both replay the same oplog onto copies of the same cleanly stopped server, in turn, in one run. Of zbackup
 all is timed that comes before handing over: starting two servers, merging the oplogs, the restart that
 replays, the shutdown that makes it durable. Of applyOps only what a client does is timed, on servers that run
-already: reading the entries and applying them, a thousand in a command. Both results are compared by dbHash
+already: reading the entries and applying them, a thousand in a command or one. Both results are compared by dbHash
 with the original.
 """
 
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import bson
+from pymongo import InsertOne, UpdateOne
 
 from bench.quiet import Silent, quiet
 from bench.report import circumstances, median, table, write
@@ -62,7 +63,8 @@ def main() -> int:
     quiet()
     servers.ensure(said.flavours)
     rows = [measure(flavour, said.entries, said.rounds) for flavour in said.flavours]
-    head = ["server", "version", "zbackup", "applyOps", "applyOps / zbackup", "in each round"]
+    head = ["server", "version", "zbackup", "a thousand in applyOps", "/ zbackup", "in each round"]
+    head += ["one in applyOps", "/ zbackup"]
     write(
         "mongodb-replay",
         f"{circumstances('python -m bench.mongodb_replay')}; {said.entries} entries, seconds, median of "
@@ -77,11 +79,15 @@ def measure(flavour: str, entries: int, rounds: int) -> list[str]:
         work = Path(directory)
         work.chmod(0o755)
         scene = prepare(flavour, work, entries)
-        ours, theirs = [], []
+        ours, theirs, singly = [], [], []
         for number in range(rounds):
             ours.append(by_zbackup(scene, number))
-            theirs.append(by_apply_ops(scene, number))
-            print(f"{flavour}: zbackup {ours[-1]:.2f} s, applyOps {theirs[-1]:.2f} s", flush=True)
+            theirs.append(by_apply_ops(scene, number, IN_ONE_COMMAND))
+            singly.append(by_apply_ops(scene, number, 1))
+            print(
+                f"{flavour}: zbackup {ours[-1]:.2f} s, applyOps {theirs[-1]:.2f} s, singly {singly[-1]:.2f} s",
+                flush=True,
+            )
         ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
         return [
             flavour,
@@ -90,6 +96,8 @@ def measure(flavour: str, entries: int, rounds: int) -> list[str]:
             f"{median(theirs):.2f}",
             f"{median(ratios):.2f}",
             ", ".join(f"{ratio:.2f}" for ratio in ratios),
+            f"{median(singly):.2f}",
+            f"{median([b / a for a, b in zip(ours, singly, strict=True)]):.2f}",
         ]
 
 
@@ -129,24 +137,28 @@ def prepare(flavour: str, work: Path, entries: int) -> Scene:
 
 
 def write_entries(server: MongoServer, entries: int) -> None:
-    """Three inserts to an update, one document each, from several connections."""
+    """Three inserts to an update, one document each and so one entry each, from several connections."""
 
     def one_writer(number: int) -> None:
         with server.client(retryWrites=False, w=1) as client:
             while not client.admin.command("hello")["isWritablePrimary"]:
                 time.sleep(0.1)
-            items = client.shop.items
-            for n in range(number, entries, THREADS):
-                if n // THREADS % 4 == 3:
-                    items.update_one({"_id": n - THREADS}, {"$set": {"v": f"changed {n}"}})
-                else:
-                    items.insert_one({"_id": n, "k": n % 1000, "v": f"value {n} of this document"})
+            for begin in range(0, entries // THREADS, IN_ONE_COMMAND):
+                client.shop.items.bulk_write(
+                    [_written(number, n) for n in range(begin, begin + IN_ONE_COMMAND)], ordered=False
+                )
 
     writers = [threading.Thread(target=one_writer, args=(number,)) for number in range(THREADS)]
     for writer in writers:
         writer.start()
     for writer in writers:
         writer.join()
+
+
+def _written(writer: int, n: int) -> InsertOne[dict[str, Any]] | UpdateOne:
+    if n % 4 == 3:
+        return UpdateOne({"_id": f"{writer}.{n - 3}"}, {"$set": {"v": f"changed {n}"}})
+    return InsertOne({"_id": f"{writer}.{n}", "k": n % 1000, "v": f"value {n} of this document"})
 
 
 def by_zbackup(scene: Scene, number: int) -> float:
@@ -188,7 +200,7 @@ def _files(scene: Scene, name: str, number: int) -> Files:
     return Files(record=record, where=Relocation(moves), home=home, run=run, hide=())
 
 
-def by_apply_ops(scene: Scene, number: int) -> float:
+def by_apply_ops(scene: Scene, number: int, in_one: int) -> float:
     """Seconds from the first entry read to the last one applied."""
     started = [_alone(scene, name, number) for name in ("log", "base")]
     source, target = started
@@ -201,7 +213,7 @@ def by_apply_ops(scene: Scene, number: int) -> float:
             if entry["op"] == "n" or entry["ns"].startswith("config."):
                 continue
             batch.append({key: entry[key] for key in ("op", "ns", "o", "o2") if key in entry})
-            if len(batch) == IN_ONE_COMMAND:
+            if len(batch) == in_one:
                 writing.admin.command("applyOps", batch)
                 batch = []
         if batch:
@@ -209,7 +221,8 @@ def by_apply_ops(scene: Scene, number: int) -> float:
         writing.admin.command("fsync")
         seconds = time.monotonic() - began
         compare(scene, target.settings.socket)
-    remove(*(server.settings.datadir for server in started))
+    for server in started:
+        remove(server.settings.datadir, server.settings.run_dir)
     return seconds
 
 

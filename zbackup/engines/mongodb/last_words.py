@@ -28,7 +28,9 @@ def last_words(output: Path) -> str:
     lines = [line for line in _tail(output).splitlines() if line.strip()]
     read = [(line, _parsed(line)) for line in lines]
     told = [_text(line, parsed) for line, parsed in read if not _is_noise(parsed)]
-    errors = [_text(line, parsed) for line, parsed in read if _is_error(parsed) and not _is_noise(parsed)]
+    errors = [
+        _text(line, parsed) for line, parsed in read if _is_error(line, parsed) and not _is_noise(parsed)
+    ]
     return "\n".join((errors or told)[-LINES:])
 
 
@@ -65,8 +67,9 @@ def _parsed(line: str) -> Line | None:
     return value if isinstance(value, dict) else None
 
 
-def _is_error(parsed: Line | None) -> bool:
-    return parsed is None or parsed.get("s") in ("E", "F")
+def _is_error(line: str, parsed: Line | None) -> bool:
+    # A server that is killed may leave half a log line behind, which complains of nothing.
+    return not line.startswith("{") if parsed is None else parsed.get("s") in ("E", "F")
 
 
 def _is_noise(parsed: Line | None) -> bool:

@@ -181,6 +181,11 @@ def test_last_words_are_the_last_lines_when_nothing_failed(tmp_path: Path) -> No
     assert last_words(tmp_path / "nothing") == ""
 
 
+def test_half_a_line_is_no_error(tmp_path: Path) -> None:
+    file = log_file(tmp_path, QUIET, QUIET, QUIET[:30])
+    assert last_words(file).splitlines() == ['all well {"n": 1}', 'all well {"n": 1}', QUIET[:30]]
+
+
 def test_a_complaint_about_an_option_is_an_error(tmp_path: Path) -> None:
     assert last_words(log_file(tmp_path, QUIET, "Error parsing command line: x" + "y" * 500)).startswith(
         "Error parsing command line: xyyy"
