@@ -5,8 +5,8 @@
 Both replay the same oplog onto copies of the same cleanly stopped server, in turn, in one run. Of zbackup
 all is timed that comes before handing over: starting two servers, merging the oplogs, the restart that
 replays, the shutdown that makes it durable. Of applyOps only what a client does is timed, on servers that run
-already: reading the entries and applying them, a thousand in a command or one. Both results are compared by dbHash
-with the original.
+already: reading the entries and applying them, a thousand in a command or one. The results are compared
+by dbHash with the original.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def measure(flavour: str, entries: int, rounds: int) -> list[str]:
             theirs.append(by_apply_ops(scene, number, IN_ONE_COMMAND))
             singly.append(by_apply_ops(scene, number, 1))
             print(
-                f"{flavour}: zbackup {ours[-1]:.2f} s, applyOps {theirs[-1]:.2f} s, singly {singly[-1]:.2f} s",
+                f"{flavour}: zbackup {ours[-1]:.2f} s, applyOps {theirs[-1]:.2f} s, {singly[-1]:.2f} s",
                 flush=True,
             )
         ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
