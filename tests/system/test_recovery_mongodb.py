@@ -21,6 +21,9 @@ from tests.system.mongo_story import at, behind, hashes, mongo_house, newest, op
 
 THREADS, RATE = 3, 60.0
 
+# A clone's server cannot read the files unless it is told the same.
+LAYOUT = ("--directoryperdb", "--wiredTigerDirectoryForIndexes", "--wiredTigerJournalCompressor=zlib")
+
 
 @dataclass(frozen=True, kw_only=True)
 class History:
@@ -42,7 +45,7 @@ class History:
 
 @pytest.fixture(scope="module")
 def house(pool: Pool) -> Iterator[MongoHouse]:
-    with mongo_house(pool) as house:
+    with mongo_house(pool, options=LAYOUT) as house:
         yield house
         end_clones(house)  # type: ignore[arg-type]
 

@@ -76,10 +76,18 @@ def arguments(recorded: Mapping[str, str], place: Place, shape: Shape) -> list[s
 
 
 def _layout(recorded: Mapping[str, str]) -> list[str]:
-    """How the files are laid out is no setting one may change: mongod refuses to open them otherwise."""
+    """How the files are written is no setting one may change: mongod refuses to open them otherwise.
+
+    The journal has one compressor for all of it, which is not written down in it (zlib's read as snappy's
+    ends mongod 6.0 in recovery); collections and indexes know their own.
+    """
     storage = json.loads(recorded.get("options", "{}")).get("storage", {})
-    indexes = storage.get("wiredTiger", {}).get("engineConfig", {}).get("directoryForIndexes")
-    wanted = {"directoryperdb": storage.get("directoryPerDB"), "wiredTigerDirectoryForIndexes": indexes}
+    engine = storage.get("wiredTiger", {}).get("engineConfig", {})
+    wanted = {
+        "directoryperdb": storage.get("directoryPerDB"),
+        "wiredTigerDirectoryForIndexes": engine.get("directoryForIndexes"),
+        f"wiredTigerJournalCompressor={engine.get('journalCompressor')}": engine.get("journalCompressor"),
+    }
     return [flag for flag, given in wanted.items() if given]
 
 

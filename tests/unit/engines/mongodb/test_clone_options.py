@@ -68,6 +68,14 @@ def test_read_only_is_mongod_s_own_mode_for_looking_at_backups() -> None:
     assert "--queryableBackupMode" in options(Shape(purpose="serve", memory=GIB, read_only=True))
 
 
+def test_the_journal_is_read_with_the_compressor_it_was_written_with() -> None:
+    written = json.dumps({"storage": {"wiredTiger": {"engineConfig": {"journalCompressor": "zlib"}}}})
+    for purpose in ("open", "replay", "serve"):
+        given = options(Shape(purpose=purpose, memory=GIB), options=written)  # type: ignore[arg-type]
+        assert "--wiredTigerJournalCompressor=zlib" in given
+    assert not [o for o in options(Shape(purpose="open", memory=GIB)) if "Compressor" in o]
+
+
 @pytest.mark.parametrize(("memory", "said"), [(GIB, "1"), (GIB // 2, "0.5"), (1, "0.25")])
 def test_the_cache_is_what_was_configured_but_never_less_than_mongod_takes(memory: int, said: str) -> None:
     assert f"--wiredTigerCacheSizeGB={said}" in options(Shape(purpose="open", memory=memory))
