@@ -24,6 +24,7 @@ from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.program import find_program
 from zbackup.engines.mongodb.reach import JOURNAL_LAG, reach, was_still
 from zbackup.engines.mongodb.server_options import Place
+from zbackup.engines.mongodb.unfinished import drop_unfinished_indexes
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed
 from zbackup.model.log import ClusterTime, LogSpan
 from zbackup.model.progress import Progress
@@ -119,6 +120,8 @@ class MongoRecovery:
             replayed.shut_down()
         progress.phase("handing over")
         with server.temporary("open") as finished:
+            for index in drop_unfinished_indexes(finished.connection):
+                progress.note(f"the index {index} was still being built at the target: it is not there")
             forget_replica_set(finished.connection)
             finished.shut_down()
         _serve_first(server, serving)
