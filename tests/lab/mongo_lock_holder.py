@@ -19,7 +19,9 @@ def engine(
 
 def main(socket: str, hold: str, run_dir: str) -> None:
     """Take the lock, say so, and sleep while holding it."""
-    holder = engine(Path(socket), Path(run_dir), LockOptions(kind="fsync", wait_s=5, hold_s=float(hold)))
+    holder = engine(
+        Path(socket), Path(run_dir), LockOptions(kind="fsync", wait_s=5, hold_s=float(hold), long_query_s=1)
+    )
     with holder.consistent(holder.inspect(), "fsync") as held:
         print("held", flush=True)
         time.sleep(3600)

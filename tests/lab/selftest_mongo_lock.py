@@ -33,6 +33,7 @@ from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
 from zbackup.engines.mongodb.privileges import role_document
 from zbackup.engines.mongodb.status import oplog_end
 from zbackup.model.errors import DatabaseError, LockNotTaken
+from zbackup.proc.detached import Process
 
 KILLS = int(os.environ.get("LAB_KILLS", "2"))
 """How often each way of dying is tried."""
@@ -116,13 +117,19 @@ class Writers:
 
 @contextmanager
 def _holder(server: MongoServer, hold: float = 600) -> Iterator["subprocess.Popen[str]"]:
+    with _started(server, hold) as process:
+        assert process.stdout
+        assert any(line == "held\n" for line in iter(process.stdout.readline, ""))
+        yield process
+
+
+@contextmanager
+def _started(server: MongoServer, hold: float) -> Iterator["subprocess.Popen[str]"]:
     argv = [sys.executable, "-m", "tests.lab.mongo_lock_holder", str(server.settings.socket), str(hold)]
     process = subprocess.Popen(
         [*argv, str(server.settings.run_dir)], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
-        assert process.stdout
-        assert any(line == "held\n" for line in iter(process.stdout.readline, ""))
         yield process
     finally:
         process.kill()
@@ -236,6 +243,48 @@ def test_a_lock_that_did_not_last_is_not_confirmed(primary: MongoServer) -> None
         _await("the watchdog releases it", lambda: not _is_locked(primary), 10)
         held.confirm()
     assert not _is_locked(primary) and not _note(primary).exists()
+
+
+def test_past_the_ceiling_another_lock_is_not_released(primary: MongoServer) -> None:
+    zbackup = _engine(primary, hold_s=1)
+    with primary.client() as other:
+        with (
+            pytest.raises(LockNotTaken, match="did not last to the end"),
+            zbackup.consistent(zbackup.inspect(), "fsync") as held,
+        ):
+            _await("the watchdog releases it", lambda: not _is_locked(primary), 10)
+            other.admin.command({"fsync": 1, "lock": True})
+            held.confirm()
+        assert locked(other)
+        assert other.admin.command({"fsyncUnlock": 1})["lockCount"] == 0
+    assert not _note(primary).exists()
+
+
+def test_killed_before_it_asked_it_releases_nobody_elses_lock(primary: MongoServer) -> None:
+    with primary.client() as client, client.start_session() as session:
+        client.shop.work.insert_one({"collection": "there"})
+        session.start_transaction()
+        client.shop.work.insert_one({"open": True}, session=session)
+        asking = threading.Thread(target=_lock_as_another, args=(primary,))
+        asking.start()
+        with _started(primary, 60) as process:
+            assert process.stdout
+            lines = iter(process.stdout.readline, "")
+            assert any("lock.waits_for_transactions" in line for line in lines)
+            watchdog = Process.of(_watchdog_of(process))
+            process.kill()
+            assert watchdog and watchdog.wait(60)
+        # Its commit would wait for the end of the lock.
+        session.abort_transaction()
+        asking.join(60)
+    assert _is_locked(primary) and not _note(primary).exists()
+    with primary.client() as other:
+        assert other.admin.command({"fsyncUnlock": 1})["lockCount"] == 0
+
+
+def _lock_as_another(server: MongoServer) -> None:
+    with server.client() as other:
+        other.admin.command({"fsync": 1, "lock": True})
 
 
 @pytest.mark.parametrize("kind", ["primary", "alone"])

@@ -56,9 +56,18 @@ class Guardian:
             self._send("done\n")
         self._leave()
 
-    def act(self) -> None:
-        """Let it do now what it would do if we died. It goes on after us if that takes long."""
+    @property
+    def alive(self) -> bool:
+        """Whether it still watches."""
+        return self._process.poll() is None
+
+    def act(self) -> bool:
+        """Let it do now what it would do if we died. It goes on after us if that takes long.
+
+        Whether it did, or is still at it: False when it had died, or could not.
+        """
         self._leave()
+        return self._process.returncode in (0, None)
 
     def _send(self, text: str) -> None:
         if self._process.stdin:

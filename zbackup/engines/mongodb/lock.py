@@ -20,7 +20,7 @@ from zbackup.engines.mongodb.connection import CommandRefused, Connection, conne
 from zbackup.engines.mongodb.long_operations import settle_long_operations
 from zbackup.engines.mongodb.note import Note
 from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
-from zbackup.engines.mongodb.orders import LOCKED, WatchOrder
+from zbackup.engines.mongodb.orders import ASKING, LOCKED, WatchOrder
 from zbackup.engines.mongodb.recorded import held, held_after
 from zbackup.engines.mongodb.release import release
 from zbackup.engines.mongodb.status import OplogEnd, is_locked, operations, oplog_end, stillness
@@ -36,8 +36,8 @@ WATCHDOG = "zbackup.engines.mongodb.watchdog"
 CONFIRM_S = 1.0
 UNLOCKED_S = 600.0
 
-# For what lies between the watchdog's start and the lock: looking at operations, logging in.
-SLACK_S = 20.0
+# How much longer than for the lock itself its answer may take: see _take.
+SLACK_S = 5.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,10 +80,15 @@ class HeldLock:
         except DatabaseError as lost:
             raise LockNotTaken(f"the lock cannot be confirmed: {lost}") from lost
         # The time is looked at last: up to now the watchdog has not released it.
-        if not lasted or self._left() <= 0:
+        if not lasted or self.is_over:
             raise LockNotTaken(f"the lock did not last to the end (its ceiling is {self.ceiling_s:g} s)")
         if self.end and now and now.at != self.end.at:
             raise LockNotTaken(f"the oplog moved under the lock, from {self.end.at} to {now.at}")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the ceiling is reached; the watchdog reaches it a moment later."""
+        return self._left() <= 0
 
     def _left(self) -> float:
         return self.ceiling_s - (time.monotonic() - self.since)
@@ -104,46 +109,50 @@ def hold(
             return
         guardian = _guarded(options, limits, note)
         began = time.monotonic()
-        taken = False
+        asked, locked = False, None
         try:
             settle_long_operations(session, limits)
             note.write(stillness(session))
             _require_unlocked(session)
-            taken = True
-            _take(session, limits, limits.wait_s - (time.monotonic() - began))
-            granted = time.monotonic()
-            guardian.tell(LOCKED)
-            note.write(stillness(session))
+            guardian.tell(ASKING)
+            asked = True
+            wait_ms = _take(session, limits, limits.wait_s - (time.monotonic() - began))
             locked = HeldLock(
                 session=session,
                 kind=kind,
                 ceiling_s=limits.hold_s,
-                lock_wait_ms=round((granted - began) * 1000),
-                since=granted,
-                end=oplog_end(session) if oplog else None,
+                lock_wait_ms=wait_ms,
+                since=time.monotonic(),
+                end=None,
             )
+            _begin(locked, guardian, note, oplog=oplog)
             yield locked
         except _NotOurs:
             _forget(guardian, note)
             raise
-        except _MayStillCome:
-            guardian.act()
-            raise
         except BaseException:
-            if taken:
-                _let_go(session, guardian, note)
+            if locked:
+                _let_go(locked, guardian, note)
+            elif asked:
+                # It may have been granted, or still be: only the watchdog can wait for that.
+                guardian.act()
             else:
                 _forget(guardian, note)
             raise
-        _let_go(session, guardian, note, locked)
+        _let_go(locked, guardian, note)
 
 
 class _NotOurs(LockNotTaken):
     """The server is not locked by us, and will not be: there is nothing to release."""
 
 
-class _MayStillCome(LockNotTaken):
-    """We gave up, but the server may grant the lock later: only the watchdog can wait for that."""
+def _begin(locked: HeldLock, guardian: Guardian, note: Note, *, oplog: bool) -> None:
+    """Let the ceiling count, and see where the oplog stands now."""
+    guardian.tell(LOCKED)
+    if not guardian.alive:
+        raise LockNotTaken("the watchdog of the lock has ended: was it killed?")
+    note.write(stillness(locked.session))
+    locked.end = oplog_end(locked.session) if oplog else None
 
 
 def _guarded(options: ConnectOptions, limits: LockOptions, note: Note) -> Guardian:
@@ -168,8 +177,10 @@ def _require_unlocked(session: Connection) -> None:
     )
 
 
-def _take(session: Connection, limits: LockOptions, left_s: float) -> None:
-    """fsyncLockAcquisitionTimeoutMillis came with 7.0.2, 6.0.11 and 5.0.22; older servers do not mind it.
+def _take(session: Connection, limits: LockOptions, left_s: float) -> int:
+    """Take the lock; for how many milliseconds it was waited for. Only _NotOurs says that it is not there.
+
+    fsyncLockAcquisitionTimeoutMillis came with 7.0.2, 6.0.11 and 5.0.22; older servers do not mind it.
 
     There the wait is limited on our side only: the lock may still be granted then, and is released at once.
     """
@@ -181,18 +192,20 @@ def _take(session: Connection, limits: LockOptions, left_s: float) -> None:
         "comment": "zbackup snapshot",
     }
     late = f"the lock fsync was not granted within {limits.wait_s:g} s"
+    began = time.monotonic()
     try:
         count = int(session.command(order, limit_s=left_s + 1)["lockCount"])
     except CommandRefused as failure:
         raise _NotOurs(f"{late}: {failure}") from failure
     except DatabaseError as failure:
-        raise _MayStillCome(f"{late}: {failure}") from failure
+        raise LockNotTaken(f"{late}: {failure}") from failure
     if count != 1:
         release(session)
         raise _NotOurs(
             f"{session.where} was locked by somebody else's fsyncLock at the same time ({count - 1} more): "
             f"let that backup end"
         )
+    return round((time.monotonic() - began) * 1000)
 
 
 def _forget(guardian: Guardian, note: Note) -> None:
@@ -200,16 +213,22 @@ def _forget(guardian: Guardian, note: Note) -> None:
     note.remove()
 
 
-def _let_go(session: Connection, guardian: Guardian, note: Note, held: HeldLock | None = None) -> None:
-    """Unlock, and see that nothing is left of it. When we cannot, the watchdog does."""
+def _let_go(held: HeldLock, guardian: Guardian, note: Note) -> None:
+    """Unlock, and see that nothing is left of it. When we cannot, the watchdog does.
+
+    Past the ceiling it has done so already or is about to, and a second unlock could be of another's lock.
+    """
+    over = held.is_over
+    held.held_ms = round((time.monotonic() - held.since) * 1000)
+    if over and guardian.act():
+        return
     try:
-        left = release(session)
+        left = release(held.session)
     except DatabaseError as failure:
         log.warning("lock.not_released", reason=str(failure))
         guardian.act()
         return
-    if held:
-        held.held_ms = round((time.monotonic() - held.since) * 1000)
+    held.held_ms = round((time.monotonic() - held.since) * 1000)
     _forget(guardian, note)
     if left:
         log.warning("lock.others_left", count=left)

@@ -6,14 +6,17 @@ from pathlib import Path
 
 from zbackup.engines.mongodb.options import ConnectOptions, TlsOptions
 
+ASKING = "asking"
+"""What the watchdog is told before the lock is asked for: until then a lock is somebody else's."""
+
 LOCKED = "locked"
 """What the watchdog is told when the lock was granted: from now on the ceiling counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOrder:
-    """Release the lock, then remove the note, if the maker dies, or does not get the lock within `wait_s`
-    seconds, or has not released it `hold_s` seconds after it was granted."""
+    """Release the lock, then remove the note, if the maker dies, or does not get the lock `wait_s` seconds
+    after it began to ask for it, or has not released it `hold_s` seconds after it was granted."""
 
     connect: ConnectOptions
     note: Path

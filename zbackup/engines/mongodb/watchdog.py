@@ -10,13 +10,16 @@ import time
 
 from zbackup.engines.mongodb.connection import Connection, connect
 from zbackup.engines.mongodb.note import Note
-from zbackup.engines.mongodb.orders import LOCKED, WatchOrder
+from zbackup.engines.mongodb.orders import ASKING, LOCKED, WatchOrder
 from zbackup.engines.mongodb.release import release_when_it_comes
 from zbackup.model.errors import DatabaseError
 from zbackup.proc.guardian import answer, word
 
 RETRY_S = 1.0
 TRY_FOR_S = 300.0
+
+# Longer than anybody waits before asking: one who was stopped meanwhile may still ask when he goes on.
+UNASKED_S = 30 * 86_400.0
 
 
 def main() -> int:
@@ -31,6 +34,10 @@ def main() -> int:
         answer(str(failure))
         return 1
     answer("ready")
+    if word(UNASKED_S) != ASKING:
+        # Nothing was asked for: if there is a lock now, or one that is waited for, it is somebody else's.
+        Note(order.note).remove()
+        return 0
     said = word(order.wait_s)
     if said == LOCKED:
         said = word(order.hold_s)
