@@ -1,0 +1,167 @@
+"""A server that purges its log while backups are pruned: the promise is kept, and what is lost is said.
+
+Between the backups the server begins new log files and purges old ones, so that only some of the backups hold
+the log that others need. Whatever the window said could be restored is restored, and compared.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.house import House, Variant, next_second, utc
+from tests.system.zfs_door import ZfsDoor
+
+RULES: Mapping[str, object] = {"last": 1, "minimum": 1, "window": "1 hour"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """`moments` are when so many rows were there; `names` the backups; `config` has the policy."""
+
+    config: Path
+    moments: dict[int, datetime]
+    names: list[str]
+
+
+@pytest.fixture(scope="module")
+def variant() -> Variant:
+    return Variant(flavour="mariadb-10.11")
+
+
+@pytest.fixture(scope="module")
+def story(house: House) -> Story:
+    """Five backups, a row and a quiet moment after each. Before the fourth the files up to the third's go."""
+    config = house.configure("rules", retention=RULES)
+    house.server.sql("CREATE TABLE shop.marks (n INT PRIMARY KEY) ENGINE = InnoDB")
+    told = Story(config=config, moments={}, names=[])
+    for number in range(1, 6):
+        house.server.sql("FLUSH BINARY LOGS")
+        if number == 4:
+            purge(house, keep=2)
+        told.names.append(house.snapshot(config)["name"])
+        mark(house, told, number)
+    return told
+
+
+def mark(house: House, told: Story, number: int) -> None:
+    """One row more, and a moment at which nothing happens."""
+    house.server.sql(f"INSERT INTO shop.marks VALUES ({number})")
+    told.moments[number] = next_second() + timedelta(seconds=1)
+    next_second()
+    next_second()
+
+
+def purge(house: House, keep: int) -> None:
+    """All but the newest log files."""
+    files = [row[0] for row in house.server.sql("SHOW BINARY LOGS")]
+    house.server.sql(f"PURGE BINARY LOGS TO '{files[-keep]}'")
+
+
+def window(house: House, story: Story) -> dict[str, Any]:
+    found: dict[str, Any] = house.zb("window", "--json", config=story.config).data[0]
+    return found
+
+
+def restorable(found: Mapping[str, Any], moment: datetime) -> bool:
+    return any(utc(r["after"]) < moment <= utc(r["to"]) for r in found["ranges"])
+
+
+def rows_at(house: House, moment: datetime) -> int:
+    """How many rows a recovered server has."""
+    report = house.restore(moment, "look")
+    try:
+        with house.clone(report) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT COUNT(*), MAX(n) FROM shop.marks")
+            count, highest = cursor.fetchone()
+            assert count == (highest or 0)
+            return int(count)
+    finally:
+        house.destroy("look")
+
+
+def test_the_window_has_no_gap_and_reaches_up_to_now(house: House, story: Story) -> None:
+    found = window(house, story)
+    assert found["gaps"] == [] and found["looked_at_live_log"]
+    (only,) = found["ranges"]
+    assert only["live"] and only["to"] == found["now"]
+    assert not found["promised"]["kept"], "the hour began before the first backup"
+    assert "can be restored" in house.zb("list", config=story.config).out
+    picture = house.zb("window", config=story.config)
+    assert picture.rc == 0 and "restorable" in picture.out and "GAP" not in picture.out
+
+
+def test_a_prune_keeps_what_leads_to_every_promised_moment(house: House, story: Story) -> None:
+    before = window(house, story)
+    dry = house.zb("prune", "--dry-run", "--json", config=story.config).data[0]
+    report = house.zb("prune", "--json", config=story.config).data[0]
+    assert report["destroy"] == dry["destroy"] and report["skipped"] == []
+    left = [b["name"] for b in house.backups()]
+    assert left == [story.names[0], story.names[2], story.names[4]]
+    reasons = {k["name"]: " / ".join(k["reasons"]) for k in report["keep"]}
+    assert "oldest base of the 1-hour window" in reasons[story.names[0]]
+    assert "log for the window up to" in reasons[story.names[2]]
+    after = window(house, story)
+    assert after["gaps"] == [] and after["ranges"][0]["after"] == before["ranges"][0]["after"]
+    assert report["freed"] > 0
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_a_promised_moment_is_restored_after_the_prune(house: House, story: Story, number: int) -> None:
+    moment = story.moments[number]
+    assert restorable(window(house, story), moment)
+    assert rows_at(house, moment) == number
+
+
+def test_log_that_no_backup_holds_is_a_gap_with_two_ends_and_its_cause(house: House, story: Story) -> None:
+    house.server.sql("FLUSH BINARY LOGS")
+    mark(house, story, 6)
+    house.server.sql("FLUSH BINARY LOGS")
+    purge(house, keep=1)
+    (gap,) = window(house, story)["gaps"]
+    # To read the log for a restore, snapshots were taken: one of them is the last that held it.
+    last = house.backups()[-1]["name"]
+    assert (gap["cause"], gap["older"], gap["newer"]) == ("purged", last, "")
+    story.names.append(house.snapshot(story.config)["name"])
+    found = window(house, story)
+    (gap,) = found["gaps"]
+    assert (gap["cause"], gap["older"], gap["newer"]) == ("purged", last, story.names[-1])
+    assert utc(gap["after"]) < story.moments[6] <= utc(gap["to"])
+    assert not restorable(found, story.moments[6])
+    assert {"after": gap["after"], "to": gap["to"]} in found["promised"]["lacking"]
+    refusal = house.zb(*house.restoring(story.moments[6], "look"), config=story.config)
+    assert refusal.rc == 5 and "the log has a gap" in refusal.err, str(refusal)
+    assert "There are 1 gaps" in house.zb("list", config=story.config).out
+    assert "GAP" in house.zb("window", config=story.config).out
+
+
+def test_what_can_be_restored_before_the_gap_outlives_another_prune(house: House, story: Story) -> None:
+    before = window(house, story)
+    house.zb("prune", "--json", config=story.config).data  # noqa: B018  checks the exit status
+    after = window(house, story)
+    assert [(r["after"], r["live"]) for r in after["ranges"]] == [
+        (r["after"], r["live"]) for r in before["ranges"]
+    ]
+    assert after["gaps"] == before["gaps"]
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 0), (0, 2)])
+def test_a_prune_that_is_killed_is_finished_by_the_next(
+    house: House, story: Story, door: ZfsDoor, before: int, after: int
+) -> None:
+    config = house.configure("last", retention={"last": 1, "minimum": 1, "window": "1 minute"})
+    for _ in range(2):
+        house.snapshot(config)
+    wanted = house.zb("prune", "--dry-run", "--json", config=config).data[0]
+    door.kill(before=before, after=after)
+    killed = house.zb("prune", config=config, environment=door.environment)
+    assert killed.rc == -9, str(killed)
+    for backup in house.backups():
+        assert backup["complete"] or backup["name"] in [b["name"] for b in wanted["destroy"]]
+    house.zb("prune", "--json", config=config).data  # noqa: B018  checks the exit status
+    kept = {k["name"] for k in wanted["keep"]}
+    assert {b["name"] for b in house.backups()} <= kept
+    assert all(b["complete"] and b["finished"] for b in house.backups())
