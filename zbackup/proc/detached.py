@@ -130,11 +130,12 @@ def launch(
     return process
 
 
-def last_lines(output: Path, count: int = 10) -> str:
-    """The end of a server's output, for a message."""
+def last_lines(output: Path, count: int = 10, *, without: str = "") -> str:
+    """The end of a server's output, for a message; lines that hold `without` are left out."""
     if not output.exists():
         return ""
     with output.open("rb") as source:
         source.seek(max(0, output.stat().st_size - 16_384))
         lines = source.read().decode(errors="replace").splitlines()
-    return "\n".join(lines[-count:])
+    told = [line for line in lines if not without or without not in line]
+    return "\n".join(told[-count:])

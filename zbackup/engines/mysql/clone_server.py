@@ -34,6 +34,8 @@ POLL_S = 0.1
 # A server runs its init file, which makes our account, before it lets anybody in (MySQL reference manual,
 # init_file). One that goes on refusing us will not change its mind.
 REFUSED_LIMIT_S = 60.0
+# Its log gets a line for each time, and has to keep room for the reason.
+REFUSED_PAUSE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,9 @@ class CloneServer:
                 now = time.monotonic()
                 refused_since = refused_since or now
                 if now - refused_since > REFUSED_LIMIT_S:
-                    raise self.failure("refuses the account that its init file should have made") from None
+                    what = "refuses the account that its init file should have made"
+                    raise self.failure(what, without=account.user) from None
+                time.sleep(REFUSED_PAUSE_S)
             except DatabaseError:
                 refused_since = None
         raise self.failure("did not let us in within its time limit")
@@ -209,10 +213,10 @@ class CloneServer:
                 raise self.failure("ended while starting")
             time.sleep(POLL_S)
 
-    def failure(self, what: str) -> DatabaseError:
-        return DatabaseError(
-            f"the temporary server {what}; the end of {self.place.output}:\n{last_lines(self.place.output)}"
-        )
+    def failure(self, what: str, *, without: str = "") -> DatabaseError:
+        """The error, with the end of the server's log, of which lines that hold `without` are left out."""
+        said = last_lines(self.place.output, without=without)
+        return DatabaseError(f"the temporary server {what}; the end of {self.place.output}:\n{said}")
 
 
 @dataclass(slots=True)
