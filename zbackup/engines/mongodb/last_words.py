@@ -21,17 +21,15 @@ Line = dict[str, Any]
 
 
 def last_words(output: Path) -> str:
-    """The end of a server's output, for a message: its last errors if there are any, else its last lines.
+    """The end of a server's output, for a message: why it gave up if it said so, else its last lines.
 
-    What is not a log line, such as the complaint about an option, counts as an error.
+    What is not a log line, such as the complaint about an option, counts as a reason.
     """
     lines = [line for line in _tail(output).splitlines() if line.strip()]
     read = [(line, _parsed(line)) for line in lines]
     told = [_text(line, parsed) for line, parsed in read if not _is_noise(parsed)]
-    errors = [
-        _text(line, parsed) for line, parsed in read if _is_error(line, parsed) and not _is_noise(parsed)
-    ]
-    return "\n".join((errors or told)[-LINES:])
+    reasons = [_text(line, parsed) for line, parsed in read if _is_reason(line, parsed)]
+    return "\n".join((reasons or told)[-LINES:])
 
 
 def stable_checkpoint(output: Path) -> Timestamp | None:
@@ -67,9 +65,12 @@ def _parsed(line: str) -> Line | None:
     return value if isinstance(value, dict) else None
 
 
-def _is_error(line: str, parsed: Line | None) -> bool:
-    # A server that is killed may leave half a log line behind, which complains of nothing.
-    return not line.startswith("{") if parsed is None else parsed.get("s") in ("E", "F")
+def _is_reason(line: str, parsed: Line | None) -> bool:
+    # A server that is killed may leave half a log line behind, which complains of nothing. Of severity E are
+    # also complaints that stop no server, such as what its kernel lacks; F is fatal.
+    if parsed is None:
+        return not line.startswith("{")
+    return parsed.get("s") == "F" and not _is_noise(parsed)
 
 
 def _is_noise(parsed: Line | None) -> bool:
