@@ -100,7 +100,7 @@ def _require_reached(anchor: oplog.Entry, log: Connection, sure: oplog.Entry) ->
     if earliest["ts"] > anchor["ts"]:
         held, most = oplog.size(log)
         span = wall_time(earliest), wall_time(sure)
-        enough = needed_bytes(held, span, wall_time(anchor))
+        enough = max(most, needed_bytes(held, span, wall_time(anchor)))
         raise NotRecoverable(
             f"the oplog has a gap: the base ends at {wanted} ({_text(anchor)}), but the log source begins at "
             f"{OpTime.of(earliest)} ({_text(earliest)}). Its oplog may hold {_mib(most)}; about "
