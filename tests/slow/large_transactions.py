@@ -32,6 +32,7 @@ def house(pool: Pool, variant: Variant) -> Iterator[House]:
 class LargeTransactions:
     """The tests."""
 
+    @pytest.mark.timeout(3600)
     def test_a_transaction_of_more_than_a_gibibyte_is_in_or_out_as_a_whole(self, house: House) -> None:
         server = house.server
         server.sql("CREATE TABLE shop.big (id INT PRIMARY KEY, b LONGBLOB) ENGINE=InnoDB")
