@@ -1,5 +1,6 @@
 """Log lines on stderr: JSON under systemd, readable on a terminal, named events with their facts."""
 
+import contextlib
 import logging
 import os
 import sys
@@ -9,6 +10,16 @@ from typing import Literal
 import structlog
 
 LogFormat = Literal["auto", "text", "json"]
+
+
+class _Surviving(structlog.PrintLogger):
+    """A journal that went away or a full disk costs lines of the log, never the work they tell of."""
+
+    def msg(self, message: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            super().msg(message)
+
+    log = debug = info = warn = warning = error = err = critical = fatal = failure = exception = msg
 
 
 def set_up(*, debug: bool = False, log_format: LogFormat = "auto", events: bool = False) -> None:
@@ -35,7 +46,7 @@ def set_up(*, debug: bool = False, log_format: LogFormat = "auto", events: bool 
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         # Looked up at every line: while bars are shown, stderr is theirs and prints above them.
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        logger_factory=lambda *_: _Surviving(sys.stderr),
         cache_logger_on_first_use=False,
     )
     structlog.contextvars.clear_contextvars()

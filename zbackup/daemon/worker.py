@@ -38,7 +38,6 @@ class Worker:
         """Do the job. Never raises."""
         instance, job = key
         with structlog.contextvars.bound_contextvars(job=job, instance=instance, run=uuid4().hex[:12]):
-            self.begin(key)
             return self._attempt(instance, job)
 
     def _attempt(self, instance: str, job: JobKind) -> Ended:
@@ -46,6 +45,7 @@ class Worker:
         report: Any = None
         failure: Exception | None = None
         try:
+            self.begin((instance, job))
             report = self.jobs[job](self.context(instance))
         except ZbackupError as named:
             failure = named

@@ -155,6 +155,24 @@ def test_logs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "detail" in capsys.readouterr().err
 
 
+def test_a_log_that_nobody_reads_any_more_keeps_nobody_from_working(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+    import sys
+
+    import structlog
+
+    reader, writer = os.pipe()
+    os.close(reader)
+    stream = os.fdopen(writer, "w", buffering=1, encoding="ascii")
+    monkeypatch.setattr(sys, "stderr", stream)
+    for log_format in ("json", "text"):
+        logs.set_up(log_format=log_format, events=True)
+        structlog.get_logger().info("job.done", message="\N{SNOWMAN} \udcff")
+        structlog.get_logger().error("job.failed")
+    with pytest.raises(BrokenPipeError):
+        stream.close()
+
+
 def test_systemd_is_recognised_by_the_stream_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import os
     import sys
