@@ -33,10 +33,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A turn that is over: how it went, and what the job reported if it went well."""
+    """A turn that is over: how it went, and what the job reported if it went well.
+
+    Not `begun`: the daemon was told to stop while it waited for a free thread, and nothing was done.
+    """
 
     outcome: Outcome
     report: Any = None
+    begun: bool = True
 
 
 @dataclass(slots=True)
@@ -87,6 +91,10 @@ class Agenda:
             else:
                 entry.history = History(last=outcome.evidence or outcome.started)
         self._plan(outcome.instance)
+
+    def not_begun(self, key: Key) -> None:
+        """A turn was given up while it waited for a free thread."""
+        self._running.pop(key[0], None)
 
     def step(self) -> float | None:
         """Start what is due; seconds until the next is. A clock that was set makes all times new."""

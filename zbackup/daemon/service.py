@@ -3,6 +3,7 @@
 import os
 import queue
 import signal
+import threading
 from collections.abc import Callable
 
 import structlog
@@ -43,6 +44,7 @@ class Service:
         self._clock = clock or SystemClock()
         self._notifier = Notifier(os.environ)
         self._ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
+        self._stopping = threading.Event()
         self._journal = Journal(self._settings.daemon.state_dir)
         self._metrics = Metrics()
         self._teller = Teller()
@@ -56,9 +58,8 @@ class Service:
                 self._metrics.serve(settings.daemon.metrics)
             scheduler = Scheduler(settings.daemon.workers, self._tell)
             do = jobs(lambda: self._settings, self._journal)
-            self._agenda = Agenda(
-                self._clock, scheduler, Worker(self._clock, self._context, self._begin, do).run
-            )
+            worker = Worker(self._clock, self._context, self._begin, do, self._stopping.is_set)
+            self._agenda = Agenda(self._clock, scheduler, worker.run)
             self._news = News(self._agenda, self._journal, self._metrics, self._notifier)
             self._agenda.set_tasks(self._tasks, histories(self._journal.read()))
             log.info("daemon.started", instances=self._names())
@@ -89,14 +90,19 @@ class Service:
 
     def _collect(self) -> None:
         """Take in what jobs reported that have ended."""
+        news = False
         while not self._ended.empty():
             ended = self._ended.get()
+            if not ended.begun:
+                self._agenda.not_begun((ended.outcome.instance, ended.outcome.job))
+                continue
+            news = True
             self._news.of(ended)
             instance = self._settings.instance.get(ended.outcome.instance)
             if instance is not None:
                 self._teller.ended(ended.outcome, instance.notify, self._agenda.failures(ended.outcome))
-            if self._ended.empty():
-                self._news.write()
+        if news:
+            self._news.write()
 
     def _reload(self) -> None:
         """Take on the configuration as it is now, or keep the old one if it is not valid."""
@@ -126,6 +132,7 @@ class Service:
         Past it the process ends as if it were killed: the database servers end its sessions and the locks
         with them, the kernel drops its lock files, and the next start puts right what is unfinished.
         """
+        self._stopping.set()
         self._notifier.stopping()
         limit = self._settings.daemon.stop_limit
         log.info("daemon.stopping", running=[":".join(key) for key in self._agenda.running()], limit_s=limit)

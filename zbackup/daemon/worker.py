@@ -27,16 +27,23 @@ class LogProgress(Silent):
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """`context` makes what a job on an instance works with; `begin` is called before each job."""
+    """`context` makes what a job on an instance works with; `begin` is called before each job.
+
+    What still waits for a free thread when it is `stopping` is not begun any more.
+    """
 
     clock: Clock
     context: Callable[[str], Context]
     begin: Callable[[Key], None]
     jobs: Mapping[JobKind, Callable[[Context], Any]]
+    stopping: Callable[[], bool]
 
     def run(self, key: Key) -> Ended:
         """Do the job. Never raises."""
         instance, job = key
+        if self.stopping():
+            never = Outcome(instance=instance, job=job, started=self.clock.now(), seconds=0.0)
+            return Ended(never, begun=False)
         with structlog.contextvars.bound_contextvars(job=job, instance=instance, run=uuid4().hex[:12]):
             return self._attempt(instance, job)
 

@@ -1,0 +1,50 @@
+"""Jobs in threads of a pool: what happens to those that wait for one."""
+
+import queue
+import threading
+from typing import Any
+
+from zbackup.clock import SystemClock
+from zbackup.daemon.agenda import Agenda, Ended, Key, Task
+from zbackup.daemon.scheduler import Scheduler
+from zbackup.daemon.worker import Worker
+from zbackup.model.schedule import Interval, Retry
+
+LIMIT_S = 30
+
+
+def test_who_waits_for_a_thread_when_the_daemon_is_told_to_stop_does_not_begin() -> None:
+    ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
+    begun: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    stop, go_on = threading.Event(), threading.Event()
+
+    def snapshot(context: Any) -> None:
+        begun.put(context)
+        assert go_on.wait(LIMIT_S)
+
+    worker = Worker(SystemClock(), lambda name: name, lambda _: None, {"snapshot": snapshot}, stop.is_set)  # type: ignore[arg-type, return-value]
+    scheduler: Scheduler[Ended] = Scheduler(1, ended.put)
+    agenda = Agenda(SystemClock(), scheduler, worker.run)
+    keys: list[Key] = [("books", "snapshot"), ("shop", "snapshot"), ("wiki", "snapshot")]
+    agenda.set_tasks([Task(key=k, timing=Interval(60), retry=Retry(first=1, most=2)) for k in keys], {})
+    agenda.step()
+    first = begun.get(timeout=LIMIT_S)
+    assert sorted(agenda.running()) == keys
+    stop.set()
+    scheduler.stop(wait=False)
+    go_on.set()
+    told = [ended.get(timeout=LIMIT_S) for _ in keys]
+    assert begun.empty()
+    assert [e.outcome.instance for e in told if e.begun] == [first]
+    for each in told:
+        if not each.begun:
+            agenda.not_begun((each.outcome.instance, each.outcome.job))
+    assert agenda.running() == [(first, "snapshot")]
+
+
+def test_whatever_goes_wrong_before_a_job_is_a_failure_of_that_job() -> None:
+    def begin(_: Key) -> None:
+        raise RuntimeError("no")
+
+    worker = Worker(SystemClock(), lambda _: None, begin, {}, lambda: False)  # type: ignore[arg-type, return-value]
+    assert worker.run(("shop", "snapshot")).outcome.error == "RuntimeError"
