@@ -15,6 +15,8 @@ LEAP = timedelta(days=3)
 TIMES_LONGER = 3
 """... nor one that is not this many times as long as any of the last few before it."""
 BEFORE = 5
+LEAP_AFTER_FEW = timedelta(days=60)
+"""With fewer before it only a longer time is taken for a leap: few say little about the cadence."""
 BELIEVED_AFTER = timedelta(days=7)
 """So long after a leap somebody would have noticed a wrong clock; then it counts as time that has passed."""
 
@@ -83,11 +85,44 @@ def _held_back(
 def _newest_leap(taken: Sequence[datetime], now: datetime) -> int | None:
     """The index of the first backup after the newest leap that is not believed yet."""
     moments = [*taken, now]
-    for index in range(len(taken), BEFORE, -1):
+    for index in range(len(taken), 0, -1):
         if index < len(taken) and taken[index] <= now - BELIEVED_AFTER:
             return None
         leap = moments[index] - moments[index - 1]
-        before = max(moments[n] - moments[n - 1] for n in range(index - BEFORE, index))
-        if leap > max(LEAP, TIMES_LONGER * before):
+        few = range(max(1, index - BEFORE), index)
+        before = max((moments[n] - moments[n - 1] for n in few), default=timedelta())
+        if leap > max(LEAP if index > BEFORE else LEAP_AFTER_FEW, TIMES_LONGER * before):
             return index
     return None
+
+
+def turned_back(ordered: Sequence[Backup], start: datetime) -> list[tuple[Backup, str]]:
+    """Backups, in order of creation, whose data reaches further than that of a later one with another log.
+
+    So it is when a server was set up anew from older data, after a failover or a recovery. Without the last
+    one before a moment after `start`, a recovery would take one of the newer history for it, and miss what
+    was committed in the older one.
+    """
+    found: list[tuple[Backup, Backup]] = []
+    lowest: list[tuple[datetime, str, Backup]] = []  # of the log that goes back farthest, and of the next
+    for backup in reversed(ordered):
+        as_of, log = backup.record.as_of, backup.record.log_id or backup.record.backup
+        if as_of is None:
+            continue
+        later = next((each for each in lowest if each[1] != log), None)
+        if later is not None and later[0] < as_of:
+            found.append((backup, later[2]))
+        mine = min((each for each in lowest if each[1] == log), default=(as_of, log, backup), key=_first)
+        rest = [each for each in lowest if each[1] != log]
+        lowest = sorted([*rest, min(mine, (as_of, log, backup), key=_first)], key=_first)[:2]
+    before = next((older for older, _ in found if older.record.taken <= start), None)
+    return [
+        (kept, f"{older.name} reaches further than {newer.name}, which is newer and has another log")
+        for older, newer in found
+        if older.record.taken > start or older is before
+        for kept in (older, newer)
+    ]
+
+
+def _first(each: tuple[datetime, str, Backup]) -> datetime:
+    return each[0]

@@ -13,7 +13,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.moment import local_text
 from zbackup.model.retention import CONDEMNED, Retention, Tier
 from zbackup.plan.calendar import back, begins, label, period
-from zbackup.plan.clocks import doubts
+from zbackup.plan.clocks import doubts, turned_back
 from zbackup.plan.keep_window import keep_for_window
 
 
@@ -119,8 +119,9 @@ def _keep(
     lacking = policy.minimum - sum(bool(reasons.of(b)) for b in bases)
     spare = [b for b in bases if not reasons.of(b)]
     reasons.add((b, f"at least {policy.minimum} backups are kept") for b in spare[-lacking:] if lacking > 0)
-    wanted = {b.record.backup for b in bases if reasons.of(b)}
     start = back(now, policy.window, zone)
+    reasons.add(turned_back(sound, start))
+    wanted = {b.record.backup for b in bases if reasons.of(b)}
     called = f"{policy.window.count}-{policy.window.unit}"
     chosen = keep_for_window(bases, sound, start, lambda b: b.record.backup in wanted, (called, say))
     reasons.add(list(chosen))

@@ -23,6 +23,7 @@ from zbackup.config.retention import tier
 from zbackup.model.backup import Backup
 from zbackup.model.retention import CONDEMNED, Retention, Span
 from zbackup.plan.calendar import back
+from zbackup.plan.recovery import plan_recovery
 from zbackup.plan.retention import RetentionPlan, plan_retention
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -321,6 +322,33 @@ def test_a_clock_that_leaps_ahead_destroys_nothing_until_it_is_believed(taken_si
         more = [*backups, *(made(100 + n, ahead + timedelta(hours=1 + n)) for n in range(190))]
         believed = plan(more, rules, ahead + timedelta(hours=191))
         assert {f"backup-{n}" for n in range(1, 41)} <= set(gone(believed))
+
+
+def test_a_clock_that_leaps_ahead_after_few_backups_destroys_nothing() -> None:
+    daily = [made(n, MAY + timedelta(days=n)) for n in range(1, 6)]
+    for there in (daily, daily[:1], [*daily, made(6, MAY + timedelta(days=3650))]):
+        assert gone(plan(there, policy("daily for 30 days"), MAY + timedelta(days=3650, hours=1))) == []
+
+
+def test_what_a_server_set_up_anew_from_older_data_has_not_is_still_recovered_from_the_old_log() -> None:
+    """It was at 11 o'clock that it was set back to what it had been at 9."""
+    hours = {1: (8, 8), 2: (10, 10), 3: (11, 11), 4: (11.1, 9), 5: (12, 12), 6: (13, 13)}
+    backups = [
+        made(
+            n,
+            MAY + timedelta(hours=taken),
+            as_of=MAY + timedelta(hours=as_of),
+            log=("old", 1, n) if n < 4 else ("new", 1, n),
+        )
+        for n, (taken, as_of) in hours.items()
+    ]
+    now, moment = MAY + timedelta(hours=14), MAY + timedelta(hours=10, minutes=30)
+    found = plan(backups, policy("yearly forever", window=Span(1, "day")), now)
+    for there in (backups, [k.backup for k in found.keep]):
+        assert plan_recovery(moment, now, there, BERLIN).base.record.backup == "backup-2"
+    assert gone(found) == ["backup-5"]
+    later = plan(backups, policy("yearly forever", window=Span(1, "hour")), now + timedelta(hours=9))
+    assert gone(later) == ["backup-2", "backup-5"]
 
 
 def test_a_year_at_a_cadence_of_five_minutes_with_a_prune_now_and_then() -> None:
