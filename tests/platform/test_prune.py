@@ -10,6 +10,7 @@ from tests.lab.mysql_fixture import Settings
 from tests.lab.pool import Pool, run
 from tests.platform.contexts import context
 from tests.unit.samples import PLAIN
+from zbackup.clock import SystemClock
 from zbackup.jobs.context import Context
 from zbackup.jobs.prune import plan_prune, prune
 from zbackup.model.record import to_properties
@@ -115,6 +116,26 @@ def test_what_no_rule_wants_goes_and_a_second_run_finds_nothing(home: Home) -> N
     assert report.skipped == ()
     assert home.left() == {"zbackup-5", "zbackup-6"} and len(home.snapshots()) == 4
     assert prune(home.context()).destroyed == ()
+
+
+def test_what_does_not_fit_into_a_turn_is_left_for_the_next(home: Home) -> None:
+    class Slow(SystemClock):
+        """Ten seconds go by between two looks."""
+
+        looks = 0
+
+        def monotonic(self) -> float:
+            self.looks += 1
+            return 10.0 * self.looks
+
+    report = prune(replace(home.context(), clock=Slow()), 25.0)
+    assert [b.name for b in report.destroyed] == ["zbackup-1"]
+    assert (report.left, report.more) == (3, True)
+    assert home.left() == {f"zbackup-{n}" for n in range(2, 7)}
+    report = prune(home.context(), 0.0)
+    assert (report.destroyed, report.left, report.more) == ((), 3, False)
+    report = prune(home.context())
+    assert (len(report.destroyed), report.left, report.more) == (3, 0, False)
 
 
 def test_without_a_policy_nothing_goes(home: Home) -> None:

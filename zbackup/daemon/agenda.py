@@ -89,7 +89,7 @@ class Agenda:
                 failures = entry.history.failures + 1
                 entry.history = replace(entry.history, failures=failures, failed=self._clock.now())
             else:
-                entry.history = History(last=outcome.evidence or outcome.started)
+                entry.history = History(last=outcome.evidence or outcome.started, more=outcome.more)
         self._plan(outcome.instance)
 
     def not_begun(self, key: Key) -> None:

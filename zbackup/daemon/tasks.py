@@ -8,13 +8,16 @@ from zbackup.config.settings import Instance, Settings
 from zbackup.daemon.agenda import Key, Task
 from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Journal, Remembered
-from zbackup.jobs.prune import prune
+from zbackup.jobs.prune import PruneReport, prune
 from zbackup.jobs.reconcile import reconcile
 from zbackup.jobs.snapshot import snapshot
 from zbackup.jobs.status import Status, look
 from zbackup.model.errors import ConfigError
 from zbackup.model.schedule import Interval, JobKind, Retry, Timing
 from zbackup.plan.schedule import History
+
+# Snapshots are due meanwhile, and an instance has one job at a time.
+PRUNE_TURN_S = 30.0
 
 
 def tasks(settings: Settings) -> list[Task]:
@@ -64,4 +67,7 @@ def jobs(settings: Callable[[], Settings], journal: Journal) -> Mapping[JobKind,
         expected = app.expected(current, current.instance[ctx.instance], ctx.clock.now())
         return look(ctx, expected, journal.read(), daemon_runs=True)
 
-    return {"reconcile": reconcile, "snapshot": snapshot, "prune": prune, "watch": watch}
+    def some(ctx: Context) -> PruneReport:
+        return prune(ctx, PRUNE_TURN_S)
+
+    return {"reconcile": reconcile, "snapshot": snapshot, "prune": some, "watch": watch}

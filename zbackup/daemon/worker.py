@@ -65,6 +65,7 @@ class Worker:
             started=started,
             seconds=self.clock.monotonic() - began,
             evidence=evidence(report),
+            more=getattr(report, "more", False),
             error=type(failure).__name__ if failure else "",
             message=" ".join(str(failure).split()) if failure else "",
             exit_status=getattr(failure, "exit_status", 1) if failure else 0,

@@ -5,6 +5,7 @@ comes after a run that was killed half-way knows that the rest may go too. What 
 reason is never touched.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -44,11 +45,17 @@ class PrunePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneReport:
-    """What was done. `kept` is what the policy keeps; `skipped` is to be looked at."""
+    """What was done. `kept` is what the policy keeps; `skipped` is to be looked at; `left` were not tried."""
 
     plan: PrunePlan
     destroyed: tuple[Backup, ...]
     skipped: tuple[Skipped, ...]
+    left: int = 0
+
+    @property
+    def more(self) -> bool:
+        """Whether going on at once gets further."""
+        return bool(self.left and self.destroyed)
 
 
 def plan_prune(ctx: Context) -> PrunePlan:
@@ -57,21 +64,24 @@ def plan_prune(ctx: Context) -> PrunePlan:
     return PrunePlan(retention=retention, freed=_freed(ctx, retention.destroy))
 
 
-def prune(ctx: Context) -> PruneReport:
-    """Destroy what the policy does not keep, oldest first.
+def prune(ctx: Context, limit_s: float = math.inf) -> PruneReport:
+    """Destroy what the policy does not keep, oldest first, beginning with none after `limit_s` seconds.
 
     What is held, cloned from or busy by then is skipped and reported, and does not keep the others. Raise
     Taken when somebody else works on the instance, CommandFailed when ZFS cannot be asked.
     """
     done = _Done()
     plan: PrunePlan | None = None
+    end = ctx.clock.monotonic() + limit_s
     while True:
         with ctx.alone("zbackup prune"):
             retention = decide(ctx, ctx.catalog().backups)
             plan = plan or PrunePlan(retention=retention, freed=_freed(ctx, retention.destroy))
             _spare(ctx, retention)
-            if _destroy_some(ctx, retention, done):
-                return PruneReport(plan=plan, destroyed=tuple(done.destroyed), skipped=tuple(done.skipped))
+            left = _destroy_some(ctx, retention, done, end)
+            if not left or ctx.clock.monotonic() >= end:
+                destroyed, skipped = tuple(done.destroyed), tuple(done.skipped)
+                return PruneReport(plan=plan, destroyed=destroyed, skipped=skipped, left=left)
         time.sleep(PAUSE_S)
 
 
@@ -125,14 +135,14 @@ def _spare(ctx: Context, plan: RetentionPlan) -> None:
                 ctx.zfs.clear_property(str(snapshot), CONDEMNED)
 
 
-def _destroy_some(ctx: Context, plan: RetentionPlan, done: _Done) -> bool:
-    """Destroy for as long as the lock may be held; tell whether nothing is left to be tried."""
-    began = ctx.clock.monotonic()
+def _destroy_some(ctx: Context, plan: RetentionPlan, done: _Done, end: float) -> int:
+    """Destroy for as long as the lock may be held, and not after `end`; how many are left to be tried."""
+    end = min(end, ctx.clock.monotonic() + SLICE_S)
     tried = done.tried
     waiting = [b for b in plan.destroy if b.record.backup not in tried]
     for number, backup in enumerate(waiting):
-        if ctx.clock.monotonic() - began > SLICE_S:
-            return False
+        if ctx.clock.monotonic() >= end:
+            return len(waiting) - number
         ctx.progress.phase("destroying", f"{backup.name}, {number + 1} of {len(waiting)}")
         if why := _destroy(ctx, backup):
             done.skipped.append(Skipped(backup, why))
@@ -140,7 +150,7 @@ def _destroy_some(ctx: Context, plan: RetentionPlan, done: _Done) -> bool:
         else:
             done.destroyed.append(backup)
             log.info("prune.destroyed", snapshot=backup.name)
-    return True
+    return 0
 
 
 def _destroy(ctx: Context, backup: Backup) -> str:

@@ -40,6 +40,7 @@ class Outcome:
     """How one run of a job ended. `error` is "" for success, else the failure's name; times in UTC.
 
     `evidence` is the time by which the job's next turn is counted: of a snapshot that of the snapshot.
+    `more`: it let others have their turn, and is not done yet.
     """
 
     instance: str
@@ -47,6 +48,7 @@ class Outcome:
     started: datetime
     seconds: float
     evidence: datetime | None = None
+    more: bool = False
     error: str = ""
     message: str = ""
     exit_status: int = 0

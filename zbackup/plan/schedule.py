@@ -17,9 +17,10 @@ CLOCK_TOLERANCE = timedelta(seconds=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """A job's last success (None: never), and its failures since then, in a row."""
+    """A job's last success (None: never), whether there was `more` to do, and its failures since then."""
 
     last: datetime | None = None
+    more: bool = False
     failures: int = 0
     failed: datetime | None = None
 
@@ -37,6 +38,8 @@ def due(
         wait = timedelta(seconds=back_off(timing, retry, history.failures))
         reason = f"failed {history.failures} times in a row" if history.failures > 1 else "failed"
         return Due(at=min(history.failed, now) + wait, reason=reason)
+    if history.more:
+        return Due(at=now, reason="not done yet")
     if history.last is None:
         return Due(at=now, reason="never done yet")
     if history.last > now + CLOCK_TOLERANCE:

@@ -48,6 +48,7 @@ class World:
     clock: FakeClock = field(default_factory=FakeClock)
     takes: Callable[[Key], float] = lambda _: 1.0
     fails: Callable[[Key, datetime], bool] = lambda *_: False
+    has_more: Callable[[Key], bool] = lambda _: False
     ran: list[tuple[Key, datetime]] = field(default_factory=list)
     last: dict[Key, datetime] = field(default_factory=dict)
 
@@ -68,7 +69,8 @@ class World:
             self.last[key] = started
         instance, job = key
         error = "LockNotTaken" if failed else ""
-        return Ended(Outcome(instance=instance, job=job, started=started, seconds=1, error=error))
+        more = self.has_more(key)
+        return Ended(Outcome(instance=instance, job=job, started=started, seconds=1, error=error, more=more))
 
     def run(self, seconds: float) -> None:
         end = self.clock.steady + seconds
@@ -135,6 +137,20 @@ def test_an_instance_does_one_thing_at_a_time() -> None:
     ends = [when + timedelta(seconds=7) for _, when in world.ran]
     assert all(end <= begin for end, (_, begin) in zip(ends, world.ran[1:], strict=False))
     assert min(len(world.times()), len(world.times("prune"))) > 30, "neither starves the other"
+
+
+def test_what_takes_many_turns_goes_on_at_once_and_lets_others_in_between() -> None:
+    """The first prune there ever is has a month's snapshots to destroy."""
+    turns = iter([True] * 40)
+    world = World(
+        [task(Interval(300)), task(Cron.parse("0 3 * * *"), "prune")],
+        takes=lambda key: 30.0 if key[1] == "prune" else 1.0,
+        has_more=lambda key: key[1] == "prune" and next(turns, False),
+    )
+    world.run(3000)
+    assert len(world.times("prune")) == 41
+    assert len(world.times()) == 11
+    assert max(t.timestamp() % 300 for t in world.times()[1:]) < 31
 
 
 def test_what_is_done_once_comes_first_and_never_again() -> None:
