@@ -3,7 +3,7 @@
 Every way at every command takes longer: tests/slow/test_restore_faults_*.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,9 @@ from tests.lab.pool import Pool
 from zbackup.engines.mysql import clone_server
 from zbackup.jobs.restore import restore
 from zbackup.model.errors import DatabaseError
+from zbackup.proc.lock import holder
+from zbackup.proc.run import run
+from zbackup.zfs.datasets import Zfs
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +30,22 @@ def test_unbroken_it_succeeds_and_its_clone_can_be_destroyed(house: House) -> No
     house.finish("unbroken")
     house.forget_log_snapshots()
     assert house.listing() == before
+
+
+def test_no_prune_gets_between_the_plan_and_the_clones(house: House) -> None:
+    """Afterwards the instance is free again: a recovery may take hours."""
+    seen: dict[str, set[str]] = {}
+
+    def runner(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
+        seen.setdefault(argv[1], set()).add(holder(ctx.lock_file))
+        return run(argv, mutates=mutates, timeout=timeout)
+
+    ctx = replace(house.context(), zfs=Zfs(runner))
+    house.require_recovered(restore(ctx, house.moment, OPTIONS))
+    assert [who.partition(" (")[0] for who in seen["clone"]] == ["zbackup restore"]
+    assert seen["destroy"] == {""}
+    house.finish("looked at")
+    house.forget_log_snapshots()
 
 
 def test_the_next_restore_does_it_all(house: House, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Bring an instance back to a moment, beside the original."""
 
 import socket
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -94,7 +96,8 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions) -> RestoreRep
     with working_on(ctx, name, "zbackup restore"):
         _require_free(ctx, name, options)
         ctx.progress.phase("looking", "which backup, how much log")
-        with ctx.alone("zbackup restore"):
+        with ExitStack() as looked:
+            looked.enter_context(ctx.alone("zbackup restore"))
             catalog = ctx.catalog()
             backups = finish_all(ctx, catalog.datasets, catalog.backups)
             plan = _plan(ctx, catalog, backups, moment, options)
@@ -104,7 +107,7 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions) -> RestoreRep
                 ctx.progress.note(f"took {taken.name} to read the log from")
                 plan = _plan(ctx, catalog, (*backups, taken), moment, options, log=taken)
             _note_replica(ctx, plan, plan.replay)
-        return _act(ctx, catalog, plan, moment, options)
+            return _act(ctx, catalog, plan, moment, options, looked.close)
 
 
 def _plan(
@@ -219,8 +222,14 @@ def _require_free_port(ctx: Context, port: int) -> None:
 
 
 def _act(
-    ctx: Context, catalog: Catalog, plan: RestorePlan, moment: Moment, options: RestoreOptions
+    ctx: Context,
+    catalog: Catalog,
+    plan: RestorePlan,
+    moment: Moment,
+    options: RestoreOptions,
+    let_go: Callable[[], None],
 ) -> RestoreReport:
+    """`let_go` lets others work on the instance: what is cloned, no prune can destroy."""
     if plan.log is None:
         raise AssertionError("a recovery without a log source was planned")
     clone = Clone(
@@ -242,6 +251,7 @@ def _act(
         base = clone_files.build(ctx, clone, plan.base)
         log_files = log_in_place if plan.replay and not plan.replay.transactions else log_clone
         with log_files(ctx, catalog, clone, plan.log, keep=options.keep) as (source, visible):
+            let_go()
             base = replace(base, hide=clone_files.hidden_from(ctx, catalog.datasets, visible))
             recovered = ctx.recovery.recover(
                 base, source, plan.target, _serving(options), ctx.progress, options.cluster_time
