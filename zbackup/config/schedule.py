@@ -16,6 +16,7 @@ _ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})")
 
 # More often than that the jobs would do nothing but wait for each other.
 _SHORTEST_S = 1.0
+_LONGEST_S = 366 * 86_400.0
 
 
 def timing(value: object) -> Timing:
@@ -29,10 +30,15 @@ def timing(value: object) -> Timing:
             return Cron.parse(value.strip())
         except ValueError as wrong:
             units.refuse(f'a cron expression such as "0 3 * * *" ({wrong})')
-    seconds = units.duration(value)
-    if seconds < _SHORTEST_S:
-        units.refuse('an interval of "1s" or more')
-    return Interval(seconds)
+    return Interval(pause(value))
+
+
+def pause(value: object) -> float:
+    """Seconds between two turns of something."""
+    seconds = value if isinstance(value, float) else units.duration(value)
+    if not _SHORTEST_S <= seconds <= _LONGEST_S:
+        units.refuse('an interval from "1s" to "366d"')
+    return seconds
 
 
 def address(value: object) -> tuple[str, int]:
@@ -53,6 +59,7 @@ def url(value: object) -> str:
 
 
 Seconds = Annotated[float, BeforeValidator(units.duration)]
+Pause = Annotated[float, BeforeValidator(pause)]
 When = Annotated[Timing, BeforeValidator(timing)]
 Address = Annotated[tuple[str, int], BeforeValidator(address)]
 Url = Annotated[str, BeforeValidator(url)]
@@ -73,10 +80,10 @@ class Schedule(Table):
         description="each job has a share of this, always the same, by which it is later: so instances and "
         "hosts do not all begin at once",
     )
-    retry: Seconds = Field(
+    retry: Pause = Field(
         default=30.0, description="after a failure try again in this time, then twice as long, and so on"
     )
-    retry_max: Seconds = Field(default=900.0, description="but never later than this")
+    retry_max: Pause = Field(default=900.0, description="but never later than this")
 
 
 class Notify(Table):
@@ -105,7 +112,7 @@ class Daemon(Table):
     stop_limit: Seconds = Field(
         default=60.0, description="when told to stop, wait this long for the jobs that are running"
     )
-    watch: Seconds = Field(
+    watch: Pause = Field(
         default=300.0, description="how often each instance's state is looked at, for metrics and health"
     )
     metrics: Address | None = Field(

@@ -68,13 +68,13 @@ class News:
     def _summary(self) -> str:
         """One line for `systemctl status`."""
         histories = self._agenda.histories()
-        count = len({key[0] for key in histories})
+        names = {key[0] for key in histories}
         failing = sorted({":".join(key) for key, history in histories.items() if history.failures})
-        ill = sorted(name for name, health in self._health.items() if health != "ok")
-        return f"{count} instance{'s' * (count != 1)}" + "".join(
-            f"; {what}: {', '.join(names)}"
-            for what, names in (("failing", failing), ("not well", ill))
-            if names
+        ill = sorted(name for name, health in self._health.items() if health != "ok" and name in names)
+        return f"{len(names)} instance{'s' * (len(names) != 1)}" + "".join(
+            f"; {what}: {', '.join(which)}"
+            for what, which in (("failing", failing), ("not well", ill))
+            if which
         )
 
 

@@ -97,10 +97,12 @@ class Service:
                 self._agenda.not_begun((ended.outcome.instance, ended.outcome.job))
                 continue
             news = True
-            self._news.of(ended)
             instance = self._settings.instance.get(ended.outcome.instance)
-            if instance is not None:
-                self._teller.ended(ended.outcome, instance.notify, self._agenda.failures(ended.outcome))
+            if instance is None:  # it went from the configuration meanwhile
+                self._agenda.ended(ended.outcome)
+                continue
+            self._news.of(ended)
+            self._teller.ended(ended.outcome, instance.notify, self._agenda.failures(ended.outcome))
         if news:
             self._news.write()
 

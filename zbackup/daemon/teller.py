@@ -121,7 +121,9 @@ def ping(url: str, body: str) -> bool:
     """Call it, and once more if that fails. Whether it answered well; never raises."""
     for attempt in range(1, PING_TRIES + 1):
         try:
-            request = urllib.request.Request(url, data=body.encode()[:BODY_LIMIT], method="POST")
+            request = urllib.request.Request(
+                url, data=body.encode(errors="replace")[:BODY_LIMIT], method="POST"
+            )
             with urllib.request.urlopen(request, timeout=PING_LIMIT_S):
                 return True
         except (OSError, http.client.HTTPException, ValueError) as failure:

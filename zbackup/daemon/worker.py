@@ -17,6 +17,9 @@ from zbackup.model.schedule import JobKind, Outcome
 
 log = structlog.get_logger()
 
+MOST_SAID = 10_000
+"""Characters of a failure's message."""
+
 
 class LogProgress(Silent):
     """What the operator should see goes to the log."""
@@ -67,11 +70,16 @@ class Worker:
             evidence=evidence(report),
             more=getattr(report, "more", False),
             error=type(failure).__name__ if failure else "",
-            message=" ".join(str(failure).split()) if failure else "",
+            message=_one_line(str(failure)) if failure else "",
             exit_status=getattr(failure, "exit_status", 1) if failure else 0,
         )
         _log(outcome)
         return Ended(outcome, report)
+
+
+def _one_line(text: str) -> str:
+    """Fit for an environment, where no variable may hold a NUL, nor more than 128 KiB (execve(2))."""
+    return " ".join(text.replace("\0", " ").split())[:MOST_SAID]
 
 
 def evidence(report: Any) -> datetime | None:

@@ -27,8 +27,8 @@ def run_hook(argv: Sequence[str], facts: Mapping[str, str], timeout: float) -> N
             env={**os.environ, **facts},
             start_new_session=True,
         )
-    except OSError as unstartable:
-        raise NotInstalled(argv, -1, unstartable.strerror or "cannot be started") from unstartable
+    except (OSError, ValueError) as unstartable:  # ValueError: a NUL where the kernel takes none
+        raise NotInstalled(argv, -1, str(unstartable)) from unstartable
     try:
         said, _ = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired as late:

@@ -260,7 +260,8 @@ def test_secret_in_environment_and_credential(monkeypatch: pytest.MonkeyPatch, t
     [
         ('schedule = { snapshot = "5 minutes" }', "2 fields where there must be 5"),
         ('schedule = { snapshot = "0 3 * * noday" }', "'noday' is no day of the week"),
-        ('schedule = { snapshot = "10ms" }', 'an interval of "1s" or more'),
+        ('schedule = { snapshot = "10ms" }', 'an interval from "1s" to "366d"'),
+        ('schedule = { retry = "0s" }', 'an interval from "1s" to "366d"'),
         ("schedule = { snapshot = 5 }", 'an interval such as "5m"'),
         ('notify = { ping = { snapshot = "hc-ping.com/1" } }', 'a URL such as "https://hc-ping.com/..."'),
         ('notify = { ping = { backup = "https://hc-ping.com/1" } }', "backup"),

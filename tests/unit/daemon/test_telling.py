@@ -7,6 +7,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -122,6 +123,18 @@ def test_hooks_get_the_facts(tmp_path: Path) -> None:
     teller.close()
     said = (tmp_path / "said").read_text().splitlines()
     assert said == ["an argument; not a command snapshot success", "shop 3 LockNotTaken: not granted"]
+
+
+def test_no_message_keeps_the_next_from_being_told(web: Web, tmp_path: Path) -> None:
+    """Programs may print anything before they fail."""
+    argv = script(tmp_path / "hook", f'echo "$ZBACKUP_FAILURES" >> {tmp_path}/said')
+    notify = Notify(on_failure=argv, ping={"snapshot": web.url})
+    teller = Teller()
+    for number, message in enumerate(("a \0 byte", "no text: \udcff", "well")):
+        teller.ended(replace(BAD, message=message), notify, number)
+    teller.close()
+    assert (tmp_path / "said").read_text().split() == ["1", "2"]
+    assert [body for _, body in web.asked] == ["a \0 byte", "no text: ?", "well"]
 
 
 def test_hooks_that_fail_or_hang(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 from zbackup.clock import SystemClock
 from zbackup.daemon.agenda import Agenda, Ended, Key, Task
 from zbackup.daemon.scheduler import Scheduler
-from zbackup.daemon.worker import Worker
+from zbackup.daemon.worker import MOST_SAID, Worker
+from zbackup.model.errors import DatabaseError
 from zbackup.model.schedule import Interval, Retry
 
 LIMIT_S = 30
@@ -48,3 +49,12 @@ def test_whatever_goes_wrong_before_a_job_is_a_failure_of_that_job() -> None:
 
     worker = Worker(SystemClock(), lambda _: None, begin, {}, lambda: False)  # type: ignore[arg-type, return-value]
     assert worker.run(("shop", "snapshot")).outcome.error == "RuntimeError"
+
+
+def test_what_a_program_said_before_it_failed_is_made_fit_for_an_environment() -> None:
+    def fail(_: Any) -> None:
+        raise DatabaseError("a \0 byte\nand " + "more " * 10_000)
+
+    worker = Worker(SystemClock(), lambda _: None, lambda _: None, {"snapshot": fail}, lambda: False)  # type: ignore[arg-type, return-value]
+    said = worker.run(("shop", "snapshot")).outcome.message
+    assert "a byte and more" in said and len(said) == MOST_SAID
