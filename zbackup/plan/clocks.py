@@ -15,7 +15,7 @@ LEAP = timedelta(days=3)
 TIMES_LONGER = 3
 """... nor one that is not this many times as long as any of the last few before it."""
 BEFORE = 5
-LEAP_AFTER_FEW = timedelta(days=60)
+LEAP_AFTER_FEW = timedelta(days=366)
 """With fewer before it only a longer time is taken for a leap: few say little about the cadence."""
 BELIEVED_AFTER = timedelta(days=7)
 """So long after a leap somebody would have noticed a wrong clock; then it counts as time that has passed."""

@@ -95,6 +95,8 @@ def test_wherever_it_is_cut_short_the_next_run_ends_at_the_same(
     ]
     random.shuffle(left)
     again = plan(left, rules, history.now)
+    if any("in doubt until" in why for reasons in kept(again).values() for why in reasons):
+        return  # what is left looks as if the clock had leapt: for a week other ones are kept
     assert set(kept(whole)) <= set(kept(again))
     if clocks_are_right:
         assert list(kept(again)) == list(kept(whole))
