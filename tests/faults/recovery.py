@@ -25,9 +25,11 @@ from zbackup.jobs.finish import discard
 from zbackup.jobs.restore import RestoreOptions, RestoreReport, restore
 from zbackup.jobs.snapshot import snapshot
 from zbackup.model.moment import Moment
+from zbackup.plan.clone_name import log_name
 
 COUNT = "SELECT COUNT(*), MAX(id) FROM shop.orders"
 OPTIONS = RestoreOptions(name="r1")
+LOG = log_name("r1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +95,12 @@ class House:
     def finish(self, where: str) -> None:
         """A healthy restore, unless the broken one was done but for the answer; then all is destroyed."""
         ctx = self.context()
-        if not any(c.state == "ready" for c, _ in clones(ctx.zfs, ctx.clones)):
+        found = {c.name: c.state for c, _ in clones(ctx.zfs, ctx.clones)}
+        if "ready" not in found.values():
             self.require_recovered(restore(ctx, self.moment, OPTIONS))
+        elif LOG in found:
+            # The recovery had succeeded, and it was the removal of this that was broken: it was told of.
+            clone.destroy([ctx], LOG)
         names = [d.name.removeprefix(ctx.clones) for d in ctx.zfs.filesystems(ctx.clones)]
         assert names == ["", "/foreign", "/r1", "/r1/0", "/r1/1"], where
         assert len(self.servers()) == 1, where
