@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bson.timestamp import Timestamp
+
 from zbackup.engines.mongodb.connection import Connection, connect
-from zbackup.engines.mongodb.last_words import last_words
+from zbackup.engines.mongodb.last_words import last_words, stable_checkpoint
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server_options import Place, Purpose, Shape, arguments
 from zbackup.model.errors import DatabaseError, VerificationFailed
@@ -66,9 +68,11 @@ class CloneServer:
         the files' owner may enter.
         """
         self.place.run.chmod(0o700)
+        output = self.place.output
+        said = output.stat().st_size if output.exists() else 0
         process = self._start(Shape(purpose=purpose, memory=self.memory, workers=self.workers))
         try:
-            yield Temporary(self, process, self._await_answer(process))
+            yield Temporary(self, process, self._await_answer(process), said)
         finally:
             process.stop(STOP_LIMIT_S)
             self.files.process.unlink(missing_ok=True)
@@ -130,11 +134,17 @@ class CloneServer:
 
 @dataclass(slots=True)
 class Temporary:
-    """A server that only we use, and our connection to it."""
+    """A server that only we use, and our connection to it. What it says begins at the byte `said`."""
 
     server: CloneServer
     process: Process
     connection: Connection
+    said: int
+
+    @property
+    def recovered_from(self) -> Timestamp | None:
+        """The checkpoint that its recovery began at; None if it had none."""
+        return stable_checkpoint(self.server.place.output, self.said)
 
     def shut_down(self) -> None:
         """Stop the server in good order.

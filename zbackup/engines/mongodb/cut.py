@@ -1,7 +1,7 @@
 """Where an oplog is cut: the last entry that is applied, the first that is not."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from bson.timestamp import Timestamp
 
@@ -11,6 +11,11 @@ from zbackup.engines.mongodb.continuation import Continuation
 from zbackup.engines.mongodb.oplog_entry import wall_time
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import ClusterTime
+from zbackup.model.moment import utc_text
+
+# A primary with nothing to do writes an entry all the same, every 10 seconds (its parameter
+# periodicNoopIntervalSecs); twice that may pass before one is missed.
+SILENCE = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +54,17 @@ def find_cut(
     if skipped is None:
         return Cut(applied=oplog.last(log, continued.sure.ts), skipped=None)
     return Cut(applied=oplog.before(log, skipped["ts"]), skipped=skipped)
+
+
+def shortfall(cut: Cut, target: datetime) -> str:
+    """A warning when the log ends well before the target: its server was down then, or had not caught up."""
+    end = wall_time(cut.applied)
+    if cut.skipped is not None or target - end <= SILENCE:
+        return ""
+    return (
+        f"the log source's oplog ends at {utc_text(end)}: its server was down or lagged then, and what "
+        "others of its replica set wrote after that and before the target is not in it"
+    )
 
 
 def _written(log: Connection, place: Timestamp, target: datetime) -> bool:

@@ -4,16 +4,21 @@ from pathlib import Path
 
 from zbackup.engines.mongodb import judge
 from zbackup.engines.mongodb.connection import Connection
-from zbackup.engines.mongodb.places import dbpath, places
+from zbackup.engines.mongodb.places import dbpath, places, works_there
 from zbackup.engines.mongodb.recorded import recorded
 from zbackup.engines.mongodb.status import Status, status
+from zbackup.model.errors import Refused
 from zbackup.model.server import ServerFacts
 
 
 def inspect(connection: Connection) -> ServerFacts:
-    """Raise DatabaseError, naming the privilege, when the account may not see what it has to."""
+    """Raise DatabaseError, naming the privilege, when the account may not see what it has to.
+
+    Raise Refused when the server is not the one that works on this machine's files.
+    """
     found = status(connection)
     data = dbpath(found.options, found.pid)
+    _require_here(connection, found, data)
     member = found.membership
     problem = judge.needs_lock(found)
     return ServerFacts(
@@ -29,6 +34,14 @@ def inspect(connection: Connection) -> ServerFacts:
         blockers=judge.blockers(found),
         warnings=judge.warnings(found),
     )
+
+
+def _require_here(connection: Connection, status: Status, data: Path) -> None:
+    if not works_there(data, status.pid):
+        raise Refused(
+            f"the server at {connection.where} (process {status.pid}) does not use {data} of this "
+            "machine: give its own address"
+        )
 
 
 def identity(status: Status, data: Path) -> str:

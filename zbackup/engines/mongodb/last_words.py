@@ -32,18 +32,22 @@ def last_words(output: Path) -> str:
     return "\n".join((reasons or told)[-LINES:])
 
 
-def stable_checkpoint(output: Path) -> Timestamp | None:
-    """Where the recovery of the newest start began: what the tables then held. None without such a point."""
+def stable_checkpoint(output: Path, since: int) -> Timestamp | None:
+    """Where the recovery of the start that wrote from the byte `since` on began: what the tables then held.
+
+    None without such a point.
+    """
     found = None
-    for line in _lines(output):
+    for line in _lines(output, since):
         if line.get("id") == RECOVERY_TIMESTAMP:
             stamp = line["attr"]["recoveryTimestamp"]["$timestamp"]
             found = Timestamp(stamp["t"], stamp["i"])
     return found if found and found.time else None
 
 
-def _lines(output: Path) -> Iterator[Line]:
+def _lines(output: Path, since: int) -> Iterator[Line]:
     with output.open("rb") as source:
+        source.seek(since)
         for line in source:
             if parsed := _parsed(line.decode(errors="replace")):
                 yield parsed

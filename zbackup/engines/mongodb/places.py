@@ -24,6 +24,19 @@ def dbpath(options: Mapping[str, Any], pid: int) -> Path:
     return Path(os.path.realpath(f"/proc/{pid}/cwd/{named}" if not named.is_absolute() else named))
 
 
+def works_there(data: Path, pid: int) -> bool:
+    """Whether the files are those of the server that answered, which says it has this process id.
+
+    A tunnel or a moved address may lead to a mongod elsewhere that uses the same path. A server keeps its
+    number in mongod.lock; that it may not be read says nothing.
+    """
+    try:
+        noted = (data / "mongod.lock").read_text().strip()
+    except OSError:
+        return True
+    return noted == str(pid)
+
+
 def places(data: Path) -> tuple[Place, ...]:
     """Each place once, the data directory first."""
     found: dict[str, str] = {}

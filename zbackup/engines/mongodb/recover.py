@@ -14,10 +14,9 @@ from zbackup.engines.mongodb.append import append
 from zbackup.engines.mongodb.clone_server import CloneServer, Temporary
 from zbackup.engines.mongodb.connection import Connection
 from zbackup.engines.mongodb.continuation import continuation
-from zbackup.engines.mongodb.cut import Cut, find_cut
+from zbackup.engines.mongodb.cut import Cut, find_cut, shortfall
 from zbackup.engines.mongodb.held_log import is_same_log, span_of
 from zbackup.engines.mongodb.identity import as_internal_user, forget_replica_set, make_replica_set
-from zbackup.engines.mongodb.last_words import stable_checkpoint
 from zbackup.engines.mongodb.oplog_entry import transaction
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
 from zbackup.engines.mongodb.options import ConnectOptions
@@ -37,6 +36,7 @@ from zbackup.model.relocation import Relocation
 class Merged:
     """A base whose oplog has all it needs, and no more: what a server will do that starts to replay it."""
 
+    begin: Timestamp
     cut: Cut
     replay: ReplayRange
     base_exact: bool
@@ -114,9 +114,11 @@ class MongoRecovery:
         with source.temporary("open") as reading, server.temporary("open") as opened:
             merged = _merge(opened, reading, target, cluster_time, progress)
             opened.shut_down()
+        if warning := shortfall(merged.cut, target):
+            progress.note(warning)
         progress.phase("replaying", f"{merged.replay.transactions} oplog entries")
         with server.temporary("replay") as replayed:
-            _require_end(replayed.connection, merged.cut)
+            _require_replayed(replayed, merged)
             replayed.shut_down()
         progress.phase("handing over")
         with server.temporary("open") as finished:
@@ -178,11 +180,11 @@ def _merge(
         out_of_order=oplog.count_behind(log, cut.skipped, target) if cut.skipped and not cluster_time else 0,
         effective_target=target,
     )
-    return Merged(cut=cut, replay=replay, base_exact=exact)
+    return Merged(begin=begin, cut=cut, replay=replay, base_exact=exact)
 
 
 def _checkpoint(opened: Temporary) -> Timestamp:
-    begin = stable_checkpoint(opened.server.place.output)
+    begin = opened.recovered_from
     if begin is None:
         raise NotRecoverable(
             "the base has no stable checkpoint to replay from: its server had only just joined its replica "
@@ -209,11 +211,17 @@ def _require_recorded(base: Connection, log: Connection, record: Record) -> bool
     return record.lock == "fsync" and end <= recorded
 
 
-def _require_end(connection: Connection, cut: Cut) -> None:
-    """mongod ends recovery at its oplog's last entry, or does not start: so that has to be the cut."""
-    reached, wanted = OpTime.of(oplog.last(connection)), OpTime.of(cut.applied)
+def _require_replayed(replayed: Temporary, merged: Merged) -> None:
+    """mongod ends recovery at its oplog's last entry, or does not start: so that has to be the cut.
+
+    The oplog was cut there anyway, so this alone proves nothing: it must have begun where the base's tables
+    were, too. One that finds no such point applies nothing, and says so only in its log.
+    """
+    reached, wanted = OpTime.of(oplog.last(replayed.connection)), OpTime.of(merged.cut.applied)
     if reached != wanted:
         raise VerificationFailed(f"the replay ended at {reached}, not at {wanted}")
+    if replayed.recovered_from != merged.begin:
+        raise VerificationFailed(f"the replay began at {replayed.recovered_from}, not at {merged.begin}")
 
 
 def _serve_first(server: CloneServer, serving: Serving) -> None:

@@ -12,7 +12,7 @@ from zbackup.engines.mongodb.connection import Connection
 from zbackup.engines.mongodb.inspect import identity
 from zbackup.engines.mongodb.long_operations import long_transactions
 from zbackup.engines.mongodb.optime import OplogEntry, OpTime
-from zbackup.engines.mongodb.places import dbpath, places
+from zbackup.engines.mongodb.places import dbpath, places, works_there
 from zbackup.engines.mongodb.recorded import asks_for_login, held, held_after, recorded
 from zbackup.engines.mongodb.status import Membership, OplogEnd, Status
 from zbackup.model.errors import DatabaseError, Refused
@@ -161,6 +161,15 @@ def test_the_data_directory_is_without_links(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert dbpath({"storage": {"dbPath": str(tmp_path / "link")}}, 1) == tmp_path / "real"
     assert dbpath({}, 1) == Path("/data/db").resolve()
+
+
+def test_files_are_a_servers_when_their_lock_names_it(tmp_path: Path) -> None:
+    assert works_there(tmp_path, 7), "what cannot be read says nothing"
+    (tmp_path / "mongod.lock").write_text("7\n")
+    assert works_there(tmp_path, 7)
+    assert not works_there(tmp_path, 8)
+    (tmp_path / "mongod.lock").write_text("")
+    assert not works_there(tmp_path, 7), "no server works there"
 
 
 class Said(Connection):

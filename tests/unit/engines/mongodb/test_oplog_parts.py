@@ -8,6 +8,7 @@ import pytest
 from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb import append, continuation, oplog
+from zbackup.engines.mongodb.cut import Cut, shortfall
 from zbackup.engines.mongodb.last_words import last_words, stable_checkpoint
 from zbackup.engines.mongodb.oplog_entry import describe, transaction
 from zbackup.model.errors import NotRecoverable
@@ -143,6 +144,16 @@ def test_an_entry_that_nobody_may_write_is_named() -> None:
     assert "100,9@3 (insert into shop.orders)" in said and "--to-timestamp 100,9" in said and len(said) < 400
 
 
+# logs that end early
+
+
+def test_a_log_that_ends_long_before_the_target_is_pointed_out() -> None:
+    ends = Cut(applied=entry(8), skipped=None)
+    assert shortfall(ends, NOON + timedelta(seconds=20)) == ""
+    assert "ends at 2026-05-01T12:00:00Z" in shortfall(ends, NOON + timedelta(seconds=21))
+    assert shortfall(Cut(applied=entry(8), skipped=entry(9)), NOON + timedelta(days=1)) == ""
+
+
 # what the server says of itself
 
 QUIET = '{"s":"I","c":"STORAGE","id":1,"msg":"all well","attr":{"n":1}}'
@@ -161,12 +172,21 @@ def recovered_at(seconds: int, increment: int) -> str:
 
 def test_the_checkpoint_is_that_of_the_newest_start(tmp_path: Path) -> None:
     file = log_file(tmp_path, recovered_at(5, 1), QUIET, "not JSON", recovered_at(7, 2), QUIET)
-    assert stable_checkpoint(file) == Timestamp(7, 2)
+    assert stable_checkpoint(file, 0) == Timestamp(7, 2)
+
+
+def test_a_checkpoint_of_an_earlier_start_does_not_count(tmp_path: Path) -> None:
+    file = log_file(tmp_path, recovered_at(5, 1))
+    said = file.stat().st_size
+    with file.open("a") as more:
+        more.write(QUIET + "\n")
+    assert stable_checkpoint(file, 0) == Timestamp(5, 1)
+    assert stable_checkpoint(file, said) is None
 
 
 def test_no_checkpoint_is_none(tmp_path: Path) -> None:
-    assert stable_checkpoint(log_file(tmp_path, QUIET)) is None
-    assert stable_checkpoint(log_file(tmp_path, recovered_at(0, 0))) is None
+    assert stable_checkpoint(log_file(tmp_path, QUIET), 0) is None
+    assert stable_checkpoint(log_file(tmp_path, recovered_at(0, 0)), 0) is None
 
 
 def test_last_words_are_the_errors_without_the_noise(tmp_path: Path) -> None:
