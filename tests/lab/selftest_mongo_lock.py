@@ -265,6 +265,8 @@ def test_killed_before_it_asked_it_releases_nobody_elses_lock(primary: MongoServ
         client.shop.work.insert_one({"collection": "there"})
         session.start_transaction()
         client.shop.work.insert_one({"open": True}, session=session)
+        # A transaction counts as long, and is waited for, when it has been open for a second.
+        time.sleep(1.5)
         asking = threading.Thread(target=_lock_as_another, args=(primary,))
         asking.start()
         with _started(primary, 60) as process:
