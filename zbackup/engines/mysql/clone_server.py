@@ -117,9 +117,10 @@ class CloneServer:
         write_new(init, account.creation(), mode=0o600, owner=self._owner())
         process = self.start(replace(shape, init=init))
         try:
-            connection = self._await_login(process, account)
-            init.unlink(missing_ok=True)
-            yield Temporary(self, process, account, connection)
+            with self._given_up_when_full(process):
+                connection = self._await_login(process, account)
+                init.unlink(missing_ok=True)
+                yield Temporary(self, process, account, connection)
         finally:
             init.unlink(missing_ok=True)
             process.send(signal.SIGKILL)
@@ -129,21 +130,32 @@ class CloneServer:
     @contextmanager
     def _last_words(self, process: Process) -> Iterator[None]:
         """Whoever talked to a server that died knows only that it answers no more. Its log knows why."""
+        try:
+            yield
+        except (ConnectionLost, StatementFailed, VerificationFailed) as failure:
+            if process.wait(DYING_S):
+                raise self.failure(f"ended while it was worked on ({failure})") from failure
+            raise
+
+    @contextmanager
+    def _given_up_when_full(self, process: Process) -> Iterator[None]:
+        """Whoever works with a server that was killed sees it gone; this says why."""
         with killed_when_full(process, self.files.home) as full:
             try:
                 yield
-            except (ConnectionLost, StatementFailed, VerificationFailed) as failure:
-                if full.is_set():
-                    raise self.failure("was given up: the pool has no room left") from failure
-                if process.wait(DYING_S):
-                    raise self.failure(f"ended while it was worked on ({failure})") from failure
-                raise
+            except (DatabaseError, VerificationFailed) as failure:
+                if not full.is_set():
+                    raise
+                raise self.failure("was given up: the pool is full") from failure
+        if full.is_set():
+            raise self.failure("was given up: the pool is full")
 
     def serve(self, *, port: int, read_only: bool) -> Process:
         """Start the server for its users and wait until it answers; it outlives us."""
         self.place.run.chmod(0o755)
         process = self.start(self._shape(port=port, read_only=read_only))
-        self._await_answer(process)
+        with self._given_up_when_full(process):
+            self._await_answer(process)
         return process
 
     def start(self, shape: Shape) -> Process:

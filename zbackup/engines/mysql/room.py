@@ -15,7 +15,8 @@ from pathlib import Path
 
 from zbackup.proc.detached import Process
 
-LEAST_FREE = 1 << 20
+# ZFS refuses writes while it still shows some room: what a write may need at worst has to fit.
+LEAST_FREE = 16 << 20
 PATIENCE_S = 10.0
 LOOK_S = 1.0
 
