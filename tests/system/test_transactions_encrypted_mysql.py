@@ -58,5 +58,23 @@ def encrypt_log() -> Callable[[House], DatabaseServer]:
     return encrypt
 
 
+def test_keys_are_made_without_touching_productions(house: House) -> None:
+    house.server.sql("CREATE TABLE shop.keyed (id INT PRIMARY KEY) ENCRYPTION='Y'")
+    house.snapshot()
+    house.server.sql("ALTER INSTANCE ROTATE INNODB MASTER KEY")
+    house.server.sql("INSERT INTO shop.keyed VALUES (1), (2)")
+    keys = house.home / "keyring" / "keys"
+    before = (keys.read_bytes(), keys.stat().st_mtime_ns)
+    report = house.restore("now", "rotated")
+    with house.clone(report) as clone, clone.cursor() as cursor:
+        cursor.execute("ALTER INSTANCE ROTATE INNODB MASTER KEY")
+        cursor.execute("SELECT COUNT(*) FROM shop.keyed")
+        assert cursor.fetchone() == (2,)
+    assert (keys.read_bytes(), keys.stat().st_mtime_ns) == before
+    assert list(keys.parent.iterdir()) == [keys]
+    assert (house.home / "clones" / "rotated" / "keyring" / "keys").read_bytes() != before[0]
+    house.destroy("rotated")
+
+
 class TestEncryption(EncryptionStory):
     """See EncryptionStory."""

@@ -17,6 +17,7 @@ from zbackup.engines.mysql.connection import (
     StatementFailed,
     connect,
 )
+from zbackup.engines.mysql.keyring import own_copy
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.room import killed_when_full
 from zbackup.engines.mysql.server_options import Place, Shape, arguments
@@ -167,6 +168,8 @@ class CloneServer:
             *arguments(self.flavor, self.files.record.server, self.place, shape),
         ]
         bind = tuple((now, original) for original, now in self.files.where.moves)
+        members = [original for _, original in bind]
+        bind += own_copy(self.files.record.server, members, self.place.keyring, (uid, gid))
         confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid)
         return launch(argv, confinement, self.place.output, note=self.files.process)
 

@@ -1,6 +1,7 @@
 """Look at a running server: everything a job needs to know of it. Changes nothing."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from zbackup.engines.mysql import judge
@@ -36,7 +37,9 @@ def inspect(connection: Connection) -> ServerFacts:
         places=places(variables, is_replica=bool(replication), outside=_outside(connection, server)),
         position=str(log.position or ""),
         gtid=log.gtid,
-        server=recorded(variables, encryption) | plugins(connection, server, variables),
+        server=recorded(variables, encryption)
+        | plugins(connection, server, variables)
+        | _keyring_file(connection, server),
         non_transactional=_some_tables(connection, tuple(torn)),
         non_transactional_count=sum(torn.values()),
         blockers=judge.blockers(server, variables, log, replication),
@@ -166,6 +169,18 @@ def _keyring(connection: Connection, server: Dialect) -> str:
             "WHERE STATUS_KEY = 'Component_name'"
         )
     return ", ".join(str(row["name"]) for row in rows)
+
+
+def _keyring_file(connection: Connection, server: Dialect) -> dict[str, str]:
+    """Where MySQL's keyring component keeps the keys, without symbolic links; nothing without one."""
+    if not server.is_mysql(8, 0, 24):
+        return {}
+    rows = connection.rows(
+        "SELECT STATUS_VALUE AS file FROM performance_schema.keyring_component_status "
+        "WHERE STATUS_KEY = 'Data_file'"
+    )
+    file = next((str(row["file"]) for row in rows), "")
+    return {"keyring_file": str(Path(file).resolve())} if file else {}
 
 
 def global_privileges(connection: Connection, account: str) -> set[str]:

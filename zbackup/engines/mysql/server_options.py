@@ -87,6 +87,10 @@ class Place:
     def scratch(self) -> Path:
         return self.home / "tmp"
 
+    @property
+    def keyring(self) -> Path:
+        return self.home / "keyring"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
