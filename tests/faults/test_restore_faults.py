@@ -1,16 +1,14 @@
-"""A restore is broken at every change it makes, each in another way: nothing is left, or the next one copes.
+"""What a restore does when it goes well, and when its server refuses it.
 
-Every way at every command takes longer: tests/slow/test_restore_faults_*.
+Restores broken at every command take longer: tests/slow/test_restore_faults_*.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tests.faults.breaking import WAYS
-from tests.faults.recovery import LEAST_CHANGES, OPTIONS, House, prepare
+from tests.faults.recovery import OPTIONS, House, prepare
 from tests.lab.pool import Pool
 from zbackup.engines.mysql import clone_server
 from zbackup.jobs.restore import restore
@@ -46,10 +44,6 @@ def test_no_prune_gets_between_the_plan_and_the_clones(house: House) -> None:
     assert seen["destroy"] == {""}
     house.finish("looked at")
     house.forget_log_snapshots()
-
-
-def test_the_next_restore_does_it_all(house: House, tmp_path: Path) -> None:
-    assert house.break_every_one(WAYS, tmp_path / "child") >= LEAST_CHANGES
 
 
 def test_a_refused_login_is_final_after_a_while(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
