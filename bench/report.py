@@ -13,9 +13,10 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "benchmarks.
 def circumstances(command: str) -> str:
     """Under which a table came about: when, on what, how busy, by which command."""
     one, five, _ = os.getloadavg()
+    kernel = platform.release().partition("-")[0]
     return (
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {platform.machine()}, {os.cpu_count()} CPUs, Linux "
-        f"{platform.release()}, load average {one:.1f} ({five:.1f} over five minutes), `{command}`"
+        f"{kernel}, load average {one:.1f} ({five:.1f} over five minutes), `{command}`"
     )
 
 
