@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
 def split_words(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """The arguments of `lab test` as ours and as pytest's: unknown options go to pytest, in order.
 
-    An option of pytest takes its value with `=`, or is one of the few short ones that always take one.
+    An option of pytest takes its value with `=`, or is one of the few that always take one.
     """
     ours, theirs = [], []
     waiting: list[str] | None = None
