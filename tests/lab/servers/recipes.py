@@ -108,8 +108,9 @@ RECIPES = {
             name="sshd",
             versioned_by="openssh-server",
             suite="bookworm",
-            packages=("openssh-server", "openssh-client"),
+            packages=("openssh-server", "openssh-client", "iproute2"),
             programs={
+                **_in("bin", "ip"),  # to make the second host's network with
                 **_in("usr/sbin", "sshd"),
                 **_in("usr/bin", "ssh", "ssh-keygen", "scp"),
                 **_in("usr/lib/openssh", "sftp-server"),
