@@ -99,6 +99,17 @@ def test_snapshots_are_the_datasets_own_in_order(place: Place) -> None:
     assert ZFS.snapshots(child)[0].dataset == child
 
 
+def test_named_snapshots_are_those_that_are_there(place: Place) -> None:
+    child = f"{place.name}/child"
+    tool("zfs", "create", child)
+    tool("zfs", "snapshot", "-o", "zbackup:note=n", f"{place.name}@s", f"{child}@s")
+    names = (f"{child}@s", f"{place.name}@s")
+    found = ZFS.snapshots_named(names)
+    assert {(str(s), s.properties) for s in found} == {(name, (("zbackup:note", "n"),)) for name in names}
+    assert [str(s) for s in ZFS.snapshots_named((f"{place.name}@never", *names[:1]))] == [f"{child}@s"]
+    assert ZFS.snapshots_named((f"{place.name}@never", f"{place.name}/nowhere@s")) == []
+
+
 def test_holds_and_clones_are_seen(place: Place) -> None:
     made = snapshot(place, "s")
     assert (made.holds, made.clones) == (0, ())

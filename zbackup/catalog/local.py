@@ -17,11 +17,15 @@ _Row = tuple[Record, Snapshot]
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """An instance's datasets and backups (oldest first), and snapshots whose record cannot be read."""
+    """An instance's datasets and backups (oldest first), and snapshots whose record cannot be read.
+
+    `taken` is what the datasets' snapshots are called, anybody's, without the dataset.
+    """
 
     datasets: tuple[Dataset, ...]
     backups: tuple[Backup, ...]
     unreadable: tuple[tuple[str, str], ...]
+    taken: frozenset[str] = frozenset()
 
 
 def read(zfs: Zfs, instance: str, roots: Sequence[str], *, without: str) -> Catalog:
@@ -32,9 +36,14 @@ def read(zfs: Zfs, instance: str, roots: Sequence[str], *, without: str) -> Cata
     found = (d for root in roots for d in zfs.filesystems(root))
     datasets = tuple(d for d in found if d.name != without and not d.name.startswith(without + "/"))
     names = {d.name for d in datasets}
-    snapshots = (s for root in roots for s in zfs.snapshots_below(root))
-    backups, unreadable = group([s for s in snapshots if s.dataset in names])
-    return Catalog(datasets, tuple(b for b in backups if b.record.instance == instance), tuple(unreadable))
+    snapshots = [s for root in roots for s in zfs.snapshots_below(root) if s.dataset in names]
+    backups, unreadable = group(snapshots)
+    return Catalog(
+        datasets=datasets,
+        backups=tuple(b for b in backups if b.record.instance == instance),
+        unreadable=tuple(unreadable),
+        taken=frozenset(s.name for s in snapshots),
+    )
 
 
 def group(snapshots: Sequence[Snapshot]) -> tuple[list[Backup], list[tuple[str, str]]]:

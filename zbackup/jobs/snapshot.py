@@ -142,8 +142,7 @@ def _discard_draft(ctx: Context, draft: Record, names: Sequence[str]) -> None:
 
 
 def _found(ctx: Context, record: Record, names: Sequence[str]) -> Backup | None:
-    snapshots = (ctx.zfs.snapshot_named(name) for name in names)
-    backups, _ = group([s for s in snapshots if s is not None])
+    backups, _ = group(ctx.zfs.snapshots_named(names))
     return next((b for b in backups if b.record.backup == record.backup), None)
 
 
@@ -161,6 +160,5 @@ def find(ctx: Context, record: Record, names: Sequence[str]) -> Backup:
 def free_name(ctx: Context, catalog: Catalog) -> str:
     """zbackup-20240501T100200Z, with a number behind it when that second has one already."""
     plain = f"zbackup-{ctx.clock.now():%Y%m%dT%H%M%SZ}"
-    taken = {name for d in catalog.datasets for name in ctx.zfs.snapshot_names(d.name)}
     numbered = (f"{plain}-{n}" for n in range(2, 1000))
-    return plain if plain not in taken else next(n for n in numbered if n not in taken)
+    return plain if plain not in catalog.taken else next(n for n in numbered if n not in catalog.taken)

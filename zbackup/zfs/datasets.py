@@ -51,7 +51,7 @@ class Zfs:
         """The dataset's own snapshots (not those of its children), oldest first, with their properties."""
         where = ("-t", "snapshot", "-d", "1")
         listing = self._zfs("list", "-Hp", *where, "-o", parse.SNAPSHOT_COLUMNS, "--", dataset, mutates=False)
-        return parse.snapshots(listing, self._own_properties(dataset, *where))
+        return parse.snapshots(listing, self._own_properties(dataset, where=where))
 
     def snapshots_below(self, root: str) -> list[Snapshot]:
         """Those of `root` and of every file system and volume below it, oldest first.
@@ -60,24 +60,22 @@ class Zfs:
         """
         where = ("-t", "snapshot", "-r")
         listing = self._zfs("list", "-Hp", *where, "-o", parse.SNAPSHOT_COLUMNS, "--", root, mutates=False)
-        return parse.snapshots(listing, self._own_properties(root, *where))
+        return parse.snapshots(listing, self._own_properties(root, where=where))
 
     def snapshot_named(self, name: str) -> Snapshot | None:
         """One snapshot, with its properties; None when there is none of that name."""
+        return next(iter(self.snapshots_named((name,))), None)
+
+    def snapshots_named(self, names: Sequence[str]) -> list[Snapshot]:
+        """Those of these snapshots that there are, with their properties, oldest first."""
         columns = ("-t", "snapshot", "-o", parse.SNAPSHOT_COLUMNS)
         try:
-            listing = self._zfs("list", "-Hp", *columns, "--", name, mutates=False)
-            (found,) = parse.snapshots(listing, self._own_properties(name))
+            listing = self._zfs("list", "-Hp", *columns, "--", *names, mutates=False)
+            return parse.snapshots(listing, self._own_properties(*names))
         except DatasetNotFound:
-            return None
-        return found
-
-    def snapshot_names(self, dataset: str) -> list[str]:
-        """What the dataset's own snapshots are called, without the dataset. Quick also for thousands."""
-        listing = self._zfs(
-            "list", "-H", "-t", "snapshot", "-d", "1", "-o", "name", "--", dataset, mutates=False
-        )
-        return [name.partition("@")[2] for name in listing.split("\n") if name]
+            if len(names) == 1:
+                return []
+            return [found for name in names for found in self.snapshots_named((name,))]
 
     def used(self, name: str) -> int:
         """Bytes that would be free if the dataset and everything below it were gone."""
@@ -85,7 +83,7 @@ class Zfs:
 
     def user_properties(self, root: str) -> dict[str, dict[str, str]]:
         """Dataset -> user properties set on it itself, for `root` and every file system below it."""
-        return parse.user_properties(self._own_properties(root, "-t", "filesystem", "-r"))
+        return parse.user_properties(self._own_properties(root, where=("-t", "filesystem", "-r")))
 
     def origins(self, root: str) -> dict[str, str]:
         """Dataset -> the snapshot it is a clone of ("" for none), for `root` and all file systems below."""
@@ -95,9 +93,9 @@ class Zfs:
         rows = (line.split("\t") for line in listing.split("\n") if line)
         return {name: origin.removeprefix("-") for name, origin in rows}
 
-    def _own_properties(self, dataset: str, *where: str) -> str:
+    def _own_properties(self, *names: str, where: Sequence[str] = ()) -> str:
         columns = ("-s", "local,received", "-o", "name,property,value")
-        return self._zfs("get", "-Hp", *where, *columns, "all", "--", dataset, mutates=False)
+        return self._zfs("get", "-Hp", *where, *columns, "all", "--", *names, mutates=False)
 
     # snapshots
 
