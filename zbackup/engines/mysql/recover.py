@@ -9,7 +9,7 @@ from pathlib import Path
 from zbackup.engines.mysql import memory_tables, notes, replay_mariadb, replay_mysql
 from zbackup.engines.mysql.binlog.cut import Cut, find_cut
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition, described
-from zbackup.engines.mysql.binlog.reader import begun, last_in_file, transactions
+from zbackup.engines.mysql.binlog.reader import begun, last_in_file, latest_in_file
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.connection import Connection
@@ -49,7 +49,7 @@ class MysqlRecovery:
         files = held_files(record, where)
         require_recorded_end(record, LogPosition.of(files[-1].name, files[-1].stat().st_size))
         for file in reversed(files):
-            latest = max(transactions(file), key=lambda t: t.committed, default=None)
+            latest = latest_in_file(file)
             if latest is not None:
                 return latest
         return None

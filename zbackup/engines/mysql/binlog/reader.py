@@ -39,6 +39,13 @@ def last_in_file(path: Path, *, start: int = FIRST_EVENT, end: int | None = None
         return describe(path, scanner, last[0]) if last else None
 
 
+def latest_in_file(path: Path) -> LoggedTransaction | None:
+    """The first one with the latest commit time of what transactions() gives, found faster."""
+    with opened(path) as scanner:
+        latest = max(scanner.spans(FIRST_EVENT), key=_committed, default=None)
+        return describe(path, scanner, latest) if latest else None
+
+
 def begun(path: Path) -> datetime | None:
     """When the server began the file, in whole seconds: the time of its first event. None if it has none."""
     with path.open("rb") as file:
@@ -80,6 +87,10 @@ def describe(path: Path, scanner: Scanner, span: Span) -> LoggedTransaction:
         committed=_EPOCH + timedelta(microseconds=committed),
         gtid=scanner.gtid(start),
     )
+
+
+def _committed(span: Span) -> int:
+    return span[2]
 
 
 def microseconds(moment: datetime) -> int:
