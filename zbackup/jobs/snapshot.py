@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import structlog
@@ -113,21 +114,42 @@ def _remarks(facts: ServerFacts) -> dict[str, str]:
 
 
 def _take(ctx: Context, facts: ServerFacts, draft: Record, plan: SnapshotPlan) -> Backup:
+    """Nobody waits for the disks, or if it turns out that they had to, once more and waiting for them."""
+    try:
+        return _take_once(ctx, facts, draft, plan, let_go_early=plan.lock.kind != "none")
+    except _LetGoTooEarly:
+        log.info("snapshot.once_more", snapshot=plan.name, why="the lock was let go too early to be sure")
+        return _take_once(ctx, facts, draft, plan, let_go_early=False)
+
+
+class _LetGoTooEarly(VerificationFailed):
+    """What was written after the lock may be in the snapshot."""
+
+
+def _take_once(
+    ctx: Context, facts: ServerFacts, draft: Record, plan: SnapshotPlan, *, let_go_early: bool
+) -> Backup:
     names = [f"{dataset}@{plan.name}" for dataset, _ in plan.members]
     try:
-        with ctx.engine.consistent(facts, plan.lock.kind) as held:
-            record = replace(
-                draft,
-                taken=ctx.clock.now(),
-                position=held.position,
-                gtid=held.gtid,
-                lock_wait_ms=held.lock_wait_ms,
-                server=draft.server | dict(held.facts),
-            )
-            limit = UNLOCKED_LIMIT_S if record.lock == "none" else held.seconds_left()
-            ctx.zfs.snapshot(names, to_properties(record), timeout=limit)
-            held.confirm()
+        # The command may outlast the lock, and never this block.
+        with ExitStack() as command:
+            with ctx.engine.consistent(facts, plan.lock.kind) as held:
+                record = replace(
+                    draft,
+                    taken=ctx.clock.now(),
+                    position=held.position,
+                    gtid=held.gtid,
+                    lock_wait_ms=held.lock_wait_ms,
+                    server=draft.server | dict(held.facts),
+                )
+                limit = UNLOCKED_LIMIT_S if record.lock == "none" else held.seconds_left()
+                taking = command.enter_context(ctx.zfs.taking(names, to_properties(record), timeout=limit))
+                (taking.wait_closed if let_go_early else taking.wait_taken)()
+                held.confirm()
+            taking.wait_taken()
         backup = find(ctx, draft, names)
+        if not taking.proven(backup.createtxg):
+            raise _LetGoTooEarly(f"{plan.name} may hold what was written after the lock")
     except (ZbackupError, KeyboardInterrupt):
         _discard_draft(ctx, draft, names)
         raise

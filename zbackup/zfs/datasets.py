@@ -1,8 +1,11 @@
 """The zfs commands zbackup uses, one method each. Nothing else runs zfs."""
 
+import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from zbackup.model.errors import CommandFailed, DatasetBusy, DatasetNotFound, NotFound
@@ -10,6 +13,7 @@ from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.proc.run import Runner, run
 from zbackup.zfs import parse
 from zbackup.zfs.errors import translate
+from zbackup.zfs.txg import Taking, taking
 
 # "busy" often passes within moments: another process looks at a mount, a server is just closing.
 BUSY_TRIES = 5
@@ -102,6 +106,13 @@ class Zfs:
     def snapshot(self, names: Sequence[str], properties: Mapping[str, str], *, timeout: float) -> None:
         """One atomic snapshot of several datasets of one pool, properties included; `timeout` in seconds."""
         self._zfs("snapshot", *_options(properties), "--", *names, timeout=timeout)
+
+    def taking(
+        self, names: Sequence[str], properties: Mapping[str, str], *, timeout: float
+    ) -> AbstractContextManager[Taking]:
+        """The same, done while the body runs: it can see when nothing more gets into the snapshot."""
+        pool = re.split("[/@]", names[0], maxsplit=1)[0]
+        return taking(pool, partial(self.snapshot, names, properties, timeout=timeout))
 
     def set_properties(self, target: str, properties: Mapping[str, str]) -> None:
         """Set user properties on a dataset or snapshot."""
