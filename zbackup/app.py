@@ -2,12 +2,16 @@
 
 import difflib
 import os
+import socket
 from datetime import datetime
 from pathlib import Path
 
 from zbackup.catalog.local import clones
 from zbackup.clock import SystemClock
+from zbackup.config.retention import Retention as RetentionTable
 from zbackup.config.settings import Instance, Settings
+from zbackup.config.ship import Ship, ZfsPlace
+from zbackup.destinations.zfs_place import ZfsDestination
 from zbackup.engines.base import Engine, Recovery
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
 from zbackup.engines.mongodb.options import LockOptions as MongoLockOptions
@@ -15,13 +19,15 @@ from zbackup.engines.mongodb.options import TlsOptions as MongoTlsOptions
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions, TlsOptions
 from zbackup.engines.mysql.recover import MysqlRecovery
-from zbackup.jobs.context import Context
+from zbackup.jobs.context import Context, ShipTarget
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.progress import Progress
 from zbackup.model.retention import Retention
+from zbackup.model.shipping import hold_tag
 from zbackup.plan.health import Expected
 from zbackup.plan.schedule import expected_every
 from zbackup.proc.run import run
+from zbackup.proc.ssh import SshTarget
 from zbackup.zfs.datasets import Zfs
 
 # More appliers than this gain nothing on one replayed log, and each has its own memory.
@@ -47,6 +53,11 @@ def choose_one(settings: Settings, name: str | None) -> Instance:
     return chosen[0]
 
 
+def choose_destinations(instance: Instance, name: str | None) -> list[str]:
+    """The names of the instance's destinations; of all, or the one of that name if it has it."""
+    return [ship.label for ship in instance.ship if name in (None, ship.label)]
+
+
 def context(settings: Settings, instance: Instance, progress: Progress) -> Context:
     """What jobs on this instance work with. Nothing is connected to or read yet."""
     engine, recovery = (_mongodb if instance.engine == "mongodb" else _mysql)(settings, instance)
@@ -63,7 +74,8 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         recovery=recovery,
         clock=SystemClock(),
         progress=progress,
-        retention=_retention(instance),
+        retention=_retention(instance.retention),
+        targets=tuple(_target(settings, instance, ship) for ship in instance.ship),
     )
 
 
@@ -173,8 +185,39 @@ def _no_password() -> str:
     return ""
 
 
-def _retention(instance: Instance) -> Retention:
-    rules = instance.retention
+def _target(settings: Settings, instance: Instance, ship: Ship) -> ShipTarget:
+    destination = ZfsDestination(
+        name=ship.label,
+        place=str(ship.to),
+        root=ship.to.dataset,
+        instance=instance.name,
+        target=_ssh(ship, ship.to) if ship.to.host else None,
+        # An instance's clones have sockets beside it; none of their names has this ending.
+        control=settings.run_dir / f"{instance.name}.{ship.label}.ssh",
+    )
+    return ShipTarget(
+        destination=destination,
+        tag=hold_tag(socket.gethostname(), instance.name, ship.label),
+        retention=_retention(ship.retention),
+        initial=ship.initial == "allow",
+        limit=ship.bandwidth or 0,
+    )
+
+
+def _ssh(ship: Ship, to: ZfsPlace) -> SshTarget:
+    return SshTarget(
+        host=to.host,
+        user=to.user,
+        port=to.port,
+        identity=ship.ssh.identity,
+        known_hosts=ship.ssh.known_hosts,
+        options=tuple(f"{name}={value}" for name, value in ship.ssh.options.items()),
+        sudo=ship.ssh.sudo,
+        alive_s=int(ship.ssh.alive),
+    )
+
+
+def _retention(rules: RetentionTable) -> Retention:
     return Retention(tiers=rules.keep, last=rules.last, minimum=rules.minimum, window=rules.window)
 
 

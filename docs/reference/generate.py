@@ -18,14 +18,16 @@ from zbackup.cli.main import invoke
 from zbackup.config.retention import Retention
 from zbackup.config.schedule import Daemon, Notify, Schedule
 from zbackup.config.settings import Instance, Lock, Recovery, Settings, Tls
+from zbackup.config.ship import Ship, Ssh
 from zbackup.model.errors import ZbackupError
 
 HERE = Path(__file__).parent
 COMMANDS = (
-    (), ("check",), ("snapshot",), ("list",), ("restore",), ("prune",), ("window",),
+    (), ("check",), ("snapshot",), ("list",), ("restore",), ("prune",), ("window",), ("ship",),
     ("clone",), ("clone", "list"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("status",),
     ("daemon",),
 )  # fmt: skip
+SUB_TABLES = ("lock", "recovery", "retention", "schedule", "notify", "tls", "ship")
 
 
 def pages() -> dict[str, str]:
@@ -87,13 +89,15 @@ def configuration() -> str:
     sections = [
         ("The top of the file", "", Settings, ("instance", "daemon")),
         ("`[daemon]`", Daemon.__doc__, Daemon, ()),
-        ("`[instance.NAME]`", "", Instance, ("lock", "recovery", "retention", "schedule", "notify", "tls")),
+        ("`[instance.NAME]`", "", Instance, SUB_TABLES),
         ("`[instance.NAME.tls]`", Tls.__doc__, Tls, ()),
         ("`[instance.NAME.lock]`", Lock.__doc__, Lock, ()),
         ("`[instance.NAME.recovery]`", Recovery.__doc__, Recovery, ()),
         ("`[instance.NAME.retention]`", Retention.__doc__, Retention, ()),
         ("`[instance.NAME.schedule]`", Schedule.__doc__, Schedule, ()),
         ("`[instance.NAME.notify]`", Notify.__doc__, Notify, ()),
+        ("`[[instance.NAME.ship]]`", Ship.__doc__, Ship, ("ssh",)),
+        ("`[instance.NAME.ship.ssh]`", Ssh.__doc__, Ssh, ()),
     ]
     text = """# Configuration
 

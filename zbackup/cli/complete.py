@@ -12,6 +12,13 @@ def instances(incomplete: str) -> list[str]:
     return [name for name in settings.instance if name.startswith(incomplete)] if settings else []
 
 
+def destinations(incomplete: str) -> list[str]:
+    """Names of destinations of any instance."""
+    settings = _settings()
+    names = {ship.label for i in settings.instance.values() for ship in i.ship} if settings else set()
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
 def clones(incomplete: str) -> list[str]:
     """Names of the clones there are, as far as ZFS tells without being asked for long."""
     settings = _settings()

@@ -21,7 +21,10 @@ def meanings() -> dict[int, list[tuple[str, str]]]:
 
 def table() -> str:
     """Number and meaning: a line for each kind of error, special cases of another left out."""
-    rows = [(status, text) for status, kinds in meanings().items() for name, text in kinds if _general(name)]
+    rows = []
+    for status, kinds in meanings().items():
+        general = [text for name, text in kinds if _general(name)]
+        rows += [(status, text) for text in general or [text for _, text in kinds]]
     rows += list(_OTHER.items())
     return aligned(
         [[f"  {status}", text] for status, text in sorted(rows, key=lambda row: row[0])], right=(0,)

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import structlog
 import typer
 
-from zbackup.cli import check, clone, daemon, listing, logs, prune, restore, snapshot, status, window
+from zbackup.cli import check, clone, daemon, listing, logs, prune, restore, ship, snapshot, status, window
 from zbackup.cli.exit_status import table as exit_status_table
 from zbackup.cli.options import Options, common_options
 from zbackup.cli.output import describe_error, print_document, print_error
@@ -37,6 +37,7 @@ _COMMANDS = {
     "restore": restore,
     "prune": prune,
     "window": window,
+    "ship": ship,
     "status": status,
     "daemon": daemon,
 }

@@ -138,7 +138,7 @@ def _window(status: Status, zone: ZoneInfo) -> str:
 
 def _planned(job: Remembered) -> bool:
     """Jobs that people schedule; the daemon's own looks only when they fail."""
-    return job.job in ("snapshot", "prune") or job.failures > 0
+    return job.job in ("snapshot", "prune", "ship") or job.failures > 0
 
 
 def _next(job: Remembered, status: Status, zone: ZoneInfo) -> str:

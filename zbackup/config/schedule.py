@@ -75,6 +75,10 @@ class Schedule(Table):
         description='when to take snapshots: an interval ("5m"), or a cron expression ("0 3 * * *")',
     )
     prune: When | None = Field(default=None, description="when to destroy what the retention lets go")
+    ship: When | None = Field(
+        default=None,
+        description="when to copy backups to the instance's destinations ([[instance.NAME.ship]])",
+    )
     jitter: Seconds = Field(
         default=0.0,
         description="each job has a share of this, always the same, by which it is later: so instances and "
@@ -89,7 +93,7 @@ class Schedule(Table):
 class Notify(Table):
     """Whom the daemon tells how its jobs ended. None of it can make a job fail or wait."""
 
-    ping: dict[Literal["snapshot", "prune"], Url] = Field(
+    ping: dict[Literal["snapshot", "prune", "ship"], Url] = Field(
         default_factory=dict,
         description="a URL for each job, called with /start, as it is on success, with /fail on failure "
         "(as healthchecks.io and others have it)",
@@ -107,7 +111,10 @@ class Daemon(Table):
         description="what the daemon remembers of failures and prunes; may be deleted",
     )
     workers: Annotated[StrictInt, Field(ge=1, le=256)] = Field(
-        default=4, description="jobs at a time; one instance never has two"
+        default=4, description="jobs at a time; one instance never has two, but for shipping"
+    )
+    ships: Annotated[StrictInt, Field(ge=1, le=256)] = Field(
+        default=2, description="instances that are shipped at a time, besides `workers`"
     )
     stop_limit: Seconds = Field(
         default=60.0, description="when told to stop, wait this long for the jobs that are running"

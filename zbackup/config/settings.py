@@ -10,6 +10,7 @@ from zbackup.config import units
 from zbackup.config.retention import Retention
 from zbackup.config.schedule import Daemon, Notify, Schedule
 from zbackup.config.secret import SecretRef, secret_ref, uri_ref
+from zbackup.config.ship import Ship
 from zbackup.config.table import Table
 from zbackup.config.zone import local_zone
 
@@ -141,6 +142,7 @@ class Instance(Table):
     retention: Retention = Field(default_factory=Retention, description="which backups are kept")
     schedule: Schedule = Field(default_factory=Schedule, description="when the daemon works on it")
     notify: Notify = Field(default_factory=Notify, description="whom the daemon tells how jobs ended")
+    ship: tuple[Ship, ...] = Field(default=(), description="where its backups are copied to")
 
     _name: str = PrivateAttr("")
 

@@ -19,6 +19,8 @@ log = structlog.get_logger()
 Key = tuple[str, JobKind]
 """An instance's name and a job."""
 
+LONG_JOBS: tuple[JobKind, ...] = ("ship",)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
@@ -51,10 +53,19 @@ class _Entry:
     outcome: Outcome | None = None
 
 
+def lane(key: Key) -> str:
+    """Jobs of one lane never run at the same time. Shipping, which may take hours, has one of its own.
+
+    No instance's name has a colon.
+    """
+    instance, job = key
+    return f"{instance}:{job}" if job in LONG_JOBS else instance
+
+
 class Agenda:
     """Belongs to the daemon's main thread; only `run` is called in others, and must not come back in here.
 
-    An instance has one turn at a time: its most urgent job. The next is planned when that one has ended.
+    A lane has one turn at a time: its most urgent job. The next is planned when that one has ended.
     """
 
     def __init__(self, clock: Clock, scheduler: Scheduler[Ended], run: Callable[[Key], Ended]) -> None:
@@ -71,8 +82,8 @@ class Agenda:
             known = before.get(task.key)
             history = known.history if known else histories.get(task.key, History())
             self._entries[task.key] = _Entry(task, history, outcome=known.outcome if known else None)
-        for instance in {key[0] for key in (*before, *self._entries)}:
-            self._plan(instance)
+        for each in {lane(key) for key in (*before, *self._entries)}:
+            self._plan(each)
 
     def learn(self, key: Key, last: datetime | None) -> None:
         """What was found out of a job's last success, such as from the snapshots there are."""
@@ -82,7 +93,7 @@ class Agenda:
     def ended(self, outcome: Outcome) -> None:
         """A job has ended: plan the instance's next."""
         key: Key = (outcome.instance, outcome.job)
-        self._running.pop(outcome.instance, None)
+        self._running.pop(lane(key), None)
         if entry := self._entries.get(key):  # it may be gone from the configuration meanwhile
             entry.outcome = outcome
             if outcome.error:
@@ -90,11 +101,11 @@ class Agenda:
                 entry.history = replace(entry.history, failures=failures, failed=self._clock.now())
             else:
                 entry.history = History(last=outcome.evidence or outcome.started, more=outcome.more)
-        self._plan(outcome.instance)
+        self._plan(lane(key))
 
     def not_begun(self, key: Key) -> None:
         """A turn was given up while it waited for a free thread."""
-        self._running.pop(key[0], None)
+        self._running.pop(lane(key), None)
 
     def step(self) -> float | None:
         """Start what is due; seconds until the next is. A clock that was set makes all times new."""
@@ -103,11 +114,11 @@ class Agenda:
         self._looked = looked
         if jump is not None:
             log.warning("clock.jumped", seconds=round(jump.total_seconds(), 1))
-            for instance in {key[0] for key in self._entries}:
-                self._plan(instance)
+            for each in {lane(key) for key in self._entries}:
+                self._plan(each)
         step = self._scheduler.step()
-        for instance in step.started:
-            self._running[instance] = self._next.pop(instance)
+        for each in step.started:
+            self._running[each] = self._next.pop(each)
         return step.wait
 
     def due(self) -> dict[Key, Due]:
@@ -131,23 +142,23 @@ class Agenda:
         """The jobs that are under way, or wait for a free thread."""
         return list(self._running.values())
 
-    def _plan(self, instance: str) -> None:
-        """When the instance's next turn is, and which job's. Not while one is under way."""
-        if instance in self._running:
+    def _plan(self, name: str) -> None:
+        """When the lane's next turn is, and which job's. Not while one is under way."""
+        if name in self._running:
             return
-        entries = [entry for key, entry in self._entries.items() if key[0] == instance]
+        entries = [entry for key, entry in self._entries.items() if lane(key) == name]
         for entry in entries:
             entry.due = self._due(entry)
         first = [e for e in entries if e.task.timing is None and e.due and not e.history.failures]
         # Of two that are due at the same time the one that was configured first.
         chosen = min((e for e in first or entries if e.due), key=_at, default=None)
         if chosen is None or chosen.due is None:
-            self._scheduler.forget(instance)
-            self._next.pop(instance, None)
+            self._scheduler.forget(name)
+            self._next.pop(name, None)
             return
         key = chosen.task.key
-        self._next[instance] = key
-        self._scheduler.at(instance, chosen.due.at, lambda: self._run(key))
+        self._next[name] = key
+        self._scheduler.at(name, chosen.due.at, lambda: self._run(key), long=key[1] in LONG_JOBS)
 
     def _due(self, entry: _Entry) -> Due | None:
         task, history = entry.task, entry.history

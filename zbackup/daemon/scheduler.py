@@ -15,6 +15,9 @@ from apscheduler.triggers.date import DateTrigger
 Result = TypeVar("Result")
 
 
+LONG = "long"
+
+
 class _Stepped(BaseScheduler):  # type: ignore[misc]
     """APScheduler without a thread of its own: the daemon's main loop says when to look at the clock."""
 
@@ -43,20 +46,30 @@ class Scheduler(Generic[Result]):
     """
 
     def __init__(
-        self, workers: int, ended: Callable[[Result], None], executor: BaseExecutor | None = None
+        self,
+        workers: int,
+        ended: Callable[[Result], None],
+        executor: BaseExecutor | None = None,
+        *,
+        long_workers: int = 1,
     ) -> None:
         self._ended = ended
         self._scheduler = _Stepped(timezone=UTC, job_defaults={"misfire_grace_time": None, "coalesce": True})
         self._scheduler.add_executor(executor or ThreadPoolExecutor(workers))
+        self._scheduler.add_executor(executor or ThreadPoolExecutor(long_workers), LONG)
         self._scheduler.add_listener(self._submitted, EVENT_JOB_SUBMITTED)
         # Not in the call itself: APScheduler would still count it as running, and skip its next turn.
         self._scheduler.add_listener(self._executed, EVENT_JOB_EXECUTED)
         self._started: list[str] = []
         self._scheduler.start()
 
-    def at(self, name: str, when: datetime, call: Callable[[], Result]) -> None:
-        """Run `call` at that time; a time set for this name before is forgotten."""
-        self._scheduler.add_job(call, DateTrigger(when), id=name, replace_existing=True)
+    def at(self, name: str, when: datetime, call: Callable[[], Result], *, long: bool = False) -> None:
+        """Run `call` at that time; a time set for this name before is forgotten.
+
+        A `long` one runs in a thread of those that are for such calls alone, and keeps no other waiting.
+        """
+        executor = LONG if long else "default"
+        self._scheduler.add_job(call, DateTrigger(when), id=name, replace_existing=True, executor=executor)
 
     def forget(self, name: str) -> None:
         """It is not to run any more; a call that is running goes on."""

@@ -56,8 +56,9 @@ class Service:
             self._bell = Bell(SIGNALS)
             if settings.daemon.metrics:
                 self._metrics.serve(settings.daemon.metrics)
-            scheduler = Scheduler(settings.daemon.workers, self._tell)
-            do = jobs(lambda: self._settings, self._journal)
+            workers, ships = settings.daemon.workers, settings.daemon.ships
+            scheduler = Scheduler(workers, self._tell, long_workers=ships)
+            do = jobs(lambda: self._settings, self._journal, self._stopping.is_set)
             worker = Worker(self._clock, self._context, self._begin, do, self._stopping.is_set)
             self._agenda = Agenda(self._clock, scheduler, worker.run)
             self._news = News(self._agenda, self._journal, self._metrics, self._notifier)
@@ -174,6 +175,6 @@ class Service:
 
 def fixed_at_start(old: Settings, new: Settings) -> list[str]:
     """Settings that were changed and that only a restart takes on."""
-    names = ("state_dir", "workers", "metrics")
+    names = ("state_dir", "workers", "ships", "metrics")
     found = [f"daemon.{name}" for name in names if getattr(old.daemon, name) != getattr(new.daemon, name)]
     return found + (["run_dir"] if old.run_dir != new.run_dir else [])

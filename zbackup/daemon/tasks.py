@@ -10,6 +10,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Journal, Remembered
 from zbackup.jobs.prune import PruneReport, prune
 from zbackup.jobs.reconcile import reconcile
+from zbackup.jobs.ship import ship_all
 from zbackup.jobs.snapshot import snapshot
 from zbackup.jobs.status import Status, look
 from zbackup.model.errors import ConfigError
@@ -35,6 +36,7 @@ def _of(settings: Settings, instance: Instance) -> Iterator[Task]:
     wanted: list[tuple[JobKind, Timing | None]] = [
         ("snapshot", schedule.snapshot),
         ("prune", schedule.prune),
+        ("ship", schedule.ship),
     ]
     configured = [(job, timing) for job, timing in wanted if timing is not None]
     if not configured:
@@ -55,12 +57,15 @@ def histories(remembered: Iterable[Remembered]) -> dict[Key, History]:
 
     Each start reconciles anew, and tries anew what failed.
     """
-    jobs: dict[str, JobKind] = {"prune": "prune"}
+    jobs: dict[str, JobKind] = {"prune": "prune", "ship": "ship"}
     return {(row.instance, jobs[row.job]): History(last=row.last) for row in remembered if row.job in jobs}
 
 
-def jobs(settings: Callable[[], Settings], journal: Journal) -> Mapping[JobKind, Callable[[Context], Any]]:
-    """What each job does. `settings` are those of the moment in which a job begins."""
+def jobs(
+    settings: Callable[[], Settings], journal: Journal, stopping: Callable[[], bool]
+) -> Mapping[JobKind, Callable[[Context], Any]]:
+    """What each job does. `settings` are those of the moment in which a job begins; what is being sent is
+    cut when the daemon is `stopping`: the next run continues it."""
 
     def watch(ctx: Context) -> Status:
         current = settings()
@@ -70,4 +75,13 @@ def jobs(settings: Callable[[], Settings], journal: Journal) -> Mapping[JobKind,
     def some(ctx: Context) -> PruneReport:
         return prune(ctx, PRUNE_TURN_S)
 
-    return {"reconcile": reconcile, "snapshot": snapshot, "prune": some, "watch": watch}
+    def everywhere(ctx: Context) -> None:
+        ship_all(ctx, stopping)
+
+    return {
+        "reconcile": reconcile,
+        "snapshot": snapshot,
+        "prune": some,
+        "ship": everywhere,
+        "watch": watch,
+    }

@@ -23,7 +23,7 @@ END_LIMIT_S = 5.0
 BODY_LIMIT = 10_000
 
 # The jobs that people schedule; the daemon's own looks are not news.
-TOLD: tuple[JobKind, ...] = ("snapshot", "prune")
+TOLD: tuple[JobKind, ...] = ("snapshot", "prune", "ship")
 
 _Call = Callable[[], object]
 

@@ -8,12 +8,32 @@ from zoneinfo import ZoneInfo
 
 from zbackup.catalog.local import Catalog, read
 from zbackup.clock import Clock
+from zbackup.destinations.base import Destination
 from zbackup.engines.base import Engine, Recovery
 from zbackup.model.progress import Progress
 from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.snapshot import Dataset
 from zbackup.proc.lock import exclusive
 from zbackup.zfs.datasets import Zfs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShipTarget:
+    """A destination of the instance, and what is wanted of it.
+
+    `tag` is the tag of the holds on what is being sent there; `initial` allows a full stream of everything;
+    `limit` is in bytes a second, 0 for none.
+    """
+
+    destination: Destination
+    tag: str
+    retention: Retention = EMPTY
+    initial: bool = False
+    limit: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.destination.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +54,7 @@ class Context:
     clock: Clock
     progress: Progress
     retention: Retention = EMPTY
+    targets: tuple[ShipTarget, ...] = ()
 
     def catalog(self) -> Catalog:
         """The instance's datasets, without clones that may lie below them, and its backups."""

@@ -31,12 +31,14 @@ class CommandFailed(ZbackupError):
 
     exit_status = 3
 
-    def __init__(self, argv: tuple[str, ...], returncode: int, stderr: str) -> None:
+    def __init__(self, argv: tuple[str, ...], returncode: int, stderr: str, where: str = "") -> None:
+        """`where` names the host it ran on, if not this one."""
         lines = stderr.strip().splitlines() or ["no message"]
         # zfs says first what it cannot do, and then gives advice; most others come to the point last.
         why = next((line for line in lines if line.startswith("cannot ")), lines[-1])
-        super().__init__(f"{' '.join(argv[:2])} exited with {returncode}: {why}")
-        self.argv, self.returncode, self.stderr = argv, returncode, stderr
+        on = f" on {where}" if where else ""
+        super().__init__(f"{' '.join(argv[:2])}{on} exited with {returncode}: {why}")
+        self.argv, self.returncode, self.stderr, self.where = argv, returncode, stderr, where
 
 
 class CommandTimedOut(CommandFailed):
@@ -46,9 +48,20 @@ class CommandTimedOut(CommandFailed):
 class NotInstalled(CommandFailed):
     """An external program cannot be started: it is not installed, or not in PATH."""
 
-    def __init__(self, argv: tuple[str, ...], returncode: int, stderr: str) -> None:
-        super().__init__(argv, returncode, stderr)
+    def __init__(self, argv: tuple[str, ...], returncode: int, stderr: str, where: str = "") -> None:
+        super().__init__(argv, returncode, stderr, where)
         self.args = (f"cannot run {argv[0]}: {stderr}; is it installed and in PATH?",)
+
+
+class ConnectionFailed(CommandFailed):
+    """Another host cannot be reached, is not the one it was, or the connection to it broke."""
+
+    exit_status = 12
+
+    def __init__(self, argv: tuple[str, ...], returncode: int, stderr: str, where: str = "") -> None:
+        super().__init__(argv, returncode, stderr, where)
+        said = "; ".join(line.strip() for line in stderr.strip().splitlines()[-3:]) or "it gave no reason"
+        self.args = (f"no connection to {where}: {said}",)
 
 
 class DatasetNotFound(CommandFailed):
@@ -67,6 +80,12 @@ class DatasetBusy(CommandFailed):
     """A dataset is held, cloned from, or mounted and in use."""
 
     exit_status = 10
+
+
+class NotReceivable(CommandFailed):
+    """A dataset was changed since the last stream and cannot take the next one. Nothing was overwritten."""
+
+    exit_status = 13
 
 
 class PoolFull(CommandFailed):
@@ -109,6 +128,12 @@ class Taken(ZbackupError):
     """A name or port is in use, or another zbackup works on the same instance."""
 
     exit_status = 10
+
+
+class Diverged(ZbackupError):
+    """Source and destination have nothing in common to go on from. Nothing was changed or overwritten."""
+
+    exit_status = 13
 
 
 class VerificationFailed(ZbackupError):

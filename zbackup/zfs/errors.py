@@ -1,6 +1,13 @@
 """OpenZFS speaks English on stderr. This table is the only place that listens to it."""
 
-from zbackup.model.errors import CommandFailed, DatasetBusy, DatasetExists, DatasetNotFound, PoolFull
+from zbackup.model.errors import (
+    CommandFailed,
+    DatasetBusy,
+    DatasetExists,
+    DatasetNotFound,
+    NotReceivable,
+    PoolFull,
+)
 
 PHRASES: tuple[tuple[str, type[CommandFailed]], ...] = (
     ("dataset does not exist", DatasetNotFound),
@@ -13,6 +20,9 @@ PHRASES: tuple[tuple[str, type[CommandFailed]], ...] = (
     ("target is busy", DatasetBusy),
     ("it's being held", DatasetBusy),
     ("snapshot has dependent clones", DatasetBusy),
+    ("has been modified", NotReceivable),
+    ("does not match incremental source", NotReceivable),
+    ("must specify -f to overwrite", NotReceivable),
     ("out of space", PoolFull),
     ("no space left", PoolFull),
     ("quota exceeded", PoolFull),
@@ -26,5 +36,5 @@ def translate(failure: CommandFailed) -> CommandFailed:
     said = failure.stderr.lower()
     for phrase, kind in PHRASES:
         if phrase in said:
-            return kind(failure.argv, failure.returncode, failure.stderr)
+            return kind(failure.argv, failure.returncode, failure.stderr, failure.where)
     return failure

@@ -1,0 +1,251 @@
+"""zbackup ship"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from zbackup import app
+from zbackup.cli import complete, logs, output, tables
+from zbackup.cli.options import Options
+from zbackup.cli.output import plain
+from zbackup.cli.progress import Notes, shown
+from zbackup.cli.working import AnyInstance
+from zbackup.config.load import load
+from zbackup.config.settings import Settings
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.ship import Sent, ShipLook, ShipReport, diverged_text, look, ship
+from zbackup.model.errors import NotFound, ZbackupError
+from zbackup.model.progress import Progress, Silent
+from zbackup.plan.ship import Abort, Commit, Divergence, NeedsInitial, Send, ShipPlan, Steps, UpToDate
+
+HELP = """Copy backups to another host or pool.
+
+Of one instance or all of them, to one of its destinations or all ([[instance.NAME.ship]]): what is new since
+the newest common snapshot is sent. Cut off anywhere, the next run goes on from there. A destination lists a
+backup when all of its datasets have arrived. Nothing there is ever overwritten or rolled back: where both
+sides have nothing in common, it says what each has and changes nothing.
+
+\b
+zbackup ship                        all instances to all their destinations
+zbackup ship shop offsite           one
+zbackup ship shop offsite --initial the first time: send everything
+zbackup ship --dry-run              what would be sent, and how much; changes nothing
+"""
+
+Destination = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DESTINATION",
+        help="Its name: as configured, else the host's or the pool's (default: all).",
+        autocompletion=complete.destinations,
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """An instance and one of its destinations, and what came of it."""
+
+    context: Context
+    target: ShipTarget
+    result: ShipReport | ShipLook | ZbackupError
+
+
+def command(
+    options: Options,
+    instance: AnyInstance = None,
+    destination: Destination = None,
+    initial: Annotated[
+        bool, typer.Option("--initial", help="Allow the first copy, which sends everything.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be sent, change nothing.")
+    ] = False,
+    parallel: Annotated[
+        int, typer.Option("--parallel", metavar="N", min=1, help="So many instances at a time.")
+    ] = 1,
+) -> None:
+    settings = load(options.config)
+
+    def turn(ctx: Context, target: ShipTarget) -> ShipReport | ShipLook:
+        return (look if dry_run else ship)(ctx, target, initial=initial)
+
+    turns = _all_turns(options, settings, (instance, destination), turn, parallel)
+    failed = [t for t in turns if isinstance(t.result, ZbackupError)]
+    if failed and len(turns) == 1 and isinstance(failed[0].result, ZbackupError):
+        raise failed[0].result
+    _print(options, turns)
+    for each in failed:
+        if isinstance(each.result, ZbackupError):
+            about = f"{each.context.instance} to {each.target.name}"
+            output.print_error(each.result, as_json=False, about=about)
+    if failed and isinstance(failed[0].result, ZbackupError):
+        raise typer.Exit(failed[0].result.exit_status)
+
+
+def _all_turns(
+    options: Options,
+    settings: Settings,
+    wanted: tuple[str | None, str | None],
+    turn: Callable[[Context, ShipTarget], ShipReport | ShipLook],
+    parallel: int,
+) -> list[_Turn]:
+    """One instance's destinations come one after the other; `parallel` instances at a time."""
+    instance, destination = wanted
+    chosen = app.choose(settings, instance)
+    named = [(i, app.choose_destinations(i, destination)) for i in chosen]
+    if not any(labels for _, labels in named):
+        raise NotFound(_nowhere([i.name for i in chosen], destination))
+
+    def of_instance(progress: Progress, number: int) -> list[_Turn]:
+        one, labels = named[number]
+        logs.bind(job="ship", instance=one.name)
+        context = app.context(settings, one, progress)
+        return [_attempt(context, t, turn) for t in context.targets if t.name in labels]
+
+    if parallel > 1 and len(named) > 1:
+        # Bars of several streams at once would write over each other.
+        progress: Progress = Silent() if options.quiet else Notes()
+        with ThreadPoolExecutor(parallel) as pool:
+            rows = list(pool.map(lambda number: of_instance(progress, number), range(len(named))))
+        return [row for some in rows for row in some]
+    with shown(options) as progress:
+        return [row for number in range(len(named)) for row in of_instance(progress, number)]
+
+
+def _nowhere(instances: Sequence[str], destination: str | None) -> str:
+    names = ", ".join(instances)
+    if destination:
+        return f'no destination "{destination}" of {names} in the configuration'
+    return f"{names}: there is nowhere to ship to; add [[instance.NAME.ship]] with to = ..."
+
+
+def _attempt(
+    ctx: Context, target: ShipTarget, turn: Callable[[Context, ShipTarget], ShipReport | ShipLook]
+) -> _Turn:
+    try:
+        return _Turn(ctx, target, turn(ctx, target))
+    except ZbackupError as failure:
+        return _Turn(ctx, target, failure)
+
+
+def _print(options: Options, turns: Sequence[_Turn]) -> None:
+    if options.json:
+        output.emit(options, "ship", [_shape(t) for t in turns], str)
+        return
+    for turn in turns:
+        if not isinstance(turn.result, ZbackupError):
+            print("\n".join(_lines(turn.context, turn.result)), flush=True)
+
+
+def _shape(turn: _Turn) -> dict[str, Any]:
+    about = {"instance": turn.context.instance, "destination": turn.target.name}
+    about["place"] = turn.target.destination.place
+    match turn.result:
+        case ZbackupError() as error:
+            return about | {"error": output.describe_error(error)}
+        case ShipLook() as found:
+            return about | {"dry_run": True} | _plan_shape(found)
+        case ShipReport() as report:
+            return about | {
+                "dry_run": False,
+                "sent": [_sent_shape(s) for s in report.sent],
+                "committed": [b.name for b in report.committed],
+                "newest": report.newest.name if report.newest else None,
+                "newest_taken": plain(report.newest.record.taken) if report.newest else None,
+            }
+
+
+def _sent_shape(sent: Sent) -> dict[str, Any]:
+    return _send_shape(sent.step) | {"bytes": sent.size, "seconds": round(sent.seconds, 3)}
+
+
+def _send_shape(step: Send) -> dict[str, Any]:
+    return {
+        "snapshot": str(step.snapshot),
+        "guid": str(step.part.guid),
+        "base": step.origin.name if step.origin else None,
+        "resumed": bool(step.token),
+        "raw": step.part.raw,
+    }
+
+
+def _plan_shape(found: ShipLook) -> dict[str, Any]:
+    plan = found.plan
+    match plan:
+        case Steps(steps):
+            sizes = iter(found.sizes)
+            sends = [_send_shape(s) | {"bytes": next(sizes)} for s in steps if isinstance(s, Send)]
+            return {
+                "plan": "steps",
+                "send": sends,
+                "commit": [s.backup.name for s in steps if isinstance(s, Commit)],
+            }
+        case UpToDate(newest):
+            return {"plan": "up to date", "newest": newest.name if newest else None}
+        case NeedsInitial(datasets):
+            return {"plan": "needs --initial", "datasets": datasets}
+        case Divergence():
+            return {"plan": "diverged"} | {k: plain(v) for k, v in _evidence(plan).items()}
+
+
+def _evidence(plan: Divergence) -> dict[str, Any]:
+    return {
+        "dataset": plan.dataset,
+        "line": plan.line,
+        "why": plan.why,
+        "here": plan.here,
+        "there": plan.there,
+    }
+
+
+def _lines(ctx: Context, result: ShipReport | ShipLook) -> list[str]:
+    about = f"{ctx.instance} to {result.target.name}"
+    if isinstance(result, ShipLook):
+        return _plan_lines(about, ctx, result, result.plan)
+    if not result.sent and not result.committed:
+        return [f"{about}: {_up_to_date(result.newest.name if result.newest else None)}"]
+    size, seconds = sum(s.size for s in result.sent), sum(s.seconds for s in result.sent)
+    rate = f", {tables.size(round(size / seconds))}/s" if seconds > 0 else ""
+    return [
+        f"{about}: {', '.join(b.name for b in result.committed)}",
+        *(f"  {_how(s.step)}: {tables.size(s.size)} in {tables.length(s.seconds)}" for s in result.sent),
+        f"  {tables.size(size)} in all{rate}",
+    ]
+
+
+def _plan_lines(about: str, ctx: Context, found: ShipLook, plan: ShipPlan) -> list[str]:
+    match plan:
+        case Steps(steps):
+            sizes = iter(found.sizes)
+            return [f"{about}: would", *(f"  {_step_text(step, sizes)}" for step in steps)]
+        case UpToDate(newest):
+            return [f"{about}: {_up_to_date(newest.name if newest else None)}"]
+        case NeedsInitial(datasets):
+            return [f"{about}: nothing is there yet; --initial would send all of {', '.join(datasets)}"]
+        case Divergence():
+            return [f"{about}: {diverged_text(ctx.instance, found.target, plan)}"]
+
+
+def _step_text(step: Abort | Send | Commit, sizes: Any) -> str:
+    match step:
+        case Abort(line, why):
+            return f"give up the interrupted stream of {line}: {why}"
+        case Send():
+            return f"send {_how(step)}: {tables.size(next(sizes))}"
+        case Commit(backup, _):
+            return f"commit {backup.name}"
+
+
+def _how(step: Send) -> str:
+    if step.token:
+        return f"{step.snapshot}, the rest of it"
+    return f"{step.snapshot} since {step.origin.name}" if step.origin else f"{step.snapshot} in full"
+
+
+def _up_to_date(newest: str | None) -> str:
+    return f"up to date, {newest} is there" if newest else "there is no backup to ship yet"

@@ -1,0 +1,177 @@
+"""Where backups are shipped to, as people write it: "ssh://backup@host/tank", "zfs:otherpool/path"."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import unquote, urlsplit
+
+from pydantic import BeforeValidator, Field, StrictBool
+
+from zbackup.config import units
+from zbackup.config.retention import Retention
+from zbackup.config.table import Table
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?\]")
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_PLACES = 'a place such as "ssh://backup@host/tank/backups" or "zfs:otherpool/backups"'
+_OPTION = re.compile(r"[^\x00-\x1f\x7f]+")
+
+OPTIONS = (
+    "AddressFamily",
+    "BindAddress",
+    "BindInterface",
+    "CASignatureAlgorithms",
+    "CertificateFile",
+    "Ciphers",
+    "Compression",
+    "HostKeyAlgorithms",
+    "HostKeyAlias",
+    "IPQoS",
+    "IdentityAgent",
+    "KexAlgorithms",
+    "MACs",
+    "PKCS11Provider",
+    "ProxyJump",
+    "PubkeyAcceptedAlgorithms",
+    "RekeyLimit",
+)
+"""Options of ssh_config(5) that may be set: none of them runs a program or weakens the check of the host."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZfsPlace:
+    """A dataset that copies go below; `host` "" is this host, `port` 0 is ssh's own."""
+
+    dataset: str
+    host: str = ""
+    user: str = ""
+    port: int = 0
+
+    def __str__(self) -> str:
+        if not self.host:
+            return f"zfs:{self.dataset}"
+        user, port = f"{self.user}@" if self.user else "", f":{self.port}" if self.port else ""
+        return f"ssh://{user}{self.host}{port}/{self.dataset}"
+
+
+def place(value: object) -> ZfsPlace:
+    """A destination's address."""
+    if isinstance(value, ZfsPlace):
+        return value
+    found = _place(value) if isinstance(value, str) else None
+    if found is None:
+        units.refuse(_PLACES)
+    return found
+
+
+def _place(text: str) -> ZfsPlace | None:
+    if text.startswith("zfs:"):
+        dataset = text.removeprefix("zfs:")
+        return ZfsPlace(dataset=dataset) if units.dataset_name_is_valid(dataset) else None
+    try:
+        parts = urlsplit(text)
+        port = parts.port or 0
+    except ValueError:
+        return None
+    dataset = unquote(parts.path).removeprefix("/")
+    user, at, host = parts.netloc.rpartition("@")
+    host = host.removesuffix(f":{port}") if port else host
+    plain = not (parts.query or parts.fragment) and (not at or _USER.fullmatch(user))
+    if parts.scheme != "ssh" or not plain or not _HOST.fullmatch(host):
+        return None
+    if not units.dataset_name_is_valid(dataset):
+        return None
+    return ZfsPlace(dataset=dataset, host=host.strip("[]"), user=user, port=port)
+
+
+def destination_name(value: object) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        units.refuse("a name of at most 40 of a-z, 0-9, -, _ and ., beginning with a letter or digit")
+    return value
+
+
+def ssh_options(value: object) -> dict[str, str]:
+    """Further options of ssh's, of those that are allowed."""
+    if not isinstance(value, dict):
+        units.refuse('a table such as { ProxyJump = "gateway" }')
+    for name, text in value.items():
+        if name not in OPTIONS:
+            units.refuse(f"one of {', '.join(OPTIONS)}")
+        if not isinstance(text, str) or not _OPTION.fullmatch(text):
+            units.refuse(f"a text for {name}")
+    return value
+
+
+def rate(value: object) -> int:
+    """Bytes a second."""
+    found = value if isinstance(value, int) else units.size(value)
+    if found < 1024:
+        units.refuse('at least "1KiB"')
+    return found
+
+
+def heartbeat(value: object) -> float:
+    seconds = value if isinstance(value, float) else units.duration(value)
+    if not 1 <= seconds <= 3600 or seconds != int(seconds):
+        units.refuse('whole seconds from "1s" to "1h"')
+    return seconds
+
+
+AbsolutePath = Annotated[Path, BeforeValidator(units.absolute_path)]
+
+
+class Ssh(Table):
+    """How the other host is reached. Its key must be known: nobody is asked."""
+
+    identity: AbsolutePath | None = Field(
+        default=None, description="private key, without a passphrase; default: as ssh finds one"
+    )
+    known_hosts: AbsolutePath | None = Field(
+        default=None, description="file with the host's public key; default: ssh's own"
+    )
+    sudo: StrictBool = Field(default=False, description="run zfs there by `sudo -n`; not with `zbackup gate`")
+    alive: Annotated[float, BeforeValidator(heartbeat)] = Field(
+        default=15.0,
+        description="how often to ask the host whether it is there; three times none: cut",
+    )
+    options: Annotated[dict[str, str], BeforeValidator(ssh_options)] = Field(
+        default_factory=dict, description="further options of ssh_config(5): " + ", ".join(OPTIONS)
+    )
+
+
+class Ship(Table):
+    """A place that this instance's backups are copied to. `[[...]]`: there may be several."""
+
+    to: Annotated[ZfsPlace, BeforeValidator(place)] = Field(
+        description="dataset that the copies go below: `ssh://user@host:port/pool/path`, or `zfs:pool/path` "
+        "on this host"
+    )
+    name: Annotated[str, BeforeValidator(destination_name)] | None = Field(
+        default=None, description="what it is called in commands; default: the host, or the pool"
+    )
+    initial: Literal["manual", "allow"] = Field(
+        default="manual",
+        description="when nothing is there yet: wait for `zbackup ship --initial` by hand, or send all of it",
+    )
+    bandwidth: Annotated[int, BeforeValidator(rate)] | None = Field(
+        default=None, description='at most this much a second, such as "20MiB"; default: no limit'
+    )
+    ssh: Ssh = Field(default_factory=Ssh, description="how the other host is reached")
+    retention: Retention = Field(
+        default_factory=Retention,
+        description="which backups are kept there, as in `[instance.NAME.retention]`: those and the newest "
+        "are sent. Without rules only the newest is sent each time, and nothing goes",
+    )
+
+    @property
+    def label(self) -> str:
+        """Its name, given or not."""
+        return self.name or default_name(self.to)
+
+
+def default_name(to: ZfsPlace) -> str:
+    """The host's name, or the pool's, made fit for a name."""
+    plain = re.sub(r"[^a-z0-9_.-]", "-", (to.host or to.dataset.partition("/")[0]).lower())
+    return plain.lstrip("_.-")[:40] or "there"

@@ -1,0 +1,49 @@
+"""What destinations demand of each other and of the instance. Looked at in the raw tables."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic_core import PydanticCustomError
+
+from zbackup.config.problems import Path_
+from zbackup.config.ship import ZfsPlace, default_name, place
+
+Found = tuple[Path_, str]
+
+
+def of_ship(_: str, table: dict[str, Any]) -> Iterator[Found]:
+    """Names that are taken, and a destination that would receive into what it is a copy of."""
+    rows = table.get("ship")
+    rows = rows if isinstance(rows, list) else []
+    seen: dict[str, int] = {}
+    for number, row in enumerate(rows):
+        to = _place(row.get("to")) if isinstance(row, dict) else None
+        if to is None:
+            continue
+        name = row.get("name") or default_name(to)
+        if name in seen:
+            yield (
+                ("ship", number, "name"),
+                f'"{name}" is the name of another destination: give it one of its own',
+            )
+        seen.setdefault(name, number)
+        if to.host:
+            continue
+        yield from ((("ship", number, "to"), text) for text in _overlaps(to.dataset, table))
+    schedule = table.get("schedule")
+    if isinstance(schedule, dict) and "ship" in schedule and not rows:
+        yield ("schedule", "ship"), "there is nothing to ship to: add [[instance.NAME.ship]]"
+
+
+def _place(value: object) -> ZfsPlace | None:
+    try:
+        return place(value)
+    except PydanticCustomError:
+        return None
+
+
+def _overlaps(target: str, table: dict[str, Any]) -> Iterator[str]:
+    datasets = table.get("datasets")
+    for mine in datasets if isinstance(datasets, list) else []:
+        if isinstance(mine, str) and f"{target}/".startswith(f"{mine}/"):
+            yield f'"{target}" is inside the instance\'s own "{mine}"'

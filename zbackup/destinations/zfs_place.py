@@ -1,0 +1,110 @@
+"""A dataset that copies are received below: on another host, by ssh, or on another pool of this one.
+
+ROOT/INSTANCE/DATASET holds the copies of DATASET. Its parents are containers: they hold nothing themselves.
+The room zfs is the same for here and there; what differs is the runner.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from zbackup.model.errors import CommandFailed, DatasetNotFound, Refused, VerificationFailed
+from zbackup.model.record import Record
+from zbackup.model.shipping import Inventory, Part, commit_properties
+from zbackup.proc.pipeline import Command, Meter, transfer
+from zbackup.proc.run import Runner, run
+from zbackup.proc.ssh import Ssh, SshTarget
+from zbackup.zfs.errors import translate
+from zbackup.zfs.streams import ZfsStreams, failure_of, receive_argv
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZfsSession:
+    """`home` is ROOT/INSTANCE; `command` makes one end of a stream of a zfs command over there."""
+
+    root: str
+    home: str
+    place: str
+    zfs: ZfsStreams
+    command: Callable[[tuple[str, ...]], Command]
+
+    def inventory(self) -> Inventory:
+        return Inventory(place=self.place, lines=tuple(self.zfs.lines(self.home)))
+
+    def store(self, part: Part, sender: Command, meter: Meter) -> int:
+        target = f"{self.home}/{part.line}"
+        if part.base is None:
+            self._make_room(part.line)
+        count = transfer(sender, self.command(receive_argv(target)), meter)
+        self._confirm(f"{target}@{part.name}", part.guid)
+        return count
+
+    def abort(self, line: str) -> None:
+        self.zfs.abort(f"{self.home}/{line}")
+
+    def commit(self, record: Record, parts: Sequence[Part], when: str) -> None:
+        names = [f"{self.home}/{part.line}@{part.name}" for part in parts]
+        self.zfs.mark(names, commit_properties(record, [part.guid for part in parts], when))
+
+    def _make_room(self, line: str) -> None:
+        """The containers that the line lies in; what lies in its own place is no concern of this."""
+        above = [str(p) for p in reversed(PurePosixPath(line).parents) if str(p) != "."]
+        try:
+            for name in (self.home, *(f"{self.home}/{path}" for path in above)):
+                self.zfs.container(name)
+        except DatasetNotFound as missing:
+            raise Refused(
+                f"there is no dataset {self.root} at {self.place}: it has to be made there before"
+            ) from missing
+
+    def _confirm(self, name: str, guid: int) -> None:
+        found = self.zfs.guid(name)
+        if found != guid:
+            raise VerificationFailed(
+                f"{name} at {self.place} has guid {found}, not {guid}: it is not what was sent"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZfsDestination:
+    """`target` None: this host. `control` is where the socket of an ssh connection goes."""
+
+    name: str
+    place: str
+    root: str
+    instance: str
+    target: SshTarget | None
+    control: Path
+    runner: Runner = run
+
+    @contextmanager
+    def connect(self) -> Iterator[ZfsSession]:
+        if self.target is None:
+            yield self._session(self.runner, self._local)
+            return
+        ssh = Ssh(self.target, self.control, self.runner)
+        try:
+            yield self._session(ssh, lambda argv: _remote(ssh, argv))
+        finally:
+            ssh.close()
+
+    def _session(self, runner: Runner, command: Callable[[tuple[str, ...]], Command]) -> ZfsSession:
+        return ZfsSession(
+            root=self.root,
+            home=f"{self.root}/{self.instance}",
+            place=self.place,
+            zfs=ZfsStreams(runner),
+            command=command,
+        )
+
+    @staticmethod
+    def _local(argv: tuple[str, ...]) -> Command:
+        return Command(argv=argv, failure=lambda status, said: failure_of(argv, status, said))
+
+
+def _remote(ssh: Ssh, argv: tuple[str, ...]) -> Command:
+    def failure(status: int, said: str) -> CommandFailed:
+        return translate(ssh.failure(argv, status, said))
+
+    return Command(argv=ssh.command(argv), failure=failure)

@@ -1,0 +1,179 @@
+"""Words for shipping: what a destination has of an instance, what the source has to send, and our marks."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from zbackup.model.record import PREFIX, Record, to_properties
+
+COMMITTED = f"{PREFIX}committed"
+"""On a copy at a destination: when (UTC) its backup was committed. It counts only if all parts have it."""
+PARTS = f"{PREFIX}parts"
+"""On a copy: the guids of its backup's snapshots as a JSON list of texts, in the order of the members."""
+
+MARK = "zbackup-ship"
+_BOOKMARK = re.compile(rf"{MARK}:(?P<destination>[a-z0-9_.-]+):(?P<guid>[0-9]+)")
+_TAG = re.compile(rf"{MARK}:(?P<host>[^:]*):(?P<instance>[^:]+):(?P<destination>[^:]+)")
+
+# A tag ends at 238 bytes: dsl_userhold.c leaves room for a prefix in 256. A host's name has at most 64.
+MOST_OF_HOST = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """A snapshot or bookmark at the source that an incremental stream can start from."""
+
+    name: str
+    guid: int
+    createtxg: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceDataset:
+    """A dataset of the instance: `origins` are its snapshots and bookmarks, of any maker.
+
+    `encrypted`: it is sent raw, always.
+    """
+
+    name: str
+    origins: tuple[Origin, ...]
+    encrypted: bool = False
+
+    def origin(self, guid: int) -> Origin | None:
+        """The snapshot with this guid, else a bookmark of it."""
+        found = [o for o in self.origins if o.guid == guid]
+        return min(found, key=lambda o: "#" in o.name, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A snapshot that arrived whole at a destination. `backup` and `parts` are "" and () before its commit.
+
+    `marked` says that it carries the commit marker; only Inventory.committed says whether that counts.
+    """
+
+    name: str
+    guid: int
+    backup: str = ""
+    parts: tuple[int, ...] = ()
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partial:
+    """The part of a stream that a destination kept when the link was cut, to be continued.
+
+    `token` is what the source's `zfs send -t` needs.
+    """
+
+    token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """What a destination has of one dataset: its copies, oldest first.
+
+    `name` is the source dataset's name when the line was begun; the dataset may be called otherwise since.
+    `bases` are the guids of those that the next incremental stream may start from: of a ZFS dataset the
+    newest alone. A line without copies and partial is a place that is taken by something else.
+    """
+
+    name: str
+    copies: tuple[Copy, ...] = ()
+    bases: tuple[int, ...] = ()
+    partial: Partial | None = None
+    encrypted: bool = False
+
+    def has(self, guid: int) -> bool:
+        return any(copy.guid == guid for copy in self.copies)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """One look at what a destination has of an instance. `place` is where that is, for people."""
+
+    place: str
+    lines: tuple[Line, ...] = ()
+
+    def line(self, name: str) -> Line | None:
+        return next((line for line in self.lines if line.name == name), None)
+
+    @property
+    def committed(self) -> frozenset[str]:
+        """Record.backup of the backups of which every part is there and marked: nothing else is listed."""
+        there = {c.guid: c for line in self.lines for c in line.copies if c.marked}
+        return frozenset(
+            copy.backup
+            for copy in there.values()
+            if copy.backup
+            and copy.guid in copy.parts
+            and all(part in there and there[part].backup == copy.backup for part in copy.parts)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One snapshot on its way to `line`; `base` is the guid that its stream starts from (None: full)."""
+
+    line: str
+    guid: int
+    name: str
+    base: int | None
+    raw: bool
+
+
+def commit_properties(record: Record, parts: Sequence[int], when: str) -> dict[str, str]:
+    """What is written on each copy of a backup: its record, what it consists of, and the marker."""
+    listed = json.dumps([str(guid) for guid in parts], separators=(",", ":"))
+    return to_properties(record) | {PARTS: listed, COMMITTED: when}
+
+
+def copy_of(name: str, guid: int, properties: Mapping[str, str]) -> Copy:
+    """A copy as its properties describe it. What cannot be understood is no commit."""
+    return Copy(
+        name=name,
+        guid=guid,
+        backup=properties.get(f"{PREFIX}backup", ""),
+        parts=_guids(properties.get(PARTS, "")),
+        marked=bool(properties.get(COMMITTED)),
+    )
+
+
+def _guids(text: str) -> tuple[int, ...]:
+    try:
+        values = json.loads(text)
+        return tuple(int(value) for value in values) if isinstance(values, list) else ()
+    except (ValueError, TypeError):
+        return ()
+
+
+def bookmark_name(destination: str, guid: int) -> str:
+    """What a bookmark of ours is called, without the dataset: it says by itself what it is of."""
+    return f"{MARK}:{destination}:{guid}"
+
+
+def bookmarked(name: str) -> tuple[str, int] | None:
+    """Destination and guid of a bookmark of ours, by its name without the dataset; None for another's."""
+    found = _BOOKMARK.fullmatch(name)
+    return (found["destination"], int(found["guid"])) if found else None
+
+
+def hold_tag(host: str, instance: str, destination: str) -> str:
+    """The tag of the holds on what is being sent: whose it is can be told from it alone."""
+    return f"{MARK}:{host.replace(':', '_')[:MOST_OF_HOST]}:{instance}:{destination}"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a snapshot with a tag of ours."""
+
+    host: str
+    instance: str
+    destination: str
+
+
+def holder_of(tag: str) -> Holder | None:
+    """Who a tag belongs to; None when it is not one of shipping."""
+    found = _TAG.fullmatch(tag)
+    return Holder(found["host"], found["instance"], found["destination"]) if found else None

@@ -1,0 +1,209 @@
+"""Bytes from one program to another: throttled, counted, in bounded memory, and both ends' failures told.
+
+The bytes pass this process by splice(2): from pipe to pipe, without being copied.
+"""
+
+import contextlib
+import errno
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fcntl import F_SETPIPE_SZ, fcntl
+from typing import IO
+
+import structlog
+
+from zbackup.model.errors import CommandFailed, NotInstalled
+
+log = structlog.get_logger()
+
+# What an unprivileged process may set a pipe to (pipe(7), pipe-max-size).
+PIPE_SIZE = 1 << 20
+
+# How often a throttled stream is let go on: short enough to be even, long enough to be cheap.
+SLICE_S = 0.1
+
+TELL_EVERY_S = 0.5
+
+# The other end has lost its input or its reader by then, and has nothing to do but say so.
+END_LIMIT_S = 60.0
+
+MOST_SAID = 16_384
+
+
+def _never() -> bool:
+    return False
+
+
+def _tell_nobody(_: int) -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meter:
+    """What a stream passes: at most `limit` bytes a second (0: as they come).
+
+    `moved` is told now and then how many bytes have passed; the stream is cut when `stop` says so.
+    """
+
+    limit: int = 0
+    moved: Callable[[int], None] = _tell_nobody
+    stop: Callable[[], bool] = _never
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One end of a pipeline: what is run, and what its failure is called.
+
+    `failure` makes an error of an exit status and what was said on stderr.
+    """
+
+    argv: tuple[str, ...]
+    failure: Callable[[int, str], CommandFailed]
+
+
+class Stopped(CommandFailed):
+    """A stream was cut because zbackup is to end; what has arrived is kept and continued next time."""
+
+
+@dataclass(slots=True)
+class _Running:
+    command: Command
+    process: subprocess.Popen[bytes]
+    said: IO[bytes]
+    ended_by_us: bool = field(default=False)
+
+    def end(self) -> int:
+        """Wait for it; one that does not end although there is nothing left to do is ended."""
+        try:
+            return self.process.wait(timeout=END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self.process.wait()
+
+    def kill(self) -> None:
+        self.ended_by_us = True
+        self.process.kill()
+
+    def stderr(self) -> str:
+        self.said.seek(0, os.SEEK_END)
+        self.said.seek(max(0, self.said.tell() - MOST_SAID))
+        return self.said.read().decode(errors="surrogateescape")
+
+    def failure(self, status: int, other: str = "") -> CommandFailed:
+        said = self.stderr()
+        return self.command.failure(status, f"{said.rstrip()}\n{other}" if other else said)
+
+
+@contextmanager
+def reading(sender: Command) -> Iterator[IO[bytes]]:
+    """A program's output, to be read to its end. Raise the sender's failure if it did not end well.
+
+    Left early, by an exception, the program is ended.
+    """
+    with _started(sender, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as running:
+        source = running.process.stdout
+        if source is None:
+            raise AssertionError("it was started with a pipe")
+        yield source
+        source.close()
+        if (status := running.end()) != 0:
+            raise running.failure(status)
+
+
+def transfer(sender: Command, receiver: Command, meter: Meter) -> int:
+    """Run both, pass on what the sender writes, and return how many bytes that were.
+
+    Raise the failure of the end that failed first, with what the other said behind it: the receiver's, unless
+    the sender ended by itself before. Raise Stopped when the meter says so; both ends are gone then.
+    """
+    with (
+        _started(receiver, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as receiving,
+        _started(sender, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as sending,
+    ):
+        source, sink = sending.process.stdout, receiving.process.stdin
+        if source is None or sink is None:
+            raise AssertionError("they were started with pipes")
+        count, broken = _pass_on(source.fileno(), sink.fileno(), meter)
+        if broken:
+            sending.kill()
+        _close(source)
+        _close(sink)
+        _judge(sending, receiving, count)
+        return count
+
+
+def _judge(sending: _Running, receiving: _Running, count: int) -> None:
+    sent, received = sending.end(), receiving.end()
+    log.debug("stream.ended", bytes=count, sender=sent, receiver=received)
+    if sent != 0 and not sending.ended_by_us:
+        raise sending.failure(sent, receiving.stderr())
+    if received != 0:
+        raise receiving.failure(received, sending.stderr())
+    if sent != 0:
+        raise receiving.failure(-1, "it ended well before the stream did")
+
+
+def _pass_on(source: int, sink: int, meter: Meter) -> tuple[int, bool]:
+    """Until the end of the source: bytes passed, and whether the sink was gone before."""
+    for descriptor in (source, sink):
+        with contextlib.suppress(OSError):
+            fcntl(descriptor, F_SETPIPE_SZ, PIPE_SIZE)
+    step = max(1, min(PIPE_SIZE, int(meter.limit * SLICE_S))) if meter.limit else PIPE_SIZE
+    count, began = 0, time.monotonic()
+    told = began
+    while True:
+        try:
+            passed = os.splice(source, sink, step)
+        except OSError as failure:
+            if failure.errno == errno.EPIPE:
+                return count, True
+            raise
+        if not passed:
+            meter.moved(count)
+            return count, False
+        count += passed
+        now = time.monotonic()
+        if now - told >= TELL_EVERY_S:
+            meter.moved(count)
+            told = now
+        if meter.stop():
+            raise Stopped(("zfs", "send"), -1, "zbackup was told to end")
+        if meter.limit and (ahead := count / meter.limit - (now - began)) > 0:
+            time.sleep(ahead)
+
+
+@contextmanager
+def _started(command: Command, **streams: int) -> Iterator[_Running]:
+    log.debug("command.started", argv=command.argv)
+    with tempfile.TemporaryFile() as said:
+        try:
+            process = subprocess.Popen(command.argv, stderr=said, **streams)  # type: ignore[call-overload]
+        except OSError as unstartable:
+            raise NotInstalled(command.argv, -1, unstartable.strerror or "cannot be started") from unstartable
+        running = _Running(command, process, said)
+        try:
+            yield running
+        finally:
+            if process.poll() is None:
+                running.kill()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    _close(pipe)
+            process.wait()
+
+
+def _close(pipe: IO[bytes]) -> None:
+    """Its other end may be gone, with what was still to be written."""
+    with contextlib.suppress(BrokenPipeError):
+        pipe.close()
+
+
+def local(argv: Sequence[str]) -> Command:
+    """A program on this host."""
+    words = tuple(argv)
+    return Command(argv=words, failure=lambda status, said: CommandFailed(words, status, said))

@@ -1,0 +1,210 @@
+"""Sending and receiving with zfs: what each end is run with, and what is asked around it.
+
+Facts are of zfs-send(8), zfs-receive(8) and zfs-bookmark(8) of OpenZFS 2.1 and later.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from zbackup.model.errors import CommandFailed, DatasetExists, DatasetNotFound
+from zbackup.model.shipping import COMMITTED, PARTS, Copy, Line, Origin, Partial, SourceDataset, copy_of
+from zbackup.proc.run import Runner, run
+from zbackup.zfs.errors import translate
+
+# What a received dataset must be, whatever the stream says: looked at, never run, mounted by nobody.
+SAFE = {
+    "readonly": "on",
+    "canmount": "noauto",
+    "setuid": "off",
+    "exec": "off",
+    "devices": "off",
+}
+# Of what only holds the received datasets. It is readonly too: ZFS wants to mount it otherwise.
+CONTAINER = {"canmount": "off", "mountpoint": "none", "readonly": "on"}
+
+LIGHT_COLUMNS = f"name,guid,encryption,receive_resume_token,zbackup:backup,{PARTS},{COMMITTED}"
+ORIGIN_COLUMNS = "name,guid,createtxg,encryption"
+
+# One argument ends at 128 KiB (execve(2)), and over ssh the whole command is one.
+MOST_AT_ONCE = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """What a resume token is of: the snapshot's guid, and the bytes that are still to come."""
+
+    guid: int
+    left: int
+
+
+@dataclass(frozen=True)
+class ZfsStreams:
+    """Raises CommandFailed, or the kind of it that names what is wrong (see zfs.errors)."""
+
+    runner: Runner = run
+
+    # looking
+
+    def sources(self, roots: Sequence[str]) -> list[SourceDataset]:
+        """Every file system on and below `roots`, with its snapshots and bookmarks."""
+        what = ("-t", "filesystem,snapshot,bookmark", "-o", ORIGIN_COLUMNS)
+        return sources(self._zfs("list", "-Hp", "-r", *what, "--", *roots, mutates=False))
+
+    def lines(self, root: str) -> list[Line]:
+        """What lies below `root`, by its name there; [] when there is no `root`. One command."""
+        what = ("-t", "filesystem,volume,snapshot", "-s", "createtxg", "-o", LIGHT_COLUMNS)
+        try:
+            return lines(self._zfs("list", "-Hp", "-r", *what, "--", root, mutates=False), root)
+        except DatasetNotFound:
+            return []
+
+    def size(self, send: Sequence[str]) -> int:
+        """How many bytes the stream of `send` would have, as ZFS estimates it; 0 when it does not say."""
+        _, verb, *rest = send
+        return estimate(self._zfs(verb, "-nvP", *rest, mutates=False))
+
+    def token(self, text: str) -> Token | None:
+        """What a token can continue here; None when what it is of is gone, or it is no token."""
+        try:
+            said = self._zfs("send", "-nvP", "-t", text, mutates=False)
+        except CommandFailed:
+            return None
+        found = re.search(r"toguid\s*=\s*(?:0x)?([0-9a-f]+)", said)
+        return Token(guid=int(found[1], 16), left=estimate(said)) if found else None
+
+    def guid(self, name: str) -> int:
+        """Of a dataset, snapshot or bookmark."""
+        return int(self._zfs("get", "-Hp", "-o", "value", "guid", "--", name, mutates=False))
+
+    # marks at the source
+
+    def bookmark(self, snapshot: str, bookmark: str) -> None:
+        """Bookmark `snapshot` under the full name `bookmark`. One that is there already is success."""
+        try:
+            self._zfs("bookmark", "--", snapshot, bookmark)
+        except CommandFailed as failure:
+            if "bookmark exists" not in failure.stderr and not isinstance(failure, DatasetExists):
+                raise
+
+    def destroy_bookmark(self, name: str) -> None:
+        """Destroy a bookmark; gone already is success. Raise ValueError for anything that is not one."""
+        if "#" not in name:
+            raise ValueError(f"{name} is not a bookmark")
+        try:
+            self._zfs("destroy", "--", name)
+        except DatasetNotFound:
+            return
+
+    # marks at a destination
+
+    def mark(self, snapshots: Sequence[str], properties: Mapping[str, str]) -> None:
+        """Set the properties on all of the snapshots; of a snapshot what comes last is set last."""
+        for some in _in_pieces(properties):
+            self._zfs("set", *(f"{key}={value}" for key, value in some), *snapshots)
+
+    def container(self, name: str) -> None:
+        """A dataset that only holds others. One that is there already is success."""
+        options = [f"{key}={value}" for key, value in CONTAINER.items()]
+        try:
+            self._zfs("create", "-u", *(part for o in options for part in ("-o", o)), "--", name)
+        except DatasetExists:
+            return
+
+    def abort(self, name: str) -> None:
+        """Give up what an interrupted receive has left on exactly this dataset."""
+        self._zfs("receive", "-A", "--", name)
+
+    def _zfs(self, *argv: str, mutates: bool = True) -> str:
+        try:
+            return self.runner(("zfs", *argv), mutates=mutates)
+        except CommandFailed as failure:
+            raise translate(failure) from failure
+
+
+def send_argv(snapshot: str, origin: str | None, *, raw: bool) -> tuple[str, ...]:
+    """A stream as it is on disk: large blocks, embedded and compressed; raw: encrypted as well."""
+    flags = ("-w",) if raw else ("-L", "-e", "-c")
+    start = ("-i", origin) if origin else ()
+    return ("zfs", "send", *flags, *start, "--", snapshot)
+
+
+def resume_argv(token: str) -> tuple[str, ...]:
+    """What is left of an interrupted stream; the token knows its flags."""
+    return ("zfs", "send", "-t", token)
+
+
+def receive_argv(dataset: str) -> tuple[str, ...]:
+    """Into exactly `dataset`, resumable, unmounted and harmless; never over anything."""
+    options = [part for key, value in SAFE.items() for part in ("-o", f"{key}={value}")]
+    return ("zfs", "receive", "-s", "-u", *options, "-x", "mountpoint", "--", dataset)
+
+
+def failure_of(argv: Sequence[str], status: int, said: str) -> CommandFailed:
+    """The failure of one end of a stream on this host, under the name that callers can act on."""
+    return translate(CommandFailed(tuple(argv), status, said))
+
+
+def estimate(listing: str) -> int:
+    """Bytes, from `zfs send -nvP`: the line "size". Pure."""
+    found = re.findall(r"^size\t(\d+)$", listing, flags=re.M)
+    return int(found[-1]) if found else 0
+
+
+def sources(listing: str) -> list[SourceDataset]:
+    """From `zfs list` with ORIGIN_COLUMNS; snapshots of volumes are left out. Pure."""
+    origins: dict[str, list[Origin]] = {}
+    encrypted: dict[str, bool] = {}
+    for name, guid, createtxg, encryption in _rows(listing):
+        dataset = re.split("[@#]", name, maxsplit=1)[0]
+        if dataset == name:
+            encrypted[name] = encryption not in ("off", "-")
+        else:
+            origin = Origin(name=name, guid=int(guid), createtxg=int(createtxg))
+            origins.setdefault(dataset, []).append(origin)
+    return [
+        SourceDataset(name=name, origins=tuple(origins.get(name, ())), encrypted=raw)
+        for name, raw in encrypted.items()
+    ]
+
+
+def lines(listing: str, root: str) -> list[Line]:
+    """From `zfs list -s createtxg` with LIGHT_COLUMNS of `root` and what is below. Pure."""
+    copies: dict[str, list[Copy]] = {}
+    found: dict[str, tuple[str, str]] = {}
+    for name, guid, encryption, token, *ours in _rows(listing):
+        dataset, is_snapshot, short = name.partition("@")
+        if is_snapshot:
+            values = zip(("zbackup:backup", PARTS, COMMITTED), ours, strict=True)
+            properties = {key: value for key, value in values if value != "-"}
+            copies.setdefault(dataset, []).append(copy_of(short, int(guid), properties))
+        elif dataset != root:
+            found[dataset] = (token, encryption)
+    return [
+        Line(
+            name=name.removeprefix(f"{root}/"),
+            copies=tuple(copies.get(name, ())),
+            bases=tuple(c.guid for c in copies.get(name, ())[-1:]),
+            partial=Partial(token=token) if token != "-" else None,
+            encrypted=encryption not in ("off", "-"),
+        )
+        for name, (token, encryption) in sorted(found.items())
+    ]
+
+
+def _rows(listing: str) -> list[list[str]]:
+    """Not splitlines(): see zfs.parse."""
+    return [line.split("\t") for line in listing.split("\n") if line]
+
+
+def _in_pieces(properties: Mapping[str, str]) -> list[list[tuple[str, str]]]:
+    """The properties in their order, in as few commands as there must be."""
+    pieces: list[list[tuple[str, str]]] = [[]]
+    size = 0
+    for key, value in properties.items():
+        size += len(key.encode()) + 2 * len(value.encode())  # quoting makes values longer
+        if size > MOST_AT_ONCE and pieces[-1]:
+            pieces.append([])
+            size = 0
+        pieces[-1].append((key, value))
+    return pieces
