@@ -12,6 +12,7 @@ LAB = Path(__file__).resolve().parents[1] / "tests" / "lab" / "lab"
 IN_THE_LAB = {
     "standstill": "bench.standstill",
     "restoring": "bench.restoring",
+    "cloning": "bench.cloning",
     "idle daemon": "bench.idle_daemon",
 }
 

@@ -20,6 +20,7 @@ from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions, TlsOptions
 from zbackup.engines.mysql.recover import MysqlRecovery
 from zbackup.jobs.context import Context, ShipTarget
+from zbackup.model.cloning import CloneRules, Mask
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.progress import Progress
 from zbackup.model.retention import Retention
@@ -76,6 +77,7 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         progress=progress,
         retention=_retention(instance.retention),
         targets=tuple(_target(settings, instance, ship) for ship in instance.ship),
+        cloning=_cloning(settings, instance),
     )
 
 
@@ -97,8 +99,31 @@ def daemon_lock(settings: Settings) -> Path:
 
 def clone_names(settings: Settings) -> list[str]:
     """Names of all clones of all instances."""
-    places = dict.fromkeys(i.clones_dataset for i in settings.instance.values())
-    return [clone.name for place in places for clone, _ in clones(Zfs(run), place)]
+    return [clone.name for place in _places(settings) for clone, _ in clones(Zfs(run), place)]
+
+
+def _places(settings: Settings) -> tuple[str, ...]:
+    """The datasets below which clones are made, of all instances."""
+    return tuple(dict.fromkeys(i.clones_dataset for i in settings.instance.values()))
+
+
+def _cloning(settings: Settings, instance: Instance) -> CloneRules:
+    rules = instance.clones
+    return CloneRules(
+        places=_places(settings),
+        ports=settings.clones.ports,
+        memory=rules.memory,
+        lease=rules.lease,
+        quota=rules.quota,
+        reservation=rules.reservation,
+        nice=rules.nice,
+        start=rules.start,
+        mask=tuple(Mask(sql=step.sql or "", run=step.run or ()) for step in rules.mask),
+        mask_limit=rules.mask_limit,
+        warn=rules.warn,
+        on_warning=rules.on_warning or (),
+        hook_limit=instance.notify.limit,
+    )
 
 
 def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:

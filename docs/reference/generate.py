@@ -15,6 +15,7 @@ from pydantic_core import PydanticUndefined
 
 from zbackup.cli.exit_status import meanings
 from zbackup.cli.main import invoke
+from zbackup.config.clones import ClonePool, Clones, Mask
 from zbackup.config.retention import Retention
 from zbackup.config.schedule import Daemon, Notify, Schedule
 from zbackup.config.settings import Instance, Lock, Recovery, Settings, Tls
@@ -24,10 +25,11 @@ from zbackup.model.errors import ZbackupError
 HERE = Path(__file__).parent
 COMMANDS = (
     (), ("check",), ("snapshot",), ("list",), ("restore",), ("prune",), ("window",), ("ship",),
-    ("clone",), ("clone", "list"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("status",),
-    ("daemon",),
+    ("clone",), ("clone", "create"), ("clone", "list"), ("clone", "show"), ("clone", "dsn"), ("clone", "env"),
+    ("clone", "reset"), ("clone", "snapshot"), ("clone", "extend"), ("clone", "protect"), ("clone", "stop"),
+    ("clone", "start"), ("clone", "destroy"), ("status",), ("daemon",),
 )  # fmt: skip
-SUB_TABLES = ("lock", "recovery", "retention", "schedule", "notify", "tls", "ship")
+SUB_TABLES = ("lock", "recovery", "clones", "retention", "schedule", "notify", "tls", "ship")
 
 
 def pages() -> dict[str, str]:
@@ -87,12 +89,15 @@ and the status is that of the first failure. `zbackup check` ends with the statu
 
 def configuration() -> str:
     sections = [
-        ("The top of the file", "", Settings, ("instance", "daemon")),
+        ("The top of the file", "", Settings, ("instance", "daemon", "clones")),
         ("`[daemon]`", Daemon.__doc__, Daemon, ()),
+        ("`[clones]`", ClonePool.__doc__, ClonePool, ()),
         ("`[instance.NAME]`", "", Instance, SUB_TABLES),
         ("`[instance.NAME.tls]`", Tls.__doc__, Tls, ()),
         ("`[instance.NAME.lock]`", Lock.__doc__, Lock, ()),
         ("`[instance.NAME.recovery]`", Recovery.__doc__, Recovery, ()),
+        ("`[instance.NAME.clones]`", Clones.__doc__, Clones, ()),
+        ("A step of `mask`", Mask.__doc__, Mask, ()),
         ("`[instance.NAME.retention]`", Retention.__doc__, Retention, ()),
         ("`[instance.NAME.schedule]`", Schedule.__doc__, Schedule, ()),
         ("`[instance.NAME.notify]`", Notify.__doc__, Notify, ()),
@@ -148,6 +153,8 @@ def _default(value: object, required: bool, name: str) -> str:
         return f'`"{value:g}s"`'
     if name == "memory" and isinstance(value, int):
         return f'`"{value // 1024**2}MiB"`'
+    if isinstance(value, tuple):
+        return '`"' + "-".join(map(str, value)) + '"`'
     return f"`{value}`" if isinstance(value, int) else f'`"{value}"`'
 
 

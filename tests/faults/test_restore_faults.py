@@ -10,7 +10,7 @@ import pytest
 
 from tests.faults.recovery import OPTIONS, House, prepare
 from tests.lab.pool import Pool
-from zbackup.engines.mysql import clone_server
+from zbackup.engines.mysql import accounts, clone_server
 from zbackup.jobs.restore import restore
 from zbackup.model.errors import DatabaseError
 from zbackup.proc.lock import holder
@@ -48,8 +48,8 @@ def test_no_prune_gets_between_the_plan_and_the_clones(house: House) -> None:
 
 def test_a_refused_login_is_final_after_a_while(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """The init file made another account than ours, as a policy for passwords may have it."""
-    right = clone_server.Account.creation
-    monkeypatch.setattr(clone_server.Account, "creation", lambda self: right(replace(self, password="other")))
+    right = accounts.Account.creation
+    monkeypatch.setattr(accounts.Account, "creation", lambda self: right(replace(self, password="other")))
     monkeypatch.setattr(clone_server, "REFUSED_LIMIT_S", 2.0)
     before = house.listing()
     with pytest.raises(DatabaseError) as failure:

@@ -33,8 +33,7 @@ def read(zfs: Zfs, instance: str, roots: Sequence[str], *, without: str) -> Cata
 
     Raise DatasetNotFound when a root does not exist.
     """
-    found = (d for root in roots for d in zfs.filesystems(root))
-    datasets = tuple(d for d in found if d.name != without and not d.name.startswith(without + "/"))
+    datasets = own_datasets(zfs, roots, without=without)
     names = {d.name for d in datasets}
     snapshots = [s for root in roots for s in zfs.snapshots_below(root) if s.dataset in names]
     backups, unreadable = group(snapshots)
@@ -44,6 +43,12 @@ def read(zfs: Zfs, instance: str, roots: Sequence[str], *, without: str) -> Cata
         unreadable=tuple(unreadable),
         taken=frozenset(s.name for s in snapshots),
     )
+
+
+def own_datasets(zfs: Zfs, roots: Sequence[str], *, without: str) -> tuple[Dataset, ...]:
+    """All on and below the datasets `roots`, but not on or below `without`."""
+    found = (d for root in roots for d in zfs.filesystems(root))
+    return tuple(d for d in found if d.name != without and not d.name.startswith(without + "/"))
 
 
 def group(snapshots: Sequence[Snapshot]) -> tuple[list[Backup], list[tuple[str, str]]]:

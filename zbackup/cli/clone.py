@@ -1,28 +1,53 @@
-"""zbackup clone: the servers that restores made"""
+"""zbackup clone: dev clones, and the servers that restores made"""
 
+import shlex
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import typer
 
-from zbackup.cli import complete, shapes, tables
+from zbackup.cli import clone_care, clone_create, complete, shapes, tables
 from zbackup.cli.options import Options, common_options
 from zbackup.cli.output import emit
 from zbackup.cli.working import on_all
 from zbackup.jobs import clone as jobs
 from zbackup.jobs.clone import CloneStatus
+from zbackup.model.clone import Clone
 from zbackup.model.errors import UsageError
 from zbackup.model.moment import local_text
+from zbackup.plan.clone_login import environment, url
+from zbackup.plan.lease import end_of
 
-HELP = """The servers that restores made: list, stop, start, destroy."""
+HELP = """Dev clones, and the servers that restores made."""
 
 LIST = """List the clones, and how to reach them.
 
 \b
 zbackup clone list
 zbackup clone list --json
+"""
+
+SHOW = """Show all there is to know of one clone.
+
+\b
+zbackup clone show dev1
+"""
+
+DSN = """Print a dev clone's address with its login, as drivers take it.
+
+It holds the password: mind where it goes.
+
+\b
+zbackup clone dsn dev1
+"""
+
+ENV = """Print a dev clone's address and login as environment variables for a shell.
+
+\b
+eval "$(zbackup clone env dev1)"; mysql --user="$MYSQL_USER"
 """
 
 STOP = """Stop a clone's server; its data stays.
@@ -52,7 +77,7 @@ CloneName = Annotated[
     str, typer.Argument(metavar="NAME", help="The clone's name.", autocompletion=complete.clones)
 ]
 
-HEADER = ("Name", "Instance", "As of", "Server", "Port", "Used", "Snapshot", "Connect with")
+HEADER = ("Name", "Instance", "As of", "Server", "Port", "Used", "Lease left", "Origin", "Connect with")
 
 
 def build() -> typer.Typer:
@@ -60,7 +85,15 @@ def build() -> typer.Typer:
     app = typer.Typer(rich_markup_mode=None)
     app.callback(help=HELP)(common_options(between))
     for name, function, text in (
+        ("create", clone_create.command, clone_create.HELP),
         ("list", list_, LIST),
+        ("show", show, SHOW),
+        ("dsn", dsn, DSN),
+        ("env", env, ENV),
+        ("reset", clone_care.reset, clone_care.RESET),
+        ("snapshot", clone_care.snapshot, clone_care.SNAPSHOT),
+        ("extend", clone_care.extend, clone_care.EXTEND),
+        ("protect", clone_care.protect, clone_care.PROTECT),
         ("stop", stop, STOP),
         ("start", start, START),
         ("destroy", destroy, DESTROY),
@@ -76,8 +109,32 @@ def between(_: Options) -> None:
 def list_(options: Options) -> None:
     with on_all(options, "clone list") as contexts:
         found = jobs.list_clones(contexts)
-        zone = contexts[0].zone
-    emit(options, "clone list", [shapes.clone(c) for c in found], lambda: render(found, zone))
+        ctx = contexts[0]
+        now, zone = ctx.clock.now(), ctx.zone
+    emit(options, "clone list", [shapes.clone(c) for c in found], lambda: render(found, zone, now))
+
+
+def show(options: Options, name: CloneName) -> None:
+    with on_all(options, "clone show") as contexts:
+        status = jobs.show(contexts, name)
+        ctx = contexts[0]
+        now, zone = ctx.clock.now(), ctx.zone
+    emit(options, "clone show", shapes.clone(status), lambda: render_one(status, zone, now))
+
+
+def dsn(options: Options, name: CloneName) -> None:
+    with on_all(options, "clone dsn") as contexts:
+        way = jobs.way_in(contexts, name)
+    address = url(way.engine, way.port, way.login)
+    emit(options, "clone dsn", {"name": name, "dsn": address}, lambda: address)
+
+
+def env(options: Options, name: CloneName) -> None:
+    with on_all(options, "clone env") as contexts:
+        way = jobs.way_in(contexts, name)
+    values = environment(way.engine, way.port, way.login)
+    lines = [f"export {key}={shlex.quote(value)}" for key, value in values.items()]
+    emit(options, "clone env", {"name": name, "environment": values}, lambda: "\n".join(lines))
 
 
 def stop(options: Options, name: CloneName) -> None:
@@ -112,23 +169,60 @@ def _ask(name: str) -> None:
     typer.confirm(f"Destroy the clone {name} and its data?", abort=True, err=True)
 
 
-def render(found: Sequence[CloneStatus], zone: ZoneInfo) -> str:
+def render(found: Sequence[CloneStatus], zone: ZoneInfo, now: datetime) -> str:
     """The clones for people."""
     if not found:
         return "There are no clones."
-    return tables.table(HEADER, [_row(c, zone) for c in found], right=(4, 5))
+    return tables.table(HEADER, [_row(c, zone, now) for c in found], right=(4, 5))
 
 
-def _row(status: CloneStatus, zone: ZoneInfo) -> list[str]:
+def render_one(status: CloneStatus, zone: ZoneInfo, now: datetime) -> str:
+    """All there is to know of one."""
     clone = status.clone
-    server = "unfinished" if clone.state == "building" else "running" if status.running else "stopped"
+    rows = zip(HEADER, _row(status, zone, now), strict=True)
+    more = {
+        "Kind": clone.kind,
+        "Made": local_text(clone.created, zone),
+        "Parent": clone.parent or "-",
+        "Masked": "yes" if clone.masked else "no",
+        "Password": str(status.password or "as in production"),
+        "Memory": tables.size(clone.memory) if clone.memory else "as recovered servers",
+        "Started with host": "yes" if clone.on_boot else "no",
+        "Reached": clone.reached or "-",
+        "Dataset": status.dataset,
+        "Socket": status.socket,
+    }
+    return tables.aligned([[name, value] for name, value in (*rows, *more.items())])
+
+
+def _row(status: CloneStatus, zone: ZoneInfo, now: datetime) -> list[str]:
+    clone = status.clone
     return [
         clone.name,
         clone.instance,
         local_text(target, zone) if (target := shapes.target_of(clone)) else "-",
-        server + (", read only" if clone.read_only else ""),
+        _server(status) + (", read only" if clone.read_only else ""),
         str(clone.port or "-"),
         tables.size(status.used),
-        clone.backup,
+        _lease(clone, now),
+        clone.parent or clone.backup,
         status.connect if status.running else "-",
     ]
+
+
+def _server(status: CloneStatus) -> str:
+    match status.clone.state:
+        case "ready":
+            return "running" if status.running else "stopped"
+        case "building":
+            return "unfinished"
+        case state:
+            return state
+
+
+def _lease(clone: Clone, now: datetime) -> str:
+    end = end_of(clone)
+    if end is None:
+        return "-"
+    kept = " (protected)" if clone.protected and datetime.fromisoformat(clone.protected) > now else ""
+    return (tables.length((end - now).total_seconds()) if end > now else "over") + kept

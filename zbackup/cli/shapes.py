@@ -9,13 +9,14 @@ from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.finding import Finding
 from zbackup.model.log import Transaction
+from zbackup.plan.lease import end_of
 
 
 def backup(subject: Backup) -> dict[str, Any]:
     record = subject.record
     values = {
         "backup": record.backup,
-        "name": subject.name,
+        "name": subject.name if subject.snapshots else None,
         "instance": record.instance,
         "engine": record.engine,
         "server_version": record.server_version,
@@ -94,6 +95,13 @@ def clone(subject: CloneStatus) -> dict[str, Any]:
         "port": facts.port or None,
         "read_only": facts.read_only,
         "connect": subject.connect,
+        "user": facts.login or None,
+        "password_file": subject.password,
+        "lease_ends": end_of(facts),
+        "protected_until": datetime.fromisoformat(facts.protected) if facts.protected else None,
+        "parent": facts.parent or None,
+        "masked": facts.masked,
+        "start": "boot" if facts.on_boot else "never",
     }
     return {key: plain(value) for key, value in values.items()}
 

@@ -23,6 +23,7 @@ def of_engine(_: str, table: dict[str, Any]) -> Iterator[Found]:
         yield from (((key,), "has a meaning for mongodb only") for key in MONGODB_ONLY if key in table)
     if isinstance(lock, dict):
         yield from _lock(lock, mongodb=mongodb)
+    yield from _masking(table.get("clones"), mongodb=mongodb)
     if mongodb:
         yield from _one_way_to_a_mongod(table)
 
@@ -38,6 +39,18 @@ def _lock(lock: dict[str, Any], *, mongodb: bool) -> Iterator[Found]:
                 ("lock", "on_long_query"),
                 "expected wait or abort: zbackup ends no transactions of mongodb's",
             )
+
+
+def _masking(clones: object, *, mongodb: bool) -> Iterator[Found]:
+    steps = clones.get("mask") if isinstance(clones, dict) else None
+    for number, step in enumerate(steps if isinstance(steps, list) else ()):
+        if not isinstance(step, dict):
+            continue
+        path: Path_ = ("clones", "mask", number)
+        if ("sql" in step) == ("run" in step):
+            yield path, "expected either sql or run"
+        elif "sql" in step and mongodb:
+            yield path, "mongodb knows no SQL: expected run"
 
 
 def _one_way_to_a_mongod(table: dict[str, Any]) -> Iterator[Found]:

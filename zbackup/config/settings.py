@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt
 
 from zbackup.config import units
+from zbackup.config.clones import ClonePool, Clones
 from zbackup.config.retention import Retention
 from zbackup.config.schedule import Daemon, Notify, Schedule
 from zbackup.config.secret import SecretRef, secret_ref, uri_ref
@@ -139,6 +140,7 @@ class Instance(Table):
         default_factory=Lock, description="how the server is held still"
     )
     recovery: Recovery = Field(default_factory=Recovery, description="how a recovered server is made")
+    clones: Clones = Field(default_factory=Clones, description="what its dev clones are like")
     retention: Retention = Field(default_factory=Retention, description="which backups are kept")
     schedule: Schedule = Field(default_factory=Schedule, description="when the daemon works on it")
     notify: Notify = Field(default_factory=Notify, description="whom the daemon tells how jobs ended")
@@ -177,6 +179,7 @@ class Settings(Table):
         default=Path("/run/zbackup"), description="sockets and locks, gone at a reboot"
     )
     daemon: Daemon = Field(default_factory=Daemon, description="the daemon as a whole")
+    clones: ClonePool = Field(default_factory=ClonePool, description="what all dev clones share")
     instance: dict[str, Instance] = Field(description="the database servers, one table each")
 
     def model_post_init(self, context: object, /) -> None:

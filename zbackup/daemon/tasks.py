@@ -6,6 +6,7 @@ from typing import Any
 from zbackup import app
 from zbackup.config.settings import Instance, Settings
 from zbackup.daemon.agenda import Key, Task
+from zbackup.jobs.clone_lease import reap
 from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Journal, Remembered
 from zbackup.jobs.prune import PruneReport, prune
@@ -19,6 +20,9 @@ from zbackup.plan.schedule import History
 
 # Snapshots are due meanwhile, and an instance has one job at a time.
 PRUNE_TURN_S = 30.0
+
+# How late the end of a dev clone's lease may be noticed.
+LEASES_EVERY_S = 60.0
 
 
 def tasks(settings: Settings) -> list[Task]:
@@ -39,10 +43,13 @@ def _of(settings: Settings, instance: Instance) -> Iterator[Task]:
         ("ship", schedule.ship),
     ]
     configured = [(job, timing) for job, timing in wanted if timing is not None]
-    if not configured:
+    if not configured and "clones" not in instance.model_fields_set:
         return
-    watch: list[tuple[JobKind, Timing | None]] = [("watch", Interval(settings.daemon.watch))]
-    for job, timing in [("reconcile", None), *configured, *watch]:
+    own: list[tuple[JobKind, Timing | None]] = [
+        ("watch", Interval(settings.daemon.watch)),
+        ("leases", Interval(LEASES_EVERY_S)),
+    ]
+    for job, timing in [("reconcile", None), *configured, *own]:
         yield Task(
             key=(instance.name, job),
             timing=timing,
@@ -84,4 +91,5 @@ def jobs(
         "prune": some,
         "ship": everywhere,
         "watch": watch,
+        "leases": reap,
     }

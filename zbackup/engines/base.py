@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from zbackup.model.cloning import Adoption
 from zbackup.model.log import ClusterTime, LogSpan
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
@@ -127,18 +128,28 @@ class Recovery(Protocol):
         base: Files,
         log: Files,
         target: datetime,
-        serving: Serving,
+        serving: Serving | None,
         progress: Progress,
         cluster_time: ClusterTime | None = None,
     ) -> Recovered:
-        """Bring the base's files to the target and leave a server running on them.
+        """Bring the base's files to the target and leave a server running on them; none if `serving` is None.
 
         `cluster_time`, where the engine knows such a thing, is the exact target and counts instead.
         Raise VerificationFailed when the result is not exactly what it must be.
         """
 
+    def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
+        """Make a clone's files a server with an identity of its own, and leave it running for its users.
+
+        It replicates nobody, runs no events, and has the accounts that are wanted before anybody else gets
+        in. Raise DatabaseError, VerificationFailed, or what `adoption.prepare` raises: then no server runs.
+        """
+
     def serve(self, files: Files, serving: Serving) -> None:
         """Start the server of a finished clone."""
 
-    def connection(self, run: Path, port: int) -> tuple[str, str]:
-        """How to reach a clone's server: its socket's path, and a command line for people."""
+    def connection(self, run: Path, port: int, user: str = "") -> tuple[str, str]:
+        """How to reach a clone's server: its socket's path, and a command line for people.
+
+        `user` is whom to log in as; "" for whoever administrates the original.
+        """

@@ -3,20 +3,25 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
 
 from zbackup.catalog.local import clones
 from zbackup.jobs import clone_files
+from zbackup.jobs.clone_handover import password_file, serving
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
+from zbackup.model.cloning import Login
 from zbackup.model.errors import NotFound, Refused
-from zbackup.model.recovery import Serving
 from zbackup.model.snapshot import Dataset
+from zbackup.plan.lease import judge
 from zbackup.proc.lock import exclusive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneStatus:
-    """A clone as it is now. `used` is what it occupies beyond its origin, in bytes."""
+    """A clone as it is now. `used` is what it occupies beyond its origin, in bytes; `password` the file that
+    holds its accounts' password, None when they are production's."""
 
     clone: Clone
     dataset: str
@@ -24,6 +29,7 @@ class CloneStatus:
     socket: str
     connect: str
     used: int
+    password: Path | None = None
 
 
 def list_clones(contexts: Sequence[Context]) -> list[CloneStatus]:
@@ -32,16 +38,18 @@ def list_clones(contexts: Sequence[Context]) -> list[CloneStatus]:
     for ctx in contexts:
         for clone, dataset in clones(ctx.zfs, ctx.clones):
             if clone.instance == ctx.instance:
-                found[dataset.name] = _status(ctx, clone, dataset)
+                found[dataset.name] = status_of(ctx, clone, dataset)
     return list(found.values())
 
 
 def stop(contexts: Sequence[Context], name: str) -> CloneStatus:
     """Stop the clone's server; stopped already is success. Raise NotFound."""
-    ctx, clone, dataset = _find(contexts, name)
+    ctx, _, _ = find(contexts, name)
     with working_on(ctx, name, "zbackup clone stop"):
+        clone, dataset = find_again(ctx, name)
+        clone = _note_stopped(ctx, clone, stopped=True)
         clone_files.stop_server(ctx, name)
-    return _status(ctx, clone, dataset)
+    return status_of(ctx, clone, dataset)
 
 
 def start(contexts: Sequence[Context], name: str) -> CloneStatus:
@@ -49,22 +57,52 @@ def start(contexts: Sequence[Context], name: str) -> CloneStatus:
 
     Raise NotFound, or Refused for a clone that was never finished.
     """
-    ctx, clone, dataset = _find(contexts, name)
+    ctx, _, _ = find(contexts, name)
     with working_on(ctx, name, "zbackup clone start"):
-        if clone.state != "ready":
-            raise Refused(f"the clone {name} was never finished: destroy it (zbackup clone destroy {name})")
+        clone, dataset = find_again(ctx, name)
+        require_ready(clone)
         if clone_files.server_process(ctx, name) is None:
             files = clone_files.open_again(ctx, clone)
-            hide = clone_files.hidden_from(ctx, ctx.catalog().datasets, [clone])
-            serving = Serving(port=clone.port, read_only=clone.read_only, replica_set=clone.replica_set)
-            ctx.recovery.serve(replace(files, hide=hide), serving)
-    return _status(ctx, clone, dataset)
+            hide = clone_files.hidden_from(ctx, ctx.members(), [clone])
+            ctx.recovery.serve(replace(files, hide=hide), serving(clone))
+        clone = _note_stopped(ctx, clone, stopped=False)
+    return status_of(ctx, clone, dataset)
+
+
+def require_ready(clone: Clone) -> None:
+    """Raise Refused, with what to do, for a clone whose server must not be started."""
+    match clone.state:
+        case "resetting":
+            raise Refused(
+                f"the clone {clone.name} is half reset: finish it (zbackup clone reset {clone.name})"
+            )
+        case "building" | "failed" | "destroying":
+            raise Refused(
+                f"the clone {clone.name} was never finished: destroy it (zbackup clone destroy {clone.name})"
+            )
+        case "ready":
+            return
+
+
+def _note_stopped(ctx: Context, clone: Clone, *, stopped: bool) -> Clone:
+    """What somebody stopped is not started again with the host."""
+    if clone.kind != "dev" or clone.stopped == stopped:
+        return clone
+    noted = replace(clone, stopped=stopped)
+    clone_files.describe(ctx, noted)
+    return noted
 
 
 def destroy(contexts: Sequence[Context], name: str) -> Clone:
-    """Destroy exactly this clone. Raise NotFound, or Refused when something foreign is in it."""
-    ctx, clone, dataset = _find(contexts, name)
+    """Destroy exactly this clone. Raise NotFound, or Refused when it is protected, has children, or something
+    foreign is in it."""
+    ctx, _, _ = find(contexts, name)
     with working_on(ctx, name, "zbackup clone destroy"):
+        clone, dataset = find_again(ctx, name)
+        if judge(clone, ctx.clock.now(), timedelta(0)) == "protected":
+            raise Refused(
+                f"{name} is protected until {clone.protected}: zbackup clone protect {name} --until now"
+            )
         clone_files.destroy(ctx, clone, dataset)
     return clone
 
@@ -74,7 +112,36 @@ def working_on(ctx: Context, name: str, what: str, *, wait: float = 5) -> Abstra
     return exclusive(ctx.run_dir / f"clone-{name}.lock", what, wait=wait)
 
 
-def _find(contexts: Sequence[Context], name: str) -> tuple[Context, Clone, Dataset]:
+def show(contexts: Sequence[Context], name: str) -> CloneStatus:
+    """One clone. Raise NotFound."""
+    return status_of(*find(contexts, name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayIn:
+    """How programs reach a clone. `login` None: as one of production's accounts."""
+
+    engine: str
+    port: int
+    login: Login | None
+
+
+def way_in(contexts: Sequence[Context], name: str) -> WayIn:
+    """Raise NotFound, or Refused for a clone that was never finished or has no port."""
+    ctx, clone, _ = find(contexts, name)
+    require_ready(clone)
+    if not clone.port:
+        raise Refused(f"the clone {name} has no port; its socket: zbackup clone show {name}")
+    file = password_file(ctx, name)
+    try:
+        login = Login(clone.login, file.read_text().strip()) if clone.login else None
+    except OSError as unreadable:
+        raise Refused(f"{file} cannot be read: {unreadable.strerror}") from unreadable
+    return WayIn(engine=clone.engine, port=clone.port, login=login)
+
+
+def find(contexts: Sequence[Context], name: str) -> tuple[Context, Clone, Dataset]:
+    """The clone, its dataset, and what to work on it with. Raise NotFound, naming those there are."""
     names = []
     for ctx in contexts:
         for clone, dataset in clones(ctx.zfs, ctx.clones):
@@ -85,8 +152,17 @@ def _find(contexts: Sequence[Context], name: str) -> tuple[Context, Clone, Datas
     raise NotFound(f"there is no clone {name}; there are: {known}")
 
 
-def _status(ctx: Context, clone: Clone, dataset: Dataset) -> CloneStatus:
-    socket, line = ctx.recovery.connection(ctx.run_dir / clone.name, clone.port)
+def find_again(ctx: Context, name: str) -> tuple[Clone, Dataset]:
+    """The clone as it is now that nobody else works on it. Raise NotFound when it is gone."""
+    found = clone_files.find_clone(ctx, name)
+    if found is None:
+        raise NotFound(f"the clone {name} is gone: somebody else destroyed it")
+    return found
+
+
+def status_of(ctx: Context, clone: Clone, dataset: Dataset) -> CloneStatus:
+    """How it is now."""
+    socket, line = ctx.recovery.connection(ctx.run_dir / clone.name, clone.port, clone.login)
     return CloneStatus(
         clone=clone,
         dataset=dataset.name,
@@ -94,4 +170,5 @@ def _status(ctx: Context, clone: Clone, dataset: Dataset) -> CloneStatus:
         socket=socket,
         connect=line,
         used=ctx.zfs.used(dataset.name),
+        password=password_file(ctx, clone.name) if clone.login else None,
     )

@@ -4,31 +4,33 @@
 <clones>/<name>/0..   clones of the backup's snapshots, one for each member
 """
 
-import contextlib
 import json
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
 
 from zbackup.catalog.local import clones
+from zbackup.jobs.clone_claim import UNMOUNTED, announce
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.clone import INTENT, PROPERTY, Clone
-from zbackup.model.errors import DatasetExists, NotFound, Refused
+from zbackup.model.errors import NotFound, Refused
 from zbackup.model.record import Record, from_properties, to_properties
 from zbackup.model.recovery import Files, process_note
 from zbackup.model.relocation import Relocation
-from zbackup.model.snapshot import Dataset
+from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.proc.detached import Process
 
 log = structlog.get_logger()
 
 PART = "zbackup:clone_part"
-ROOT = "zbackup:clones"
-UNMOUNTED = {"canmount": "noauto", "readonly": "off"}
+SNAPSHOT = "zbackup:clone_snapshot"
+FRESH = "fresh-"
+RECORD = "record.json"
 STOP_LIMIT_S = 120.0
 
 
@@ -38,17 +40,13 @@ def new_id() -> str:
 
 def build(ctx: Context, clone: Clone, backup: Backup) -> Files:
     """Make the clone's datasets and mount them. What exists after a failure is found by `destroy`."""
-    if not ctx.zfs.exists(ctx.clones):
-        mountpoint = {"mountpoint": str(ctx.mountpoint), "canmount": "off"}
-        with contextlib.suppress(DatasetExists):  # another recovery was faster
-            ctx.zfs.create(ctx.clones, {**mountpoint, ROOT: "1"})
+    return fill(ctx, announce(ctx, clone), backup)
+
+
+def fill(ctx: Context, clone: Clone, backup: Backup) -> Files:
+    """Clone the backup's snapshots below the clone's own dataset, and mount them."""
     container = f"{ctx.clones}/{clone.name}"
-    home = ctx.mountpoint / clone.name
-    ctx.zfs.set_properties(ctx.clones, {INTENT + clone.name: clone.to_property()})
-    ctx.zfs.create(container, {**UNMOUNTED, "mountpoint": str(home), PROPERTY: clone.to_property()})
-    ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
-    ctx.zfs.mount(container)
-    (home / "record.json").write_text(json.dumps(to_properties(backup.record)))
+    _write_record(ctx, clone, backup.record)
     for number, snapshot in enumerate(backup.snapshots):
         part = f"{container}/{number}"
         ctx.zfs.clone(snapshot, part, {**UNMOUNTED, PART: clone.id})
@@ -61,13 +59,36 @@ def open_again(ctx: Context, clone: Clone) -> Files:
     """A clone's files, mounted if they are not (after a reboot)."""
     container = f"{ctx.clones}/{clone.name}"
     ctx.zfs.mount(container)
-    text = (ctx.mountpoint / clone.name / "record.json").read_text()
-    record = from_properties(json.loads(text))
-    if record is None:
-        raise NotFound(f"the clone {clone.name} has lost the record of what it was made from")
+    record = record_of(ctx, clone)
     for number in range(len(record.members)):
         ctx.zfs.mount(f"{container}/{number}")
     return _files(ctx, clone, record)
+
+
+def record_of(ctx: Context, clone: Clone) -> Record:
+    """The record of the backup it was made from. Raise NotFound when that is lost."""
+    ctx.zfs.mount(f"{ctx.clones}/{clone.name}")
+    try:
+        record = from_properties(json.loads((ctx.mountpoint / clone.name / RECORD).read_text()))
+    except (FileNotFoundError, ValueError):
+        record = None
+    if record is None:
+        raise NotFound(f"the clone {clone.name} has lost the record of what it was made from")
+    return record
+
+
+def with_record(ctx: Context, clone: Clone, record: Record) -> Files:
+    """The clone's files, which are of another backup now."""
+    _write_record(ctx, clone, record)
+    return _files(ctx, clone, record)
+
+
+def _write_record(ctx: Context, clone: Clone, record: Record) -> None:
+    """In one step: half a record would make the clone useless."""
+    file = ctx.mountpoint / clone.name / RECORD
+    fresh = file.with_suffix(".new")
+    fresh.write_text(json.dumps(to_properties(record)))
+    fresh.replace(file)
 
 
 def _files(ctx: Context, clone: Clone, record: Record) -> Files:
@@ -88,6 +109,13 @@ def hidden_from(ctx: Context, members: Sequence[Dataset], visible: Sequence[Clon
 def describe(ctx: Context, clone: Clone) -> None:
     """Write the clone's description anew."""
     ctx.zfs.set_properties(f"{ctx.clones}/{clone.name}", {PROPERTY: clone.to_property()})
+
+
+def mark_ready(ctx: Context, clone: Clone) -> Clone:
+    """Write down that it is handed over."""
+    ready = replace(clone, state="ready")
+    describe(ctx, ready)
+    return ready
 
 
 def find_clone(ctx: Context, name: str) -> tuple[Clone, Dataset] | None:
@@ -119,8 +147,13 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
     Raise Refused, before anything is done, when somebody else put a dataset or a snapshot there.
     """
     datasets = ctx.zfs.filesystems(container.name)
-    _require_own(ctx, clone, datasets)
+    snapshots = _require_own(ctx, clone, datasets)
+    if clone.kind == "dev" and clone.state != "building":
+        # It is shown until its last dataset is gone, and never started again.
+        describe(ctx, replace(clone, state="destroying"))
     stop_server(ctx, clone.name)
+    for snapshot in snapshots:
+        ctx.zfs.destroy_snapshot(snapshot)
     for dataset in sorted(datasets, key=lambda d: d.name, reverse=True):
         ctx.zfs.destroy_filesystem(dataset)
     if INTENT + clone.name in ctx.zfs.user_properties(ctx.clones).get(ctx.clones, {}):
@@ -131,20 +164,46 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
     log.info("clone.destroyed", clone=clone.name)
 
 
-def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> None:
-    properties = ctx.zfs.user_properties(datasets[0].name)
-    foreign = [d.name for d in datasets[1:] if properties.get(d.name, {}).get(PART) != clone.id]
-    unmarked = [name for name in foreign if PART not in properties.get(name, {})]
-    if unmarked and clone.state == "building":
-        origins = ctx.zfs.origins(datasets[0].name)
-        foreign = [name for name in foreign if name not in unmarked or not _is_part(clone, origins, name)]
+def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> list[Snapshot]:
+    """The snapshots in it, which are its own too."""
+    snapshots = [s for d in datasets for s in ctx.zfs.snapshots(d.name)]
+    own = [s for s in snapshots if dict(s.properties).get(SNAPSHOT) == clone.id]
+    if children := sorted({_owner(ctx, c) for s in own for c in s.clones}):
+        raise Refused(f"the clone {clone.name} has children: destroy {', '.join(children)} first")
+    foreign = _foreign(ctx, clone, datasets[1:])
     foreign += ctx.zfs.volumes(datasets[0].name)
-    foreign += [str(s) for d in datasets for s in ctx.zfs.snapshots(d.name)]
+    foreign += [str(s) for s in snapshots if s not in own]
     if foreign:
         raise Refused(
             f"the clone {clone.name} holds what zbackup did not make: {', '.join(foreign)}. "
             f"Destroy or move that first"
         )
+    return own
+
+
+def require_parts(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> None:
+    """Raise Refused unless all of these are the clone's own."""
+    if foreign := _foreign(ctx, clone, datasets):
+        raise Refused(f"{foreign[0]} is in the clone {clone.name}, and zbackup did not make it")
+
+
+def _foreign(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> list[str]:
+    """Those below its own dataset that are not the clone's."""
+    if not datasets:
+        return []
+    container = f"{ctx.clones}/{clone.name}"
+    properties = ctx.zfs.user_properties(container)
+    foreign = [d.name for d in datasets if properties.get(d.name, {}).get(PART) != clone.id]
+    unmarked = [name for name in foreign if PART not in properties.get(name, {})]
+    if unmarked and clone.state in ("building", "resetting"):
+        origins = ctx.zfs.origins(container)
+        foreign = [name for name in foreign if name not in unmarked or not _is_part(clone, origins, name)]
+    return foreign
+
+
+def _owner(ctx: Context, dataset: str) -> str:
+    """The clone that a dataset belongs to."""
+    return dataset.removeprefix(f"{ctx.clones}/").partition("/")[0]
 
 
 def _is_part(clone: Clone, origins: Mapping[str, str], name: str) -> bool:
@@ -153,7 +212,9 @@ def _is_part(clone: Clone, origins: Mapping[str, str], name: str) -> bool:
     ZFS makes a clone in one transaction group and sets its properties in the next. Nobody but us makes, below
     a clone of ours that is just being made, a numbered clone of the very snapshot that it is made from.
     """
-    return name.rpartition("/")[2].isdecimal() and origins[name].endswith(f"@{clone.backup}")
+    return name.rpartition("/")[2].removeprefix(FRESH).isdecimal() and origins[name].endswith(
+        f"@{clone.backup}"
+    )
 
 
 def _remove_empty(directory: Path) -> None:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from zbackup.catalog.local import Catalog, read
+from zbackup.catalog.local import Catalog, own_datasets, read
 from zbackup.clock import Clock
 from zbackup.destinations.base import Destination
 from zbackup.engines.base import Engine, Recovery
+from zbackup.model.cloning import DEFAULTS, CloneRules
 from zbackup.model.progress import Progress
 from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.snapshot import Dataset
@@ -55,15 +56,26 @@ class Context:
     progress: Progress
     retention: Retention = EMPTY
     targets: tuple[ShipTarget, ...] = ()
+    cloning: CloneRules = DEFAULTS
 
     def catalog(self) -> Catalog:
         """The instance's datasets, without clones that may lie below them, and its backups."""
         return read(self.zfs, self.instance, self.datasets, without=self.clones)
 
+    def members(self) -> tuple[Dataset, ...]:
+        """The instance's datasets alone: quicker than the catalogue where there are many snapshots."""
+        return own_datasets(self.zfs, self.datasets, without=self.clones)
+
     @property
     def lock_file(self) -> Path:
         """Held by whoever works on this instance."""
         return self.run_dir / f"{self.instance}.lock"
+
+    @property
+    def claims_lock(self) -> Path:
+        """Held by whoever takes a name or a port for a clone, of whatever instance."""
+        # No instance's lock can be called so: a name has no dot.
+        return self.run_dir / "zbackup.clones.lock"
 
     @contextmanager
     def alone(self, what: str) -> Iterator[None]:

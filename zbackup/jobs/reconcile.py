@@ -1,6 +1,6 @@
 """Put right what a run of zbackup that was killed left behind, or say what somebody has to look at."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ import structlog
 
 from zbackup.catalog.local import Catalog, clones
 from zbackup.jobs import clone_files
-from zbackup.jobs.clone import working_on
+from zbackup.jobs.clone import start, working_on
 from zbackup.jobs.context import Context
 from zbackup.jobs.finish import finish_all
 from zbackup.model.backup import Backup
@@ -31,7 +31,7 @@ class Reconciled:
 
 
 def reconcile(ctx: Context) -> Reconciled:
-    """A stopped applier, unfinished backups, clones that were never finished. Done again it does nothing.
+    """A stopped applier, unfinished backups and clones, clones to run with the host. Done again: nothing.
 
     Raise Taken when somebody works on the instance, or the failure that keeps it from being looked at.
     """
@@ -49,6 +49,8 @@ def reconcile(ctx: Context) -> Reconciled:
         if ended := _remove_unfinished(ctx, clone, dataset):
             said, done = ended
             (healed if done else reported).append(said)
+    for said, done in _bring_back(ctx):
+        (healed if done else reported).append(said)
     for text in healed:
         log.warning("leftover.healed", what=text)
     for text in reported:
@@ -69,6 +71,21 @@ def _incomplete(catalog: Catalog) -> list[str]:
         for b in catalog.backups
         if not b.complete
     ] + [f"{name} cannot be read: {problem}" for name, problem in catalog.unreadable]
+
+
+def _bring_back(ctx: Context) -> Iterator[tuple[str, bool]]:
+    """Dev clones that are to run with the host and do not, unless somebody stopped them."""
+    for clone, _ in clones(ctx.zfs, ctx.clones):
+        wanted = (
+            clone.instance == ctx.instance and clone.kind == "dev" and clone.on_boot and not clone.stopped
+        )
+        if not wanted or clone.state != "ready" or clone_files.server_process(ctx, clone.name):
+            continue
+        try:
+            start([ctx], clone.name)
+            yield f"started the clone {clone.name}", True
+        except ZbackupError as failure:
+            yield f"the clone {clone.name} could not be started: {failure}", False
 
 
 def _remove_unfinished(ctx: Context, clone: Clone, dataset: Dataset) -> tuple[str, bool] | None:

@@ -1,16 +1,16 @@
 """Bring an instance back to a moment, beside the original."""
 
-import socket
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import structlog
 
-from zbackup.catalog.local import Catalog, clones
+from zbackup.catalog.local import Catalog
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone import working_on
+from zbackup.jobs.clone_claim import announce, everywhere, require_free_port
 from zbackup.jobs.context import Context, mounted
 from zbackup.jobs.finish import finish_all
 from zbackup.jobs.log_snapshot import snapshot_log
@@ -20,12 +20,21 @@ from zbackup.model.clone import Clone
 from zbackup.model.errors import Refused, Taken, UsageError
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment, local_text
-from zbackup.model.recovery import Recovered, ReplayRange, Serving
+from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.plan.clone_name import default_name, log_name, require_good
 from zbackup.plan.recovery import plan_recovery
 
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Another end of a restore than to serve what was recovered: `begin` announces the clone, and is given
+    how a restore describes it; `hand_over` leaves it ready, with its server running."""
+
+    begin: Callable[[Clone], Clone]
+    hand_over: Callable[[Files, Clone], Clone]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +51,7 @@ class RestoreOptions:
     keep: bool = False
     cluster_time: ClusterTime | None = None
     replica_set: str = ""
+    finish: Finish | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,16 +94,16 @@ def plan_restore(ctx: Context, moment: Moment, options: RestoreOptions) -> Resto
     return _plan(ctx, catalog, catalog.backups, moment, options)
 
 
-def restore(ctx: Context, moment: Moment, options: RestoreOptions) -> RestoreReport:
+def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool = False) -> RestoreReport:
     """Recover the instance as of the moment into a clone with a server of its own.
 
     Everything committed before the moment is there and nothing from it on. Raise NotRecoverable, Taken,
     Refused before anything is made; VerificationFailed or DatabaseError after which, unless `keep`, what
-    was made is gone again.
+    was made is gone again. `held`: the caller holds the lock of the clone's name.
     """
     _require_possible(ctx, options)
     name = options.name or default_name(ctx.instance, moment.at)
-    with working_on(ctx, name, "zbackup restore"):
+    with nullcontext() if held else working_on(ctx, name, "zbackup restore"):
         _require_free(ctx, name, options)
         ctx.progress.phase("looking", "which backup, how much log")
         with ExitStack() as looked:
@@ -197,7 +207,7 @@ def _require_free(ctx: Context, name: str, options: RestoreOptions) -> None:
     if options.name:
         require_good(options.name)
     if options.port:
-        _require_free_port(ctx, options.port)
+        require_free_port(options.port, everywhere(ctx))
     for wanted in (name, log_name(name)):
         dataset = f"{ctx.clones}/{wanted}"
         found = clone_files.find_clone(ctx, wanted)
@@ -209,18 +219,6 @@ def _require_free(ctx: Context, name: str, options: RestoreOptions) -> None:
             raise Taken(f"{dataset} exists: choose another --name, or zbackup clone destroy {wanted}")
 
 
-def _require_free_port(ctx: Context, port: int) -> None:
-    for clone, _ in clones(ctx.zfs, ctx.clones):
-        if clone.port == port:
-            raise Taken(f"port {port} belongs to the clone {clone.name}: choose another --port")
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as in_use:
-            raise Taken(f"port {port} cannot be used: {in_use.strerror}") from in_use
-
-
 def _act(
     ctx: Context,
     catalog: Catalog,
@@ -230,6 +228,7 @@ def _act(
     let_go: Callable[[], None],
 ) -> RestoreReport:
     """`let_go` lets others work on the instance: what is cloned, no prune can destroy."""
+    finish = options.finish
     if plan.log is None:
         raise AssertionError("a recovery without a log source was planned")
     clone = Clone(
@@ -248,7 +247,8 @@ def _act(
     )
     ctx.progress.phase("cloning", plan.base.name)
     with removed_on_failure(ctx, clone, keep=options.keep):
-        base = clone_files.build(ctx, clone, plan.base)
+        clone = finish.begin(clone) if finish else announce(ctx, clone)
+        base = clone_files.fill(ctx, clone, plan.base)
         log_files = log_in_place if plan.replay and not plan.replay.transactions else log_clone
         with log_files(ctx, catalog, clone, plan.log, keep=options.keep) as (source, visible):
             let_go()
@@ -256,14 +256,16 @@ def _act(
             recovered = ctx.recovery.recover(
                 base, source, plan.target, _serving(options), ctx.progress, options.cluster_time
             )
-        clone = replace(clone, state="ready", reached=recovered.gtid or recovered.position)
-        clone_files.describe(ctx, clone)
+        clone = replace(clone, reached=recovered.gtid or recovered.position)
+        clone = finish.hand_over(base, clone) if finish else clone_files.mark_ready(ctx, clone)
     if plan.replay is None:
         _note_replica(ctx, plan, recovered.replay)
     log.info("restore.finished", clone=clone.name, backup=plan.base.name, target=clone.target)
-    path, line = ctx.recovery.connection(base.run, options.port)
+    path, line = ctx.recovery.connection(base.run, clone.port, clone.login)
     return RestoreReport(plan=plan, clone=clone, recovered=recovered, socket=path, connect=line)
 
 
-def _serving(options: RestoreOptions) -> Serving:
+def _serving(options: RestoreOptions) -> Serving | None:
+    if options.finish:
+        return None
     return Serving(port=options.port, read_only=options.read_only, replica_set=options.replica_set)

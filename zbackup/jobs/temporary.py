@@ -53,9 +53,17 @@ def _take_away(ctx: Context, clone: Clone, *, keep: bool) -> None:
     dataset = f"{ctx.clones}/{clone.name}"
     if keep:
         ctx.progress.note(f"kept for a look: {dataset}, {ctx.mountpoint / clone.name}")
+        _give_up(ctx, clone)
         return
     try:
         if found := clone_files.find_clone(ctx, clone.name):
             clone_files.destroy(ctx, *found)
     except ZbackupError as failure:
         ctx.progress.note(f"{dataset} is left: {failure}. Remove it: zbackup clone destroy {clone.name}")
+
+
+def _give_up(ctx: Context, clone: Clone) -> None:
+    """A dev clone that is kept is nobody's leftover, and must not be started: it may not be masked."""
+    found = clone_files.find_clone(ctx, clone.name)
+    if found and found[0].kind == "dev":
+        clone_files.describe(ctx, replace(found[0], state="failed"))

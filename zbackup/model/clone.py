@@ -9,8 +9,9 @@ PROPERTY = "zbackup:clone"
 INTENT = "zbackup:making."
 """With a clone's name behind it: the description, on the dataset all clones lie below, while it is made."""
 
-State = Literal["building", "ready"]
-Kind = Literal["restore", "log"]
+State = Literal["building", "ready", "resetting", "failed", "destroying"]
+
+Kind = Literal["restore", "log", "dev"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,13 @@ class Clone:
     `id` marks the datasets that belong to it. `kind` "log" is the short-lived copy a log is read from.
     `target` is the moment it was recovered to and `reached` its last transaction, both for people.
     `port` is 0 without TCP, `replica_set` "" for a server that is in none. State "building" means that it
-    was never handed over.
+    was never handed over, "failed" that it was kept for a look all the same.
+
+    Of dev clones: `login` is the user whose password is in the clone's password file, "" when production's
+    accounts were kept. `memory` and `nice` are its server's. `parent` is the clone it was made from. `until`
+    is the end of its lease and `protected` of its protection ("" for none, ISO 8601), `warned` whether its
+    end was announced. `stopped`: somebody stopped it; `on_boot`: it is started when the host was. `masked`:
+    the instance's masking was done. `replayed`: it is of a moment, not of a snapshot.
     """
 
     id: str
@@ -36,6 +43,17 @@ class Clone:
     port: int = 0
     read_only: bool = False
     replica_set: str = ""
+    login: str = ""
+    memory: int = 0
+    nice: int = 0
+    parent: str = ""
+    until: str = ""
+    protected: str = ""
+    warned: bool = False
+    stopped: bool = False
+    on_boot: bool = False
+    masked: bool = False
+    replayed: bool = False
 
     def to_property(self) -> str:
         values = asdict(self) | {"created": self.created.isoformat()}

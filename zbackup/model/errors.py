@@ -140,3 +140,9 @@ class VerificationFailed(ZbackupError):
     """A backup or a recovered server is not what was recorded: it must not be trusted."""
 
     exit_status = 11
+
+
+class MaskingFailed(ZbackupError):
+    """A dev clone could not be masked: it was destroyed, or is kept where nobody reaches it."""
+
+    exit_status = 14

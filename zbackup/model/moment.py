@@ -80,6 +80,32 @@ def parse_moment(text: str, zone: ZoneInfo, now: datetime) -> Moment:
     raise UsageError(f'"{text}" is not a moment; write {FORMS}')
 
 
+def parse_time_to_come(text: str, zone: ZoneInfo, now: datetime) -> datetime:
+    """Read a time in the future, such as "2024-05-03 18:00", "18:00" or "+3d". Raise UsageError.
+
+    A time without a day is the next time it is that late.
+    """
+    cleaned = " ".join(text.split())
+    if cleaned.startswith("+") and (relative := _RELATIVE.fullmatch("-" + cleaned[1:])):
+        return now.astimezone(UTC) + _length(relative[1])
+    if cleaned.startswith("-"):
+        raise UsageError(f'"{text}" is in the past: write a time to come, such as "+3d" or "18:00"')
+    found = parse_moment(text, zone, now).at
+    match = _ABSOLUTE.fullmatch(cleaned)
+    if found <= now and match and not match["day"]:
+        found = parse_moment(f"{_next_day(now, match, zone)} {cleaned}", zone, now).at
+    if found <= now:
+        raise UsageError(f'"{text}" is in the past: write a time to come, such as "+3d" or "18:00"')
+    return found
+
+
+def _next_day(now: datetime, match: re.Match[str], zone: ZoneInfo) -> date:
+    """The day on which it is that late next."""
+    local = now.astimezone(_zone(match["zone"]) if match["zone"] else zone)
+    today = _clock(match, match.string) > local.time()
+    return local.date() if today else local.date() + timedelta(days=1)
+
+
 def nearest_zone(text: str) -> str:
     """The time zone somebody may have meant, "" if nothing is like it."""
     names = sorted(available_timezones())

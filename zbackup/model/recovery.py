@@ -68,12 +68,18 @@ def process_note(run: Path) -> Path:
 class Serving:
     """How a recovered server is to be handed over: `port` 0 means by its socket only.
 
-    `replica_set` is the name of a set to be made of it alone; "" for a server that is in none.
+    `replica_set` is the name of a set to be made of it alone; "" for a server that is in none. `memory` is in
+    bytes, 0 for what recovered servers get; `nice` is added to its priority's number. `sealed`: events cannot
+    even be turned on; `login`: it asks for logins, whatever the original did.
     """
 
     port: int = 0
     read_only: bool = False
     replica_set: str = ""
+    memory: int = 0
+    nice: int = 0
+    sealed: bool = False
+    login: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

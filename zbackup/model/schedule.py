@@ -6,7 +6,7 @@ from typing import Literal
 
 from zbackup.model.cron import Cron
 
-JobKind = Literal["reconcile", "snapshot", "prune", "ship", "watch"]
+JobKind = Literal["reconcile", "snapshot", "prune", "ship", "watch", "leases"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from itertools import count
 
 from zbackup.model.errors import UsageError
 
@@ -17,6 +18,18 @@ def default_name(instance: str, target: datetime) -> str:
 def log_name(name: str) -> str:
     """The log source that belongs to the recovery of that name. No clone of a user's can be called so."""
     return f"{name}.log"
+
+
+def next_name(instance: str, taken: set[str]) -> str:
+    """shop-dev1, or the next number that nobody has."""
+    return next(name for n in count(1) if (name := f"{instance}-dev{n}") not in taken)
+
+
+def numbered(name: str, wanted: int) -> list[str]:
+    """The name, or name-1, name-2 ... of several; "" for each that has none yet."""
+    if not name or wanted == 1:
+        return [name] * wanted
+    return [f"{name}-{n}" for n in range(1, wanted + 1)]
 
 
 def require_good(name: str) -> None:

@@ -30,13 +30,15 @@ class Confinement:
 
     `hide` are mountpoints taken out of its sight first; then each (directory, mountpoint) of `bind` shows
     the directory at the mountpoint. So a server on a clone finds the clone's files under the very paths
-    of the original, and can not open the original's by any absolute path written in its data.
+    of the original, and can not open the original's by any absolute path written in its data. `nice` is how
+    far it steps back behind other processes.
     """
 
     hide: tuple[str, ...]
     bind: tuple[tuple[str, str], ...]
     uid: int
     gid: int
+    nice: int = 0
 
 
 @dataclass(frozen=True, slots=True)

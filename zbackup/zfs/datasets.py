@@ -193,6 +193,11 @@ class Zfs:
             if "already mounted" not in failure.stderr:
                 raise
 
+    def rename(self, dataset: Dataset, name: str) -> None:
+        """Give exactly this file system another name. Raise DatasetExists if that is another's."""
+        self._require_guid(dataset.name, dataset.guid)
+        self._zfs("rename", "--", dataset.name, name)
+
     def destroy_filesystem(self, dataset: Dataset) -> None:
         """Destroy exactly this file system, which must have neither children nor snapshots."""
         self._require_guid(dataset.name, dataset.guid)

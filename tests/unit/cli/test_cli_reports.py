@@ -12,11 +12,12 @@ import pytest
 import typer
 
 from zbackup.catalog.local import Catalog
-from zbackup.cli import check, clone, listing, prune, restore, shapes, snapshot, status, window
+from zbackup.cli import check, clone, clone_create, listing, prune, restore, shapes, snapshot, status, window
 from zbackup.cli.options import Options
 from zbackup.cli.working import Done, Failed, conclude
 from zbackup.jobs.check import CheckReport
 from zbackup.jobs.clone import CloneStatus
+from zbackup.jobs.clone_create import CreatePlan
 from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Remembered
 from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
@@ -26,7 +27,7 @@ from zbackup.jobs.status import Status
 from zbackup.jobs.window import WindowReport
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
-from zbackup.model.errors import DatabaseError, ZbackupError
+from zbackup.model.errors import DatabaseError, UsageError, ZbackupError
 from zbackup.model.finding import Finding
 from zbackup.model.log import Transaction
 from zbackup.model.moment import parse_moment
@@ -196,13 +197,47 @@ def test_check_for_people() -> None:
 
 
 def test_clones_for_people() -> None:
-    text = clone.render([STATUS, dataclasses.replace(STATUS, running=False)], BERLIN)
+    text = clone.render([STATUS, dataclasses.replace(STATUS, running=False)], BERLIN, at(30))
     assert re.split(r"  +", text.splitlines()[1]) == [
-        "shop-x", "shop", "2024-05-01 10:02:00 CEST", "running", "3307", "4.0 KiB",
+        "shop-x", "shop", "2024-05-01 10:02:00 CEST", "running", "3307", "4.0 KiB", "-",
         "zbackup-20240501T080000Z", "mysql --socket=/run/zbackup/shop-x/mysqld.sock",
     ]  # fmt: skip
     assert "stopped" in text
-    assert clone.render([], BERLIN) == "There are no clones."
+    assert clone.render([], BERLIN, at(30)) == "There are no clones."
+
+
+DEV = dataclasses.replace(
+    STATUS,
+    clone=dataclasses.replace(
+        CLONE, kind="dev", login="zbackup_clone", until=at(31).isoformat(), masked=True, parent="base"
+    ),
+    password=Path("/clones/shop-x/password"),
+)
+
+
+def test_a_dev_clone_for_people() -> None:
+    row = re.split(r"  +", clone.render([DEV], BERLIN, at(30)).splitlines()[1])
+    assert row[6:8] == ["1 min 0 s", "base"]
+    protected = dataclasses.replace(DEV.clone, protected=at(32).isoformat())
+    row = re.split(
+        r"  +", clone.render([dataclasses.replace(DEV, clone=protected)], BERLIN, at(30)).splitlines()[1]
+    )
+    assert row[6] == "2 min 0 s (protected)"
+    assert re.split(r"  +", clone.render([DEV], BERLIN, at(32)).splitlines()[1])[6] == "over"
+    shown = clone.render_one(DEV, BERLIN, at(30))
+    assert "/clones/shop-x/password" in shown and re.search(r"^Masked +yes$", shown, flags=re.M)
+    made = clone_create.render([DEV], BERLIN)
+    assert made.startswith("shop-x runs") and "in /clones/shop-x/password" in made
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("8h", 28800.0), ("90m", 5400.0), ("never", None)])
+def test_a_lease_is_read(text: str, seconds: float | None) -> None:
+    assert clone_create.lease_of(text) == seconds
+
+
+def test_what_is_no_lease_is_said() -> None:
+    with pytest.raises(UsageError, match='"soon" is no length of time'):
+        clone_create.lease_of("soon")
 
 
 GIB = 1024**3
@@ -347,7 +382,12 @@ def everything_in_json() -> dict[str, Any]:
         "check": check._shape(done(CheckReport(instance="shop", findings=(finding,)))),
         "restore": restore.report_shape(ASKED, REPORT),
         "restore --dry-run": restore.plan_shape(ASKED, PLAN),
-        "clone list": [shapes.clone(STATUS)],
+        "clone list": [shapes.clone(STATUS), shapes.clone(DEV)],
+        "clone create": clone_create.report_shape([DEV]),
+        "clone create --dry-run": clone_create.plan_shape(
+            CreatePlan(names=("shop-dev1",), backup=a_backup(), restore=None, masks=("/mask.sql",)),
+            ASKED.moment,
+        ),
     }
 
 
@@ -362,7 +402,7 @@ def test_no_key_is_documented_that_does_not_exist() -> None:
     in_tables = {k for line in JSON_PAGE.splitlines() if line.startswith("| `")
                  for k in re.findall(r"`(\w+)`", line.split("|")[1])}  # fmt: skip
     existing = set().union(*(_keys(shape) for shape in everything_in_json().values()))
-    assert in_tables - existing == {"instance", "destroyed"} - existing
+    assert in_tables - existing == {"instance", "destroyed", "dsn", "environment"} - existing
 
 
 def test_one_that_fails_does_not_hide_the_others(capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,6 +71,33 @@ def test_a_problem_of_a_mongods_settings(line: str, says: str) -> None:
     assert len([p for p in found if says in p]) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[clones]\nports = "33199-33100"\n' + SMALL, "clones.ports: expected a range of ports"),
+        ('[clones]\nports = "80"\n' + SMALL, "clones.ports: expected a range of ports"),
+        (SMALL + "clones = { nice = 20 }", "instance.shop.clones.nice: expected at most 19"),
+        (SMALL + 'clones = { start = "always" }', 'clones.start: expected "boot" or "never"'),
+        (SMALL + 'clones = { lease = "long" }', "clones.lease: expected a duration"),
+        (SMALL + "clones = { mask = [{}] }", "clones.mask[1]: expected either sql or run"),
+        (SMALL + 'clones = { mask = [{ sql = "/a", run = "/b" }] }', "mask[1]: expected either sql or run"),
+        (MONGO + 'clones = { mask = [{ sql = "/a" }] }', "mask[1]: mongodb knows no SQL"),
+    ],
+)
+def test_a_problem_of_clones_settings(text: str, says: str) -> None:
+    found = problems(text)
+    assert len([p for p in found if says in p]) == 1, found
+
+
+def test_clones_settings() -> None:
+    text = SMALL + 'clones = { quota = "1GiB", mask = [{ sql = "/a.sql" }, { run = ["/b", "c"] }] }\n'
+    settings = parse('[clones]\nports = "40000"\n' + text)
+    assert settings.clones.ports == (40000, 40000)
+    clones = settings.instance["shop"].clones
+    assert (clones.quota, clones.lease, clones.start) == (1 << 30, None, "never")
+    assert [(step.sql, step.run) for step in clones.mask] == [("/a.sql", None), (None, ("/b", "c"))]
+
+
 @pytest.mark.parametrize("line", ['uri = "mongodb://x"', 'auth_source = "a"', 'lock = "fsync"'])
 def test_what_only_mongodb_knows_is_refused_elsewhere(line: str) -> None:
     assert len(problems(SMALL + line)) == 1

@@ -23,7 +23,7 @@ def test_what_is_not_scheduled_is_left_alone() -> None:
         f'timezone = "Asia/Tokyo"\n{SHOP}schedule = {{ snapshot = "5m", jitter = "9s" }}\n{WIKI}'
     )
     found = {task.key: task for task in tasks(settings)}
-    assert list(found) == [("shop", "reconcile"), ("shop", "snapshot"), ("shop", "watch")]
+    assert list(found) == [("shop", "reconcile"), ("shop", "snapshot"), ("shop", "watch"), ("shop", "leases")]
     assert found["shop", "reconcile"].timing is None
     assert found["shop", "watch"].timing == Interval(300)
     snapshot = found["shop", "snapshot"]

@@ -28,14 +28,19 @@ clones = st.builds(
     name=words,
     instance=words,
     engine=words,
-    kind=st.sampled_from(["restore", "log"]),
-    state=st.sampled_from(["building", "ready"]),
+    kind=st.sampled_from(["restore", "log", "dev"]),
+    state=st.sampled_from(["building", "ready", "resetting", "failed", "destroying"]),
     created=moments,
     backup=words,
     target=words,
     reached=words,
     port=st.integers(0, 65535),
     read_only=st.booleans(),
+    login=words,
+    memory=st.integers(0, 2**40),
+    until=st.just("") | moments.map(lambda m: m.isoformat()),
+    warned=st.booleans(),
+    masked=st.booleans(),
 )
 
 

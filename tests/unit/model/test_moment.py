@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zbackup.model.errors import UsageError
-from zbackup.model.moment import Moment, local_text, parse_moment, utc_text
+from zbackup.model.moment import Moment, local_text, parse_moment, parse_time_to_come, utc_text
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2024, 5, 1, 9, 0, tzinfo=UTC)  # 11:00 in Berlin
@@ -179,3 +179,25 @@ def _odd_offset(at: datetime, zone: ZoneInfo) -> bool:
     """Offsets with seconds, of long ago, cannot be written in ISO 8601."""
     offset = at.astimezone(zone).utcoffset()
     return offset is not None and offset.seconds % 60 != 0
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("+3d", "2024-05-04T12:00:00Z"),
+        ("+1h30m", "2024-05-01T13:30:00Z"),
+        ("18:00", "2024-05-01T16:00:00Z"),
+        ("10:00", "2024-05-02T08:00:00Z"),
+        ("2024-06-01 10:00", "2024-06-01T08:00:00Z"),
+        ("23:30 UTC", "2024-05-01T23:30:00Z"),
+    ],
+)
+def test_a_time_to_come(text: str, meant: str) -> None:
+    noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    assert utc_text(parse_time_to_come(text, ZoneInfo("Europe/Berlin"), noon)) == meant
+
+
+@pytest.mark.parametrize("text", ["-1h", "2024-04-30 10:00", "now", "yesterday 10:00"])
+def test_a_time_to_come_is_not_in_the_past(text: str) -> None:
+    with pytest.raises(UsageError, match="in the past"):
+        parse_time_to_come(text, ZoneInfo("Europe/Berlin"), datetime(2024, 5, 1, 12, tzinfo=UTC))

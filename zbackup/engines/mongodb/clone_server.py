@@ -82,11 +82,12 @@ class CloneServer:
         self.place.run.chmod(0o755)
         shape = Shape(
             purpose="serve",
-            memory=self.memory,
+            memory=serving.memory or self.memory,
             port=serving.port,
             read_only=serving.read_only,
-            auth=self.asks_for_login,
+            auth=serving.login or self.asks_for_login,
             replica_set=serving.replica_set,
+            nice=serving.nice,
         )
         return self._await_answer(self._start(shape))
 
@@ -109,7 +110,7 @@ class CloneServer:
         uid, gid = self._owner()
         argv = [*self.program, *arguments(self.files.record.server, self.place, shape)]
         bind = tuple((now, original) for original, now in self.files.where.moves)
-        confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid)
+        confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid, nice=shape.nice)
         return launch(argv, confinement, self.place.output, note=self.files.process)
 
     def _owner(self) -> tuple[int, int]:

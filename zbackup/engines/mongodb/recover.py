@@ -10,6 +10,7 @@ from urllib.parse import quote
 from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb import oplog
+from zbackup.engines.mongodb.adopt import adopt
 from zbackup.engines.mongodb.append import append
 from zbackup.engines.mongodb.clone_server import CloneServer, Temporary
 from zbackup.engines.mongodb.connection import Connection
@@ -24,6 +25,7 @@ from zbackup.engines.mongodb.program import find_program
 from zbackup.engines.mongodb.reach import JOURNAL_LAG, reach, was_still
 from zbackup.engines.mongodb.server_options import Place
 from zbackup.engines.mongodb.unfinished import drop_unfinished_indexes
+from zbackup.model.cloning import Adoption
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed
 from zbackup.model.log import ClusterTime, LogSpan
 from zbackup.model.progress import Progress
@@ -102,7 +104,7 @@ class MongoRecovery:
         base: Files,
         log: Files,
         target: datetime,
-        serving: Serving,
+        serving: Serving | None,
         progress: Progress,
         cluster_time: ClusterTime | None = None,
     ) -> Recovered:
@@ -126,7 +128,8 @@ class MongoRecovery:
                 progress.note(f"the index {index} was still being built at the target: it is not there")
             forget_replica_set(finished.connection)
             finished.shut_down()
-        _serve_first(server, serving)
+        if serving:
+            _serve_first(server, serving)
         return Recovered(
             last_applied=merged.replay.last_applied,
             first_skipped=merged.replay.first_skipped,
@@ -136,17 +139,22 @@ class MongoRecovery:
             replay=merged.replay,
         )
 
+    def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
+        """See engines.base.Recovery."""
+        adopt(self._server(files), adoption, progress)
+
     def serve(self, files: Files, serving: Serving) -> None:
         """Start the server of a finished clone again."""
         server = self._server(files)
         server.make_room()
         server.serve(serving).close()
 
-    def connection(self, run: Path, port: int) -> tuple[str, str]:
+    def connection(self, run: Path, port: int, user: str = "") -> tuple[str, str]:
         """How to reach a clone's server: its socket's path, and a command line for people."""
         path = str(Place(home=run, run=run).socket)
         host = f"127.0.0.1:{port}" if port else quote(path, safe="")
-        return path, shlex.join(("mongosh", f"mongodb://{host}/?directConnection=true"))
+        login = ("--username", user, "--authenticationDatabase", "admin") if user else ()
+        return path, shlex.join(("mongosh", f"mongodb://{host}/?directConnection=true", *login))
 
     def _program(self, record: Record) -> tuple[str, ...]:
         return find_program(self.server, record.server.get("mongod", ""), record.server_version)

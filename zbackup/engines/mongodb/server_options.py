@@ -41,6 +41,7 @@ class Shape:
 
     "open": looked into and written to by zbackup only. "replay": applies its oplog while it starts, is read
     only then, and puts what it applied on disk when it ends. "serve": for its users; `port` 0 is no network,
+    `nice` is added to its priority's number,
     `auth` asks for logins, `replica_set` is the set it is the only member of, "" for standalone.
     """
 
@@ -51,6 +52,7 @@ class Shape:
     read_only: bool = False
     auth: bool = False
     replica_set: str = ""
+    nice: int = 0
 
 
 def arguments(recorded: Mapping[str, str], place: Place, shape: Shape) -> list[str]:

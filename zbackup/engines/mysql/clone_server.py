@@ -2,14 +2,15 @@
 
 import os
 import random
-import secrets
 import signal
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from zbackup.engines.mysql.accounts import Account
 from zbackup.engines.mysql.connection import (
     Connection,
     ConnectionLost,
@@ -22,7 +23,7 @@ from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.room import killed_when_full
 from zbackup.engines.mysql.server_options import Place, Shape, arguments
 from zbackup.model.errors import DatabaseError, VerificationFailed
-from zbackup.model.recovery import Files
+from zbackup.model.recovery import Files, Serving
 from zbackup.proc.detached import Confinement, Process, last_lines, launch
 from zbackup.proc.private import write_new
 
@@ -38,30 +39,7 @@ REFUSED_LIMIT_S = 60.0
 # Its log gets a line for each time, and has to keep room for the reason.
 REFUSED_PAUSE_S = 2.0
 
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """A login that exists only while a recovery works on the server."""
-
-    user: str
-    password: str
-
-    @classmethod
-    def fresh(cls) -> "Account":
-        return cls(f"zbackup_{secrets.token_hex(6)}", f"Zb-1{secrets.token_urlsafe(24)}")
-
-    def creation(self) -> str:
-        """Statements for init-file, one a line. They must leave no trace in the binlog."""
-        lines = ["SET SESSION sql_log_bin = 0;"]
-        for host in ("localhost", "127.0.0.1"):
-            lines.append(f"CREATE USER '{self.user}'@'{host}' IDENTIFIED BY '{self.password}';")
-            lines.append(f"GRANT ALL ON *.* TO '{self.user}'@'{host}' WITH GRANT OPTION;")
-        return "\n".join(lines) + "\n"
-
-    def drop(self, connection: Connection) -> None:
-        connection.execute("SET SESSION sql_log_bin = 0")
-        # In one statement: after the first of two we would have no privilege left for the second.
-        connection.execute(f"DROP USER IF EXISTS '{self.user}'@'localhost', '{self.user}'@'127.0.0.1'")
+PRIVATE = Serving()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,41 +70,75 @@ class CloneServer:
         )
 
     @contextmanager
-    def temporary(self) -> Iterator["Temporary"]:
+    def temporary(self, before: str = "") -> Iterator["Temporary"]:
         """A server for our own use only, with an account of ours; gone at the end whatever happens.
 
+        `before` are statements, one a line, that are run first.
         Killed when the body fails: one that is stuck would take its time to stop, and nobody needs its files.
         Raise DatabaseError, with the end of its log, when it ends before it is asked to, or the pool is full.
         """
-        with self._ours(self._shape(replaying=True)) as temporary, self._last_words(temporary.process):
+        with (
+            self._ours(self._shape(replaying=True), before) as temporary,
+            self._last_words(temporary.process),
+        ):
             yield temporary
             temporary.process.stop(STOP_LIMIT_S)
 
     @contextmanager
     def log_server(self, port: int) -> Iterator["Temporary"]:
         """A server that gives out its log on a loopback port. Killed at the end: nobody needs its files."""
-        shape = replace(self._shape(port=port, replaying=True), log_only=True)
+        shape = replace(self._shape(Serving(port=port), replaying=True), log_only=True)
         with self._ours(shape) as temporary, self._last_words(temporary.process):
             yield temporary
 
     @contextmanager
-    def _ours(self, shape: Shape) -> Iterator["Temporary"]:
+    def _ours(self, shape: Shape, before: str = "") -> Iterator["Temporary"]:
         """Started with an account of ours; surely gone at the end."""
-        account = Account.fresh()
-        init = self.place.run / "init.sql"
         self.place.run.chmod(0o700)
-        write_new(init, account.creation(), mode=0o600, owner=self._owner())
-        process = self.start(replace(shape, init=init))
-        try:
+        with ExitStack() as ended:
+            process, account = self._begun(shape, before, ended)
             with self._given_up_when_full(process):
-                connection = self._await_login(process, account)
-                init.unlink(missing_ok=True)
-                yield Temporary(self, process, account, connection)
-        finally:
-            init.unlink(missing_ok=True)
-            process.send(signal.SIGKILL)
-            process.wait(STOP_LIMIT_S)
-            self.files.process.unlink(missing_ok=True)
+                yield self._entered(process, account)
+
+    @contextmanager
+    def opened(self, serving: Serving, before: str) -> Iterator["Temporary"]:
+        """A server for its users, with an account of ours while the body runs. Gone if the body fails.
+
+        `before` are statements, one a line, that are run before anybody is let in.
+        """
+        self.place.run.chmod(0o755)
+        with ExitStack() as ended:
+            process, account = self._begun(self._shape(serving), before, ended)
+            with self._given_up_when_full(process), self._last_words(process):
+                temporary = self._entered(process, account)
+                yield temporary
+                account.drop(temporary.connection)
+                temporary.connection.close()
+            # It goes on: what would end it is forgotten.
+            ended.pop_all()
+
+    def _begun(self, shape: Shape, before: str, ended: ExitStack) -> tuple[Process, Account]:
+        """A server with an account of ours; `ended` gets what takes both away."""
+        account = Account.fresh()
+        ended.callback(self._init.unlink, missing_ok=True)
+        write_new(self._init, before + account.creation(), mode=0o600, owner=self._owner())
+        process = self.start(replace(shape, init=self._init))
+        ended.callback(self._kill, process)
+        return process, account
+
+    def _entered(self, process: Process, account: Account) -> "Temporary":
+        connection = self._await_login(process, account)
+        self._init.unlink(missing_ok=True)
+        return Temporary(self, process, account, connection)
+
+    @property
+    def _init(self) -> Path:
+        return self.place.run / "init.sql"
+
+    def _kill(self, process: Process) -> None:
+        process.send(signal.SIGKILL)
+        process.wait(STOP_LIMIT_S)
+        self.files.process.unlink(missing_ok=True)
 
     @contextmanager
     def _last_words(self, process: Process) -> Iterator[None]:
@@ -151,10 +163,10 @@ class CloneServer:
         if full.is_set():
             raise self.failure("was given up: the pool is full")
 
-    def serve(self, *, port: int, read_only: bool) -> Process:
+    def serve(self, serving: Serving) -> Process:
         """Start the server for its users and wait until it answers; it outlives us."""
         self.place.run.chmod(0o755)
-        process = self.start(self._shape(port=port, read_only=read_only))
+        process = self.start(self._shape(serving))
         with self._given_up_when_full(process):
             self._await_answer(process)
         return process
@@ -170,17 +182,19 @@ class CloneServer:
         bind = tuple((now, original) for original, now in self.files.where.moves)
         members = [original for _, original in bind]
         bind += own_copy(self.files.record.server, members, self.place.keyring, (uid, gid))
-        confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid)
+        confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid, nice=shape.nice)
         return launch(argv, confinement, self.place.output, note=self.files.process)
 
-    def _shape(self, *, port: int = 0, read_only: bool = False, replaying: bool = False) -> Shape:
+    def _shape(self, serving: Serving = PRIVATE, *, replaying: bool = False) -> Shape:
         return Shape(
             server_id=random.SystemRandom().randrange(2**31, 2**32),
-            memory=self.memory,
+            memory=serving.memory or self.memory,
             workers=self.workers,
-            port=port,
-            read_only=read_only,
+            port=serving.port,
+            read_only=serving.read_only,
             replaying=replaying,
+            nice=serving.nice,
+            sealed=serving.sealed,
         )
 
     def _owner(self) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 import pymysql
-from pymysql.constants import CR, ER
+from pymysql.constants import CLIENT, CR, ER
 from pymysql.cursors import DictCursor
 
 from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
@@ -106,6 +106,20 @@ class Connection:
         """Run one statement for its effect."""
         self.rows(statement, arguments)
 
+    def script(self, text: str) -> None:
+        """Run any number of statements; the server parses them, so that no DELIMITER is needed.
+
+        What they return is thrown away. The error for one that is refused says which it was.
+        """
+        number = 1
+        try:
+            with self._raw.cursor() as cursor:
+                cursor.execute(text)
+                while cursor.nextset():
+                    number += 1
+        except pymysql.MySQLError as failure:
+            raise self._named(failure, f"statement {number + 1 if number > 1 else 1}") from None
+
     def keep_for(self, seconds: float) -> None:
         """The session may be silent for that long, or a little longer, before the server ends it."""
         self.execute("SET SESSION wait_timeout = %s", (math.ceil(seconds) + 60,))
@@ -126,8 +140,11 @@ class Connection:
         self.close()
 
 
-def connect(options: ConnectOptions) -> Connection:
-    """Open a session. Raise LoginRefused, or DatabaseError when the server cannot be reached."""
+def connect(options: ConnectOptions, *, scripts: bool = False) -> Connection:
+    """Open a session; one for `scripts` takes several statements at once.
+
+    Raise LoginRefused, or DatabaseError when the server cannot be reached.
+    """
     place: dict[str, Any] = (
         {"unix_socket": options.socket} if options.socket else {"host": options.host, "port": options.port}
     )
@@ -143,6 +160,7 @@ def connect(options: ConnectOptions) -> Connection:
             connect_timeout=CONNECT_LIMIT_S,
             program_name="zbackup",
             cursorclass=DictCursor,
+            client_flag=CLIENT.MULTI_STATEMENTS if scripts else 0,
         )
     except pymysql.MySQLError as failure:
         raise _named(failure, options, "connecting") from None

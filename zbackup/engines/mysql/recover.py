@@ -7,17 +7,18 @@ from datetime import datetime
 from pathlib import Path
 
 from zbackup.engines.mysql import memory_tables, notes, replay_mariadb, replay_mysql
+from zbackup.engines.mysql.adopt import adopt, forget_replication
 from zbackup.engines.mysql.binlog.cut import Cut, find_cut
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition, described
 from zbackup.engines.mysql.binlog.reader import begun, last_in_file, latest_in_file
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
-from zbackup.engines.mysql.connection import Connection
 from zbackup.engines.mysql.held_log import end_of, held_files, is_same_log, live_span, span_of
 from zbackup.engines.mysql.program import find_program
 from zbackup.engines.mysql.proof import outcome, require_recorded_end, require_recorded_state
 from zbackup.engines.mysql.reach import reach
 from zbackup.engines.mysql.replay import LogRange, applier_threads
+from zbackup.model.cloning import Adoption
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import ClusterTime, LogSpan, how_many
 from zbackup.model.progress import Progress
@@ -116,7 +117,7 @@ class MysqlRecovery:
         base: Files,
         log: Files,
         target: datetime,
-        serving: Serving,
+        serving: Serving | None,
         progress: Progress,
         cluster_time: ClusterTime | None = None,
     ) -> Recovered:
@@ -131,7 +132,7 @@ class MysqlRecovery:
         base_files = held_files(base.record, base.where)
         with server.temporary() as temporary:
             require_recorded_state(temporary.connection, base.record, base_files[-1])
-            _forget_replication(server.flavor, temporary.connection)
+            forget_replication(server.flavor, temporary.connection)
             start = end_of(base.record, base.where, base_files)
             cut = _cut(
                 start, base_files, (log.record, log.where), effective_target(base.record.engine, target)
@@ -143,21 +144,26 @@ class MysqlRecovery:
             notes.tell(temporary.connection, server.flavor, progress)
             progress.phase("handing over")
             temporary.hand_over()
-        server.serve(port=serving.port, read_only=serving.read_only)
+        if serving:
+            server.serve(serving)
         return recovered
+
+    def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
+        """See engines.base.Recovery."""
+        adopt(self._server(files), adoption, progress)
 
     def serve(self, files: Files, serving: Serving) -> None:
         """Start the server of a finished clone again."""
         server = self._server(files)
         server.make_room()
-        server.serve(port=serving.port, read_only=serving.read_only)
+        server.serve(serving)
 
-    def connection(self, run: Path, port: int) -> tuple[str, str]:
+    def connection(self, run: Path, port: int, user: str = "") -> tuple[str, str]:
         """How to reach a clone's server: its socket's path, and a command line for people."""
         path = str(run / "mysqld.sock")
         client = "mysql" if self.flavor == "mysql" else "mariadb"
         where = ("--host=127.0.0.1", f"--port={port}") if port else (f"--socket={path}",)
-        return path, shlex.join((client, *where, "--user=root", "--password"))
+        return path, shlex.join((client, *where, f"--user={user or 'root'}", "--password"))
 
     def _server(self, files: Files) -> CloneServer:
         return CloneServer(
@@ -216,7 +222,3 @@ def _cut(
         )
     require_same_log(base_files[-1], same[0], start.offset)
     return find_cut(files, start, target)
-
-
-def _forget_replication(flavor: str, connection: Connection) -> None:
-    (replay_mysql if flavor == "mysql" else replay_mariadb).forget_replication(connection)

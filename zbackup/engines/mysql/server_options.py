@@ -96,6 +96,7 @@ class Place:
 class Shape:
     """What a server on a clone is for. `port` 0 is no network; `init` is run at every start.
 
+    `nice` is added to its priority's number; `sealed`: nobody can turn events on, and it is kept small.
     `log_only` is a MariaDB that only gives out its log: InnoDB, whose recovery can take long, stays off.
     """
 
@@ -107,6 +108,8 @@ class Shape:
     init: Path | None = None
     replaying: bool = False
     log_only: bool = False
+    nice: int = 0
+    sealed: bool = False
 
 
 def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Shape) -> list[str]:
@@ -123,7 +126,7 @@ def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Sha
         "relay-log-index": str(place.relay / "relay.index"),
         "server-id": str(shape.server_id),
         "innodb-buffer-pool-size": str(shape.memory),
-        "event-scheduler": "OFF",
+        "event-scheduler": "DISABLED" if shape.sealed else "OFF",
         "max-allowed-packet": "1073741824",
         # Where the applier keeps the files of LOAD DATA; nobody's SELECT INTO OUTFILE may reach further.
         "secure-file-priv": str(place.scratch),
@@ -173,6 +176,8 @@ def _mysql(shape: Shape) -> dict[str, str]:
         "replica-max-allowed-packet": "1073741824",
         "binlog-expire-logs-seconds": "0",
         "super-read-only": "ON" if shape.read_only else "OFF",
+        # Statistics take more memory than all else of a small server.
+        **({"performance-schema": "OFF"} if shape.sealed else {}),
     }
 
 

@@ -1,0 +1,105 @@
+"""How long it takes from the order for a dev clone to its first answer, and what a fresh one occupies.
+
+    tests/lab/lab run --disk 6G --share DIR -- .venv/bin/python -m bench.cloning DIR/FILE
+
+Beside it the least that anybody would have to do: `zfs clone` of the same snapshots, and the same server
+started on them with the original's settings, which leaves its accounts, events and replication as they are.
+"""
+
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pymysql
+
+from bench.quiet import quiet
+from bench.report import median, table
+from tests.lab.demo_stage import Stage, stage
+from tests.lab.mysql_fixture import SERVER_UID, DatabaseServer
+from tests.lab.pool import run
+
+FLAVOURS = ("mysql-9.7", "mariadb-10.11")
+ROUNDS = 5
+ADMIN = "zbackup_clone"
+HEAD = ("server", "zfs clone and server", "zbackup clone create", "ratio", "occupies, bare", "zbackup")
+
+
+def main(out: Path) -> None:
+    """Measure, and leave the table in the file."""
+    quiet()
+    rows = []
+    for flavour in FLAVOURS:
+        with stage(flavour) as made:
+            rows.append([flavour, *measure(made)])
+    text = f"median of {ROUNDS}, taken in turn, seconds to the first answer and MiB in ZFS after it, "
+    text += f"in a guest with one CPU\n\n{table(HEAD, rows)}"
+    out.write_text(text)
+
+
+def measure(made: Stage) -> list[str]:
+    """The row of one server."""
+    taken = str(made.ask("snapshot")[0]["snapshot"]["name"])
+    by_hand, by_zbackup = [], []
+    for number in range(ROUNDS):
+        by_hand.append(bare(made, taken, number))
+        by_zbackup.append(created(made, number))
+    times = [median([seconds for seconds, _ in each]) for each in (by_hand, by_zbackup)]
+    sizes = [median([size for _, size in each]) for each in (by_hand, by_zbackup)]
+    return [
+        *(f"{seconds:.1f}" for seconds in times),
+        f"{times[1] / times[0]:.2f}",
+        *(f"{size / (1 << 20):.1f}" for size in sizes),
+    ]
+
+
+def created(made: Stage, number: int) -> tuple[float, int]:
+    """Seconds and bytes of a clone of zbackup's."""
+    name = f"bench{number}"
+    began = time.monotonic()
+    (clone,) = made.ask("clone", "create", "--name", name)["clones"]
+    password = Path(clone["password_file"]).read_text().strip()
+    with pymysql.connect(host="127.0.0.1", port=clone["port"], user=ADMIN, password=password) as connection:
+        connection.query("SELECT COUNT(*) FROM shop.orders")
+    took = time.monotonic() - began
+    size = used(clone["dataset"])
+    made.ask("clone", "destroy", name, "--yes")
+    return took, size
+
+
+def bare(made: Stage, taken: str, number: int) -> tuple[float, int]:
+    """The same by hand. The log's index names its files where they were: that has to be put right."""
+    original = made.server.settings
+    home = made.home / f"bare{number}"
+    home.mkdir()
+    places = {"data": made.pool.data.name, "log": made.pool.log.name}
+    began = time.monotonic()
+    for part, dataset in places.items():
+        where = f"mountpoint={home / part}"
+        run("zfs", "clone", "-o", where, f"{dataset}@{taken}", f"{made.pool.name}/bare-{part}")
+    index = home / "log" / "binlog.index"
+    index.write_text(index.read_text().replace(str(original.binlog_dir), str(home / "log")))
+    (home / "data" / "data" / "auto.cnf").unlink(missing_ok=True)
+    run_dir = home / "run"
+    run_dir.mkdir()
+    subprocess.run(["chown", str(SERVER_UID), str(run_dir)], check=True)
+    settings = replace(original, datadir=home / "data" / "data", binlog_dir=home / "log", run_dir=run_dir)
+    with DatabaseServer(settings) as server:
+        server.sql("SELECT COUNT(*) FROM shop.orders")
+        took = time.monotonic() - began
+        run("zpool", "sync", made.pool.name)
+        size = sum(used(f"{made.pool.name}/bare-{part}") for part in places)
+    for part in places:
+        run("zfs", "destroy", f"{made.pool.name}/bare-{part}")
+    return took, size
+
+
+def used(dataset: str) -> int:
+    """Bytes, once what was written has reached the disk."""
+    run("zpool", "sync", dataset.partition("/")[0])
+    return int(run("zfs", "get", "-Hpo", "value", "used", dataset))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,228 @@
+"""The second half of the story of dev clones: masked, with children, reset, leased, and killed half-way."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from tests.platform.contexts import context
+from tests.system.clone_story import asked, create, entered
+from tests.system.house import House, checksums
+from tests.system.zfs_door import ZfsDoor
+from zbackup.jobs.clone_lease import Reaped, reap
+from zbackup.proc.detached import Process
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "mask.sql"
+CARDS = (
+    "CREATE TABLE shop.cards (id INT PRIMARY KEY AUTO_INCREMENT, customer_id INT NOT NULL,"
+    " holder VARCHAR(60) NOT NULL, number CHAR(16) NOT NULL) ENGINE=InnoDB",
+    "INSERT INTO shop.cards (customer_id, holder, number) "
+    "SELECT id, name, CONCAT('4111111111', LPAD(id, 6, '0')) FROM shop.customers",
+)
+REAL = ("%@example.com", "later%")
+WATCH = """
+import os, socket, stat, sys
+from pathlib import Path
+run = Path(os.environ["ZBACKUP_SOCKET"]).parent
+assert stat.S_IMODE(run.stat().st_mode) == 0o700, "others may enter"
+for port in range(33100, 33110):
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0, "somebody listens"
+Path(sys.argv[1]).write_text(os.environ["ZBACKUP_CLONE"])
+"""
+
+
+@dataclass(frozen=True)
+class Later:
+    """A clock that is ahead."""
+
+    ahead: timedelta
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+def reaped(house: House, ahead: timedelta, **rules: Any) -> Reaped:
+    """Leases are looked at, so much later than now."""
+    ctx = context(house.pool, house.server.settings, house.datasets)
+    return reap(replace(ctx, clock=Later(ahead), cloning=replace(ctx.cloning, **rules)))
+
+
+def real_people(clone: Any) -> int:
+    """How many rows show somebody real."""
+    likes = " OR ".join(f"email LIKE '{real}'" for real in REAL)
+    ((people,),) = asked(clone, f"SELECT COUNT(*) FROM shop.customers WHERE {likes}")
+    ((cards,),) = asked(clone, "SELECT COUNT(*) FROM shop.cards WHERE number LIKE '4111%'")
+    return int(people + cards)
+
+
+class CloneCareStory:
+    """The tests, in the order of the story."""
+
+    def test_masked_before_anybody_comes_in(self, house: House, history: dict[str, Any]) -> None:
+        for statement in CARDS:
+            house.server.sql(statement)
+        house.snapshot()
+        before = house.server.checksum()
+        watcher, seen = house.home / "watch.py", house.home / "seen"
+        watcher.write_text(WATCH)
+        steps = [{"sql": str(EXAMPLE)}, {"run": [sys.executable, str(watcher), str(seen)]}]
+        config = house.configure("masking", clones={"mask": steps})
+        (made,) = create(house, "--name", "base", config=config)
+        assert made["masked"] and seen.read_text() == "base"
+        with entered(house, "base") as clone:
+            assert real_people(clone) == 0
+            assert asked(clone, "SELECT COUNT(*) FROM shop.cards") == ((1000,),)
+        logs = (house.home / "clones" / "base").rglob("binlog.0*")
+        assert not [log for log in logs if b"example.com" in log.read_bytes()], "the log still tells"
+        assert house.server.checksum() == before
+
+    def test_children_of_a_masked_one_are_masked(self, house: House, history: dict[str, Any]) -> None:
+        taken = house.zb("clone", "snapshot", "base", "--json").data["snapshot"]
+        with entered(house, "base") as parent:
+            asked(parent, "DELETE FROM shop.cards")
+        children = create(house, "--from-clone", "base", "--name", "child", "--count", "2")
+        assert [(c["name"], c["parent"], c["masked"], c["snapshot"]) for c in children] == [
+            (f"child-{n}", "base", True, taken) for n in (1, 2)
+        ]
+        secrets = {Path(c["password_file"]).read_text() for c in children}
+        assert len(secrets) == 2
+        for child in children:
+            with entered(house, child["name"]) as clone:
+                assert real_people(clone) == 0
+                assert asked(clone, "SELECT COUNT(*) FROM shop.cards") == ((1000,),)
+        assert "has children" in house.zb("clone", "destroy", "base", "--yes", "-q").refused(9)
+        house.destroy("child-1", "child-2", "base")
+
+    def test_what_cannot_be_masked_is_gone_or_nobodys(self, house: House, history: dict[str, Any]) -> None:
+        bad = house.home / "bad.sql"
+        bad.write_text("UPDATE shop.customers SET name = 'x';\nUPDATE shop.nothing SET a = 1;\n")
+        config = house.configure("bad", clones={"mask": [{"sql": str(bad)}]})
+        before = house.names()
+        said = house.zb("clone", "create", "--name", "m1", "-q", config=config).refused(14)
+        assert str(bad) in said and "statement 2" in said
+        assert house.names() == before
+        assert house.zb("clone", "create", "--name", "m1", "--keep", "-q", config=config).rc == 14
+        (kept,) = house.zb("clone", "list", "--json").data
+        assert (kept["name"], kept["state"], kept["running"]) == ("m1", "failed", False)
+        assert "never finished" in house.zb("clone", "start", "m1", "-q").refused(9)
+        house.destroy("m1")
+        assert house.names() == before
+
+    def test_reset_gives_the_data_anew_and_keeps_the_rest(
+        self, house: House, history: dict[str, Any]
+    ) -> None:
+        (made,) = create(house, "--name", "dev1", "--snapshot", history["first"]["name"])
+        password = Path(made["password_file"]).read_text()
+        with entered(house, "dev1") as clone:
+            asked(clone, "DROP TABLE shop.orders")
+        back = house.zb("clone", "reset", "dev1", "--json").data
+        assert (back["port"], back["snapshot"], back["running"]) == (made["port"], made["snapshot"], True)
+        with entered(house, "dev1") as clone:
+            assert checksums(clone, list(history["then"])) == history["then"]
+        newest = house.zb("clone", "reset", "dev1", "--to", "latest", "--json").data
+        assert newest["snapshot"] == house.backups()[-1]["name"]
+        assert Path(newest["password_file"]).read_text() == password
+        with entered(house, "dev1") as clone:
+            assert checksums(clone, ["shop.cards"]) == house.server.checksum(["shop.cards"])
+        house.destroy("dev1")
+
+    def test_a_lease_is_announced_held_up_and_ended(self, house: House, history: dict[str, Any]) -> None:
+        told = house.home / "told"
+        hook = ("/bin/sh", "-c", f'echo "$ZBACKUP_CLONE $ZBACKUP_LEASE_ENDS" >> {told}')
+        (made,) = create(house, "--name", "dev1", "--lease", "8h")
+        create(house, "--name", "free", "--lease", "never")
+        nothing = Reaped(destroyed=(), warned=(), left=())
+        assert reaped(house, timedelta(hours=7)) == nothing
+        soon = timedelta(hours=7, minutes=50)
+        assert reaped(house, soon, on_warning=hook).warned == ("dev1",)
+        assert reaped(house, soon, on_warning=hook) == nothing, "announced twice"
+        assert told.read_text().split()[0] == "dev1" and len(told.read_text().splitlines()) == 1
+        longer = house.zb("clone", "extend", "dev1", "--lease", "10h", "--json").data
+        assert longer["lease_ends"] > made["lease_ends"]
+        assert reaped(house, timedelta(hours=9)) == nothing
+        house.zb("clone", "protect", "dev1", "--until", "+1d", "--json").data  # noqa: B018
+        assert reaped(house, timedelta(hours=11)) == nothing
+        assert "is protected" in house.zb("clone", "destroy", "dev1", "--yes", "-q").refused(9)
+        with entered(house, "dev1") as clone:
+            assert asked(clone, "SELECT 1") == ((1,),)
+        assert reaped(house, timedelta(hours=25)).destroyed == ("dev1",)
+        assert [c["name"] for c in house.zb("clone", "list", "--json").data] == ["free"]
+        house.destroy("free")
+
+
+class CloneKills:
+    """zbackup is killed at its changes, before one takes effect or after it did; then it is run again."""
+
+    some = 4
+    """Of this many changes one is broken; 1 breaks all of them."""
+    twice = False
+    """Whether each is broken before and after it takes effect, or in one of the two ways."""
+
+    def test_making_one(self, house: House, history: dict[str, Any], door: ZfsDoor) -> None:
+        before = house.names() | {house.clones}
+        words = ("clone", "create", "--name", "dev1", "--json")
+        for where in self.kills(house, door, words):
+            if house.zb("clone", "dsn", "dev1").rc != 0:  # else it was done but for the answer
+                self.again(house, words, where)
+            self.require_whole(house, where)
+            house.destroy("dev1")
+            assert house.names() == before, where
+        house.destroy("dev1")
+
+    def test_resetting_it(self, house: House, history: dict[str, Any], door: ZfsDoor) -> None:
+        create(house, "--name", "dev1")
+        before = house.names()
+        words = ("clone", "reset", "dev1", "--json")
+        for where in self.kills(house, door, words):
+            self.again(house, words, where)
+            self.require_whole(house, where)
+            assert house.names() == before, where
+        house.destroy("dev1")
+
+    def test_destroying_it(self, house: House, history: dict[str, Any], door: ZfsDoor) -> None:
+        before = house.names() | {house.clones}
+        words = ("clone", "destroy", "dev1", "--yes", "--json")
+        create(house, "--name", "dev1")
+        for where in self.kills(house, door, words):
+            listed = house.zb("clone", "list", "--json").data
+            if listed:
+                assert [c["name"] for c in listed] == ["dev1"], where
+                self.again(house, words, where)
+            assert house.names() == before, where
+            create(house, "--name", "dev1")
+        assert house.names() == before
+
+    def again(self, house: House, words: tuple[str, ...], where: str) -> None:
+        ended = house.zb(*words)
+        assert ended.rc == 0, f"{where}: {ended}"
+
+    def require_whole(self, house: House, where: str) -> None:
+        with entered(house, "dev1") as clone:
+            assert asked(clone, "SELECT COUNT(*) FROM shop.orders") == ((4000,),), where
+        running = [note for note in (house.home / "run").glob("*.process") if alive(note)]
+        assert [note.name for note in running] == ["dev1.process"], where
+
+    def kills(self, house: House, door: ZfsDoor, words: tuple[str, ...]) -> Iterator[str]:
+        """Run the command and kill it at its changes in turn, until it has none left."""
+        for nth in count(self.some, self.some):
+            ways = ("before", "after") if self.twice else (("before", "after")[nth // self.some % 2],)
+            for way in ways:
+                door.kill(**{way: nth})
+                ended = house.begin(*words, environment=door.environment).end()
+                if ended.rc == 0:
+                    return
+                where = f"killed {way} change {nth}"
+                assert ended.rc == -9, f"{where}: {ended}"
+                yield where
+
+
+def alive(note: Path) -> bool:
+    """Whether the process that is noted there runs."""
+    return Process.parse(note.read_text()).alive

@@ -1,0 +1,182 @@
+"""The story of dev clones of MySQL and MariaDB, told once for each by the modules test_clones_*."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pymysql
+import pytest
+
+from tests.lab.pool import run
+from tests.lab.servers.accounts import APP_PASSWORD, APP_USER
+from tests.system.house import Connection, House, Zbackup, checksums, next_second, utc
+
+FIRST, LAST = 33100, 33199
+ADMIN = "zbackup_clone"
+EVENT = "CREATE EVENT shop.purge ON SCHEDULE EVERY 1 SECOND DO DELETE FROM shop.orders"
+
+
+@pytest.fixture(scope="module")
+def history(house: House) -> dict[str, Any]:
+    """Production has an event, knows a source, and is written to after a moment that a clone is made of."""
+    server = house.server
+    server.sql(EVENT)
+    word = "SOURCE" if server.settings.kind == "mysql" else "MASTER"
+    change = "REPLICATION SOURCE" if server.settings.kind == "mysql" else "MASTER"
+    server.sql(f"CHANGE {change} TO {word}_HOST = '127.0.0.1', {word}_PORT = 1, {word}_USER = 'x'")
+    first = house.snapshot()
+    then = server.checksum()
+    moment = next_second()
+    server.sql("UPDATE shop.customers SET email = CONCAT('later', id)")
+    next_second()
+    second = house.snapshot()
+    return {"first": first, "second": second, "moment": moment, "then": then, "now": server.checksum()}
+
+
+def create(house: Zbackup, *words: str, config: Path | None = None) -> list[dict[str, Any]]:
+    """Make clones; returns their JSON."""
+    made: list[dict[str, Any]] = house.zb("clone", "create", "--json", *words, config=config).data["clones"]
+    return made
+
+
+@contextmanager
+def entered(house: House, name: str, user: str = "", password: str = "") -> Iterator["Connection[Any]"]:
+    """A connection to a clone, by its DSN unless another user is given."""
+    dsn = house.zb("clone", "dsn", name, "--json").data["dsn"]
+    parts = urlsplit(dsn)
+    connection = pymysql.connect(
+        host=parts.hostname or "",
+        port=parts.port or 0,
+        user=user or parts.username or "",
+        password=password or unquote(parts.password or ""),
+        autocommit=True,
+    )
+    with connection:
+        yield connection
+
+
+def asked(connection: "Connection[Any]", statement: str) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchall()
+
+
+def production(house: House) -> dict[str, int | None]:
+    return house.server.checksum()
+
+
+class CloneStory:
+    """The tests, in the order of the story."""
+
+    def test_a_dry_run_changes_nothing(self, house: House, history: dict[str, Any]) -> None:
+        before = house.state()
+        plan = house.zb("clone", "create", "--dry-run", "--count", "2", "--json").data
+        assert (plan["dry_run"], plan["names"]) == (True, ["shop-dev1", "shop-dev2"])
+        assert plan["snapshot"]["backup"] == history["second"]["backup"]
+        assert house.state() == before
+
+    def test_a_clone_is_production_s_data_with_an_identity_of_its_own(
+        self, house: House, history: dict[str, Any]
+    ) -> None:
+        before = house.names()
+        small = house.configure("small", clones={"quota": "1GiB", "memory": "32MiB"})
+        (made,) = create(house, "--name", "dev1", "--lease", "8h", config=small)
+        assert (made["kind"], made["state"], made["running"], made["user"]) == ("dev", "ready", True, ADMIN)
+        assert FIRST <= made["port"] <= LAST
+        left = utc(made["lease_ends"]) - utc(made["created"])
+        assert left.total_seconds() == pytest.approx(8 * 3600, abs=60)
+        assert run("zfs", "get", "-Hpo", "value", "quota", made["dataset"]).strip() == str(1 << 30)
+        note = (house.home / "run" / "dev1.process").read_text().split()
+        assert os.getpriority(os.PRIO_PROCESS, int(note[0])) == 10
+        with entered(house, "dev1") as clone:
+            assert checksums(clone, list(history["now"])) == history["now"]
+            self.assert_harmless(house, clone)
+            ((memory,),) = asked(clone, "SELECT @@innodb_buffer_pool_size")
+            assert memory == 32 << 20
+            clone.query("DELETE FROM shop.orders")
+            clone.query("CREATE TABLE shop.notes (id INT PRIMARY KEY) ENGINE=InnoDB")
+        assert production(house) == history["now"]
+        assert house.zb("clone", "create", "--name", "dev1").rc == 10
+        house.destroy("dev1")
+        assert house.names() == before | {house.clones}
+
+    def assert_harmless(self, house: House, clone: "Connection[Any]") -> None:
+        """No identity, event, source of production's, and no way to have one by accident."""
+        mysql = house.server.settings.kind == "mysql"
+        (facts,) = asked(clone, "SELECT @@server_id, @@event_scheduler, @@bind_address")
+        assert facts[0] != house.server.sql("SELECT @@server_id")[0][0]
+        assert facts[1:] == ("DISABLED", "127.0.0.1")
+        if mysql:
+            assert asked(clone, "SELECT @@server_uuid") != tuple(house.server.sql("SELECT @@server_uuid"))
+        with pytest.raises(pymysql.MySQLError):
+            asked(clone, "SET GLOBAL event_scheduler = ON")
+        assert asked(clone, "SHOW REPLICA STATUS" if mysql else "SHOW ALL SLAVES STATUS") == ()
+        with pytest.raises(pymysql.MySQLError):
+            asked(clone, "START REPLICA" if mysql else "START SLAVE")
+        assert asked(clone, "SELECT User FROM mysql.user WHERE User LIKE 'zbackup\\_%'") == (
+            (ADMIN,),
+            (ADMIN,),
+        )
+
+    def test_production_s_passwords_do_not_open_it_and_its_own_does(
+        self, house: House, history: dict[str, Any]
+    ) -> None:
+        (made,) = create(house, "--name", "dev1")
+        file = Path(made["password_file"])
+        assert (file.stat().st_mode & 0o777, file.stat().st_uid) == (0o600, 0)
+        password = file.read_text().strip()
+        for user, old in ((APP_USER, APP_PASSWORD), ("root", "")):
+            for where in ({"unix_socket": made["socket"]}, {"host": "127.0.0.1", "port": made["port"]}):
+                with pytest.raises(pymysql.MySQLError, match=r"denied|not allowed"):
+                    pymysql.connect(user=user, password=old, **where)
+        with entered(house, "dev1", APP_USER, password) as clone:
+            assert asked(clone, "SELECT COUNT(*) FROM shop.customers") == ((1000,),)
+            with pytest.raises(pymysql.MySQLError):
+                asked(clone, "SELECT * FROM mysql.user")
+        variables = house.zb("clone", "env", "dev1", "--json").data["environment"]
+        assert (variables["MYSQL_USER"], variables["MYSQL_PWD"]) == (ADMIN, password)
+        assert password not in house.zb("clone", "show", "dev1").out
+        assert house.zb("clone", "stop", "dev1", "--json").data["running"] is False
+        assert house.zb("clone", "start", "dev1", "--json").data["running"] is True
+        with entered(house, "dev1") as clone:
+            self.assert_harmless(house, clone)
+        with house.server.connect(APP_USER, APP_PASSWORD) as untouched:
+            assert asked(untouched, "SELECT COUNT(*) FROM shop.customers") == ((1000,),)
+        house.destroy("dev1")
+
+    def test_accounts_are_kept_on_demand(self, house: House, history: dict[str, Any]) -> None:
+        (made,) = create(house, "--name", "kept", "--keep-accounts", "--snapshot", history["first"]["name"])
+        assert (made["user"], made["password_file"]) == (None, None)
+        with entered(house, "kept", APP_USER, APP_PASSWORD) as clone:
+            assert checksums(clone, ["shop.customers"]) == {
+                "shop.customers": history["then"]["shop.customers"]
+            }
+        house.destroy("kept")
+
+    def test_of_a_moment(self, house: House, history: dict[str, Any]) -> None:
+        moment = history["moment"].isoformat()
+        (made,) = create(house, "--name", "before", "--at", moment)
+        assert utc(made["target"]) == history["moment"]
+        assert made["kind"] == "dev" and FIRST <= made["port"] <= LAST
+        with entered(house, "before") as clone:
+            assert checksums(clone, list(history["then"])) == history["then"]
+            self.assert_harmless(house, clone)
+        with pytest.raises(pymysql.MySQLError):
+            pymysql.connect(unix_socket=made["socket"], user="root")
+        house.destroy("before")
+
+    def test_two_processes_give_no_name_or_port_twice(self, house: House, history: dict[str, Any]) -> None:
+        both = [house.begin("clone", "create", "--count", "2", "--json") for _ in range(2)]
+        made = [c for each in both for c in json.loads(each.end(300).out)["data"]["clones"]]
+        assert {c["name"] for c in made} == {f"shop-dev{n}" for n in range(1, 5)}
+        assert len({c["port"] for c in made}) == 4
+        listed = house.zb("clone", "list", "--json").data
+        assert {(c["name"], c["port"], c["running"]) for c in listed} == {
+            (c["name"], c["port"], True) for c in made
+        }
+        house.destroy(*(c["name"] for c in made))
+        assert production(house) == history["now"]

@@ -1,0 +1,106 @@
+"""Dev clones of a mongod that is a member of a set and asks for logins."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pymongo
+import pytest
+from pymongo.errors import OperationFailure
+
+from tests.lab.mongo_fixture import ADMIN, ADMIN_PASSWORD, APP_PASSWORD, APP_USER, Client
+from tests.lab.pool import Pool
+from tests.system.clone_story import ADMIN as CLONE_ADMIN
+from tests.system.clone_story import FIRST, LAST, create
+from tests.system.conftest import end_clones
+from tests.system.house import now
+from tests.system.mongo_house import MongoHouse
+from tests.system.mongo_story import hashes, mongo_house
+
+PEOPLE = [{"_id": n, "name": f"Customer {n}", "email": f"c{n}@example.com"} for n in range(2000)]
+MASK = """
+import os
+from urllib.parse import quote
+import pymongo
+where = quote(os.environ["ZBACKUP_SOCKET"], safe="")
+email = {"$concat": [{"$toString": "$_id"}, "@x"]}
+with pymongo.MongoClient(f"mongodb://{where}/?directConnection=true") as client:
+    client.shop.people.update_many({}, [{"$set": {"name": "nobody", "email": email}}])
+"""
+
+
+@pytest.fixture(scope="module")
+def house(pool: Pool) -> Iterator[MongoHouse]:
+    with mongo_house(pool) as house:
+        with house.server.client() as client:
+            client.shop.people.insert_many(PEOPLE)
+        house.snapshot()
+        yield house
+        end_clones(house)  # type: ignore[arg-type]
+
+
+def opened(house: MongoHouse, name: str) -> Client:
+    """A client by the clone's DSN."""
+    return pymongo.MongoClient(house.zb("clone", "dsn", name, "--json").data["dsn"])
+
+
+def test_a_clone_has_all_there_was_and_is_nobody_s_member(house: MongoHouse) -> None:
+    """The newest writes are in the oplog only, when a member's files are snapshotted."""
+    with house.server.client() as client:
+        before = hashes(client)
+    (made,) = create(house, "--name", "dev1")
+    assert (made["user"], made["running"]) == (CLONE_ADMIN, True) and FIRST <= made["port"] <= LAST
+    with opened(house, "dev1") as clone:
+        found = hashes(clone)
+        assert {n: h for n, h in found.items() if n.startswith("shop.")} == {
+            n: h for n, h in before.items() if n.startswith("shop.")
+        }
+        assert clone.shop.people.count_documents({}) == len(PEOPLE)
+        hello = clone.admin.command("hello")
+        assert hello["isWritablePrimary"] and "setName" not in hello
+        clone.shop.people.delete_many({})
+    with house.server.client() as client:
+        assert client.shop.people.count_documents({}) == len(PEOPLE)
+
+
+def test_production_s_passwords_do_not_open_it_and_its_own_does(house: MongoHouse) -> None:
+    made = house.zb("clone", "show", "dev1", "--json").data
+    password = Path(made["password_file"]).read_text().strip()
+    dsn = house.zb("clone", "dsn", "dev1", "--json").data["dsn"]
+    for user, old in ((ADMIN, ADMIN_PASSWORD), (APP_USER, APP_PASSWORD), ("", "")):
+        with refused_client(dsn, user, old) as client, pytest.raises(OperationFailure):
+            client.shop.people.find_one()
+    with refused_client(dsn, APP_USER, password) as client:
+        assert client.shop.people.find_one() is None
+        with pytest.raises(OperationFailure):
+            client.admin.command("createUser", "x", pwd="y", roles=["root"])
+    assert house.zb("clone", "stop", "dev1", "--json").data["running"] is False
+    assert house.zb("clone", "start", "dev1", "--json").data["running"] is True
+    with opened(house, "dev1") as client:
+        assert client.shop.people.count_documents({}) == 0
+    house.destroy("dev1")
+
+
+def refused_client(dsn: str, user: str, password: str) -> Client:
+    address = "mongodb://" + dsn.rpartition("@")[2].partition("?")[0]
+    login = {"username": user, "password": password, "authSource": "admin"} if user else {}
+    return pymongo.MongoClient(address, directConnection=True, **login)
+
+
+def test_of_a_moment_and_masked(house: MongoHouse) -> None:
+    moment = now()
+    with house.server.client() as client:
+        client.shop.people.delete_many({"_id": {"$gte": 1000}})
+    program = house.home / "mask.py"
+    program.write_text(MASK)
+    masking = {"mask": [{"run": [sys.executable, str(program)]}]}
+    config = house.configure("masking", clones=masking)
+    (made,) = create(house, "--name", "before", "--at", moment.isoformat(), config=config)
+    assert made["masked"]
+    with opened(house, "before") as clone:
+        assert clone.shop.people.count_documents({}) == len(PEOPLE)
+        assert clone.shop.people.distinct("name") == ["nobody"]
+        assert clone.shop.people.count_documents({"email": {"$regex": "example"}}) == 0
+    house.destroy("before")
+    with house.server.client() as client:
+        assert client.shop.people.count_documents({"name": "nobody"}) == 0

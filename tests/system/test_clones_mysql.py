@@ -1,0 +1,22 @@
+"""Dev clones of MySQL 9.7."""
+
+import pytest
+
+from tests.system.clone_care_story import CloneCareStory
+from tests.system.clone_story import CloneStory, history
+from tests.system.house import Variant
+
+__all__ = ["history"]
+
+
+@pytest.fixture(scope="module")
+def variant() -> Variant:
+    return Variant(flavour="mysql-9.7")
+
+
+class TestClones(CloneStory):
+    """See CloneStory."""
+
+
+class TestCare(CloneCareStory):
+    """See CloneCareStory."""

@@ -1,0 +1,91 @@
+"""zbackup clone: reset, snapshot, extend, protect"""
+
+from typing import Annotated, Literal
+
+import typer
+
+from zbackup.cli import complete, shapes
+from zbackup.cli.clone_create import lease_of
+from zbackup.cli.options import Options
+from zbackup.cli.output import emit
+from zbackup.cli.working import on_all
+from zbackup.jobs import clone_lease, clone_reset, clone_snapshot
+from zbackup.model.moment import local_text, parse_time_to_come
+from zbackup.plan.lease import end_of
+
+RESET = """Give a dev clone its data anew: what it was made of, or the newest there is.
+
+Everything that was written to it is lost. Its name, port and passwords stay. Cut short, it is finished by
+running it again.
+
+\b
+zbackup clone reset dev1                   back to what it was made of
+zbackup clone reset dev1 --to latest       production's newest backup (or its parent's newest snapshot)
+"""
+
+SNAPSHOT = """Take a snapshot of a dev clone, to make children of it.
+
+Such as of one that was masked, or prepared for tests: its children need no masking any more.
+
+\b
+zbackup clone snapshot dev-base
+zbackup clone create --from-clone dev-base --name dev1
+"""
+
+EXTEND = """Set the end of a dev clone's lease anew, counted from now.
+
+\b
+zbackup clone extend dev1 --lease 8h
+zbackup clone extend dev1 --lease never
+"""
+
+PROTECT = """Keep a dev clone until a time, whatever its lease says.
+
+Until then it can not be destroyed by `clone destroy` either. A time without a zone is in the configured one.
+
+\b
+zbackup clone protect dev1 --until "2024-05-03 18:00"
+zbackup clone protect dev1 --until +3d
+zbackup clone protect dev1 --until now          not any more
+"""
+
+CloneName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The clone's name.", autocompletion=complete.clones)
+]
+To = Annotated[Literal["origin", "latest"], typer.Option("--to", help="Where it is reset to.")]
+Label = Annotated[
+    str, typer.Option("--snapshot", metavar="NAME", help="Its name (default: by time).", show_default=False)
+]
+Lease = Annotated[str, typer.Option("--lease", metavar="TIME", help="Kept so long, such as 8h, or never.")]
+Until = Annotated[str, typer.Option("--until", metavar="TIME", help="The end of it.")]
+
+
+def reset(options: Options, name: CloneName, *, to: To = "origin") -> None:
+    with on_all(options, "clone reset") as contexts:
+        status = clone_reset.reset(contexts, name, latest=to == "latest")
+    emit(options, "clone reset", shapes.clone(status), lambda: f"{name} is as {status.clone.backup} again")
+
+
+def snapshot(options: Options, name: CloneName, *, snapshot: Label = "") -> None:
+    with on_all(options, "clone snapshot") as contexts:
+        taken = clone_snapshot.snapshot(contexts, name, snapshot)
+    data = {"name": name, "snapshot": taken}
+    emit(options, "clone snapshot", data, lambda: f"took {taken} of {name}")
+
+
+def extend(options: Options, name: CloneName, *, lease: Lease) -> None:
+    with on_all(options, "clone extend") as contexts:
+        status = clone_lease.extend(contexts, name, lease_of(lease))
+        zone = contexts[0].zone
+    end = end_of(status.clone)
+    said = f"the lease of {name} ends {local_text(end, zone)}" if end else f"the lease of {name} has no end"
+    emit(options, "clone extend", shapes.clone(status), lambda: said)
+
+
+def protect(options: Options, name: CloneName, *, until: Until) -> None:
+    with on_all(options, "clone protect") as contexts:
+        ctx = contexts[0]
+        end = None if until == "now" else parse_time_to_come(until, ctx.zone, ctx.clock.now())
+        status = clone_lease.protect(contexts, name, end)
+    said = f"{name} is protected until {local_text(end, ctx.zone)}" if end else f"{name} is not protected"
+    emit(options, "clone protect", shapes.clone(status), lambda: said)

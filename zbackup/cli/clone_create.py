@@ -1,0 +1,203 @@
+"""zbackup clone create"""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+import typer
+from pydantic_core import PydanticCustomError
+
+from zbackup.cli import complete, shapes, tables
+from zbackup.cli.options import Options
+from zbackup.cli.output import emit, plain
+from zbackup.cli.working import OneInstance, on_one
+from zbackup.config.units import duration
+from zbackup.jobs.clone import CloneStatus
+from zbackup.jobs.clone_create import CreateOptions, CreatePlan, create, plan_create
+from zbackup.jobs.context import Context
+from zbackup.model.errors import UsageError, ZbackupError
+from zbackup.model.moment import Moment, local_text, parse_moment
+from zbackup.plan.lease import end_of
+
+HELP = """Make a dev clone: production's data, writable, with a server of its own.
+
+Of the newest backup, of another (--snapshot), or of a moment (--at), which is recovered like a restore does.
+It takes no time and no space to copy, and nobody waits for it. The server cannot harm production: it has an
+identity, a port of 127.0.0.1 and passwords of its own, replicates nobody and runs no events. What the
+configuration says of masking is done before anybody can reach it.
+
+\b
+zbackup clone create                                  the next free name, the newest backup
+zbackup clone create shop --name dev1 --lease 8h      the daemon destroys it after 8 hours
+zbackup clone create shop --at "yesterday 10:02"      the moment before the incident
+zbackup clone create shop --name team --count 5       team-1 to team-5
+zbackup clone create shop --from-clone dev-base       a child of a clone that was masked
+zbackup clone dsn dev1                                how to reach it
+"""
+
+Name = Annotated[
+    str,
+    typer.Option(
+        "--name", help="Name of the clone (default: INSTANCE-dev1, or the next free one).", show_default=False
+    ),
+]
+At = Annotated[
+    str | None,
+    typer.Option("--at", metavar="MOMENT", help="As of this moment (as restore --to).", show_default=False),
+]
+Snapshot = Annotated[
+    str,
+    typer.Option("--snapshot", metavar="NAME", help="Of this backup instead of the newest; see list."),
+]
+FromClone = Annotated[
+    str,
+    typer.Option(
+        "--from-clone",
+        metavar="CLONE",
+        help="Of a dev clone's newest snapshot instead of production's, or of its snapshot named.",
+        autocompletion=complete.clones,
+        show_default=False,
+    ),
+]
+Port = Annotated[
+    str, typer.Option("--port", metavar="PORT", help="Port of 127.0.0.1 (auto: one of the configured).")
+]
+Lease = Annotated[
+    str | None,
+    typer.Option(
+        "--lease",
+        metavar="TIME",
+        help="Kept so long, such as 8h, or never (default: configured).",
+        show_default=False,
+    ),
+]
+Count = Annotated[int, typer.Option("--count", min=1, max=1000, help="Make so many, NAME-1 and so on.")]
+KeepAccounts = Annotated[
+    bool, typer.Option("--keep-accounts", help="Leave production's accounts and passwords as they are.")
+]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep what was made, unreachable, when it fails.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")]
+
+
+def command(  # noqa: PLR0913  a parameter is an option of the command line
+    options: Options,
+    instance: OneInstance = None,
+    *,
+    name: Name = "",
+    at: At = None,
+    snapshot: Snapshot = "latest",
+    from_clone: FromClone = "",
+    port: Port = "auto",
+    lease: Lease = None,
+    count: Count = 1,
+    keep_accounts: KeepAccounts = False,
+    keep: Keep = False,
+    dry_run: DryRun = False,
+) -> None:
+    if at is not None and (snapshot != "latest" or from_clone):
+        raise UsageError("say what to clone: --at MOMENT, or a snapshot (--snapshot, --from-clone)")
+    with on_one(options, "clone create", instance) as ctx:
+        moment = parse_moment(at, ctx.zone, ctx.clock.now()) if at is not None else None
+        choice = CreateOptions(
+            name=name,
+            moment=moment,
+            snapshot="" if snapshot == "latest" else snapshot,
+            parent=from_clone,
+            port=_port(port),
+            lease=ctx.cloning.lease if lease is None else lease_of(lease),
+            keep_accounts=keep_accounts,
+            keep=keep,
+            count=count,
+        )
+        if moment:
+            ctx.progress.note(f"{ctx.instance} as of {moment.describe()}")
+        if dry_run:
+            plan = plan_create(ctx, choice)
+        else:
+            made = list(_told(options, create(ctx, choice)))
+    if dry_run:
+        emit(options, "clone create", plan_shape(plan, moment), lambda: render_plan(plan, ctx))
+    else:
+        emit(options, "clone create", report_shape(made), lambda: render(made, ctx.zone))
+
+
+def lease_of(text: str) -> float | None:
+    """Seconds; None for never. Raise UsageError."""
+    if text == "never":
+        return None
+    try:
+        return duration(text)
+    except PydanticCustomError:
+        raise UsageError(f'"{text}" is no length of time: write "8h", "90m" or "never"') from None
+
+
+def _port(text: str) -> int:
+    if text == "auto":
+        return 0
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
+        raise UsageError(f'"{text}" is no port: write a number, or auto')
+    return int(text)
+
+
+def _told(options: Options, made: Iterator[CloneStatus]) -> Iterator[CloneStatus]:
+    """Those that were made before one failed are there, and have to be known of."""
+    done: list[CloneStatus] = []
+    try:
+        for status in made:
+            done.append(status)
+            yield status
+    except ZbackupError as failure:
+        if done:
+            names = ", ".join(status.clone.name for status in done)
+            failure.args = (f"{failure} (made before: {names})",)
+        raise
+
+
+def plan_shape(plan: CreatePlan, moment: Moment | None) -> dict[str, Any]:
+    return {
+        "dry_run": True,
+        "names": list(plan.names),
+        "snapshot": shapes.backup(plan.backup),
+        "at": plain(moment),
+        "mask": list(plan.masks),
+    }
+
+
+def report_shape(made: Sequence[CloneStatus]) -> dict[str, Any]:
+    return {"dry_run": False, "clones": [shapes.clone(status) for status in made]}
+
+
+def render_plan(plan: CreatePlan, ctx: Context) -> str:
+    """The plan for people."""
+    as_of = plan.backup.record.as_of
+    origin = plan.backup.name if plan.backup.snapshots else "a new snapshot"
+    rows = [
+        ["would make", ", ".join(plan.names)],
+        ["of", f"{origin}, data as of {local_text(as_of, ctx.zone) if as_of else 'unknown'}"],
+    ]
+    if plan.restore:
+        rows.append(["replayed to", local_text(plan.restore.target, ctx.zone)])
+    if plan.masks:
+        rows.append(["masked by", ", ".join(plan.masks)])
+    rows.append(["port", f"one of {ctx.cloning.ports[0]}-{ctx.cloning.ports[1]}"])
+    return tables.aligned(rows)
+
+
+def render(made: Sequence[CloneStatus], zone: ZoneInfo) -> str:
+    """What was made, for people."""
+    return "\n\n".join(_one(status, zone) for status in made)
+
+
+def _one(status: CloneStatus, zone: ZoneInfo) -> str:
+    clone = status.clone
+    target = shapes.target_of(clone)
+    end = end_of(clone)
+    rows = [
+        [f"{clone.name} runs", f"on 127.0.0.1:{clone.port}"],
+        ["  data as of", local_text(target, zone) if target else "unknown"],
+        ["  masked", "yes" if clone.masked else "no"],
+        ["  lease ends", local_text(end, zone) if end else "never"],
+        ["  connect with", status.connect],
+        ["  password", f"in {status.password}" if status.password else "as in production"],
+    ]
+    return tables.aligned(rows)

@@ -1,0 +1,70 @@
+"""Settings of dev clones: the ports they get, and what each instance's clones are like."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, StrictInt
+
+from zbackup.config import units
+from zbackup.config.table import Table
+
+_PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
+LOWEST_PORT = 1024
+
+Seconds = Annotated[float, BeforeValidator(units.duration)]
+Memory = Annotated[int, BeforeValidator(units.memory)]
+Size = Annotated[int, BeforeValidator(units.size)]
+Argv = Annotated[tuple[str, ...], BeforeValidator(units.argv)]
+
+
+def port_range(value: object) -> tuple[int, int]:
+    """First and last port of a range such as "33100-33199"."""
+    if isinstance(value, tuple):
+        return value
+    match = _PORTS.fullmatch(value) if isinstance(value, str) else None
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not LOWEST_PORT <= first <= last <= 65535:
+        units.refuse('a range of ports such as "33100-33199"')
+    return first, last
+
+
+class Mask(Table):
+    """One step of masking: either `sql` or `run`."""
+
+    sql: Annotated[str, BeforeValidator(lambda v: str(units.absolute_path(v)))] | None = Field(
+        default=None, description="a file of SQL statements (not for mongodb)"
+    )
+    run: Argv | None = Field(default=None, description="a program, or a list of it and its arguments")
+
+
+class ClonePool(Table):
+    """What all instances' dev clones share."""
+
+    ports: Annotated[tuple[int, int], BeforeValidator(port_range)] = Field(
+        default=(33100, 33199), description="ports of 127.0.0.1 that are given to clones, each to one"
+    )
+
+
+class Clones(Table):
+    """What an instance's dev clones are like (`zbackup clone create`)."""
+
+    memory: Memory = Field(default=256 * 1024**2, description="buffer pool of a clone's server")
+    lease: Seconds | None = Field(
+        default=None, description="the daemon destroys a clone so long after it was made; default: never"
+    )
+    quota: Size = Field(default=0, description="how much a clone may grow (ZFS quota); 0: as the pool allows")
+    reservation: Size = Field(default=0, description="room that is kept for a clone (ZFS reservation)")
+    nice: Annotated[StrictInt, Field(ge=0, le=19)] = Field(
+        default=10, description="how far a clone's server steps back behind others, see nice(1)"
+    )
+    start: Literal["boot", "never"] = Field(
+        default="never", description="whether the daemon starts clones again when the host was started"
+    )
+    mask: tuple[Mask, ...] = Field(
+        default=(),
+        description='what is done to a clone before others can reach it: a list of { sql = "FILE" } '
+        'and { run = ["PROGRAM", "ARGUMENT"] }',
+    )
+    mask_limit: Seconds = Field(default=3600.0, description="such a program is ended when it takes longer")
+    warn: Seconds = Field(default=1800.0, description="`on_warning` is run so long before a lease's end")
+    on_warning: Argv | None = Field(default=None, description="program to run before a lease ends")

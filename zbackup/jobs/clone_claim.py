@@ -1,0 +1,97 @@
+"""A clone's name and port become its own: no two clones ever have the same, whoever makes them at once."""
+
+import contextlib
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from zbackup.catalog.local import clones
+from zbackup.jobs.context import Context
+from zbackup.model.clone import INTENT, PROPERTY, Clone
+from zbackup.model.errors import DatasetExists, Taken
+from zbackup.model.snapshot import Dataset
+from zbackup.proc.lock import exclusive
+
+ROOT = "zbackup:clones"
+UNMOUNTED = {"canmount": "noauto", "readonly": "off"}
+LOOPBACK = "127.0.0.1"
+
+
+def everywhere(ctx: Context) -> list[tuple[Clone, Dataset]]:
+    """The clones of all instances."""
+    places = dict.fromkeys((ctx.clones, *ctx.cloning.places))
+    return [found for place in places for found in clones(ctx.zfs, place)]
+
+
+def announce(
+    ctx: Context, clone: Clone, *, any_port: bool = False, properties: Mapping[str, str] | None = None
+) -> Clone:
+    """Make the clone's own dataset, with its description: from then on its name and port are its own.
+
+    `any_port`: it gets one of the configured ones, and is returned with it. Raise Taken, and make nothing,
+    when the name or port is another's.
+    """
+    with contextlib.ExitStack() as held:
+        if clone.port or any_port or clone.kind == "dev":
+            held.enter_context(exclusive(ctx.claims_lock, "zbackup clone", waiting=ctx.progress.note))
+            others = everywhere(ctx)
+            _require_own_name(clone, others)
+            if clone.port:
+                require_free_port(clone.port, others)
+            elif any_port:
+                clone = replace(clone, port=_free_port(ctx, {other.port for other, _ in others}))
+        _make(ctx, clone, properties or {})
+    return clone
+
+
+def _make(ctx: Context, clone: Clone, properties: Mapping[str, str]) -> None:
+    if not ctx.zfs.exists(ctx.clones):
+        mountpoint = {"mountpoint": str(ctx.mountpoint), "canmount": "off"}
+        with contextlib.suppress(DatasetExists):  # another recovery was faster
+            ctx.zfs.create(ctx.clones, {**mountpoint, ROOT: "1"})
+    container = f"{ctx.clones}/{clone.name}"
+    own = {**UNMOUNTED, "mountpoint": str(ctx.mountpoint / clone.name), PROPERTY: clone.to_property()}
+    ctx.zfs.set_properties(ctx.clones, {INTENT + clone.name: clone.to_property()})
+    ctx.zfs.create(container, {**own, **properties})
+    ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
+    ctx.zfs.mount(container)
+
+
+def _require_own_name(clone: Clone, others: list[tuple[Clone, Dataset]]) -> None:
+    for other, dataset in others:
+        if other.name == clone.name:
+            raise Taken(f"{dataset.name} is a clone {clone.name} already: choose another --name")
+
+
+def require_free_port(port: int, others: list[tuple[Clone, Dataset]]) -> None:
+    """Raise Taken when the port belongs to a clone, running or not, or something listens on it."""
+    for clone, _ in others:
+        if clone.port == port:
+            raise Taken(f"port {port} belongs to the clone {clone.name}: choose another --port")
+    if problem := _in_use(port):
+        raise Taken(f"port {port} cannot be used: {problem}")
+
+
+def _free_port(ctx: Context, taken: set[int]) -> int:
+    first, last = ctx.cloning.ports
+    free = next((p for p in _untaken(first, last, taken) if not _in_use(p)), None)
+    if free is None:
+        raise Taken(
+            f"no port of {first}-{last} is free: destroy a clone, or configure more ([clones] ports = ...)"
+        )
+    return free
+
+
+def _untaken(first: int, last: int, taken: set[int]) -> Iterator[int]:
+    return (port for port in range(first, last + 1) if port not in taken)
+
+
+def _in_use(port: int) -> str:
+    """Why nobody can listen on it; "" when somebody can."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as refused:
+            return refused.strerror or "it cannot be bound"
+    return ""

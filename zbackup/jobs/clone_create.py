@@ -1,0 +1,236 @@
+"""Make dev clones: production's data, writable, with a server that cannot harm production."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import structlog
+
+from zbackup.catalog.local import Catalog
+from zbackup.jobs import clone_files
+from zbackup.jobs.clone import CloneStatus, find_again, status_of, working_on
+from zbackup.jobs.clone_claim import announce, everywhere, require_free_port
+from zbackup.jobs.clone_handover import hand_over
+from zbackup.jobs.clone_snapshot import chosen_snapshot, snapshots, source
+from zbackup.jobs.context import Context
+from zbackup.jobs.restore import Finish, RestoreOptions, RestorePlan, plan_restore, restore
+from zbackup.jobs.temporary import removed_on_failure
+from zbackup.model.backup import Backup
+from zbackup.model.clone import Clone
+from zbackup.model.errors import NotFound, Taken, UsageError
+from zbackup.model.moment import Moment
+from zbackup.plan.clone_choice import choose_backup
+from zbackup.plan.clone_name import log_name, next_name, numbered, require_good
+
+log = structlog.get_logger()
+
+PARENT_WAIT_S = 600.0
+"""Children of one parent are made one after the other."""
+
+USER = "zbackup_clone"
+"""The administrator of every dev clone whose accounts are not production's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateOptions:
+    """`name` "" means the next free one. Of what: `moment` (by a recovery), else the backup `snapshot`
+    ("" for the newest), or that of the clone `parent`. `port` 0 is any of the pool. `lease` is in seconds,
+    None for none. `keep` keeps a clone that could not be finished, for a look.
+    """
+
+    name: str = ""
+    moment: Moment | None = None
+    snapshot: str = ""
+    parent: str = ""
+    port: int = 0
+    lease: float | None = None
+    keep_accounts: bool = False
+    keep: bool = False
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePlan:
+    """What would be made: `names` (from now; another may be faster), of `backup`, or of `restore`'s plan."""
+
+    names: tuple[str, ...]
+    backup: Backup
+    restore: RestorePlan | None
+    masks: tuple[str, ...]
+
+
+def plan_create(ctx: Context, options: CreateOptions) -> CreatePlan:
+    """Look and decide, and change nothing."""
+    names = _wanted(ctx, options)
+    for name in names:
+        _require_free(ctx, name)
+    if options.port:
+        require_free_port(options.port, everywhere(ctx))
+    masks = tuple(str(step) for step in ctx.cloning.mask)
+    if options.moment:
+        plan = plan_restore(ctx, options.moment, RestoreOptions(name=names[0]))
+        return CreatePlan(names=names, backup=plan.base, restore=plan, masks=masks)
+    backup = plan_source(ctx, options)
+    ctx.recovery.check_program(backup.record)
+    return CreatePlan(names=names, backup=backup, restore=None, masks=masks)
+
+
+def create(ctx: Context, options: CreateOptions) -> Iterator[CloneStatus]:
+    """Make them, one after the other; each is yielded when it is ready.
+
+    When one fails nothing of it is left (unless `keep`), and those before it stay. Raise what a restore
+    raises, or MaskingFailed.
+    """
+    if options.count > 1 and options.port:
+        raise UsageError("--count and --port exclude each other: each clone has a port of its own")
+    for name in numbered(options.name, options.count):
+        with _own_name(ctx, name) as own:
+            created = _create(ctx, own, options)
+        log.info("clone.created", clone=own, backup=created.clone.backup, port=created.clone.port)
+        yield created
+
+
+def _create(ctx: Context, name: str, options: CreateOptions) -> CloneStatus:
+    if options.moment:
+        finish = Finish(
+            begin=lambda clone: _begin(ctx, replace(clone, replayed=True), options),
+            hand_over=lambda files, clone: hand_over(ctx, clone, files, recovered=True),
+        )
+        done = restore(
+            ctx, options.moment, RestoreOptions(name=name, keep=options.keep, finish=finish), held=True
+        )
+        return _made(ctx, done.clone)
+    ctx.progress.phase("looking", "which backup")
+    if options.parent:
+        with working_on(ctx, options.parent, "zbackup clone create", wait=PARENT_WAIT_S):
+            parent, backup = source(ctx, options.parent, options.snapshot)
+            return _make(ctx, name, backup, options, parent)
+    return _make(ctx, name, _chosen(ctx.catalog(), options), options)
+
+
+def _make(
+    ctx: Context, name: str, backup: Backup, options: CreateOptions, parent: Clone | None = None
+) -> CloneStatus:
+    ctx.recovery.check_program(backup.record)
+    draft = Clone(
+        id=clone_files.new_id(),
+        name=name,
+        instance=ctx.instance,
+        engine=backup.record.engine,
+        kind="dev",
+        state="building",
+        created=ctx.clock.now(),
+        backup=backup.name,
+        target=backup.record.as_of.isoformat() if backup.record.as_of else "",
+        reached=backup.record.gtid or backup.record.position,
+        parent=parent.name if parent else "",
+        masked=bool(parent and parent.masked),
+    )
+    ctx.progress.phase("cloning", backup.name)
+    with removed_on_failure(ctx, draft, keep=options.keep):
+        clone = _begin(ctx, draft, options)
+        files = clone_files.fill(ctx, clone, backup)
+        hide = clone_files.hidden_from(ctx, ctx.members(), [clone])
+        clone = hand_over(ctx, clone, replace(files, hide=hide), recovered=parent is not None)
+    return _made(ctx, clone)
+
+
+def _begin(ctx: Context, clone: Clone, options: CreateOptions) -> Clone:
+    """The clone as it is wanted, with its own dataset and port."""
+    rules = ctx.cloning
+    end = ctx.clock.now() + timedelta(seconds=options.lease) if options.lease is not None else None
+    wanted = replace(
+        clone,
+        kind="dev",
+        port=options.port,
+        memory=rules.memory,
+        nice=rules.nice,
+        login="" if options.keep_accounts else USER,
+        until=end.isoformat() if end else "",
+        on_boot=rules.start == "boot",
+    )
+    sizes = {"quota": rules.quota, "reservation": rules.reservation}
+    properties = {name: str(size) for name, size in sizes.items() if size}
+    return announce(ctx, wanted, any_port=not options.port, properties=properties)
+
+
+def _made(ctx: Context, clone: Clone) -> CloneStatus:
+    found = clone_files.find_clone(ctx, clone.name)
+    if found is None:
+        raise NotFound(f"the clone {clone.name} is gone: somebody destroyed it")
+    return status_of(ctx, *found)
+
+
+def plan_source(ctx: Context, options: CreateOptions) -> Backup:
+    """What a clone would be made of. Raise NotFound."""
+    if not options.parent:
+        return _chosen(ctx.catalog(), options)
+    parent, _ = find_again(ctx, options.parent)
+    record = clone_files.record_of(ctx, parent)
+    known = snapshots(ctx, parent, record)
+    if not known and not options.snapshot:
+        # One would be taken; its record is that of production's backup in either case.
+        return Backup(record=record, snapshots=())
+    return chosen_snapshot(parent, known, options.snapshot)
+
+
+def _chosen(catalog: Catalog, options: CreateOptions) -> Backup:
+    backup = choose_backup(catalog.backups, options.snapshot)
+    if backup is None and options.snapshot:
+        raise NotFound(f"there is no whole backup {options.snapshot}; see zbackup list")
+    if backup is None:
+        raise NotFound("there is no backup to clone; take one: zbackup snapshot")
+    return backup
+
+
+# names
+
+
+def _wanted(ctx: Context, options: CreateOptions) -> tuple[str, ...]:
+    taken = {clone.name for clone, _ in everywhere(ctx)}
+    names: list[str] = []
+    for name in numbered(options.name, options.count):
+        names.append(name or next_name(ctx.instance, taken | set(names)))
+    return tuple(names)
+
+
+@contextmanager
+def _own_name(ctx: Context, name: str) -> Iterator[str]:
+    """Nobody else works on a clone of this name, and there is none; "" for the next free one.
+
+    What a killed run left of it is removed.
+    """
+    passed: set[str] = set()
+    with ExitStack() as held:
+        while True:
+            wanted = name or next_name(ctx.instance, passed | {c.name for c, _ in everywhere(ctx)})
+            try:
+                held.enter_context(working_on(ctx, wanted, "zbackup clone create", wait=5 if name else 0))
+                _clear(ctx, wanted)
+                break
+            except Taken:
+                held.close()
+                if name:
+                    raise
+                passed.add(wanted)
+        yield wanted
+
+
+def _clear(ctx: Context, name: str) -> None:
+    """Make sure that the name is free; a leftover of ours is removed: its maker held the lock we hold now."""
+    for wanted in (name, log_name(name)):
+        found = clone_files.find_clone(ctx, wanted)
+        if found and found[0].state == "building" and found[0].instance == ctx.instance:
+            ctx.progress.note(f"removing what a killed run left of {wanted}")
+            clone_files.destroy(ctx, *found)
+    _require_free(ctx, name)
+
+
+def _require_free(ctx: Context, name: str) -> None:
+    require_good(name)
+    for clone, dataset in everywhere(ctx):
+        if clone.name == name and clone.state != "building":
+            raise Taken(f"{dataset.name} exists: choose another --name, or zbackup clone destroy {name}")
+    if clone_files.find_clone(ctx, name) is None and ctx.zfs.exists(f"{ctx.clones}/{name}"):
+        raise Taken(f"{ctx.clones}/{name} exists and is no clone of zbackup's: choose another --name")

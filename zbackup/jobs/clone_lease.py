@@ -1,0 +1,127 @@
+"""Leases of dev clones: longer, protected, announced, over."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from zbackup.catalog.local import clones
+from zbackup.jobs import clone_files
+from zbackup.jobs.clone import CloneStatus, find, find_again, status_of, working_on
+from zbackup.jobs.context import Context
+from zbackup.model.clone import Clone
+from zbackup.model.errors import CommandFailed, NotFound, Refused, Taken
+from zbackup.plan.lease import end_of, judge
+from zbackup.proc.hook import run_hook
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaped:
+    """What was done about leases. `left` could not be destroyed, each with why, and is tried again."""
+
+    destroyed: tuple[str, ...]
+    warned: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def extend(contexts: Sequence[Context], name: str, seconds: float | None) -> CloneStatus:
+    """The lease ends so many seconds from now; None for never. Raise NotFound, or Refused for a restore's."""
+
+    def until(ctx: Context, clone: Clone) -> Clone:
+        end = "" if seconds is None else (ctx.clock.now() + timedelta(seconds=seconds)).isoformat()
+        return replace(clone, until=end, warned=False)
+
+    return _changed(contexts, name, "zbackup clone extend", until)
+
+
+def protect(contexts: Sequence[Context], name: str, until: datetime | None) -> CloneStatus:
+    """Let neither the lease nor `clone destroy` end it before then; None takes protection back."""
+
+    def protected(_: Context, clone: Clone) -> Clone:
+        return replace(clone, protected=until.isoformat() if until else "", warned=False)
+
+    return _changed(contexts, name, "zbackup clone protect", protected)
+
+
+def reap(ctx: Context) -> Reaped:
+    """Announce the leases that end soon, and destroy the clones whose lease is over.
+
+    One that is busy, or being worked on, is left and told of. A destruction that was begun is finished.
+    """
+    destroyed, warned, left = [], [], []
+    for clone, _ in clones(ctx.zfs, ctx.clones):
+        if clone.instance != ctx.instance or clone.kind != "dev":
+            continue
+        verdict = judge(clone, ctx.clock.now(), timedelta(seconds=ctx.cloning.warn))
+        if clone.state == "destroying" or verdict == "over":
+            if why := _end(ctx, clone):
+                left.append(f"{clone.name}: {why}")
+            else:
+                destroyed.append(clone.name)
+        elif verdict == "ends soon" and not clone.warned and _warn(ctx, clone):
+            warned.append(clone.name)
+    for text in left:
+        log.warning("clone.not_reaped", what=text)
+    return Reaped(destroyed=tuple(destroyed), warned=tuple(warned), left=tuple(left))
+
+
+def _end(ctx: Context, seen: Clone) -> str:
+    """Why it could not be destroyed; "" when it was. Looked at again under its lock: it may be extended."""
+    try:
+        with working_on(ctx, seen.name, "zbackup daemon (leases)", wait=0):
+            found = clone_files.find_clone(ctx, seen.name)
+            if found is None or not _is_over(ctx, found[0]):
+                return ""
+            clone_files.destroy(ctx, *found)
+    except (CommandFailed, Refused, NotFound, Taken) as failure:
+        return str(failure)
+    log.info("clone.reaped", clone=seen.name, ended=seen.until)
+    return ""
+
+
+def _is_over(ctx: Context, clone: Clone) -> bool:
+    return clone.state == "destroying" or judge(clone, ctx.clock.now(), timedelta(0)) == "over"
+
+
+def _warn(ctx: Context, seen: Clone) -> bool:
+    """Once for each end of a lease; whether it was announced. A hook that fails is not asked again."""
+    try:
+        with working_on(ctx, seen.name, "zbackup daemon (leases)", wait=0):
+            found = clone_files.find_clone(ctx, seen.name)
+            if found is None or found[0] != seen:
+                return False
+            clone_files.describe(ctx, replace(seen, warned=True))
+    except Taken:
+        return False
+    log.warning("clone.lease_ends", clone=seen.name, ends=seen.until)
+    if ctx.cloning.on_warning:
+        try:
+            run_hook(ctx.cloning.on_warning, _facts(seen), ctx.cloning.hook_limit)
+        except CommandFailed as failure:
+            log.warning("hook.failed", program=ctx.cloning.on_warning[0], reason=str(failure))
+    return True
+
+
+def _changed(
+    contexts: Sequence[Context], name: str, what: str, change: Callable[[Context, Clone], Clone]
+) -> CloneStatus:
+    ctx, _, _ = find(contexts, name)
+    with working_on(ctx, name, what):
+        clone, dataset = find_again(ctx, name)
+        if clone.kind != "dev":
+            raise Refused(f"{name} is no dev clone: a restore's clone has no lease, and nobody ends it")
+        clone = change(ctx, clone)
+        clone_files.describe(ctx, clone)
+    return status_of(ctx, clone, dataset)
+
+
+def _facts(clone: Clone) -> dict[str, str]:
+    end = end_of(clone)
+    return {
+        "ZBACKUP_INSTANCE": clone.instance,
+        "ZBACKUP_CLONE": clone.name,
+        "ZBACKUP_LEASE_ENDS": end.isoformat() if end else "",
+    }

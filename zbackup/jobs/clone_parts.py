@@ -1,0 +1,69 @@
+"""New datasets in place of a clone's own: made beside them, then exchanged.
+
+<clones>/<name>/fresh-0..   what shall be <clones>/<name>/0.. and is not yet
+
+The clone's state is "resetting" meanwhile, and whoever comes after a run that was killed begins anew. Until
+the last of the old ones is gone, they or the fresh ones keep their origin pinned.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from zbackup.jobs import clone_files
+from zbackup.jobs.clone_claim import UNMOUNTED
+from zbackup.jobs.clone_files import FRESH, PART
+from zbackup.jobs.context import Context
+from zbackup.model.backup import Backup
+from zbackup.model.clone import Clone
+from zbackup.model.errors import Refused
+from zbackup.model.snapshot import Dataset
+
+
+def exchange(ctx: Context, clone: Clone, make: Callable[[], None]) -> Clone:
+    """Have `make` make the fresh datasets, then let them take the old ones' places and mount them.
+
+    Returns the clone as it is described then: the caller starts its server and marks it as ready. Its server
+    must be stopped.
+    """
+    clone = replace(clone, state="resetting")
+    clone_files.describe(ctx, clone)
+    for leftover in reversed(_fresh(ctx, clone)):
+        ctx.zfs.destroy_filesystem(leftover)
+    make()
+    for fresh in _fresh(ctx, clone):
+        place = fresh.name.replace(f"/{FRESH}", "/")
+        for old in _part(ctx, clone, place):
+            ctx.zfs.destroy_filesystem(old)
+        ctx.zfs.rename(fresh, place)
+        ctx.zfs.mount(place)
+    return clone
+
+
+def clone_fresh(ctx: Context, clone: Clone, backup: Backup) -> None:
+    """Fresh datasets that are clones of a backup's snapshots."""
+    for number, snapshot in enumerate(backup.snapshots):
+        ctx.zfs.clone(snapshot, fresh_name(ctx, clone, number), {**UNMOUNTED, PART: clone.id})
+
+
+def fresh_name(ctx: Context, clone: Clone, number: int) -> str:
+    """What the fresh dataset for the part of this number is called."""
+    return f"{ctx.clones}/{clone.name}/{FRESH}{number}"
+
+
+def _fresh(ctx: Context, clone: Clone) -> list[Dataset]:
+    """The fresh datasets there are, each proven to be the clone's own. Raise Refused when one is not."""
+    datasets = ctx.zfs.filesystems(f"{ctx.clones}/{clone.name}")
+    found = [d for d in datasets if d.name.rpartition("/")[2].startswith(FRESH)]
+    clone_files.require_parts(ctx, clone, found)
+    return found
+
+
+def _part(ctx: Context, clone: Clone, name: str) -> list[Dataset]:
+    """The old dataset of that name, if it is still there."""
+    if not ctx.zfs.exists(name):
+        return []
+    found = ctx.zfs.filesystems(name)
+    clone_files.require_parts(ctx, clone, found)
+    if len(found) > 1:
+        raise Refused(f"{found[1].name} is in the clone {clone.name}, and zbackup did not make it")
+    return found

@@ -1,0 +1,84 @@
+"""Give a dev clone its data anew, under the same name, port and password."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+import structlog
+
+from zbackup.jobs import clone_files
+from zbackup.jobs.clone import CloneStatus, find, find_again, status_of, working_on
+from zbackup.jobs.clone_handover import hand_over
+from zbackup.jobs.clone_parts import clone_fresh, exchange
+from zbackup.jobs.clone_snapshot import source
+from zbackup.jobs.context import Context
+from zbackup.model.backup import Backup
+from zbackup.model.clone import Clone
+from zbackup.model.errors import NotFound, Refused
+from zbackup.plan.clone_choice import choose_backup
+
+log = structlog.get_logger()
+
+PARENT_WAIT_S = 60.0
+
+
+def reset(contexts: Sequence[Context], name: str, *, latest: bool) -> CloneStatus:
+    """Back to what it was made of, or with `latest` to the newest there is of that kind.
+
+    A reset that was cut short is finished by the next. Raise NotFound, or Refused before anything is changed.
+    """
+    ctx, _, _ = find(contexts, name)
+    with ExitStack() as held:
+        held.enter_context(working_on(ctx, name, "zbackup clone reset"))
+        clone, dataset = find_again(ctx, name)
+        if clone.parent:
+            held.enter_context(working_on(ctx, clone.parent, "zbackup clone reset", wait=PARENT_WAIT_S))
+        _require_possible(ctx, clone, latest=latest)
+        backup = _source(ctx, clone, latest=latest)
+        ctx.recovery.check_program(backup.record)
+        ctx.progress.phase("stopping the server")
+        clone_files.stop_server(ctx, name)
+        ctx.progress.phase("cloning", backup.name)
+        clone = replace(
+            clone,
+            backup=backup.name,
+            target=backup.record.as_of.isoformat() if backup.record.as_of else "",
+            reached=backup.record.gtid or backup.record.position,
+            masked=clone.masked and bool(clone.parent),
+            replayed=False,
+            stopped=False,
+        )
+        clone = exchange(ctx, clone, lambda: clone_fresh(ctx, clone, backup))
+        files = clone_files.with_record(ctx, clone, backup.record)
+        hide = clone_files.hidden_from(ctx, ctx.members(), [clone])
+        clone = hand_over(ctx, clone, replace(files, hide=hide), recovered=bool(clone.parent))
+    log.info("clone.reset", clone=name, backup=backup.name)
+    return status_of(ctx, clone, dataset)
+
+
+def _require_possible(ctx: Context, clone: Clone, *, latest: bool) -> None:
+    if clone.kind != "dev" or clone.state in ("building", "destroying"):
+        raise Refused(f"{clone.name} cannot be reset: it is no finished dev clone")
+    if clone.replayed and not latest:
+        raise Refused(
+            f"{clone.name} was made of a moment by a replay: destroy it and create it again with --at, or "
+            f"reset it to the newest backup (--to latest)"
+        )
+    if own := ctx.zfs.snapshots_below(f"{ctx.clones}/{clone.name}"):
+        raise Refused(f"{clone.name} has snapshots that a reset would lose, such as {own[0]}")
+
+
+def _source(ctx: Context, clone: Clone, *, latest: bool) -> Backup:
+    """Found by name, and known to ZFS as what a part was cloned from: names may be reused."""
+    if clone.parent:
+        return source(ctx, clone.parent, "" if latest else clone.backup)[1]
+    backups = ctx.catalog().backups
+    if latest:
+        found = choose_backup(backups, "")
+    else:
+        origins = set(ctx.zfs.origins(f"{ctx.clones}/{clone.name}").values())
+        known = [b for b in backups if b.complete and b.name == clone.backup]
+        found = next((b for b in known if any(str(s) in origins for s in b.snapshots)), None)
+    if found is None:
+        raise NotFound(f"the backup that {clone.name} was made of is not whole any more: --to latest")
+    return found

@@ -1,0 +1,86 @@
+"""Words for dev clones: what an instance allows, what is asked of an engine, what is done to them first."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from zbackup.model.recovery import Serving
+
+OnBoot = Literal["boot", "never"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mask:
+    """One step of masking: a file of SQL, or a program and its arguments. Exactly one of them is set."""
+
+    sql: str = ""
+    run: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.sql or self.run[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloneRules:
+    """How an instance's dev clones are made. Sizes in bytes (0: as the pool allows), times in seconds.
+
+    `ports` are first and last of those to be given out, and `places` the datasets below which clones of all
+    instances lie, so that no name or port is given twice. `lease` None: clones are kept until destroyed.
+    `warn` is how long before a lease's end `on_warning` is run.
+    """
+
+    places: tuple[str, ...] = ()
+    ports: tuple[int, int] = (33100, 33199)
+    memory: int = 256 * 1024**2
+    lease: float | None = None
+    quota: int = 0
+    reservation: int = 0
+    nice: int = 10
+    start: OnBoot = "never"
+    mask: tuple[Mask, ...] = ()
+    mask_limit: float = 3600.0
+    warn: float = 1800.0
+    on_warning: tuple[str, ...] = ()
+    hook_limit: float = 30.0
+
+
+DEFAULTS = CloneRules()
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """An account of a clone's server."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateServer:
+    """A clone's server that nobody else can reach yet.
+
+    `facts` are how to reach it, as environment variables; `execute` runs SQL statements, any number of them,
+    and raises DatabaseError, or Refused with an engine that knows no SQL.
+    """
+
+    facts: Mapping[str, str] = field(repr=False)
+    execute: Callable[[str], None]
+
+
+Prepare = Callable[[PrivateServer], None]
+"""What is done to a private server. Whatever it raises ends the making of the clone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """How a clone's files become a server of their own.
+
+    `login` None leaves production's accounts as they are; else all of them get its password, and its user is
+    an administrator. `recovered`: the files are not as a snapshot of production held them, but as a server of
+    ours left them.
+    """
+
+    serving: Serving
+    login: Login | None = None
+    prepare: Prepare | None = None
+    recovered: bool = False

@@ -1,0 +1,28 @@
+"""Leases of dev clones: when one ends, and what is to be done about it. Pure."""
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+from zbackup.model.clone import Clone
+
+Verdict = Literal["runs", "ends soon", "protected", "over"]
+
+
+def end_of(clone: Clone) -> datetime | None:
+    """When the lease ends; None for never. Protection holds it up, but not longer than it lasts itself."""
+    if not clone.until:
+        return None
+    until = datetime.fromisoformat(clone.until)
+    return max(until, datetime.fromisoformat(clone.protected)) if clone.protected else until
+
+
+def judge(clone: Clone, now: datetime, warn: timedelta) -> Verdict:
+    """How a clone's lease stands."""
+    if clone.protected and datetime.fromisoformat(clone.protected) > now:
+        return "protected"
+    end = end_of(clone)
+    if end is None:
+        return "runs"
+    if end <= now:
+        return "over"
+    return "ends soon" if end - warn <= now else "runs"
