@@ -8,6 +8,7 @@ from pathlib import Path
 
 from zbackup.catalog.local import clones
 from zbackup.clock import SystemClock
+from zbackup.config.clones import Replica
 from zbackup.config.retention import Retention as RetentionTable
 from zbackup.config.settings import Instance, Settings
 from zbackup.config.ship import Ship, ZfsPlace
@@ -20,7 +21,7 @@ from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions, TlsOptions
 from zbackup.engines.mysql.recover import MysqlRecovery
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.model.cloning import CloneRules, Mask
+from zbackup.model.cloning import CloneRules, Mask, Source
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.progress import Progress
 from zbackup.model.retention import Retention
@@ -107,6 +108,12 @@ def _places(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(i.clones_dataset for i in settings.instance.values()))
 
 
+def _source(replica: Replica | None) -> Source | None:
+    if replica is None:
+        return None
+    return Source(host=replica.host, port=replica.port, user=replica.user, password=replica.password.read)
+
+
 def _cloning(settings: Settings, instance: Instance) -> CloneRules:
     rules = instance.clones
     return CloneRules(
@@ -119,6 +126,7 @@ def _cloning(settings: Settings, instance: Instance) -> CloneRules:
         nice=rules.nice,
         start=rules.start,
         mask=tuple(Mask(sql=step.sql or "", run=step.run or ()) for step in rules.mask),
+        replica=_source(rules.replica),
         mask_limit=rules.mask_limit,
         warn=rules.warn,
         on_warning=rules.on_warning or (),

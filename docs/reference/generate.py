@@ -15,7 +15,7 @@ from pydantic_core import PydanticUndefined
 
 from zbackup.cli.exit_status import meanings
 from zbackup.cli.main import invoke
-from zbackup.config.clones import ClonePool, Clones, Mask
+from zbackup.config.clones import ClonePool, Clones, Mask, Replica
 from zbackup.config.retention import Retention
 from zbackup.config.schedule import Daemon, Notify, Schedule
 from zbackup.config.settings import Instance, Lock, Recovery, Settings, Tls
@@ -26,8 +26,9 @@ HERE = Path(__file__).parent
 COMMANDS = (
     (), ("check",), ("snapshot",), ("list",), ("restore",), ("prune",), ("window",), ("ship",),
     ("clone",), ("clone", "create"), ("clone", "list"), ("clone", "show"), ("clone", "dsn"), ("clone", "env"),
-    ("clone", "reset"), ("clone", "snapshot"), ("clone", "extend"), ("clone", "protect"), ("clone", "stop"),
-    ("clone", "start"), ("clone", "destroy"), ("status",), ("daemon",),
+    ("clone", "reset"), ("clone", "snapshot"), ("clone", "promote"), ("clone", "extend"),
+    ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("status",),
+    ("daemon",),
 )  # fmt: skip
 SUB_TABLES = ("lock", "recovery", "clones", "retention", "schedule", "notify", "tls", "ship")
 
@@ -97,6 +98,7 @@ def configuration() -> str:
         ("`[instance.NAME.lock]`", Lock.__doc__, Lock, ()),
         ("`[instance.NAME.recovery]`", Recovery.__doc__, Recovery, ()),
         ("`[instance.NAME.clones]`", Clones.__doc__, Clones, ()),
+        ("`[instance.NAME.clones.replica]`", Replica.__doc__, Replica, ()),
         ("A step of `mask`", Mask.__doc__, Mask, ()),
         ("`[instance.NAME.retention]`", Retention.__doc__, Retention, ()),
         ("`[instance.NAME.schedule]`", Schedule.__doc__, Schedule, ()),

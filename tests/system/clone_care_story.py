@@ -8,9 +8,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tests.lab.servers.accounts import REPLICATION_PASSWORD, REPLICATION_USER
 from tests.platform.contexts import context
 from tests.system.clone_story import asked, create, entered
-from tests.system.house import House, checksums
+from tests.system.house import House, checksums, wait_until
 from tests.system.zfs_door import ZfsDoor
 from zbackup.jobs.clone_lease import Reaped, reap
 from zbackup.proc.detached import Process
@@ -133,6 +134,30 @@ class CloneCareStory:
             assert checksums(clone, ["shop.cards"]) == house.server.checksum(["shop.cards"])
         house.destroy("dev1")
 
+    def test_a_copy_depends_on_no_backup(self, house: House, history: dict[str, Any]) -> None:
+        """Production keeps its snapshots, and the clone what was written to it."""
+        (made,) = create(house, "--name", "dev1", "--snapshot", history["first"]["name"])
+        with entered(house, "dev1") as clone:
+            asked(clone, "DELETE FROM shop.orders WHERE id > 7")
+            sums = checksums(clone, list(history["then"]))
+        pinned = [f"origin of clone {made['name']}"]
+        assert self.why(house, history["first"]["backup"]) == pinned
+        before = house.snapshots()
+        copied = house.zb("clone", "promote", "dev1", "--json").data
+        assert (copied["copied"], copied["port"], copied["running"]) == (True, made["port"], True)
+        assert house.snapshots() == before
+        assert self.why(house, history["first"]["backup"]) == []
+        with entered(house, "dev1") as clone:
+            assert checksums(clone, list(history["then"])) == sums
+        assert "depends on no snapshot" in house.zb("clone", "promote", "dev1", "-q").refused(9)
+        house.destroy("dev1")
+
+    def why(self, house: House, backup: str) -> list[str]:
+        """Why a clone keeps a backup, by the plan of a prune."""
+        rows = house.zb("prune", "--dry-run", "--json").data[0]["keep"]
+        (reasons,) = (row["reasons"] for row in rows if row["backup"] == backup)
+        return [reason for reason in reasons if reason.startswith("origin")]
+
     def test_a_lease_is_announced_held_up_and_ended(self, house: House, history: dict[str, Any]) -> None:
         told = house.home / "told"
         hook = ("/bin/sh", "-c", f'echo "$ZBACKUP_CLONE $ZBACKUP_LEASE_ENDS" >> {told}')
@@ -155,6 +180,36 @@ class CloneCareStory:
         assert reaped(house, timedelta(hours=25)).destroyed == ("dev1",)
         assert [c["name"] for c in house.zb("clone", "list", "--json").data] == ["free"]
         house.destroy("free")
+
+    def test_a_replica_follows_production(self, house: House, history: dict[str, Any]) -> None:
+        secret = house.home / "replication"
+        secret.touch(mode=0o600)
+        secret.write_text(REPLICATION_PASSWORD)
+        ((port,),) = house.server.sql("SELECT @@port")
+        account = {"port": port, "user": REPLICATION_USER, "password": {"file": str(secret)}}
+        config = house.configure("replica", clones={"replica": account})
+        refused = house.zb("clone", "create", "--as-replica-of", "production", "-q").refused(2)
+        assert "clones.replica" in refused
+        house.snapshot()
+        house.server.sql("UPDATE shop.customers SET name = 'between' WHERE id = 1")
+        create(house, "--as-replica-of", "production", "--name", "rep", config=config)
+        house.server.sql("UPDATE shop.customers SET name = 'after' WHERE id = 2")
+        self.await_names(house, ["between", "after"])
+        house.zb("clone", "stop", "rep", "--json").data  # noqa: B018
+        house.server.sql("UPDATE shop.customers SET name = 'again' WHERE id = 2")
+        house.zb("clone", "start", "rep", "--json").data  # noqa: B018
+        self.await_names(house, ["between", "again"])
+        with entered(house, "rep") as clone:
+            assert checksums(clone, ["shop.customers"]) == house.server.checksum(["shop.customers"])
+        house.destroy("rep")
+
+    def await_names(self, house: House, names: list[str]) -> None:
+        def there() -> bool:
+            with entered(house, "rep") as clone:
+                found = asked(clone, "SELECT name FROM shop.customers WHERE id IN (1, 2) ORDER BY id")
+            return [name for (name,) in found] == names
+
+        wait_until(f"the replica has {names}", there, 60)
 
 
 class CloneKills:

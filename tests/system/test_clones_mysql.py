@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.lab.mysql_fixture import free_port
 from tests.system.clone_care_story import CloneCareStory
 from tests.system.clone_story import CloneStory, history
 from tests.system.house import Variant
@@ -11,7 +12,8 @@ __all__ = ["history"]
 
 @pytest.fixture(scope="module")
 def variant() -> Variant:
-    return Variant(flavour="mysql-9.7")
+    network = ("--skip-networking=OFF", f"--port={free_port()}", "--bind-address=127.0.0.1")
+    return Variant(flavour="mysql-9.7", options=network)
 
 
 class TestClones(CloneStory):

@@ -104,7 +104,7 @@ def test_it_says_how_it_is(house: House) -> None:
         wait_until("it was looked at", lambda: metric(port, "zbackup_health") is not None, 30)
         status = house.zb("status", "--json", config=config).data[0]
         assert (status["health"], status["daemon_runs"]) == ("ok", True), status
-        assert {job["job"] for job in status["jobs"]} == {"reconcile", "snapshot", "watch"}
+        assert {job["job"] for job in status["jobs"]} == {"reconcile", "snapshot", "watch", "leases"}
         assert metric(port, "zbackup_health") == 0
         newest = metric(port, "zbackup_last_snapshot_timestamp_seconds")
         assert newest is not None and abs(newest - time.time()) < 60

@@ -92,6 +92,7 @@ def build() -> typer.Typer:
         ("env", env, ENV),
         ("reset", clone_care.reset, clone_care.RESET),
         ("snapshot", clone_care.snapshot, clone_care.SNAPSHOT),
+        ("promote", clone_care.promote, clone_care.PROMOTE),
         ("extend", clone_care.extend, clone_care.EXTEND),
         ("protect", clone_care.protect, clone_care.PROTECT),
         ("stop", stop, STOP),
@@ -205,7 +206,7 @@ def _row(status: CloneStatus, zone: ZoneInfo, now: datetime) -> list[str]:
         str(clone.port or "-"),
         tables.size(status.used),
         _lease(clone, now),
-        clone.parent or clone.backup,
+        "its own copy" if clone.copied else clone.parent or clone.backup,
         status.connect if status.running else "-",
     ]
 

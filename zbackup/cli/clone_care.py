@@ -1,4 +1,4 @@
-"""zbackup clone: reset, snapshot, extend, protect"""
+"""zbackup clone: reset, snapshot, promote, extend, protect"""
 
 from typing import Annotated, Literal
 
@@ -9,7 +9,7 @@ from zbackup.cli.clone_create import lease_of
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
 from zbackup.cli.working import on_all
-from zbackup.jobs import clone_lease, clone_reset, clone_snapshot
+from zbackup.jobs import clone_lease, clone_promote, clone_reset, clone_snapshot
 from zbackup.model.moment import local_text, parse_time_to_come
 from zbackup.plan.lease import end_of
 
@@ -30,6 +30,15 @@ Such as of one that was masked, or prepared for tests: its children need no mask
 \b
 zbackup clone snapshot dev-base
 zbackup clone create --from-clone dev-base --name dev1
+"""
+
+PROMOTE = """Copy a clone's blocks, so that its backup can be pruned.
+
+The clone then occupies as much as production does. Its server is stopped meanwhile. Nothing of production's
+is moved or changed, as `zfs promote` would.
+
+\b
+zbackup clone promote dev1
 """
 
 EXTEND = """Set the end of a dev clone's lease anew, counted from now.
@@ -71,6 +80,12 @@ def snapshot(options: Options, name: CloneName, *, snapshot: Label = "") -> None
         taken = clone_snapshot.snapshot(contexts, name, snapshot)
     data = {"name": name, "snapshot": taken}
     emit(options, "clone snapshot", data, lambda: f"took {taken} of {name}")
+
+
+def promote(options: Options, name: CloneName) -> None:
+    with on_all(options, "clone promote") as contexts:
+        status = clone_promote.promote(contexts, name)
+    emit(options, "clone promote", shapes.clone(status), lambda: f"{name} depends on no snapshot any more")
 
 
 def extend(options: Options, name: CloneName, *, lease: Lease) -> None:

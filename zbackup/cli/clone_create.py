@@ -75,6 +75,15 @@ Count = Annotated[int, typer.Option("--count", min=1, max=1000, help="Make so ma
 KeepAccounts = Annotated[
     bool, typer.Option("--keep-accounts", help="Leave production's accounts and passwords as they are.")
 ]
+AsReplica = Annotated[
+    str,
+    typer.Option(
+        "--as-replica-of",
+        metavar="production",
+        help="Let it follow production, from where the snapshot ends (mysql, mariadb).",
+        show_default=False,
+    ),
+]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep what was made, unreachable, when it fails.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")]
 
@@ -91,12 +100,18 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     lease: Lease = None,
     count: Count = 1,
     keep_accounts: KeepAccounts = False,
+    as_replica_of: AsReplica = "",
     keep: Keep = False,
     dry_run: DryRun = False,
 ) -> None:
     if at is not None and (snapshot != "latest" or from_clone):
         raise UsageError("say what to clone: --at MOMENT, or a snapshot (--snapshot, --from-clone)")
     with on_one(options, "clone create", instance) as ctx:
+        if as_replica_of not in ("", "production", ctx.instance):
+            raise UsageError(f'"{as_replica_of}" cannot be followed: write --as-replica-of production')
+        if as_replica_of and ctx.engine_name == "mongodb":
+            emit(options, "clone create", {"steps": list(STEPS)}, lambda: numbered_steps(ctx.instance))
+            return
         moment = parse_moment(at, ctx.zone, ctx.clock.now()) if at is not None else None
         choice = CreateOptions(
             name=name,
@@ -106,6 +121,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             port=_port(port),
             lease=ctx.cloning.lease if lease is None else lease_of(lease),
             keep_accounts=keep_accounts,
+            as_replica=bool(as_replica_of),
             keep=keep,
             count=count,
         )
@@ -119,6 +135,23 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         emit(options, "clone create", plan_shape(plan, moment), lambda: render_plan(plan, ctx))
     else:
         emit(options, "clone create", report_shape(made), lambda: render(made, ctx.zone))
+
+
+STEPS = (
+    "Clone the datasets of the newest backup (zbackup list) with zfs clone, outside of zbackup's own.",
+    "Start a mongod of the same version on them, with the set's --replSet and --keyFile and another --port.",
+    "At the primary: rs.add({ host: 'HOST:PORT', priority: 0, votes: 0, hidden: true }).",
+    "It goes on from the snapshot, as long as the primary's oplog reaches back to it; watch rs.status().",
+)
+"""A member joins its set by its set's own means; a dev clone has forgotten it."""
+
+
+def numbered_steps(instance: str) -> str:
+    """How a member is added to a set from a snapshot, for people."""
+    lines = (f"  {number}. {step}" for number, step in enumerate(STEPS, 1))
+    return "\n".join(
+        [f"Nothing was made. A new member of {instance}'s replica set, from a snapshot:", *lines]
+    )
 
 
 def lease_of(text: str) -> float | None:

@@ -25,7 +25,8 @@ HELP = """Consistent ZFS snapshots and point-in-time recovery for MySQL and Mari
 zbackup check                            is everything set up for a backup that can be restored?
 zbackup snapshot                         take one
 zbackup restore --to "yesterday 10:02"   a server with everything committed before that moment
-zbackup clone list                       the servers that were made that way
+zbackup clone create --name dev1         production's data for a developer, writable and harmless
+zbackup clone list                       the servers that were made in these two ways
 zbackup daemon                           all of it on schedule
 """
 

@@ -101,6 +101,7 @@ def clone(subject: CloneStatus) -> dict[str, Any]:
         "protected_until": datetime.fromisoformat(facts.protected) if facts.protected else None,
         "parent": facts.parent or None,
         "masked": facts.masked,
+        "copied": facts.copied,
         "start": "boot" if facts.on_boot else "never",
     }
     return {key: plain(value) for key, value in values.items()}

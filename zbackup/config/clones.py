@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, StrictInt
 
 from zbackup.config import units
+from zbackup.config.secret import SecretRef, secret_ref
 from zbackup.config.table import Table
 
 _PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
@@ -14,6 +15,7 @@ LOWEST_PORT = 1024
 Seconds = Annotated[float, BeforeValidator(units.duration)]
 Memory = Annotated[int, BeforeValidator(units.memory)]
 Size = Annotated[int, BeforeValidator(units.size)]
+Secret = Annotated[SecretRef, BeforeValidator(secret_ref)]
 Argv = Annotated[tuple[str, ...], BeforeValidator(units.argv)]
 
 
@@ -35,6 +37,19 @@ class Mask(Table):
         default=None, description="a file of SQL statements (not for mongodb)"
     )
     run: Argv | None = Field(default=None, description="a program, or a list of it and its arguments")
+
+
+class Replica(Table):
+    """How a clone made with `--as-replica-of` reaches production (mysql and mariadb)."""
+
+    host: Annotated[str, Field(min_length=1)] = Field(
+        default="127.0.0.1", description="where production listens"
+    )
+    port: Annotated[StrictInt, Field(ge=1, le=65535)] = Field(default=3306, description="its port")
+    user: Annotated[str, Field(min_length=1)] = Field(
+        description="an account of yours that has REPLICATION SLAVE"
+    )
+    password: Secret = Field(description="where its password is")
 
 
 class ClonePool(Table):
@@ -64,6 +79,9 @@ class Clones(Table):
         default=(),
         description='what is done to a clone before others can reach it: a list of { sql = "FILE" } '
         'and { run = ["PROGRAM", "ARGUMENT"] }',
+    )
+    replica: Replica | None = Field(
+        default=None, description="how clones that are to be replicas reach production"
     )
     mask_limit: Seconds = Field(default=3600.0, description="such a program is ended when it takes longer")
     warn: Seconds = Field(default=1800.0, description="`on_warning` is run so long before a lease's end")

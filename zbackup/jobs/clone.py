@@ -76,6 +76,8 @@ def require_ready(clone: Clone) -> None:
             raise Refused(
                 f"the clone {clone.name} is half reset: finish it (zbackup clone reset {clone.name})"
             )
+        case "promoting":
+            raise Refused(f"the clone {clone.name} is half copied: zbackup clone promote {clone.name}")
         case "building" | "failed" | "destroying":
             raise Refused(
                 f"the clone {clone.name} was never finished: destroy it (zbackup clone destroy {clone.name})"

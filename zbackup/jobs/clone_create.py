@@ -18,7 +18,7 @@ from zbackup.jobs.restore import Finish, RestoreOptions, RestorePlan, plan_resto
 from zbackup.jobs.temporary import removed_on_failure
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
-from zbackup.model.errors import NotFound, Taken, UsageError
+from zbackup.model.errors import ConfigError, NotFound, Taken, UsageError
 from zbackup.model.moment import Moment
 from zbackup.plan.clone_choice import choose_backup
 from zbackup.plan.clone_name import log_name, next_name, numbered, require_good
@@ -36,7 +36,8 @@ USER = "zbackup_clone"
 class CreateOptions:
     """`name` "" means the next free one. Of what: `moment` (by a recovery), else the backup `snapshot`
     ("" for the newest), or that of the clone `parent`. `port` 0 is any of the pool. `lease` is in seconds,
-    None for none. `keep` keeps a clone that could not be finished, for a look.
+    None for none. `keep` keeps a clone that could not be finished, for a look. `as_replica`: it follows
+    production.
     """
 
     name: str = ""
@@ -47,6 +48,7 @@ class CreateOptions:
     lease: float | None = None
     keep_accounts: bool = False
     keep: bool = False
+    as_replica: bool = False
     count: int = 1
 
 
@@ -62,6 +64,7 @@ class CreatePlan:
 
 def plan_create(ctx: Context, options: CreateOptions) -> CreatePlan:
     """Look and decide, and change nothing."""
+    _require_possible(ctx, options)
     names = _wanted(ctx, options)
     for name in names:
         _require_free(ctx, name)
@@ -82,13 +85,25 @@ def create(ctx: Context, options: CreateOptions) -> Iterator[CloneStatus]:
     When one fails nothing of it is left (unless `keep`), and those before it stay. Raise what a restore
     raises, or MaskingFailed.
     """
-    if options.count > 1 and options.port:
-        raise UsageError("--count and --port exclude each other: each clone has a port of its own")
+    _require_possible(ctx, options)
     for name in numbered(options.name, options.count):
         with _own_name(ctx, name) as own:
             created = _create(ctx, own, options)
         log.info("clone.created", clone=own, backup=created.clone.backup, port=created.clone.port)
         yield created
+
+
+def _require_possible(ctx: Context, options: CreateOptions) -> None:
+    """Raise UsageError for what is not to be had together, ConfigError for what has to be configured."""
+    if options.count > 1 and options.port:
+        raise UsageError("--count and --port exclude each other: each clone has a port of its own")
+    if not options.as_replica:
+        return
+    if options.moment or options.parent or ctx.cloning.mask:
+        raise UsageError("a replica is of a snapshot of production: no --at, no --from-clone, no masking")
+    if ctx.cloning.replica is None:
+        where = f"instance.{ctx.instance}.clones.replica"
+        raise ConfigError([f"{where}: missing; the account with which a replica reaches production"])
 
 
 def _create(ctx: Context, name: str, options: CreateOptions) -> CloneStatus:
@@ -149,6 +164,7 @@ def _begin(ctx: Context, clone: Clone, options: CreateOptions) -> Clone:
         login="" if options.keep_accounts else USER,
         until=end.isoformat() if end else "",
         on_boot=rules.start == "boot",
+        follows=options.as_replica,
     )
     sizes = {"quota": rules.quota, "reservation": rules.reservation}
     properties = {name: str(size) for name, size in sizes.items() if size}

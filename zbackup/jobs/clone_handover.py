@@ -28,6 +28,7 @@ def hand_over(ctx: Context, clone: Clone, files: Files, *, recovered: bool) -> C
         login=_login(ctx, clone),
         prepare=(lambda server: _mask(ctx, clone, steps, server)) if steps else None,
         recovered=recovered,
+        source=ctx.cloning.replica if clone.follows else None,
     )
     ctx.recovery.adopt(files, adoption, ctx.progress)
     return clone_files.mark_ready(ctx, replace(clone, masked=clone.masked or bool(steps)))
@@ -43,6 +44,7 @@ def serving(clone: Clone) -> Serving:
         nice=clone.nice,
         sealed=clone.kind == "dev",
         login=bool(clone.login),
+        follows=clone.follows,
     )
 
 

@@ -2,8 +2,8 @@
 
 <clones>/<name>/fresh-0..   what shall be <clones>/<name>/0.. and is not yet
 
-The clone's state is "resetting" meanwhile, and whoever comes after a run that was killed begins anew. Until
-the last of the old ones is gone, they or the fresh ones keep their origin pinned.
+The clone's state is "resetting" or "promoting" meanwhile. Whoever comes after a run that was killed begins
+anew; until the last of the old ones is gone, they or the fresh ones keep their origin pinned.
 """
 
 from collections.abc import Callable
@@ -11,29 +11,29 @@ from dataclasses import replace
 
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone_claim import UNMOUNTED
-from zbackup.jobs.clone_files import FRESH, PART
+from zbackup.jobs.clone_files import FRESH, PART, SNAPSHOT
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
-from zbackup.model.clone import Clone
+from zbackup.model.clone import Clone, State
 from zbackup.model.errors import Refused
-from zbackup.model.snapshot import Dataset
+from zbackup.model.snapshot import Dataset, Snapshot
 
 
-def exchange(ctx: Context, clone: Clone, make: Callable[[], None]) -> Clone:
+def exchange(ctx: Context, clone: Clone, state: State, make: Callable[[], None]) -> Clone:
     """Have `make` make the fresh datasets, then let them take the old ones' places and mount them.
 
     Returns the clone as it is described then: the caller starts its server and marks it as ready. Its server
     must be stopped.
     """
-    clone = replace(clone, state="resetting")
+    clone = replace(clone, state=state)
     clone_files.describe(ctx, clone)
     for leftover in reversed(_fresh(ctx, clone)):
-        ctx.zfs.destroy_filesystem(leftover)
+        _destroy(ctx, clone, leftover)
     make()
     for fresh in _fresh(ctx, clone):
         place = fresh.name.replace(f"/{FRESH}", "/")
         for old in _part(ctx, clone, place):
-            ctx.zfs.destroy_filesystem(old)
+            _destroy(ctx, clone, old)
         ctx.zfs.rename(fresh, place)
         ctx.zfs.mount(place)
     return clone
@@ -48,6 +48,21 @@ def clone_fresh(ctx: Context, clone: Clone, backup: Backup) -> None:
 def fresh_name(ctx: Context, clone: Clone, number: int) -> str:
     """What the fresh dataset for the part of this number is called."""
     return f"{ctx.clones}/{clone.name}/{FRESH}{number}"
+
+
+def _destroy(ctx: Context, clone: Clone, dataset: Dataset) -> None:
+    """With its snapshots, which have the clone's mark, or are copies of one that has. Raise Refused else."""
+    own = {s.guid for s in ctx.zfs.snapshots_below(f"{ctx.clones}/{clone.name}") if _marked(clone, s)}
+    snapshots = ctx.zfs.snapshots(dataset.name)
+    if foreign := [s for s in snapshots if s.guid not in own]:
+        raise Refused(f"{foreign[0]} is in the clone {clone.name}, and zbackup did not make it")
+    for snapshot in snapshots:
+        ctx.zfs.destroy_snapshot(snapshot)
+    ctx.zfs.destroy_filesystem(dataset)
+
+
+def _marked(clone: Clone, snapshot: Snapshot) -> bool:
+    return dict(snapshot.properties).get(SNAPSHOT) == clone.id
 
 
 def _fresh(ctx: Context, clone: Clone) -> list[Dataset]:

@@ -48,7 +48,7 @@ def reset(contexts: Sequence[Context], name: str, *, latest: bool) -> CloneStatu
             replayed=False,
             stopped=False,
         )
-        clone = exchange(ctx, clone, lambda: clone_fresh(ctx, clone, backup))
+        clone = exchange(ctx, clone, "resetting", lambda: clone_fresh(ctx, clone, backup))
         files = clone_files.with_record(ctx, clone, backup.record)
         hide = clone_files.hidden_from(ctx, ctx.members(), [clone])
         clone = hand_over(ctx, clone, replace(files, hide=hide), recovered=bool(clone.parent))
@@ -57,8 +57,10 @@ def reset(contexts: Sequence[Context], name: str, *, latest: bool) -> CloneStatu
 
 
 def _require_possible(ctx: Context, clone: Clone, *, latest: bool) -> None:
-    if clone.kind != "dev" or clone.state in ("building", "destroying"):
-        raise Refused(f"{clone.name} cannot be reset: it is no finished dev clone")
+    if clone.kind != "dev" or clone.state in ("building", "promoting", "destroying"):
+        raise Refused(
+            f"{clone.name} cannot be reset: it is no finished dev clone (zbackup clone show {clone.name})"
+        )
     if clone.replayed and not latest:
         raise Refused(
             f"{clone.name} was made of a moment by a replay: destroy it and create it again with --at, or "

@@ -9,7 +9,7 @@ PROPERTY = "zbackup:clone"
 INTENT = "zbackup:making."
 """With a clone's name behind it: the description, on the dataset all clones lie below, while it is made."""
 
-State = Literal["building", "ready", "resetting", "failed", "destroying"]
+State = Literal["building", "ready", "resetting", "promoting", "failed", "destroying"]
 
 Kind = Literal["restore", "log", "dev"]
 
@@ -27,7 +27,8 @@ class Clone:
     accounts were kept. `memory` and `nice` are its server's. `parent` is the clone it was made from. `until`
     is the end of its lease and `protected` of its protection ("" for none, ISO 8601), `warned` whether its
     end was announced. `stopped`: somebody stopped it; `on_boot`: it is started when the host was. `masked`:
-    the instance's masking was done. `replayed`: it is of a moment, not of a snapshot.
+    the instance's masking was done. `replayed`: it is of a moment, not of a snapshot. `copied`: it
+    depends on no snapshot any more. `follows`: it is a replica of production.
     """
 
     id: str
@@ -54,6 +55,8 @@ class Clone:
     on_boot: bool = False
     masked: bool = False
     replayed: bool = False
+    copied: bool = False
+    follows: bool = False
 
     def to_property(self) -> str:
         values = asdict(self) | {"created": self.created.isoformat()}

@@ -21,6 +21,16 @@ class Mask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Whom a replica follows, and as whom it logs in there."""
+
+    host: str
+    port: int
+    user: str
+    password: Callable[[], str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CloneRules:
     """How an instance's dev clones are made. Sizes in bytes (0: as the pool allows), times in seconds.
 
@@ -38,6 +48,7 @@ class CloneRules:
     nice: int = 10
     start: OnBoot = "never"
     mask: tuple[Mask, ...] = ()
+    replica: Source | None = None
     mask_limit: float = 3600.0
     warn: float = 1800.0
     on_warning: tuple[str, ...] = ()
@@ -77,10 +88,11 @@ class Adoption:
 
     `login` None leaves production's accounts as they are; else all of them get its password, and its user is
     an administrator. `recovered`: the files are not as a snapshot of production held them, but as a server of
-    ours left them.
+    ours left them. `source`: it follows this server, from where the snapshot ends.
     """
 
     serving: Serving
     login: Login | None = None
     prepare: Prepare | None = None
     recovered: bool = False
+    source: Source | None = None

@@ -70,7 +70,8 @@ class Serving:
 
     `replica_set` is the name of a set to be made of it alone; "" for a server that is in none. `memory` is in
     bytes, 0 for what recovered servers get; `nice` is added to its priority's number. `sealed`: events cannot
-    even be turned on; `login`: it asks for logins, whatever the original did.
+    even be turned on; `login`: it asks for logins, whatever the original did. `follows`:
+    it is a replica, and goes on being one.
     """
 
     port: int = 0
@@ -80,6 +81,7 @@ class Serving:
     nice: int = 0
     sealed: bool = False
     login: bool = False
+    follows: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,6 +140,12 @@ def receive_argv(dataset: str) -> tuple[str, ...]:
     return ("zfs", "receive", "-s", "-u", *options, "-x", "mountpoint", "--", dataset)
 
 
+def receive_copy_argv(dataset: str, properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Into exactly `dataset`, which is to be used: unmounted, with these properties; never over anything."""
+    options = [part for key, value in properties.items() for part in ("-o", f"{key}={value}")]
+    return ("zfs", "receive", "-u", *options, "--", dataset)
+
+
 def failure_of(argv: Sequence[str], status: int, said: str) -> CommandFailed:
     """The failure of one end of a stream on this host, under the name that callers can act on."""
     return translate(CommandFailed(tuple(argv), status, said))

@@ -4,12 +4,14 @@ Without masking that takes one start, which is what a dev clone costs: what must
 comes in is in the init file. Masking takes a start of its own, on a socket that nobody else can reach.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from zbackup.engines.mysql import replay_mariadb, replay_mysql
 from zbackup.engines.mysql.accounts import replacement, require_replaced
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary
 from zbackup.engines.mysql.connection import Connection, connect
+from zbackup.engines.mysql.follow import follow
 from zbackup.engines.mysql.held_log import held_files
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.proof import require_recorded_state
@@ -27,8 +29,12 @@ def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
     before = replacement(server.flavor, adoption.login) if adoption.login else ""
     if adoption.prepare is None:
         progress.phase("starting the server")
-        with server.opened(adoption.serving, before) as temporary:
+        # At the first start there is what production replicated from, and nobody must go on with that.
+        first = replace(adoption.serving, follows=False)
+        with server.opened(first, before) as temporary:
             _make_its_own(temporary, adoption, newest)
+            if adoption.source:
+                follow(temporary, adoption.source)
         return
     progress.phase("masking", "on a socket that nobody else can reach")
     with server.temporary(before) as temporary:

@@ -195,6 +195,7 @@ class CloneServer:
             replaying=replaying,
             nice=serving.nice,
             sealed=serving.sealed,
+            follows=serving.follows,
         )
 
     def _owner(self) -> tuple[int, int]:

@@ -115,10 +115,12 @@ class Connection:
         try:
             with self._raw.cursor() as cursor:
                 cursor.execute(text)
-                while cursor.nextset():
+                more = True
+                while more:
                     number += 1
+                    more = bool(cursor.nextset())
         except pymysql.MySQLError as failure:
-            raise self._named(failure, f"statement {number + 1 if number > 1 else 1}") from None
+            raise self._named(failure, f"statement {number}") from None
 
     def keep_for(self, seconds: float) -> None:
         """The session may be silent for that long, or a little longer, before the server ends it."""

@@ -97,6 +97,7 @@ class Shape:
     """What a server on a clone is for. `port` 0 is no network; `init` is run at every start.
 
     `nice` is added to its priority's number; `sealed`: nobody can turn events on, and it is kept small.
+    `follows`: what it was told to replicate it goes on with at every start.
     `log_only` is a MariaDB that only gives out its log: InnoDB, whose recovery can take long, stays off.
     """
 
@@ -110,6 +111,7 @@ class Shape:
     log_only: bool = False
     nice: int = 0
     sealed: bool = False
+    follows: bool = False
 
 
 def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Shape) -> list[str]:
@@ -168,10 +170,10 @@ def _mysql(shape: Shape) -> dict[str, str]:
     return {
         "mysqlx": "OFF",
         "persisted-globals-load": "OFF",
-        "skip-replica-start": "ON",
+        "skip-replica-start": "OFF" if shape.follows else "ON",
         "log-replica-updates": "OFF",
-        "relay-log-purge": "OFF",
-        "relay-log-recovery": "OFF",
+        "relay-log-purge": "ON" if shape.follows else "OFF",
+        "relay-log-recovery": "ON" if shape.follows else "OFF",
         "replica-parallel-workers": str(shape.workers),
         "replica-max-allowed-packet": "1073741824",
         "binlog-expire-logs-seconds": "0",
@@ -183,7 +185,7 @@ def _mysql(shape: Shape) -> dict[str, str]:
 
 def _mariadb(shape: Shape) -> dict[str, str]:
     return {
-        "skip-slave-start": "ON",
+        "skip-slave-start": "OFF" if shape.follows else "ON",
         "log-slave-updates": "OFF",
         "slave-parallel-threads": str(shape.workers),
         "slave-parallel-mode": "optimistic",
