@@ -1,14 +1,25 @@
-"""A log of MySQL that changes its kind, and one that is reset, between a base and a moment."""
+"""Every kind of transaction, replayed on MySQL 9.7 without GTIDs, which then come; and a reset of its log."""
 
 import pytest
 
 from tests.system.house import House, Variant, checksums, next_second
-from tests.system.log_story import ResetStory
+from tests.system.log_story import SHOP, OpenTemporaryStory, ResetStory
+from tests.system.transactions_story import OPTIONS, TransactionsStory, history
+
+__all__ = ["history"]
 
 
 @pytest.fixture(scope="module")
 def variant() -> Variant:
-    return Variant(flavour="mysql-9.7", gtid=False)
+    return Variant(flavour="mysql-9.7", gtid=False, options=OPTIONS)
+
+
+class TestTransactions(TransactionsStory):
+    """See TransactionsStory."""
+
+
+class TestOpenTemporary(OpenTemporaryStory):
+    """See OpenTemporaryStory."""
 
 
 def test_gtids_that_were_switched_on_after_the_base(house: House) -> None:
@@ -20,7 +31,7 @@ def test_gtids_that_were_switched_on_after_the_base(house: House) -> None:
         server.sql(f"SET GLOBAL gtid_mode = {mode}")
         server.sql("DELETE FROM shop.orders ORDER BY id LIMIT 1")
     moment = next_second()
-    sums = server.checksum()
+    sums = server.checksum(SHOP)
     server.sql("DELETE FROM shop.orders")
     report = house.restore(moment, "switched-on")
     assert report["base"]["backup"] == base["backup"]
