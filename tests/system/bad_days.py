@@ -87,6 +87,13 @@ def said(result: Result, status: int) -> str:
     return result.err
 
 
+def replaying(house: House) -> int:
+    """Wait until the restore that runs replays; its server's process id."""
+    relay = house.home / "clones" / NAME / "relay"
+    wait_until("it replays", lambda: any(relay.glob("*relay*.0*")) or any(relay.glob("*zbackup*")), 60)
+    return int((house.home / "run" / f"{NAME}.process").read_text().split()[0])
+
+
 class BadDays:
     """Each leaves the house as it found it."""
 
@@ -103,25 +110,25 @@ class BadDays:
             # Or the server died of it, and the end of its log is a trace.
             assert any(word in text.lower() for word in ("space", "full", "error 28", "ended while")), text
 
-    @pytest.mark.parametrize("keep", [False, True], ids=["removed", "kept"])
-    def test_a_temporary_server_that_dies_while_replaying(
-        self, house: House, nothing_left: None, keep: bool
-    ) -> None:
-        words = ["-q", *house.restoring("now", NAME), *(["--keep"] if keep else [])]
-        restoring = house.begin(*words)
-        relay = house.home / "clones" / NAME / "relay"
-        wait_until("it replays", lambda: any(relay.glob("*relay*.0*")) or any(relay.glob("*zbackup*")), 60)
-        note = house.home / "run" / f"{NAME}.process"
-        os.kill(int(note.read_text().split()[0]), signal.SIGKILL)
+    def test_a_server_on_a_full_pool_is_given_up(self, house: House, nothing_left: None) -> None:
+        """Stopped, it can neither write nor fail by itself: it is zbackup that ends it."""
+        restoring = house.begin("-q", *house.restoring("now", NAME))
+        os.kill(replaying(house), signal.SIGSTOP)
+        with full(house, 0):
+            text = said(restoring.end(), 7)
+        assert "the temporary server was given up: the pool is full" in text
+
+    def test_a_temporary_server_that_dies_while_replaying(self, house: House, nothing_left: None) -> None:
+        restoring = house.begin("-q", *house.restoring("now", NAME), "--keep")
+        os.kill(replaying(house), signal.SIGKILL)
         text = said(restoring.end(), 7)
         assert "the temporary server ended while it was worked on" in text
         assert str(house.home / "clones" / NAME / "server.log") in text
         assert re.search(r"\[(System|Note|Warning|ERROR)\]", text), f"the end of its log is not shown: {text}"
         kept = {c["name"]: c["state"] for c in house.zb("clone", "list", "--json").data}
-        assert kept.get(NAME) == ("building" if keep else None)
-        if keep:
-            assert (house.home / "clones" / NAME / "server.log").exists()
-            house.destroy(*kept)
+        assert kept[NAME] == "building"
+        assert (house.home / "clones" / NAME / "server.log").exists()
+        house.destroy(*kept)
 
     def test_a_restore_needs_neither_the_server_nor_its_password(
         self, house: House, nothing_left: None
