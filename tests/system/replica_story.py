@@ -83,7 +83,7 @@ class ReplicaStory:
     """The tests, in the order of the story."""
 
     def test_a_backup_of_a_replica_says_what_it_is_as_of(self, house: House, history: History) -> None:
-        early, lagging, last = house.backups()
+        early, lagging, last = (_listed(house, b) for b in (history.early, history.lagging, history.last))
         assert [b["role"] for b in (early, lagging, last)] == ["replica"] * 3
         assert utc(lagging["taken"]) > history.missed
         for edge in ("as_of", "complete_to"):
@@ -154,6 +154,11 @@ class ReplicaStory:
             assert "does not log what it applies" in said
             assert taken["snapshot"]["name"] in said
             assert house.state() == before
+
+
+def _listed(house: House, backup: dict[str, Any]) -> dict[str, Any]:
+    """As `zbackup list` shows it."""
+    return next(listed for listed in house.backups() if listed["backup"] == backup["backup"])
 
 
 def applier_runs(server: DatabaseServer) -> bool:
