@@ -13,17 +13,27 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import structlog
 
 from zbackup.engines.mongodb.connection import CommandRefused, Connection, connect
 from zbackup.engines.mongodb.long_operations import settle_long_operations
 from zbackup.engines.mongodb.note import Note
+from zbackup.engines.mongodb.optime import OplogEntry
 from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
 from zbackup.engines.mongodb.orders import ASKING, LOCKED, WatchOrder
-from zbackup.engines.mongodb.recorded import held, held_after
+from zbackup.engines.mongodb.recorded import held, held_after, held_first
 from zbackup.engines.mongodb.release import release
-from zbackup.engines.mongodb.status import OplogEnd, is_locked, operations, oplog_end, stillness
+from zbackup.engines.mongodb.status import (
+    OplogEnd,
+    durable_wall,
+    is_locked,
+    operations,
+    oplog_end,
+    oplog_first,
+    stillness,
+)
 from zbackup.model.errors import CommandFailed, DatabaseError, LockNotTaken
 from zbackup.model.record import LockKind
 from zbackup.proc.guardian import Guardian, start_guardian
@@ -42,7 +52,10 @@ SLACK_S = 5.0
 
 @dataclass(slots=True, kw_only=True)
 class HeldLock:
-    """See engines.base.Held. `end` is None when the server keeps no oplog."""
+    """See engines.base.Held. `end` is None when the server keeps no oplog.
+
+    `first`, its oldest entry, is known once it can be no older than that in the snapshot.
+    """
 
     session: Connection
     kind: LockKind
@@ -51,7 +64,9 @@ class HeldLock:
     since: float
     end: OplogEnd | None
     held_ms: int = field(default=0)
+    durable: datetime | None = field(default=None)
     after: OplogEnd | None = field(default=None)
+    first: OplogEntry | None = field(default=None)
 
     @property
     def position(self) -> str:
@@ -63,7 +78,7 @@ class HeldLock:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        return held(self.end) | held_after(self.after)
+        return held(self.end, self.durable) | held_after(self.after) | held_first(self.first)
 
     def seconds_left(self) -> float:
         if self.kind == "none":
@@ -72,11 +87,13 @@ class HeldLock:
 
     def confirm(self) -> None:
         if self.kind == "none":
-            self.after = oplog_end(self.session) if self.end else None
+            if self.end:
+                self.after, self.first = oplog_end(self.session), oplog_first(self.session)
             return
         try:
             lasted = is_locked(self.session)
             now = oplog_end(self.session) if self.end else None
+            first = oplog_first(self.session) if self.end else None
         except DatabaseError as lost:
             raise LockNotTaken(f"the lock cannot be confirmed: {lost}") from lost
         # The time is looked at last: up to now the watchdog has not released it.
@@ -84,6 +101,7 @@ class HeldLock:
             raise LockNotTaken(f"the lock did not last to the end (its ceiling is {self.ceiling_s:g} s)")
         if self.end and now and now.at != self.end.at:
             raise LockNotTaken(f"the oplog moved under the lock, from {self.end.at} to {now.at}")
+        self.first = first
 
     @property
     def is_over(self) -> bool:
@@ -104,8 +122,7 @@ def hold(
     """
     with connect(options) as session:
         if kind == "none":
-            end = oplog_end(session) if oplog else None
-            yield HeldLock(session=session, kind=kind, ceiling_s=0, lock_wait_ms=0, since=0.0, end=end)
+            yield _unlocked(session, oplog=oplog)
             return
         guardian = _guarded(options, limits, note)
         began = time.monotonic()
@@ -140,6 +157,18 @@ def hold(
                 _forget(guardian, note)
             raise
         _let_go(locked, guardian, note)
+
+
+def _unlocked(session: Connection, *, oplog: bool) -> HeldLock:
+    return HeldLock(
+        session=session,
+        kind="none",
+        ceiling_s=0,
+        lock_wait_ms=0,
+        since=0.0,
+        end=oplog_end(session) if oplog else None,
+        durable=durable_wall(session) if oplog else None,
+    )
 
 
 class _NotOurs(LockNotTaken):

@@ -10,16 +10,17 @@ from zbackup.model.recovery import Reach
 CREATED_WITHIN = timedelta(seconds=1)
 
 # A write that did not ask for the journal is there after the next commit of it: storage.journal's
-# commitIntervalMs is 100 by default and at most 500.
+# commitIntervalMs is 100 by default and at most 500. For want of an answer of the server's only.
 JOURNAL_LAG = timedelta(milliseconds=500)
 
 
 def reach(record: Record, created: datetime) -> Reach:
     """From the oplog's end as it was seen; `created` is the snapshot's own time.
 
-    A primary takes no write that it has not seen, so that up to the snapshot all is inside: up to the lock,
-    or up to the last commit of the journal without one. A secondary's oplog has its primary's times, and
-    what was written there may not have reached it yet. Without an oplog nothing is known but the time.
+    A primary takes no write that it has not seen, so that up to the lock all is inside. Without one that is
+    so up to the newest entry that was in the journal on disk, by the server's word: for a target up to its
+    time the cut is before it. A secondary's oplog has its primary's times, and what was written there may
+    not have reached it yet. Without an oplog nothing is known but the time.
     Raise VerificationFailed when the record cannot be understood.
     """
     wall = _recorded(record, "oplog_wall")
@@ -36,7 +37,10 @@ def reach(record: Record, created: datetime) -> Reach:
         return Reach(as_of=wall, complete_to=wall if record.role == "replica" else record.taken)
     as_of = _recorded(record, "oplog_after_wall") or created + CREATED_WITHIN
     complete = wall if record.role == "replica" else record.taken
-    return Reach(as_of=as_of, complete_to=complete if record.lock == "fsync" else complete - JOURNAL_LAG)
+    if record.lock == "fsync":
+        return Reach(as_of=as_of, complete_to=complete)
+    durable = _recorded(record, "oplog_durable_wall")
+    return Reach(as_of=as_of, complete_to=durable or complete - JOURNAL_LAG)
 
 
 def was_still(record: Record) -> bool:

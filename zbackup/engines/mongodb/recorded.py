@@ -13,11 +13,13 @@ replica_set, set_id     name and id of the replica set; not there for a server t
 member_state            such as PRIMARY or SECONDARY
 hidden, delay_s         "true" for a hidden member; by how much a delayed one lags on purpose
 stable_checkpoint       where crash recovery would begin (its term is not known: -1)
-oplog_first(_wall)      the oldest entry of the oplog
 oplog_bytes             how large the oplog may grow
+oplog_terms             the last entries of earlier primaries' terms in the oplog, newest first
 needs_lock              why an unlocked snapshot of this server would not be exact
 oplog_wall              (held) the latest wall-clock time near the oplog's end at Record.position
-oplog_after(_wall)      (held, lock "none") the same, and the place, read once the snapshot was there
+oplog_durable_wall      (held, lock "none") up to when everything was on disk before the snapshot
+oplog_after(_wall)      (held, lock "none") the oplog's end, and its place, read once the snapshot was there
+oplog_first(_wall)      (held) the oldest entry of the oplog: under a lock, or once the snapshot was there
 """
 
 import contextlib
@@ -27,6 +29,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from zbackup.engines.mongodb.optime import OplogEntry
 from zbackup.engines.mongodb.status import Membership, OplogEnd, Status
 
 # Parts of the settings that say nothing about the files; some hold names of secrets' places.
@@ -54,14 +57,20 @@ def recorded(status: Status, data: Path) -> dict[str, str]:
     return facts | (_of_member(status.membership) if status.membership else {})
 
 
-def held(end: OplogEnd | None) -> dict[str, str]:
+def held(end: OplogEnd | None, durable: datetime | None = None) -> dict[str, str]:
     """What is known when the server is held: Record.position is the same end's place."""
-    return {"oplog_wall": _time(end.wall)} if end else {}
+    facts = {"oplog_wall": _time(end.wall)} if end else {}
+    return facts | ({"oplog_durable_wall": _time(durable)} if durable else {})
 
 
 def held_after(end: OplogEnd | None) -> dict[str, str]:
     """What is known when an unlocked snapshot is there: nothing after this end is inside."""
     return {"oplog_after": str(end.at), "oplog_after_wall": _time(end.wall)} if end else {}
+
+
+def held_first(first: OplogEntry | None) -> dict[str, str]:
+    """The oldest entry of the oplog that is certainly inside."""
+    return {"oplog_first": str(first.at), "oplog_first_wall": _time(first.wall)} if first else {}
 
 
 def asks_for_login(options: Mapping[str, Any]) -> bool:
@@ -76,10 +85,10 @@ def _of_member(member: Membership) -> dict[str, str]:
         "replica_set": member.name,
         "set_id": member.set_id,
         "member_state": member.state,
-        "oplog_first": str(member.first.at),
-        "oplog_first_wall": _time(member.first.wall),
         "oplog_bytes": str(member.oplog_bytes),
     }
+    if member.term_ends:
+        facts["oplog_terms"] = " ".join(map(str, member.term_ends))
     if member.stable:
         facts["stable_checkpoint"] = str(member.stable)
     if member.hidden:

@@ -11,6 +11,7 @@ from typing import Any
 
 from zbackup.engines.mongodb.connection import Connection, Document
 from zbackup.engines.mongodb.optime import OPLOG, OplogEntry, OpTime
+from zbackup.engines.mongodb.terms import term_ends
 from zbackup.model.errors import DatabaseError
 
 # Among so many of the newest entries the latest wall-clock time is looked for: clocks step back at times, and
@@ -31,7 +32,8 @@ class Membership:
     """What a server is in its replica set. `set_id` tells sets of the same name apart.
 
     `stable` is the checkpoint that crash recovery would begin from, None when there is none yet. `first` is
-    the oldest entry of the oplog and `oplog_bytes` how large it may grow.
+    the oldest entry of the oplog, which holds `oplog_used` bytes, and `oplog_bytes` how large it may grow.
+    `term_ends` are the last entries in it of the terms before the present one, newest first: see terms.
     """
 
     name: str
@@ -43,7 +45,9 @@ class Membership:
     majority_journal: bool
     stable: OpTime | None
     first: OplogEntry
+    oplog_used: int
     oplog_bytes: int
+    term_ends: tuple[OpTime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +71,8 @@ def status(connection: Connection) -> Status:
     server = connection.command({"serverStatus": 1, "metrics": 0, "locks": 0, "tcmalloc": 0})
     fcv = connection.command({"getParameter": 1, "featureCompatibilityVersion": 1})
     encryption = server.get("encryptionAtRest") or {}
-    member = _membership(connection, hello) if hello.get("setName") else None
+    end = oplog_end(connection) if hello.get("setName") else None
+    member = _membership(connection, hello, end) if end else None
     return Status(
         version=str(server["version"]),
         fcv=str(fcv["featureCompatibilityVersion"]["version"]),
@@ -76,7 +81,7 @@ def status(connection: Connection) -> Status:
         engine=str(server["storageEngine"]["name"]),
         encrypted=bool(encryption.get("encryptionEnabled")),
         membership=member,
-        end=oplog_end(connection) if member else None,
+        end=end,
     )
 
 
@@ -84,8 +89,25 @@ def oplog_end(connection: Connection) -> OplogEnd:
     """The end of the oplog now. Raise DatabaseError when it has no entry."""
     newest = connection.find(OPLOG, {}, fields=("ts", "t", "wall"), backwards=True, most=NEWEST_ENTRIES)
     if not newest:
-        raise DatabaseError(f"the oplog of {connection.where} is empty: is the member still being built?")
+        raise _no_oplog(connection)
     return OplogEnd(at=OpTime.of(newest[0]), wall=max(entry["wall"] for entry in newest))
+
+
+def oplog_first(connection: Connection) -> OplogEntry:
+    """The oldest entry of the oplog now. Raise DatabaseError when it has none."""
+    first = connection.find(OPLOG, {}, fields=("ts", "t", "wall"))
+    if not first:
+        raise _no_oplog(connection)
+    return OplogEntry.of(first[0])
+
+
+def durable_wall(connection: Connection) -> datetime | None:
+    """When the newest entry was written that is in the journal on disk, with all before it; None: not told.
+
+    MongoDB manual, "replSetGetStatus" (optimes.lastDurableWallTime): there are no holes up to it.
+    """
+    told: datetime | None = connection.command({"replSetGetStatus": 1})["optimes"].get("lastDurableWallTime")
+    return told
 
 
 def is_locked(connection: Connection) -> bool:
@@ -119,14 +141,17 @@ def _require_mongod(hello: Document, where: str) -> None:
         raise DatabaseError(f"{where} is an arbiter, which has no data")
 
 
-def _membership(connection: Connection, hello: Document) -> Membership:
+def _no_oplog(connection: Connection) -> DatabaseError:
+    return DatabaseError(f"the oplog of {connection.where} is empty: is the member still being built?")
+
+
+def _membership(connection: Connection, hello: Document, end: OplogEnd) -> Membership:
     state = connection.command({"replSetGetStatus": 1})
     config = connection.command({"replSetGetConfig": 1})["config"]
     me: Document = next((m for m in config["members"] if m["host"] == hello.get("me")), {})
     own: Document = next((m for m in state["members"] if m.get("self")), {})
-    first = connection.find(OPLOG, {}, fields=("ts", "t", "wall"))
-    if not first:
-        raise DatabaseError(f"the oplog of {connection.where} is empty: is the member still being built?")
+    first = oplog_first(connection)
+    size = connection.run(OPLOG[0], {"collStats": OPLOG[1]})
     stable = state.get("lastStableRecoveryTimestamp")
     return Membership(
         name=str(state["set"]),
@@ -137,6 +162,8 @@ def _membership(connection: Connection, hello: Document) -> Membership:
         delay_s=int(me.get("secondaryDelaySecs") or me.get("slaveDelay") or 0),
         majority_journal=bool(config.get("writeConcernMajorityJournalDefault", True)),
         stable=OpTime(stable.time, stable.inc, -1) if stable else None,
-        first=OplogEntry.of(first[0]),
-        oplog_bytes=int(connection.run(OPLOG[0], {"collStats": OPLOG[1]})["maxSize"]),
+        first=first,
+        oplog_used=int(size["size"]),
+        oplog_bytes=int(size["maxSize"]),
+        term_ends=term_ends(connection, first.at, end.at),
     )

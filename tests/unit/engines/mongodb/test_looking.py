@@ -13,7 +13,7 @@ from zbackup.engines.mongodb.inspect import identity
 from zbackup.engines.mongodb.long_operations import long_transactions
 from zbackup.engines.mongodb.optime import OplogEntry, OpTime
 from zbackup.engines.mongodb.places import dbpath, places, works_there
-from zbackup.engines.mongodb.recorded import asks_for_login, held, held_after, recorded
+from zbackup.engines.mongodb.recorded import asks_for_login, held, held_after, held_first, recorded
 from zbackup.engines.mongodb.status import Membership, OplogEnd, Status
 from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.server import ServerFacts
@@ -21,7 +21,8 @@ from zbackup.model.server import ServerFacts
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 MEMBER = Membership(
     name="rs0", set_id="6b01", state="PRIMARY", members=3, hidden=False, delay_s=0, majority_journal=True,
-    stable=OpTime(90, 1, -1), first=OplogEntry(OpTime(10, 1, 1), NOON), oplog_bytes=1 << 30,
+    stable=OpTime(90, 1, -1), first=OplogEntry(OpTime(10, 1, 1), NOON), oplog_used=1000, oplog_bytes=1 << 30,
+    term_ends=(OpTime(80, 1, 2), OpTime(20, 5, 1)),
 )  # fmt: skip
 SOUND = Status(
     version="6.0.27", fcv="6.0", pid=1, options={"storage": {"dbPath": "/d"}, "net": {"port": 1}},
@@ -105,8 +106,8 @@ def test_what_is_recorded(tmp_path: Path) -> None:
     found = recorded(SOUND, tmp_path)
     wanted = {
         "dbpath": str(tmp_path), "storage_engine": "wiredTiger", "fcv": "6.0", "replica_set": "rs0",
-        "set_id": "6b01", "member_state": "PRIMARY", "oplog_first": "10,1@1", "oplog_bytes": "1073741824",
-        "oplog_first_wall": "2024-05-01T12:00:00+00:00", "stable_checkpoint": "90,1@-1",
+        "set_id": "6b01", "member_state": "PRIMARY", "oplog_terms": "80,1@2 20,5@1",
+        "oplog_bytes": "1073741824", "stable_checkpoint": "90,1@-1",
         "options": '{"storage": {"dbPath": "/d"}}', "uid": str(tmp_path.stat().st_uid),
     }  # fmt: skip
     assert wanted.items() <= found.items()
@@ -122,6 +123,8 @@ def test_what_is_known_only_when_it_is_held() -> None:
     assert held(SOUND.end) == {"oplog_wall": "2024-05-01T12:00:00+00:00"}
     after = held_after(SOUND.end)
     assert after == {"oplog_after": "100,2@3", "oplog_after_wall": "2024-05-01T12:00:00+00:00"}
+    assert held(SOUND.end, NOON)["oplog_durable_wall"] == "2024-05-01T12:00:00+00:00"
+    assert held_first(MEMBER.first)["oplog_first"] == "10,1@1" and held_first(None) == {}
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ def record(**changes: Any) -> Record:
 
 
 BOTH = {"oplog_wall": WALL.isoformat(), "oplog_after_wall": AFTER.isoformat()}
+SURE = BOTH | {"oplog_durable_wall": (WALL - timedelta(milliseconds=20)).isoformat()}
 LOCKED = {"oplog_wall": WALL.isoformat()}
 
 
@@ -71,6 +72,8 @@ LOCKED = {"oplog_wall": WALL.isoformat()}
         (record(lock="fsync", server=LOCKED, role="replica"), WALL, WALL),
         (record(server=BOTH), AFTER, TAKEN - JOURNAL_LAG),
         (record(server=BOTH, role="replica"), AFTER, WALL - JOURNAL_LAG),
+        (record(server=SURE), AFTER, WALL - timedelta(milliseconds=20)),
+        (record(server=SURE, role="replica"), AFTER, WALL - timedelta(milliseconds=20)),
         # Killed before the second look: the snapshot's own time, known to the second.
         (record(server=LOCKED), CREATED + timedelta(seconds=1), TAKEN - JOURNAL_LAG),
         # The lock was not seen to last: it may have been gone before the snapshot was there.
