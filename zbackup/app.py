@@ -169,7 +169,11 @@ def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
         run_dir=settings.run_dir,
     )
     recovery = MongoRecovery(
-        server=instance.recovery.server, memory=instance.recovery.memory, workers=_workers(instance)
+        server=instance.recovery.server,
+        memory=instance.recovery.memory,
+        workers=_workers(instance),
+        connect=engine.connect,
+        login=instance.recovery.login,
     )
     return engine, recovery
 

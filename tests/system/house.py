@@ -133,11 +133,12 @@ class Zbackup:
         *,
         run_dir: Path | None = None,
         daemon: Mapping[str, object] | None = None,
+        recovery: Mapping[str, object] | None = None,
         **changes: object,
     ) -> Path:
         """Write a configuration: the usual one with the instance's `changes`; returns the file."""
+        recovery = {"server": str(self._program), "mountpoint": str(self.home / "clones"), **(recovery or {})}
         instance = {**self._instance, **changes}
-        recovery = {"server": str(self._program), "mountpoint": str(self.home / "clones")}
         lines = [
             f"timezone = {_toml(ZONE.key)}",
             f"run_dir = {_toml(str(run_dir or self.home / 'run'))}",

@@ -21,6 +21,8 @@ def of_engine(_: str, table: dict[str, Any]) -> Iterator[Found]:
     lock = {"kind": lock} if isinstance(lock, str) else lock
     if not mongodb:
         yield from (((key,), "has a meaning for mongodb only") for key in MONGODB_ONLY if key in table)
+        if isinstance(recovery := table.get("recovery"), dict) and "login" in recovery:
+            yield ("recovery", "login"), "has a meaning for mongodb only"
     if isinstance(lock, dict):
         yield from _lock(lock, mongodb=mongodb)
     yield from _masking(table.get("clones"), mongodb=mongodb)

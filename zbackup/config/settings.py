@@ -93,6 +93,12 @@ class Recovery(Table):
         default=0, ge=0, le=1024, description="parallel appliers of the log; 0: as many as suit the machine"
     )
     memory: Memory = Field(default=256 * 1024**2, description="buffer pool of a recovered server")
+    login: Literal["original", "always", "never"] = Field(
+        default="original",
+        description="mongodb: who has to log in. original: temporary servers ask nobody, the recovered one "
+        "asks if the original did; always: temporary ones ask for a key of their own; never: the recovered "
+        "one asks nobody, and only root and the files' owner reach it",
+    )
 
 
 class Instance(Table):

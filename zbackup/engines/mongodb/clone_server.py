@@ -11,10 +11,12 @@ from pathlib import Path
 from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb.connection import Connection, connect
+from zbackup.engines.mongodb.identity import as_internal_user
 from zbackup.engines.mongodb.last_words import last_words, stable_checkpoint
-from zbackup.engines.mongodb.options import ConnectOptions
+from zbackup.engines.mongodb.options import ConnectOptions, Login
 from zbackup.engines.mongodb.server_options import Place, Purpose, Shape, arguments
-from zbackup.model.errors import DatabaseError, VerificationFailed
+from zbackup.model.errors import DatabaseError, Refused, VerificationFailed
+from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Serving
 from zbackup.proc.detached import Confinement, Process, launch
 from zbackup.proc.private import write_new
@@ -36,6 +38,7 @@ class CloneServer:
     files: Files
     memory: int
     workers: int
+    login: Login = "original"
 
     @property
     def place(self) -> Place:
@@ -43,8 +46,8 @@ class CloneServer:
 
     @property
     def asks_for_login(self) -> bool:
-        """Whether the original did."""
-        return self.files.record.server.get("authorization") == "enabled"
+        """Whether the server for its users does: if the original did, unless told otherwise."""
+        return self.login != "never" and self.files.record.server.get("authorization") == "enabled"
 
     @property
     def ended_well(self) -> bool:
@@ -61,38 +64,60 @@ class CloneServer:
         os.chown(self.place.run, *self._owner())
 
     @contextmanager
-    def temporary(self, purpose: Purpose) -> Iterator["Temporary"]:
-        """A server for our own use only; stopped at the end whatever happens.
+    def temporary(self, purpose: Purpose, *, disposable: bool = False) -> Iterator["Temporary"]:
+        """A server for our own use only, which may still be starting; ended at the end whatever happens.
 
-        It asks nobody to log in, and is reached through its socket alone, in a directory that only root and
-        the files' owner may enter.
+        It is reached through its socket alone, in a directory that only root and the files' owner may enter,
+        and asks nobody to log in, or for a key that only we know. One that is `disposable` is killed: its
+        files are not looked at again.
         """
         self.place.run.chmod(0o700)
         output = self.place.output
         said = output.stat().st_size if output.exists() else 0
-        process = self._start(Shape(purpose=purpose, memory=self.memory, workers=self.workers))
+        asks = self.login == "always"
+        shape = Shape(purpose=purpose, memory=self.memory, workers=self.workers, auth=asks, key=asks)
+        login = self.by_key() if asks else self.by_socket
+        process = self._start(shape)
         try:
-            yield Temporary(self, process, self._await_answer(process), said)
+            yield Temporary(self, process, said, login)
         finally:
-            process.stop(STOP_LIMIT_S)
+            if disposable:
+                process.kill(STOP_LIMIT_S)
+            else:
+                process.stop(STOP_LIMIT_S)
             self.files.process.unlink(missing_ok=True)
 
     def serve(self, serving: Serving) -> Connection:
-        """Start the server for its users and wait until it answers; it outlives us."""
-        self.place.run.chmod(0o755)
+        """Start the server for its users and wait until it answers; it outlives us.
+
+        One that could be reached by anybody and asks nobody to log in although the original did is Refused.
+        """
+        require_private(self.login, self.files.record, serving)
+        asks = serving.login or self.asks_for_login
+        self.place.run.chmod(0o700 if self.login == "never" and not asks else 0o755)
         shape = Shape(
             purpose="serve",
             memory=serving.memory or self.memory,
             port=serving.port,
             read_only=serving.read_only,
-            auth=serving.login or self.asks_for_login,
+            auth=asks,
+            key=bool(asks and serving.replica_set),
             replica_set=serving.replica_set,
             nice=serving.nice,
         )
-        return self._await_answer(self._start(shape))
+        return self.await_answer(self._start(shape), self.by_socket)
 
-    def make_key(self) -> str:
-        """The key of a new set of one member, for its file; all who know it are the server itself."""
+    @property
+    def by_socket(self) -> ConnectOptions:
+        """Our way to the server, without a login."""
+        return ConnectOptions(socket=str(self.place.socket))
+
+    def by_key(self) -> ConnectOptions:
+        """The same as the server itself, with a new key for its file; all who know that are the server."""
+        key = self._make_key()
+        return as_internal_user(str(self.place.socket), key)
+
+    def _make_key(self) -> str:
         key = secrets.token_urlsafe(KEY_BYTES).replace("_", "/").replace("-", "+")
         self.place.key.unlink(missing_ok=True)
         write_new(self.place.key, key + "\n", mode=0o400, owner=self._owner())
@@ -118,7 +143,7 @@ class CloneServer:
         stat = self._data.stat()
         return stat.st_uid, stat.st_gid
 
-    def _await_answer(self, process: Process) -> Connection:
+    def await_answer(self, process: Process, login: ConnectOptions) -> Connection:
         """mongod listens when recovery is done, and not before."""
         deadline = time.monotonic() + START_LIMIT_S
         while time.monotonic() < deadline:
@@ -126,21 +151,39 @@ class CloneServer:
                 raise self.failure("ended while starting")
             if self.place.socket.exists():
                 try:
-                    return connect(ConnectOptions(socket=str(self.place.socket)))
+                    return connect(login)
                 except DatabaseError:
                     pass
             time.sleep(POLL_S)
         raise self.failure("did not answer within its time limit")
 
 
+def require_private(login: Login, record: Record, serving: Serving) -> None:
+    """Raise Refused when a port would let everybody on this machine in where the original asks for logins."""
+    nobody_asked = login == "never" and not serving.login
+    if nobody_asked and serving.port and record.server.get("authorization") == "enabled":
+        raise Refused(
+            'recovery.login is "never" and the original asks for logins: without one the recovered server is '
+            "reached through its socket only; leave out --port"
+        )
+
+
 @dataclass(slots=True)
 class Temporary:
-    """A server that only we use, and our connection to it. What it says begins at the byte `said`."""
+    """A server that only we use. What it says begins at the byte `said`."""
 
     server: CloneServer
     process: Process
-    connection: Connection
     said: int
+    login: ConnectOptions
+    _connection: Connection | None = None
+
+    @property
+    def connection(self) -> Connection:
+        """Our connection to it, once it answers. Raise DatabaseError when it ended instead."""
+        if self._connection is None:
+            self._connection = self.server.await_answer(self.process, self.login)
+        return self._connection
 
     @property
     def recovered_from(self) -> Timestamp | None:
@@ -153,7 +196,8 @@ class Temporary:
         Raise VerificationFailed if it has to be killed, DatabaseError if it had died before: what it wrote
         last might not be on disk.
         """
-        self.connection.close()
+        if self._connection:
+            self._connection.close()
         if not self.process.alive:
             raise self.server.failure("died")
         if not self.process.stop(STOP_LIMIT_S):

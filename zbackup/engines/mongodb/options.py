@@ -45,6 +45,10 @@ class ConnectOptions:
         return f"socket {self.socket}" if self.socket else f"{self.host}:{self.port}"
 
 
+Login = Literal["original", "always", "never"]
+"""See the configuration reference, recovery.login."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockOptions:
     """See the configuration reference, [instance.NAME.lock]."""

@@ -12,15 +12,19 @@ from bson.timestamp import Timestamp
 from zbackup.engines.mongodb import oplog
 from zbackup.engines.mongodb.adopt import adopt
 from zbackup.engines.mongodb.append import append
-from zbackup.engines.mongodb.clone_server import CloneServer, Temporary
+from zbackup.engines.mongodb.clone_server import CloneServer, Temporary, require_private
 from zbackup.engines.mongodb.connection import Connection
 from zbackup.engines.mongodb.continuation import continuation
 from zbackup.engines.mongodb.cut import Cut, find_cut, shortfall
-from zbackup.engines.mongodb.held_log import is_same_log, span_of
-from zbackup.engines.mongodb.identity import as_internal_user, forget_replica_set, make_replica_set
+from zbackup.engines.mongodb.held_log import is_same_log, live_span, span_of
+from zbackup.engines.mongodb.identity import (
+    forget_open_transactions,
+    forget_replica_set,
+    make_replica_set,
+)
 from zbackup.engines.mongodb.oplog_entry import transaction
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
-from zbackup.engines.mongodb.options import ConnectOptions
+from zbackup.engines.mongodb.options import ConnectOptions, Login
 from zbackup.engines.mongodb.program import find_program
 from zbackup.engines.mongodb.reach import JOURNAL_LAG, reach, was_still
 from zbackup.engines.mongodb.server_options import Place
@@ -46,11 +50,16 @@ class Merged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MongoRecovery:
-    """Recovery for MongoDB. Needs the files only, never the running server. See engines.base.Recovery."""
+    """Recovery for MongoDB, from files only. See engines.base.Recovery.
+
+    `connect` leads to the running server, which is asked for nothing but how far its oplog goes.
+    """
 
     server: tuple[str, ...] | None
     memory: int
     workers: int
+    connect: ConnectOptions | None = None
+    login: Login = "original"
 
     # looking
 
@@ -63,8 +72,8 @@ class MongoRecovery:
         return span_of(record)
 
     def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan | None:
-        """Not known: a running server's files can be read by nobody else."""
-        return None
+        """By asking the server, as nobody else can read its files. Raise DatabaseError if it is down."""
+        return live_span(self.connect, newest[0]) if self.connect else None
 
     @property
     def log_delay_s(self) -> float:
@@ -109,11 +118,13 @@ class MongoRecovery:
         cluster_time: ClusterTime | None = None,
     ) -> Recovered:
         """Merge the oplogs, let mongod recover to the cut, and serve the result."""
+        require_private(self.login, base.record, serving)
         server, source = self._server(base), self._server(log)
         progress.phase("merging the oplogs", f"{base.record.backup} and {log.record.backup}")
         server.make_room()
         source.make_room()
-        with source.temporary("open") as reading, server.temporary("open") as opened:
+        # Side by side: each takes a second to start, most of it waiting for the disk.
+        with source.temporary("open", disposable=True) as reading, server.temporary("open") as opened:
             merged = _merge(opened, reading, target, cluster_time, progress)
             opened.shut_down()
         if warning := shortfall(merged.cut, target):
@@ -126,6 +137,7 @@ class MongoRecovery:
         with server.temporary("open") as finished:
             for index in drop_unfinished_indexes(finished.connection):
                 progress.note(f"the index {index} was still being built at the target: it is not there")
+            forget_open_transactions(finished.connection)
             forget_replica_set(finished.connection)
             finished.shut_down()
         if serving:
@@ -161,7 +173,11 @@ class MongoRecovery:
 
     def _server(self, files: Files) -> CloneServer:
         return CloneServer(
-            program=self._program(files.record), files=files, memory=self.memory, workers=self.workers
+            program=self._program(files.record),
+            files=files,
+            memory=self.memory,
+            workers=self.workers,
+            login=self.login,
         )
 
 
@@ -237,8 +253,6 @@ def _serve_first(server: CloneServer, serving: Serving) -> None:
     if not serving.replica_set:
         server.serve(serving).close()
         return
-    login = ConnectOptions(socket=str(server.place.socket))
-    if server.asks_for_login:
-        login = as_internal_user(login.socket, server.make_key())
+    login = server.by_key() if server.asks_for_login else server.by_socket
     server.serve(serving).close()
     make_replica_set(login, serving.replica_set, serving.port)

@@ -41,8 +41,8 @@ class Shape:
 
     "open": looked into and written to by zbackup only. "replay": applies its oplog while it starts, is read
     only then, and puts what it applied on disk when it ends. "serve": for its users; `port` 0 is no network,
-    `nice` is added to its priority's number,
-    `auth` asks for logins, `replica_set` is the set it is the only member of, "" for standalone.
+    `nice` is added to its priority's number, `auth` asks for logins, and `key` lets whoever has the key log in
+    as the server itself. `replica_set` is the set it is the only member of, "" for standalone.
     """
 
     purpose: Purpose
@@ -51,6 +51,7 @@ class Shape:
     port: int = 0
     read_only: bool = False
     auth: bool = False
+    key: bool = False
     replica_set: str = ""
     nice: int = 0
 
@@ -71,9 +72,14 @@ def arguments(recorded: Mapping[str, str], place: Place, shape: Shape) -> list[s
         case "replay":
             options += _replaying(shape)
         case "serve":
-            options += _serving(place, shape)
+            options += _serving(shape)
         case "open":
-            pass
+            # Thousands of oplog entries are inserted: fewer storage transactions (256 KiB each at most).
+            options.append("--setParameter=internalInsertMaxBatchSize=1000")
+    if shape.auth:
+        options.append("--auth")
+    if shape.key:
+        options.append(f"--keyFile={place.key}")
     return options
 
 
@@ -98,19 +104,22 @@ def _addresses(place: Place, shape: Shape) -> str:
 
 
 def _replaying(shape: Shape) -> list[str]:
-    parameters = {"recoverFromOplogAsStandalone": "true", "takeUnstableCheckpointOnShutdown": "true"}
+    parameters = {
+        "recoverFromOplogAsStandalone": "true",
+        "takeUnstableCheckpointOnShutdown": "true",
+        # Appliers wait for each other at the end of each batch, which may take 100 MiB in any case.
+        "replBatchLimitOperations": "50000",
+    }
     if shape.workers:
         parameters["replWriterThreadCount"] = str(shape.workers)
     return [f"--setParameter={name}={value}" for name, value in parameters.items()]
 
 
-def _serving(place: Place, shape: Shape) -> list[str]:
+def _serving(shape: Shape) -> list[str]:
     options = [f"--port={shape.port}"] if shape.port else []
     if shape.auth:
         # Whoever reaches the socket has to log in, as at the original.
-        options += ["--auth", "--filePermissions=0777"]
-    if shape.auth and shape.replica_set:
-        options.append(f"--keyFile={place.key}")
+        options.append("--filePermissions=0777")
     if shape.replica_set:
         options.append(f"--replSet={shape.replica_set}")
     if shape.read_only:

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.samples import PLAIN
+from zbackup.engines.mongodb.clone_server import require_private
 from zbackup.engines.mongodb.program import find_program, series
 from zbackup.engines.mongodb.recover import MongoRecovery
 from zbackup.engines.mongodb.server_options import Place, Shape, arguments
 from zbackup.model.errors import Refused
+from zbackup.model.recovery import Serving
 
 PLACE = Place(home=Path("/clones/x"), run=Path("/run/zbackup/x"))
 RECORDED = {"dbpath": "/var/lib/mongodb"}
@@ -57,11 +59,22 @@ def test_logins_are_asked_for_as_at_the_original() -> None:
     assert "--auth" not in open_to_all and "--filePermissions=0777" not in open_to_all
 
 
-def test_a_set_has_a_key_only_where_logins_are_asked_for() -> None:
-    given = options(Shape(purpose="serve", memory=GIB, port=1, auth=True, replica_set="rescue"))
-    assert "--replSet=rescue" in given and "--keyFile=/clones/x/key" in given
+def test_a_key_is_named_where_it_may_log_in() -> None:
+    given = options(Shape(purpose="serve", memory=GIB, port=1, auth=True, key=True, replica_set="rescue"))
+    assert "--replSet=rescue" in given and {"--auth", "--keyFile=/clones/x/key"} <= set(given)
     given = options(Shape(purpose="serve", memory=GIB, port=1, replica_set="rescue"))
     assert "--replSet=rescue" in given and "--keyFile=/clones/x/key" not in given
+    given = options(Shape(purpose="replay", memory=GIB, auth=True, key=True))
+    assert {"--auth", "--keyFile=/clones/x/key"} <= set(given) and "--filePermissions=0777" not in given
+
+
+def test_without_a_login_there_is_no_port_where_the_original_asks_for_one() -> None:
+    asking = replace(PLAIN, server={"authorization": "enabled"})
+    with pytest.raises(Refused, match="leave out --port"):
+        require_private("never", asking, Serving(port=27018))
+    require_private("never", asking, Serving())
+    require_private("original", asking, Serving(port=27018))
+    require_private("never", PLAIN, Serving(port=27018))
 
 
 def test_read_only_is_mongod_s_own_mode_for_looking_at_backups() -> None:
