@@ -95,9 +95,13 @@ class Process:
         self.send(signal.SIGTERM)
         if self.wait(timeout):
             return True
+        self.kill(timeout)
+        return False
+
+    def kill(self, timeout: float) -> None:
+        """SIGKILL, and wait up to `timeout` seconds until it is gone."""
         self.send(signal.SIGKILL)
         self.wait(timeout)
-        return False
 
 
 def launch(

@@ -1,6 +1,7 @@
 """Copies what a base's oplog lacks from a log source's."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import bson
 from bson.timestamp import Timestamp
@@ -30,11 +31,18 @@ def append(
     filled = [one for one in continued.missing if bson.decode(one)["ts"] <= end]
     behind = oplog.raw(log, {"ts": {"$gt": continued.tail.ts, "$lte": end}})
     entries = bytes_ = 0
-    for batch in batches(writable(_chained(filled, behind))):
-        base.insert_raw(OPLOG, batch)
-        entries += len(batch)
-        bytes_ += sum(map(len, batch))
-        progress.advance(min(bytes_, total), total)
+    with ThreadPoolExecutor(max_workers=1) as writer:
+        # One batch is written while the next is read.
+        written: Future[None] | None = None
+        for batch in batches(writable(_chained(filled, behind))):
+            if written:
+                written.result()
+            written = writer.submit(base.insert_raw, OPLOG, batch)
+            entries += len(batch)
+            bytes_ += sum(map(len, batch))
+            progress.advance(min(bytes_, total), total)
+        if written:
+            written.result()
     return entries, bytes_
 
 
