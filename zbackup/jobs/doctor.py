@@ -6,7 +6,7 @@ from zbackup.jobs.status import written_a_day
 from zbackup.model.errors import CommandFailed
 from zbackup.model.finding import Finding
 from zbackup.model.server import ServerFacts
-from zbackup.plan import doctor, health
+from zbackup.plan import doctor, doctor_mongodb, health
 from zbackup.plan.health import Expected
 from zbackup.plan.window import usable_bases
 from zbackup.proc.run import run
@@ -31,7 +31,10 @@ def examine(ctx: Context, catalog: Catalog, server: ServerFacts | None, expected
         ceiling_s=expected.lock_ceiling,
     )
     rate = written_a_day(catalog.backups, ctx.clock.now())
-    return [*doctor.examine(facts), *health.space(zfs.pool(catalog.datasets[0].pool), rate)]
+    oplog = doctor_mongodb.examine(
+        server.oplog if server else None, expected.snapshot_every, facts.datasets, facts.settings
+    )
+    return [*doctor.examine(facts), *oplog, *health.space(zfs.pool(catalog.datasets[0].pool), rate)]
 
 
 def clock_synchronised() -> bool | None:

@@ -32,6 +32,18 @@ class Tuning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Oplog:
+    """A mongod's log: bytes that it holds and may hold, seconds from its oldest entry to the newest, and for
+    how many seconds it keeps entries even if it grows larger. `data_directory` is where the data is."""
+
+    used: int
+    most: int
+    span_s: float
+    kept_s: float
+    data_directory: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
     """One look at a server.
 
@@ -56,6 +68,7 @@ class ServerFacts:
     blockers: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     tuning: Tuning | None = None
+    oplog: Oplog | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

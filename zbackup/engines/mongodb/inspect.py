@@ -8,7 +8,9 @@ from zbackup.engines.mongodb.places import dbpath, places, works_there
 from zbackup.engines.mongodb.recorded import recorded
 from zbackup.engines.mongodb.status import Status, status
 from zbackup.model.errors import Refused
-from zbackup.model.server import ServerFacts
+from zbackup.model.server import Oplog, ServerFacts
+
+HOUR_S = 3600.0
 
 
 def inspect(connection: Connection) -> ServerFacts:
@@ -33,6 +35,21 @@ def inspect(connection: Connection) -> ServerFacts:
         server=recorded(found, data) | ({"needs_lock": problem} if problem else {}),
         blockers=judge.blockers(found),
         warnings=judge.warnings(found),
+        oplog=_oplog(found, data),
+    )
+
+
+def _oplog(found: Status, data: Path) -> Oplog | None:
+    member, end = found.membership, found.end
+    if member is None or end is None:
+        return None
+    kept = found.options.get("storage", {}).get("oplogMinRetentionHours") or 0
+    return Oplog(
+        used=member.oplog_used,
+        most=member.oplog_bytes,
+        span_s=(end.wall - member.first.wall).total_seconds(),
+        kept_s=float(kept) * HOUR_S,
+        data_directory=str(data),
     )
 
 
