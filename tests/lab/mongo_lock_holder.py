@@ -1,4 +1,7 @@
-"""Holds a mongod until it is killed: `python -m tests.lab.mongo_lock_holder SOCKET HOLD RUN_DIR`."""
+"""Holds a mongod until it is killed: `python -m tests.lab.mongo_lock_holder SOCKET HOLD RUN_DIR [LONG]`.
+
+Transactions that are open for LONG seconds are waited for before the lock is asked for.
+"""
 
 import sys
 import time
@@ -17,11 +20,10 @@ def engine(
     return MongoEngine(instance="lab", connect=connect, lock=lock, run_dir=run_dir)
 
 
-def main(socket: str, hold: str, run_dir: str) -> None:
+def main(socket: str, hold: str, run_dir: str, long: str = "1") -> None:
     """Take the lock, say so, and sleep while holding it."""
-    holder = engine(
-        Path(socket), Path(run_dir), LockOptions(kind="fsync", wait_s=5, hold_s=float(hold), long_query_s=1)
-    )
+    limits = LockOptions(kind="fsync", wait_s=5, hold_s=float(hold), long_query_s=float(long))
+    holder = engine(Path(socket), Path(run_dir), limits)
     with holder.consistent(holder.inspect(), "fsync") as held:
         print("held", flush=True)
         time.sleep(3600)

@@ -3,15 +3,12 @@
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pymongo.errors import PyMongoError
@@ -20,12 +17,24 @@ from tests.lab import servers
 from tests.lab.mongo_fixture import (
     FLAVOURS,
     MongoServer,
-    MongoSettings,
     initiate,
     locked,
     start_single,
 )
 from tests.lab.mongo_lock_holder import engine
+from tests.lab.mongo_locking import (
+    Writers,
+    await_that,
+    engine_of,
+    holder,
+    is_locked,
+    lock_as_another,
+    note_of,
+    open_transaction,
+    settings_in,
+    started,
+    watchdog_of,
+)
 from zbackup.engines.mongodb.connection import LoginRefused, PrivilegeMissing, connect
 from zbackup.engines.mongodb.engine import MongoEngine
 from zbackup.engines.mongodb.optime import OpTime
@@ -50,116 +59,26 @@ def room() -> Iterator[Path]:
 @pytest.fixture(scope="module", params=FLAVOURS)
 def server(request: pytest.FixtureRequest, room: Path) -> Iterator[MongoServer]:
     servers.ensure([request.param])
-    with start_single(_settings(room / request.param, request.param, replica_set="rs0")) as running:
+    with start_single(settings_in(room / request.param, request.param, replica_set="rs0")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def primary(room: Path) -> Iterator[MongoServer]:
     servers.ensure(["mongodb-6.0"])
-    with start_single(_settings(room / "p", "mongodb-6.0", replica_set="rs0")) as running:
+    with start_single(settings_in(room / "p", "mongodb-6.0", replica_set="rs0")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def alone(room: Path) -> Iterator[MongoServer]:
     servers.ensure(["mongodb-6.0"])
-    with start_single(_settings(room / "a", "mongodb-6.0")) as running:
+    with start_single(settings_in(room / "a", "mongodb-6.0")) as running:
         yield running
 
 
-def _settings(home: Path, flavour: str, **more: Any) -> MongoSettings:
-    return MongoSettings(flavour=flavour, datadir=home / "data", run_dir=home / "run", **more)
-
-
-def _engine(server: MongoServer, **lock: Any) -> MongoEngine:
-    limits: dict[str, Any] = {"wait_s": 3, "hold_s": 5, "long_query_s": 1}
-    return engine(server.settings.socket, server.settings.run_dir, LockOptions(**(limits | lock)))
-
-
-class Writers:
-    """Inserts as fast as it can on a few connections."""
-
-    def __init__(self, server: MongoServer) -> None:
-        self._end = threading.Event()
-        self.count = 0
-        self._threads = [threading.Thread(target=self._write, args=(server,)) for _ in range(3)]
-
-    def _write(self, server: MongoServer) -> None:
-        with server.client() as client, suppress(PyMongoError):
-            while not self._end.is_set():
-                client.shop.work.insert_one({"at": time.time()})
-                self.count += 1
-
-    def __enter__(self) -> "Writers":
-        for thread in self._threads:
-            thread.start()
-        self.more()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        for thread in self._threads:
-            thread.join(30)
-            assert not thread.is_alive(), "a writer hangs"
-
-    def more(self, within: float = 10) -> None:
-        """Wait until more has been written."""
-        had = self.count
-        _await("writers go on", lambda: self.count >= had + 20, within)
-
-    def stand_still(self) -> bool:
-        time.sleep(0.3)
-        had = self.count
-        time.sleep(0.5)
-        return self.count == had
-
-
-@contextmanager
-def _holder(server: MongoServer, hold: float = 600) -> Iterator["subprocess.Popen[str]"]:
-    with _started(server, hold) as process:
-        assert process.stdout
-        assert any(line == "held\n" for line in iter(process.stdout.readline, ""))
-        yield process
-
-
-@contextmanager
-def _started(server: MongoServer, hold: float) -> Iterator["subprocess.Popen[str]"]:
-    argv = [sys.executable, "-m", "tests.lab.mongo_lock_holder", str(server.settings.socket), str(hold)]
-    process = subprocess.Popen(
-        [*argv, str(server.settings.run_dir)], stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _await(what: str, condition: Callable[[], object], within: float) -> None:
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {within} s: {what}"
-        time.sleep(0.05)
-
-
-def _is_locked(server: MongoServer) -> bool:
-    with server.client() as client:
-        return locked(client)
-
-
-def _note(server: MongoServer) -> Path:
-    return server.settings.run_dir / "lab.fsync-locked"
-
-
-def _watchdog_of(process: "subprocess.Popen[str]") -> int:
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    assert len(children) == 1
-    return int(children[0])
-
-
 def test_it_is_looked_at_from_outside(server: MongoServer) -> None:
-    facts = _engine(server).inspect()
+    facts = engine_of(server).inspect()
     assert (facts.flavor, facts.role, facts.blockers, facts.warnings) == ("mongodb", "primary", (), ())
     assert facts.version.startswith("6.0.")
     data = str(server.settings.datadir)
@@ -169,46 +88,49 @@ def test_it_is_looked_at_from_outside(server: MongoServer) -> None:
     assert wanted.items() <= facts.server.items()
     assert facts.server["authorization"] == "enabled" and "bindIp" not in facts.server["options"]
     assert facts.server["oplog_bytes"] == str(200 << 20)
-    assert OpTime.parse(facts.server["oplog_first"]) < OpTime.parse(facts.position)
-    assert _engine(server).choose_lock(facts).kind == "none"
+    assert "oplog_terms" not in facts.server, "it has had one primary only"
+    assert engine_of(server).choose_lock(facts).kind == "none"
 
 
 def test_the_lock_holds_the_oplog_and_is_gone_afterwards(server: MongoServer) -> None:
-    zbackup = _engine(server)
+    zbackup = engine_of(server)
     facts = zbackup.inspect()
     with Writers(server) as writers:
         with zbackup.consistent(facts, "fsync") as held:
             assert writers.stand_still()
-            assert _is_locked(server) and _note(server).exists()
+            assert is_locked(server) and note_of(server).exists()
             with connect(zbackup.connect) as looking:
                 assert str(oplog_end(looking).at) == held.position
             assert set(held.facts) == {"oplog_wall"}
             assert held.seconds_left() > 0
             held.confirm()
+            assert OpTime.parse(held.facts["oplog_first"]) < OpTime.parse(facts.position)
         writers.more()
         assert held.held_ms >= 800
-        assert not _is_locked(server) and not _note(server).exists()
+        assert not is_locked(server) and not note_of(server).exists()
 
 
 def test_without_a_lock_both_ends_are_known(server: MongoServer) -> None:
-    zbackup = _engine(server)
+    zbackup = engine_of(server)
     with Writers(server) as writers, zbackup.consistent(zbackup.inspect(), "none") as held:
         writers.more()
         held.confirm()
         assert OpTime.parse(held.position) < OpTime.parse(held.facts["oplog_after"])
         assert held.facts["oplog_wall"] <= held.facts["oplog_after_wall"]
-        assert not _is_locked(server)
+        assert held.facts["oplog_durable_wall"] < held.facts["oplog_after_wall"]
+        assert OpTime.parse(held.facts["oplog_first"]) < OpTime.parse(held.position)
+        assert not is_locked(server)
 
 
 def test_it_does_not_nest_on_somebody_elses_lock(primary: MongoServer) -> None:
-    zbackup = _engine(primary)
+    zbackup = engine_of(primary)
     facts = zbackup.inspect()
     with primary.client() as other:
         assert other.admin.command({"fsync": 1, "lock": True})["lockCount"] == 1
         said = "is locked by somebody else's fsyncLock"
         with pytest.raises(LockNotTaken, match=said), zbackup.consistent(facts, "fsync"):
             raise AssertionError("held in spite of another lock")
-        assert locked(other) and not _note(primary).exists()
+        assert locked(other) and not note_of(primary).exists()
         assert other.admin.command({"fsyncUnlock": 1})["lockCount"] == 0
 
 
@@ -216,48 +138,48 @@ def test_it_does_not_nest_on_somebody_elses_lock(primary: MongoServer) -> None:
 def test_killed_under_the_lock_the_server_is_free_again(primary: MongoServer, group: bool) -> None:
     with Writers(primary) as writers:
         for _ in range(KILLS):
-            with _holder(primary) as process:
-                assert _is_locked(primary)
+            with holder(primary) as process:
+                assert is_locked(primary)
                 if group:
                     os.killpg(process.pid, signal.SIGKILL)
                 else:
                     process.kill()
-                _await("the lock is gone", lambda: not _is_locked(primary), 10)
+                await_that("the lock is gone", lambda: not is_locked(primary), 10)
             writers.more()
-            _await("the note is gone", lambda: not _note(primary).exists(), 10)
+            await_that("the note is gone", lambda: not note_of(primary).exists(), 10)
 
 
 def test_stopped_under_the_lock_it_loses_it_at_the_ceiling(primary: MongoServer) -> None:
-    with _holder(primary, hold=2) as process:
+    with holder(primary, hold=2) as process:
         os.kill(process.pid, signal.SIGSTOP)
-        assert _is_locked(primary)
-        _await("the lock is gone", lambda: not _is_locked(primary), 12)
+        assert is_locked(primary)
+        await_that("the lock is gone", lambda: not is_locked(primary), 12)
 
 
 def test_a_lock_that_did_not_last_is_not_confirmed(primary: MongoServer) -> None:
-    zbackup = _engine(primary, hold_s=1)
+    zbackup = engine_of(primary, hold_s=1)
     with (
         pytest.raises(LockNotTaken, match="did not last to the end"),
         zbackup.consistent(zbackup.inspect(), "fsync") as held,
     ):
-        _await("the watchdog releases it", lambda: not _is_locked(primary), 10)
+        await_that("the watchdog releases it", lambda: not is_locked(primary), 10)
         held.confirm()
-    assert not _is_locked(primary) and not _note(primary).exists()
+    assert not is_locked(primary) and not note_of(primary).exists()
 
 
 def test_past_the_ceiling_another_lock_is_not_released(primary: MongoServer) -> None:
-    zbackup = _engine(primary, hold_s=1)
+    zbackup = engine_of(primary, hold_s=1)
     with primary.client() as other:
         with (
             pytest.raises(LockNotTaken, match="did not last to the end"),
             zbackup.consistent(zbackup.inspect(), "fsync") as held,
         ):
-            _await("the watchdog releases it", lambda: not _is_locked(primary), 10)
+            await_that("the watchdog releases it", lambda: not is_locked(primary), 10)
             other.admin.command({"fsync": 1, "lock": True})
             held.confirm()
         assert locked(other)
         assert other.admin.command({"fsyncUnlock": 1})["lockCount"] == 0
-    assert not _note(primary).exists()
+    assert not note_of(primary).exists()
 
 
 def test_killed_before_it_asked_it_releases_nobody_elses_lock(primary: MongoServer) -> None:
@@ -267,26 +189,21 @@ def test_killed_before_it_asked_it_releases_nobody_elses_lock(primary: MongoServ
         client.shop.work.insert_one({"open": True}, session=session)
         # A transaction counts as long, and is waited for, when it has been open for a second.
         time.sleep(1.5)
-        asking = threading.Thread(target=_lock_as_another, args=(primary,))
+        asking = threading.Thread(target=lock_as_another, args=(primary,))
         asking.start()
-        with _started(primary, 60) as process:
+        with started(primary, 60) as process:
             assert process.stdout
             lines = iter(process.stdout.readline, "")
             assert any("lock.waits_for_transactions" in line for line in lines)
-            watchdog = Process.of(_watchdog_of(process))
+            watchdog = Process.of(watchdog_of(process))
             process.kill()
             assert watchdog and watchdog.wait(60)
         # Its commit would wait for the end of the lock.
         session.abort_transaction()
         asking.join(60)
-    assert _is_locked(primary) and not _note(primary).exists()
+    assert is_locked(primary) and not note_of(primary).exists()
     with primary.client() as other:
         assert other.admin.command({"fsyncUnlock": 1})["lockCount"] == 0
-
-
-def _lock_as_another(server: MongoServer) -> None:
-    with server.client() as other:
-        other.admin.command({"fsync": 1, "lock": True})
 
 
 @pytest.mark.parametrize("kind", ["primary", "alone"])
@@ -294,19 +211,19 @@ def test_when_the_watchdog_dies_too_the_next_run_releases_it(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     server: MongoServer = request.getfixturevalue(kind)
-    with _holder(server) as process:
-        os.kill(_watchdog_of(process), signal.SIGKILL)
+    with holder(server) as process:
+        os.kill(watchdog_of(process), signal.SIGKILL)
         process.kill()
         process.wait()
         time.sleep(0.5)
-        assert _is_locked(server) and _note(server).exists()
-        _engine(server).heal()
-        assert not _is_locked(server) and not _note(server).exists()
+        assert is_locked(server) and note_of(server).exists()
+        engine_of(server).heal()
+        assert not is_locked(server) and not note_of(server).exists()
 
 
 def test_a_note_releases_nobody_elses_lock(primary: MongoServer) -> None:
-    with _holder(primary) as process:
-        os.kill(_watchdog_of(process), signal.SIGKILL)
+    with holder(primary) as process:
+        os.kill(watchdog_of(process), signal.SIGKILL)
         process.kill()
         process.wait()
     with primary.client() as other:
@@ -314,47 +231,38 @@ def test_a_note_releases_nobody_elses_lock(primary: MongoServer) -> None:
         other.shop.work.insert_one({"between": "two locks"})
         other.admin.command({"fsync": 1, "lock": True})
         with pytest.raises(DatabaseError, match="another program may have as well"):
-            _engine(primary).heal()
+            engine_of(primary).heal()
         assert locked(other)
         other.admin.command({"fsyncUnlock": 1})
-    _engine(primary).heal()
-    assert not _note(primary).exists()
-
-
-@contextmanager
-def _open_transaction(server: MongoServer) -> Iterator[None]:
-    with server.client() as client:
-        client.shop.work.insert_one({"collection": "there"})
-        with client.start_session() as session, session.start_transaction():
-            client.shop.work.insert_one({"open": True}, session=session)
-            yield
+    engine_of(primary).heal()
+    assert not note_of(primary).exists()
 
 
 def test_an_open_transaction_is_seen_before_anybody_waits(primary: MongoServer) -> None:
-    facts = _engine(primary).inspect()
-    with _open_transaction(primary), Writers(primary) as writers:
+    facts = engine_of(primary).inspect()
+    with open_transaction(primary), Writers(primary) as writers:
         time.sleep(1)
         for policy, said in (("abort", "are open"), ("wait", "did not end within 2 s")):
-            zbackup = _engine(primary, wait_s=2, on_long_query=policy)
+            zbackup = engine_of(primary, wait_s=2, on_long_query=policy)
             with pytest.raises(LockNotTaken, match=said), zbackup.consistent(facts, "fsync"):
                 raise AssertionError("locked behind an open transaction")
             writers.more()
-    assert not _note(primary).exists()
+    assert not note_of(primary).exists()
 
 
 def test_a_lock_that_is_granted_too_late_is_released(server: MongoServer) -> None:
-    zbackup = _engine(server, wait_s=1, long_query_s=1000)
+    zbackup = engine_of(server, wait_s=1, long_query_s=1000)
     facts = zbackup.inspect()
     with (
-        _open_transaction(server),
+        open_transaction(server),
         pytest.raises(LockNotTaken, match="was not granted"),
         zbackup.consistent(facts, "fsync"),
     ):
         raise AssertionError("granted behind an open transaction")
     with Writers(server) as writers:
-        _await("no lock is left", lambda: not _is_locked(server), 15)
+        await_that("no lock is left", lambda: not is_locked(server), 15)
         writers.more()
-    _await("the note is gone", lambda: not _note(server).exists(), 15)
+    await_that("the note is gone", lambda: not note_of(server).exists(), 15)
 
 
 def test_a_wrong_password_and_no_password_are_told_apart(primary: MongoServer) -> None:
@@ -393,7 +301,7 @@ def test_a_privilege_that_is_missed_for_the_lock_is_named_before_it_is_taken(
     zbackup.require_privileges(facts, "none")
     with pytest.raises(PrivilegeMissing) as refused, zbackup.consistent(facts, "fsync"):
         raise AssertionError(f"locked without {action}")
-    assert not _is_locked(primary)
+    assert not is_locked(primary)
     _grant_and_try(primary, zbackup, str(refused.value), action)
 
 
@@ -422,7 +330,7 @@ def _grant_and_try(server: MongoServer, zbackup: MongoEngine, said: str, action:
 
 
 def test_a_server_alone_is_locked_too_and_says_what_it_lacks(alone: MongoServer) -> None:
-    zbackup = _engine(alone)
+    zbackup = engine_of(alone)
     facts = zbackup.inspect()
     assert facts.position == "" and facts.server_uuid == f"standalone at {alone.settings.datadir}"
     assert len(facts.blockers) == 1 and "keeps no oplog" in facts.blockers[0]
@@ -437,7 +345,7 @@ def test_a_server_alone_is_locked_too_and_says_what_it_lacks(alone: MongoServer)
 
 def _knows_zbackup(server: MongoServer) -> bool:
     try:
-        _engine(server).inspect()
+        engine_of(server).inspect()
     except LoginRefused:
         return False
     return True
@@ -446,24 +354,24 @@ def _knows_zbackup(server: MongoServer) -> bool:
 def test_a_hidden_late_member_is_held_where_it_is(room: Path) -> None:
     servers.ensure(["mongodb-6.0"])
     members = [
-        MongoServer(_settings(room / f"m{n}", "mongodb-6.0", replica_set="rs1")).start() for n in range(2)
+        MongoServer(settings_in(room / f"m{n}", "mongodb-6.0", replica_set="rs1")).start() for n in range(2)
     ]
     try:
         late = {"hidden": True, "priority": 0, "votes": 0, "secondaryDelaySecs": 3}
         initiate(members, {1: late})
-        zbackup = _engine(members[1])
+        zbackup = engine_of(members[1])
         with Writers(members[0]) as writers:
-            _await("the account has come to the late member", lambda: _knows_zbackup(members[1]), 20)
+            await_that("the account has come to the late member", lambda: _knows_zbackup(members[1]), 20)
             facts = zbackup.inspect()
             assert (facts.role, facts.server["member_state"]) == ("replica", "SECONDARY")
             assert (facts.server["hidden"], facts.server["delay_s"]) == ("true", "3")
             assert any("lags 3 s behind on purpose" in warning for warning in facts.warnings)
-            assert facts.server_uuid == _engine(members[0]).inspect().server_uuid
+            assert facts.server_uuid == engine_of(members[0]).inspect().server_uuid
             with zbackup.consistent(facts, "fsync") as held:
                 writers.more()
-                assert _is_locked(members[1]) and not _is_locked(members[0])
+                assert is_locked(members[1]) and not is_locked(members[0])
                 held.confirm()
-                behind = OpTime.parse(_engine(members[0]).inspect().position)
+                behind = OpTime.parse(engine_of(members[0]).inspect().position)
                 assert behind.seconds - OpTime.parse(held.position).seconds >= 2
     finally:
         for member in members:

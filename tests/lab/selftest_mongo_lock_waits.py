@@ -1,0 +1,86 @@
+"""zbackup stopped or interrupted on its way to a mongod's lock. Needs no ZFS; run with pytest by name."""
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.lab import servers
+from tests.lab.mongo_fixture import MongoServer, start_single
+from tests.lab.mongo_locking import (
+    Writers,
+    await_that,
+    is_locked,
+    lock_as_another,
+    note_of,
+    open_transaction,
+    settings_in,
+    started,
+    watchdog_of,
+)
+from zbackup.engines.mongodb.lock import SLACK_S
+from zbackup.proc.detached import Process
+
+WAIT_S = 5
+"""How long tests.lab.mongo_lock_holder waits for the lock."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[MongoServer]:
+    servers.ensure(["mongodb-6.0"])
+    room = Path(tempfile.mkdtemp(prefix="zw", dir="/tmp"))
+    room.chmod(0o755)
+    with start_single(settings_in(room, "mongodb-6.0", replica_set="rs0")) as running:
+        yield running
+    shutil.rmtree(room)
+
+
+def test_stopped_before_it_asked_it_releases_nobody_elses_lock(server: MongoServer) -> None:
+    """However long for: its watchdog does not take the lock that comes meanwhile for its own."""
+    with ExitStack() as until_then:
+        with open_transaction(server):
+            # A transaction counts as long, and is waited for, when it has been open for a second.
+            time.sleep(1.5)
+            process = until_then.enter_context(started(server, 60))
+            assert process.stdout
+            assert any("lock.waits_for_transactions" in line for line in iter(process.stdout.readline, ""))
+            os.kill(process.pid, signal.SIGSTOP)
+        lock_as_another(server)
+        until_then.callback(unlock, server)
+        watchdog = Process.of(watchdog_of(process))
+        assert watchdog and not watchdog.wait(WAIT_S + SLACK_S + 2), "it does not wait any more"
+        assert is_locked(server)
+        os.kill(process.pid, signal.SIGCONT)
+        assert process.wait(60) != 0
+        assert watchdog.wait(60)
+        assert is_locked(server) and not note_of(server).exists()
+
+
+def test_interrupted_while_it_waits_the_lock_is_released_when_it_comes(server: MongoServer) -> None:
+    with open_transaction(server), started(server, 60, long=1000) as process:
+        await_that("the lock is asked for", lambda: is_asked_for(server), 30)
+        watchdog = Process.of(watchdog_of(process))
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(60) != 0
+        assert watchdog and watchdog.alive, "it has not come yet"
+    assert watchdog.wait(60)
+    assert not is_locked(server) and not note_of(server).exists()
+    with Writers(server) as writers:
+        writers.more()
+
+
+def unlock(server: MongoServer) -> None:
+    with server.client() as other:
+        assert other.admin.command({"fsyncUnlock": 1})["lockCount"] == 0
+
+
+def is_asked_for(server: MongoServer) -> bool:
+    with server.client() as client:
+        found = client.admin.command({"currentOp": 1, "$all": True, "desc": "fsyncLockWorker"})
+        return bool(found["inprog"])
