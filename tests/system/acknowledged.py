@@ -30,7 +30,10 @@ PAUSE_S = 0.001
 
 @dataclass(slots=True)
 class Round:
-    """What was acknowledged before the snapshot, by writer, and what recovery found of it."""
+    """What was acknowledged before the snapshot, by writer, and what recovery found of it.
+
+    The oplog alone is looked at under the lock only.
+    """
 
     acknowledged: dict[int, int]
     in_oplog: dict[int, int] = field(default_factory=dict)
@@ -155,7 +158,8 @@ def one_round(
             held.confirm()
     with image.opened() as place:
         settings = _alone(server.settings, place)
-        _recover_journal(settings, done, keep_tail=kind == "fsync")
+        if kind == "fsync":
+            _recover_journal(settings, done)
         if replayed:
             _replay_oplog(settings, done)
     return done
@@ -170,11 +174,11 @@ def _alone(original: MongoSettings, place: Path) -> MongoSettings:
     )
 
 
-def _recover_journal(settings: MongoSettings, done: Round, *, keep_tail: bool) -> None:
+def _recover_journal(settings: MongoSettings, done: Round) -> None:
     """Crash recovery of the journal, by a server that is started alone.
 
     A set's member cuts its oplog at the stored point behind which there may be holes. Under the lock there
-    are none, for nobody was writing: with `keep_tail` it is told to keep all.
+    are none, for nobody was writing: it is told to keep all.
     """
     with MongoServer(settings) as first:
         # Closed before its server is stopped, to which it would say good-bye for ten seconds.
@@ -184,10 +188,9 @@ def _recover_journal(settings: MongoSettings, done: Round, *, keep_tail: bool) -
                     {"ns": f"ack.w{number}", "op": "i"}, sort=[("$natural", -1)]
                 )
                 done.in_oplog[number] = entry["o"]["_id"] if entry else 0
-            if keep_tail:
-                point = {"_id": "oplogTruncateAfterPoint"}
-                keep = {"$set": {"oplogTruncateAfterPoint": NOWHERE}}
-                client.local["replset.oplogTruncateAfterPoint"].update_one(point, keep)
+            point = {"_id": "oplogTruncateAfterPoint"}
+            keep = {"$set": {"oplogTruncateAfterPoint": NOWHERE}}
+            client.local["replset.oplogTruncateAfterPoint"].update_one(point, keep)
         first.stop()
 
 

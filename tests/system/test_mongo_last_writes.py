@@ -1,15 +1,24 @@
-"""The last writes before a moment, acknowledged by memory alone: a restore to that moment has them."""
+"""The last writes before a moment, acknowledged by memory alone: a restore to that moment has them.
 
+And, on the same server, what else a mongod's days hold: logins on recovered servers, a restart, a daemon.
+"""
+
+import json
+import signal
+import time
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 
 import pytest
+from pymongo.errors import OperationFailure
 
 from tests.lab import mongo_load
-from tests.lab.mongo_fixture import start_single
+from tests.lab.mongo_fixture import await_primary, start_single
 from tests.lab.pool import Pool
 from tests.system.conftest import end_clones
-from tests.system.house import after_writing, now, utc
+from tests.system.daemon_story import logged_daemon
+from tests.system.house import after_writing, now, utc, wait_until
 from tests.system.mongo_house import MongoHouse, build
 from tests.system.mongo_story import opened
 
@@ -57,3 +66,82 @@ def test_up_to_now_from_a_snapshot_that_is_taken_for_it(house: MongoHouse) -> No
         verdict = mongo_load.verify(client, journal, moment)
     assert verdict.required >= 40
     house.destroy("now")
+
+
+def starts(house: MongoHouse, name: str) -> list[bool]:
+    """Of each start of a clone's server, in order: whether it knew a key."""
+    output = house.home / "clones" / name / "server.log"
+    lines = (json.loads(line) for line in output.read_text().splitlines() if line.startswith("{"))
+    options = [line["attr"]["options"] for line in lines if line["msg"] == "Options set by command line"]
+    return ["keyFile" in given.get("security", {}) for given in options]
+
+
+def test_temporary_servers_ask_for_a_key_if_they_are_to(house: MongoHouse) -> None:
+    config = house.configure("always", recovery={"login": "always"})
+    report = house.zb("restore", "--to", "now", "--name", "always", "--json", config=config).data
+    assert starts(house, "always") == [True, True, True, False]
+    with opened(report, login=False) as client, pytest.raises(OperationFailure, match="authentication"):
+        client.admin.command("listDatabases")
+    with opened(report) as client:
+        assert mongo_load.SCHEMA in client.list_database_names()
+    house.destroy("always")
+
+
+def test_where_nobody_logs_in_nobody_else_gets_in(house: MongoHouse) -> None:
+    """As where all users have certificates, which say nothing on a socket."""
+    config = house.configure("never", recovery={"login": "never"})
+    words = ("restore", "--to", "now", "--name", "never", "--json")
+    assert "leave out --port" in house.zb(*words, "--port", "27018", config=config).refused(9)
+    report = house.zb(*words, config=config).data
+    with opened(report, login=False) as client:
+        assert mongo_load.SCHEMA in client.list_database_names()
+    assert Path(report["socket"]).parent.stat().st_mode & 0o777 == 0o700
+    house.destroy("never")
+
+
+def test_a_restart_leaves_no_gap_in_the_window(house: MongoHouse) -> None:
+    before = [backup["position"] for backup in house.backups() if backup["position"]][-1]
+    house.server.stop()
+    down = house.zb("window", "--json").data[0]
+    assert not down["looked_at_live_log"]
+    house.server.start()
+    with house.server.client() as client:
+        await_primary(client)
+        client.shop.marks.insert_one({"_id": "after the restart"})
+    found = house.zb("window", "--json").data[0]
+    assert found["gaps"] == [] and found["looked_at_live_log"]
+    assert found["ranges"][-1]["live"] and found["ranges"][-1]["to"] == found["now"]
+    taken = house.snapshot()
+    assert taken["position"].partition("@")[2] > before.partition("@")[2], "it has begun no term"
+    assert house.zb("window", "--json").data[0]["gaps"] == []
+
+
+def test_a_daemon_keeps_it(house: MongoHouse) -> None:
+    """Snapshots and prunes on time under load, says that all is well, and leaves nothing when told to end."""
+    journal, log = house.home / "kept", house.home / "daemon.log"
+    config = house.configure(
+        "daemon",
+        lock={"kind": "fsync"},
+        schedule={"snapshot": "4s", "prune": "4s"},
+        retention={"keep": ["every 1 second for 5 seconds"], "minimum": 1, "window": "10 seconds"},
+    )
+    old = house.snapshots()
+    with house.server.client() as client:
+        client.drop_database(mongo_load.SCHEMA)
+    with mongo_load.start(house.server, rate=60, journal=journal), logged_daemon(config, log) as daemon:
+        wait_until("it has pruned", lambda: not old & house.snapshots(), 90)
+        status = house.zb("status", "--json", config=config).data[0]
+        assert (status["health"], status["daemon_runs"]) == ("ok", True), status
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(timeout=60) == 0
+        after_writing(journal, 20)
+        moment = whole(now())
+        time.sleep(0.01)
+        report = house.restore(moment, "kept")
+    told = [json.loads(line)["event"] for line in log.read_text().splitlines()]
+    assert {"daemon.started", "snapshot.created", "daemon.stopped"} <= set(told)
+    assert not {"job.failed", "job.defect"} & set(told)
+    assert not house.locked() and all(b["complete"] and b["finished"] for b in house.backups())
+    with opened(report) as client:
+        assert mongo_load.verify(client, journal, moment).present > 0
+    house.destroy("kept")

@@ -1,5 +1,7 @@
 """What goes wrong around a recovery of MongoDB: said in one line, or put right by doing it again."""
 
+import os
+import re
 import signal
 from collections.abc import Iterator
 
@@ -9,16 +11,19 @@ from bson.timestamp import Timestamp
 from tests.lab.mysql_fixture import free_port
 from tests.lab.pool import Pool, run
 from tests.system.conftest import end_clones
-from tests.system.house import wait_until
+from tests.system.house import utc, wait_until
 from tests.system.mongo_house import MongoHouse
 from tests.system.mongo_story import at, behind, hashes, mongo_house, newest, opened, restore_to
 
 MIB = 1024**2
+OPLOG_MIB = 40
 
 
 @pytest.fixture(scope="module")
 def house(pool: Pool) -> Iterator[MongoHouse]:
-    with mongo_house(pool) as house:
+    # As small as it may be for the largest entry, and with a checkpoint every second: an oplog drops nothing
+    # that its server would need to recover.
+    with mongo_house(pool, oplog_mib=OPLOG_MIB, options=("--syncdelay=1",)) as house:
         yield house
         end_clones(house)  # type: ignore[arg-type]
 
@@ -125,6 +130,50 @@ def test_an_entry_larger_than_mongod_takes_is_named(house: MongoHouse, place: Ti
     said = house.zb(*command).refused(5)
     assert f"the oplog entry at {at(large)}@1 (insert into shop.large) is 16777" in said
     assert f"--to-timestamp {at(large)}" in said
+    assert clones(house) == set()
+
+
+def oldest(house: MongoHouse) -> Timestamp:
+    """The place of the oldest entry of the server's oplog."""
+    with house.server.client() as client:
+        found = client.local["oplog.rs"].find_one(sort=[("$natural", 1)])
+    assert found is not None
+    stamp: Timestamp = found["ts"]
+    return stamp
+
+
+def overrun(house: MongoHouse, end: Timestamp) -> None:
+    """Write until the oplog has dropped the entry there and what follows it."""
+    with house.server.client() as client:
+
+        def write() -> bool:
+            for n in range(8):
+                client.shop.filler.replace_one({"_id": n}, {"x": os.urandom(MIB)}, upsert=True)
+            return oldest(house) > end
+
+        wait_until("the oplog has gone on", write, 120)
+
+
+def test_an_oplog_that_dropped_what_is_needed_is_refused(house: MongoHouse, place: Timestamp) -> None:
+    """With the gap's ends, and the size that would have been enough."""
+    taken = house.snapshot()
+    base = newest(house.server)
+    overrun(house, base)
+    said = house.zb("restore", "-q", "--to", "now", "--name", "gap").refused(5)
+    found = re.search(r"the oplog has a gap: the base ends at (\d+),(\d+)@.* begins at (\d+),(\d+)@", said)
+    assert found, said
+    assert (int(found[1]), int(found[2])) <= (base.time, base.inc)
+    assert (int(found[3]), int(found[4])) > (base.time, base.inc)
+    sizes = re.search(r"may hold (\d+) MiB; about (\d+) MiB would have been enough", said)
+    assert sizes and int(sizes[1]) == OPLOG_MIB < int(sizes[2]), said
+    assert clones(house) == set()
+    later = house.snapshot()
+    gaps = house.zb("window", "--json").data[0]["gaps"]
+    assert [gap["cause"] for gap in gaps] == ["purged"] and gaps[0]["newer"] == later["name"]
+    moment = utc(later["complete_to"])
+    between = utc(taken["taken"]) + (moment - utc(taken["taken"])) / 2
+    said = house.zb("restore", "-q", "--to", between.isoformat(), "--name", "gap").refused(5)
+    assert "the oplog has a gap" in said
     assert clones(house) == set()
 
 

@@ -17,7 +17,8 @@ from bson.timestamp import Timestamp
 from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError
 
-from tests.lab.mongo_fixture import Client, MongoServer
+from tests.lab.mongo_fixture import Client, MongoServer, await_primary
+from tests.lab.mysql_fixture import free_port
 from tests.lab.pool import Pool
 from tests.system.conftest import end_clones
 from tests.system.house import wait_until
@@ -219,6 +220,22 @@ def test_all_of_it_is_replayed(house: MongoHouse, history: History) -> None:
         for name in history.validated:
             assert client.shop.command("validate", name, full=True)["valid"], name
     house.destroy("whole")
+
+
+def test_a_set_is_restarted_though_a_transaction_was_prepared_at_the_target(
+    house: MongoHouse, history: History
+) -> None:
+    port = free_port()
+    restore_to(house, at(history.amidst), "set", "--port", str(port), "--as-replica-set", "rescue")
+    for _ in range(2):
+        house.zb("clone", "stop", "set", "--json").data  # noqa: B018  checks the exit status
+        report = house.zb("clone", "start", "set", "--json").data
+        with opened(report, login=False) as client:
+            await_primary(client)
+            assert held(client) == {"later", "both after the backup"}
+            client[HELD].documents.insert_one({"_id": "anew"})
+            client[HELD].documents.delete_one({"_id": "anew"})
+    house.destroy("set")
 
 
 def test_nothing_is_visible_of_what_was_under_way(house: MongoHouse, history: History) -> None:
