@@ -6,10 +6,11 @@ parts elsewhere, as people do with the journal and with databases in directories
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from zbackup.engines.strays import strays
 from zbackup.model.server import Place
 
 DEFAULT_DBPATH = "/data/db"
@@ -40,34 +41,6 @@ def works_there(data: Path, pid: int) -> bool:
 def places(data: Path) -> tuple[Place, ...]:
     """Each place once, the data directory first."""
     found: dict[str, str] = {}
-    for what, path in (("data", data), ("journal", data / "journal"), *_strays(data, data, DEPTH)):
+    for what, path in (("data", data), ("journal", data / "journal"), *strays(data, DEPTH)):
         found.setdefault(os.path.realpath(path), what)
     return tuple(Place(what, path) for path, what in found.items())
-
-
-def _strays(top: Path, directory: Path, depth: int) -> Iterator[tuple[str, Path]]:
-    """Links and mount points below the data directory. What this account may not read is not looked into."""
-    device = _device(directory)
-    for entry in _entries(directory):
-        path = Path(entry.path)
-        if entry.is_symlink():
-            yield f"link {path.relative_to(top)}", path
-        elif entry.is_dir(follow_symlinks=False) and _device(path) != device:
-            yield f"mount {path.relative_to(top)}", path
-        if depth > 1 and entry.is_dir():
-            yield from _strays(top, path, depth - 1)
-
-
-def _entries(directory: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as entries:
-            return list(entries)
-    except OSError:
-        return []
-
-
-def _device(path: Path) -> int | None:
-    try:
-        return path.stat().st_dev
-    except OSError:
-        return None

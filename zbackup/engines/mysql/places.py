@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from zbackup.engines.strays import strays
 from zbackup.model.server import Place
 
 # variable -> what lives there. Unset or empty means the data directory, which is listed anyway.
@@ -23,6 +24,9 @@ DIRECTORIES = {
 }
 BINLOG_FILES = {"log_bin_basename": "binlog", "log_bin_index": "binlog index"}
 RELAY_FILES = {"relay_log_basename": "relay log", "relay_log_index": "relay log index"}
+
+# datadir / database / table
+DEPTH = 2
 
 
 def places(variables: Mapping[str, str], *, is_replica: bool, outside: Sequence[str]) -> tuple[Place, ...]:
@@ -53,43 +57,10 @@ def _named(
             yield what, (datadir / variables[name]).parent
     for file in outside:
         yield "tablespace", datadir / file
-    yield from _strays(datadir)
+    # MyISAM's DATA DIRECTORY makes links inside a database's directory; a database may be one, or a mount.
+    yield from strays(datadir, DEPTH)
 
 
 def system_files(data_file_path: str) -> list[str]:
     """File names in innodb_data_file_path, such as "ibdata1:12M;/fast/ibdata2:50M:autoextend"."""
     return [part.partition(":")[0].strip() for part in data_file_path.split(";") if part.strip()]
-
-
-def _strays(datadir: Path) -> Iterator[tuple[str, Path]]:
-    """Databases and tables that symbolic links or mounts put elsewhere.
-
-    MyISAM's DATA DIRECTORY makes links inside a database's directory; a database may be a link or a
-    mount point. What this account may not read cannot be looked into.
-    """
-    device = _device(datadir)
-    for entry in _entries(datadir):
-        path = Path(entry.path)
-        if entry.is_symlink():
-            yield f"link {entry.name}", path
-        elif entry.is_dir(follow_symlinks=False) and _device(path) != device:
-            yield f"mount {entry.name}", path
-        if entry.is_dir():
-            for inner in _entries(path):
-                if inner.is_symlink():
-                    yield f"link {entry.name}/{inner.name}", Path(inner.path)
-
-
-def _entries(directory: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as entries:
-            return list(entries)
-    except OSError:
-        return []
-
-
-def _device(path: Path) -> int | None:
-    try:
-        return path.stat().st_dev
-    except OSError:
-        return None
