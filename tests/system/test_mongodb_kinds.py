@@ -25,6 +25,8 @@ from tests.system.house import wait_until
 from tests.system.mongo_house import MongoHouse
 from tests.system.mongo_story import at, behind, hashes, mongo_house, newest, opened, restore_to
 
+FLAVOUR = "mongodb-6.0.27"
+"""The other tests of recoveries are with 6.0.5."""
 HELD = "held"
 """A database of its own for documents of transactions under way, which dbHash would wait for."""
 BUILD_HANGS = "hangAfterStartingIndexBuild"
@@ -46,7 +48,8 @@ class History:
 
 @pytest.fixture(scope="module")
 def house(pool: Pool) -> Iterator[MongoHouse]:
-    with mongo_house(pool, auth=False, options=("--setParameter=enableTestCommands=1",)) as house:
+    options = ("--setParameter=enableTestCommands=1",)
+    with mongo_house(pool, flavour=FLAVOUR, auth=False, options=options) as house:
         yield house
         end_clones(house)  # type: ignore[arg-type]
 
