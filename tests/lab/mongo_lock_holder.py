@@ -3,6 +3,7 @@
 Transactions that are open for LONG seconds are waited for before the lock is asked for.
 """
 
+import signal
 import sys
 import time
 from pathlib import Path
@@ -24,6 +25,8 @@ def main(socket: str, hold: str, run_dir: str, long: str = "1") -> None:
     """Take the lock, say so, and sleep while holding it."""
     limits = LockOptions(kind="fsync", wait_s=5, hold_s=float(hold), long_query_s=float(long))
     holder = engine(Path(socket), Path(run_dir), limits)
+    # Who runs in the background of a shell without job control ignores Ctrl-C, and so do all its children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with holder.consistent(holder.inspect(), "fsync") as held:
         print("held", flush=True)
         time.sleep(3600)

@@ -120,6 +120,9 @@ class Recovery(Protocol):
     def check_program(self, record: Record) -> str:
         """The server program that can open the backup's files. Raise Refused if there is none."""
 
+    def check_serving(self, record: Record, serving: Serving) -> None:
+        """Raise Refused when a server on the backup's files is not to be handed over like that."""
+
     def check_version(self, server: Mapping[str, str], version: str) -> str:
         """The same for a running server's facts: ServerFacts.server and .version."""
 

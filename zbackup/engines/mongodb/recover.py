@@ -102,6 +102,10 @@ class MongoRecovery:
             )
         return self._program(record)[0]
 
+    def check_serving(self, record: Record, serving: Serving) -> None:
+        """Raise Refused when a port would let everybody in where the original asks for logins."""
+        require_private(self.login, record, serving)
+
     def check_version(self, server: Mapping[str, str], version: str) -> str:
         """The same for a running server."""
         return find_program(self.server, server.get("mongod", ""), version)[0]
@@ -118,7 +122,6 @@ class MongoRecovery:
         cluster_time: ClusterTime | None = None,
     ) -> Recovered:
         """Merge the oplogs, let mongod recover to the cut, and serve the result."""
-        require_private(self.login, base.record, serving)
         server, source = self._server(base), self._server(log)
         progress.phase("merging the oplogs", f"{base.record.backup} and {log.record.backup}")
         server.make_room()

@@ -103,6 +103,9 @@ class MysqlRecovery:
         """The server program that can open the backup's files. Raise Refused if there is none."""
         return self._program(record)[0]
 
+    def check_serving(self, record: Record, serving: Serving) -> None:
+        """Any way will do: the server asks for logins as the original did."""
+
     def check_version(self, server: Mapping[str, str], version: str) -> str:
         """The same for a running server."""
         return find_program(self.server, self.flavor, server, version)[0]
