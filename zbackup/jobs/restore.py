@@ -137,7 +137,8 @@ def _plan(
     base, source = choice.base, log or choice.log
     _require_recoverable(base)
     ctx.recovery.check_program(base.record)
-    ctx.recovery.check_serving(base.record, _serving(options))
+    if serving := _serving(options):
+        ctx.recovery.check_serving(base.record, serving)
     where = source.browse(catalog.datasets) if source else _live(catalog)
     record = source.record if source else base.record
     replay = ctx.recovery.examine((base.record, base.browse(catalog.datasets)), (record, where), target)

@@ -29,7 +29,12 @@ def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
             forget_replica_set(opened.connection)
         if adoption.prepare:
             progress.phase("masking", "on a socket that nobody else can reach")
-            facts = {"ZBACKUP_SOCKET": str(server.place.socket), "ZBACKUP_USER": "", "ZBACKUP_PASSWORD": ""}
+            login = opened.login
+            facts = {
+                "ZBACKUP_SOCKET": login.socket,
+                "ZBACKUP_USER": login.user,
+                "ZBACKUP_PASSWORD": login.password() if login.password else "",
+            }
             adoption.prepare(PrivateServer(facts=facts, execute=_no_sql))
         if adoption.login:
             replace_accounts(opened.connection, adoption.login)

@@ -196,8 +196,8 @@ class Temporary:
         Raise VerificationFailed if it has to be killed, DatabaseError if it had died before: what it wrote
         last might not be on disk.
         """
-        if self._connection:
-            self._connection.close()
+        # One that still starts may be replaying, and must not be cut off.
+        self.connection.close()
         if not self.process.alive:
             raise self.server.failure("died")
         if not self.process.stop(STOP_LIMIT_S):

@@ -16,26 +16,27 @@ POLL_S = 0.1
 INTERNAL_USER = "__system"
 
 
-def forget_open_transactions(connection: Connection) -> None:
-    """Delete the notes on transactions that were open at the target: of none of them there is anything.
-
-    A member that finds one prepared looks for its entry in an oplog that is not there any more, and ends.
-    """
-    noted = {"q": {"state": {"$in": ["prepared", "inProgress"]}}, "limit": 0}
-    connection.run("config", {"delete": "transactions", "deletes": [noted]})
-
-
 def forget_replica_set(connection: Connection) -> None:
     """Drop what made the server a member of its set: the whole database local, which holds nothing else.
 
     That is how the manual has it too ("Restore a Self-Managed Replica Set from MongoDB Backups").
     """
+    _forget_open_transactions(connection)
     connection.run("local", {"dropDatabase": 1})
     for name in SET_COLLECTIONS:
         if connection.find(("local", name), {}):
             raise VerificationFailed(
                 f"local.{name} is still there: the server would know its old replica set"
             )
+
+
+def _forget_open_transactions(connection: Connection) -> None:
+    """Delete the notes on transactions that were open at the target: of none of them there is anything.
+
+    A member that finds one prepared looks for its entry in an oplog that is not there any more, and ends.
+    """
+    noted = {"q": {"state": {"$in": ["prepared", "inProgress"]}}, "limit": 0}
+    connection.run("config", {"delete": "transactions", "deletes": [noted]})
 
 
 def make_replica_set(server: ConnectOptions, name: str, port: int) -> None:

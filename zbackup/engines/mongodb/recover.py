@@ -17,11 +17,7 @@ from zbackup.engines.mongodb.connection import Connection
 from zbackup.engines.mongodb.continuation import continuation
 from zbackup.engines.mongodb.cut import Cut, find_cut, shortfall
 from zbackup.engines.mongodb.held_log import is_same_log, live_span, span_of
-from zbackup.engines.mongodb.identity import (
-    forget_open_transactions,
-    forget_replica_set,
-    make_replica_set,
-)
+from zbackup.engines.mongodb.identity import forget_replica_set, make_replica_set
 from zbackup.engines.mongodb.oplog_entry import transaction
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
 from zbackup.engines.mongodb.options import ConnectOptions, Login
@@ -140,7 +136,6 @@ class MongoRecovery:
         with server.temporary("open") as finished:
             for index in drop_unfinished_indexes(finished.connection):
                 progress.note(f"the index {index} was still being built at the target: it is not there")
-            forget_open_transactions(finished.connection)
             forget_replica_set(finished.connection)
             finished.shut_down()
         if serving:

@@ -41,8 +41,8 @@ class Shape:
 
     "open": looked into and written to by zbackup only. "replay": applies its oplog while it starts, is read
     only then, and puts what it applied on disk when it ends. "serve": for its users; `port` 0 is no network,
-    `nice` is added to its priority's number, `auth` asks for logins, and `key` lets whoever has the key log in
-    as the server itself. `replica_set` is the set it is the only member of, "" for standalone.
+    `nice` is added to its priority's number, `auth` asks for logins, and `key` lets whoever has the key log
+    in as the server itself. `replica_set` is the set it is the only member of, "" for standalone.
     """
 
     purpose: Purpose
