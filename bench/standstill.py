@@ -3,8 +3,9 @@
     tests/lab/lab run --disk 4G --share DIR -- .venv/bin/python -m bench.standstill DIR/FILE
 
 Writers work at a fixed rate. Every kind of snapshot is taken in turn, in the same process as the daemon takes
-them, many times over. A standstill is the longest time in which no writer had an answer, begun or ended while
-a snapshot was being taken; a latency is that of a row that was under way then.
+them and once by the command, many times over. Each has a window of the same length, which begins with it: the
+longer one looks, the longer the longest wait that has other reasons. A standstill is the longest time in
+which no writer had an answer, begun or ended in the window; a latency is that of a row under way then.
 """
 
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,14 +26,23 @@ from zbackup.jobs.snapshot import snapshot
 
 FLAVOURS = ("mysql-9.7", "mariadb-10.11")
 LOCKS = {"mysql": ("none", "backup-lock", "ftwrl"), "mariadb": ("none", "backup-stage", "ftwrl")}
-BARE = "zfs snapshot"
-ROUNDS, THREADS, RATE = 15, 3, 150.0
-PAUSE_S = 0.7
+NOTHING, BARE, COMMAND = "nothing", "zfs snapshot", "zbackup snapshot, auto"
+ROUNDS, THREADS, RATE = 12, 3, 150.0
+WINDOW_S, PAUSE_S = 1.5, 0.3
 
 Answer = tuple[int, int]
 """When a row was sent and when it was answered, in ns since 1970."""
 
 Window = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """One snapshot: the time to look at, for how long it was taken, how long a lock was held; in ms."""
+
+    window: Window
+    took: float
+    held: int
 
 
 def main(out: Path) -> None:
@@ -42,44 +53,58 @@ def main(out: Path) -> None:
         with stage(flavour) as made:
             rows += measure(made, flavour)
     three_of = ("p50", "p99", "max")
-    head = ["server", "snapshot", *(f"standstill {part}" for part in three_of), "of the bare one"]
+    head = ["server", "snapshot", "takes", *(f"standstill {part}" for part in three_of), "of the bare one"]
     head += ["lock held p50", "max", *(f"latency {part}" for part in three_of)]
-    text = f"{ROUNDS} snapshots of each kind in turn, {RATE:g} rows a second by "
+    text = f"{ROUNDS} of each kind in turn, watched for {WINDOW_S:g} s each, {RATE:g} rows a second by "
     text += f"{THREADS} writers, times in ms, in a guest with one CPU\n\n{table(head, rows)}"
     out.write_text(text)
 
 
 def measure(made: Stage, flavour: str) -> list[list[str]]:
     """The rows of one server."""
-    kinds: dict[str, Callable[[], int]] = {BARE: lambda: bare(made)}
+    kinds: dict[str, Callable[[], int]] = {NOTHING: lambda: 0, BARE: lambda: bare(made)}
     for lock in LOCKS[made.kind]:
-        kinds[lock] = taker(made, lock)
-    windows: dict[str, list[Window]] = {kind: [] for kind in kinds}
-    held: dict[str, list[int]] = {kind: [] for kind in kinds}
+        kinds[f"zbackup, {lock}"] = taker(made, lock)
+    made.configure("auto")
+    kinds[COMMAND] = lambda: command(made)
+    taken: dict[str, list[Taken]] = {kind: [] for kind in kinds}
     answers = made.home / "answers"
     with writing(made, answers):
         for _ in range(ROUNDS):
             for kind, take in kinds.items():
                 time.sleep(PAUSE_S)
-                began = time.time_ns()
-                held[kind].append(take())
-                windows[kind].append((began, time.time_ns()))
+                taken[kind].append(watched(take))
         time.sleep(PAUSE_S)
     lines = (line.split(",") for line in answers.read_text().splitlines())
     known = sorted((int(answered), int(sent)) for sent, answered in lines)
     found = [(sent, answered) for answered, sent in known]
-    still = {kind: [standstill(found, w) for w in windows[kind]] for kind in kinds}
+    still = {kind: [standstill(found, one.window) for one in taken[kind]] for kind in kinds}
     return [
         [
             flavour,
-            kind if kind == BARE else f"zbackup, {kind}",
+            kind,
+            f"{median([one.took for one in taken[kind]]):.0f}",
             *three(still[kind]),
             f"{median(still[kind]) / median(still[BARE]):.2f}",
-            *(("-", "-") if kind in (BARE, "none") else (f"{median(held[kind]):.0f}", str(max(held[kind])))),
-            *three([ms for w in windows[kind] for ms in latencies(found, w)]),
+            *locked([one.held for one in taken[kind]]),
+            *three([ms for one in taken[kind] for ms in latencies(found, one.window)]),
         ]
         for kind in kinds
     ]
+
+
+def watched(take: Callable[[], int]) -> Taken:
+    """Take it, and look on for as long as for any other."""
+    began = time.time_ns()
+    held = take()
+    took = (time.time_ns() - began) / 1e9
+    time.sleep(max(0.0, WINDOW_S - took))
+    return Taken(window=(began, time.time_ns()), took=took * 1000, held=held)
+
+
+def locked(held: list[int]) -> tuple[str, str]:
+    """For how long, p50 and the longest; where nobody knows of a lock there was none."""
+    return (f"{median(held):.0f}", str(max(held))) if any(held) else ("-", "-")
 
 
 def bare(made: Stage) -> int:
@@ -90,12 +115,23 @@ def bare(made: Stage) -> int:
     return 0
 
 
+def command(made: Stage) -> int:
+    """As a user or cron runs it, which starts Python beside the server. How long it held is not asked."""
+    made.ask("snapshot")
+    return 0
+
+
 def taker(made: Stage, lock: str) -> Callable[[], int]:
     """Takes zbackup's snapshot with this lock, and says for how many milliseconds it was held."""
     made.configure(lock)
     settings = load(made.home / "zbackup.toml")
     job = context(settings, settings.instance["shop"], Silent())
-    return lambda: snapshot(job).backup.record.lock_held_ms or 0
+
+    def take() -> int:
+        held = snapshot(job).backup.record.lock_held_ms or 0
+        return 0 if lock == "none" else held
+
+    return take
 
 
 @contextmanager
