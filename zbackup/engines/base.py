@@ -79,15 +79,21 @@ class Engine(Protocol):
 class Recovery(Protocol):
     """Recovery of one instance's backups. Works on files alone: the instance's server may be gone."""
 
-    def reach(self, record: Record, where: Relocation, created: datetime) -> Reach:
+    def reach(
+        self, record: Record, where: Relocation, created: datetime, since: Record | None = None
+    ) -> Reach:
         """How far a backup's data reaches, from its record and its files; `created` is the snapshot's time.
 
-        It can be asked again at any time, with the server gone. Raise VerificationFailed when the files are
-        not what was recorded.
+        It can be asked again at any time, with the server gone. `since` is of an older backup whose log is
+        proven to go on in this one: what that one held need not be read again, and the answer is the same.
+        Raise VerificationFailed when the files are not what was recorded.
         """
 
-    def log_span(self, record: Record, where: Relocation) -> LogSpan | None:
-        """The log among a backup's files; None when it cannot be told from the record and the files."""
+    def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
+        """The log among a backup's files; None when it cannot be told from the record and the files.
+
+        `since` as for `reach`.
+        """
 
     def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan | None:
         """The server's own log as it is now, when it is the one that the newest backup holds.

@@ -31,20 +31,23 @@ def finish(
     """
     record = backup.record
     where = backup.browse(datasets)
-    reach = ctx.recovery.reach(record, where, backup.snapshots[0].created)
+    before = _continued(ctx, backup, datasets, others)
+    reach = ctx.recovery.reach(record, where, backup.snapshots[0].created, before)
     finished = record.with_end(as_of=reach.as_of, complete_to=reach.complete_to)
-    if span := ctx.recovery.log_span(record, where):
-        finished = finished.with_log(_log_id(ctx, backup, datasets, others), span)
+    if span := ctx.recovery.log_span(record, where, before):
+        finished = finished.with_log(before.log_id if before else str(uuid.uuid4()), span)
     _write(ctx, backup, finished)
     return Backup(record=finished, snapshots=backup.snapshots)
 
 
-def _log_id(ctx: Context, backup: Backup, datasets: tuple[Dataset, ...], others: Sequence[Backup]) -> str:
-    """The log's identity, handed on from backup to backup as long as each continues the one before."""
+def _continued(
+    ctx: Context, backup: Backup, datasets: tuple[Dataset, ...], others: Sequence[Backup]
+) -> Record | None:
+    """Of the newest older backup, if its log is proven to go on in this one: a log has one identity."""
     older = [b for b in others if b.complete and b.record.log_id and b.createtxg < backup.createtxg]
     before = max(older, key=lambda b: b.createtxg, default=None)
     if before is None:
-        return str(uuid.uuid4())
+        return None
     try:
         one, other = ((b.record, b.browse(datasets)) for b in (before, backup))
         same = ctx.recovery.is_same_log(one, other)
@@ -52,7 +55,7 @@ def _log_id(ctx: Context, backup: Backup, datasets: tuple[Dataset, ...], others:
         # Nothing is proven then, but the backup at hand is whole: it begins a log of its own.
         ctx.progress.note(f"{before.name} cannot be compared with {backup.name}: {unreadable}")
         same = False
-    return before.record.log_id if same else str(uuid.uuid4())
+    return before.record if same else None
 
 
 def finish_all(

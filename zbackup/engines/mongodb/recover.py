@@ -59,11 +59,13 @@ class MongoRecovery:
 
     # looking
 
-    def reach(self, record: Record, where: Relocation, created: datetime) -> Reach:
+    def reach(
+        self, record: Record, where: Relocation, created: datetime, since: Record | None = None
+    ) -> Reach:
         """From the record alone: the files can be read by a mongod only."""
         return reach(record, created)
 
-    def log_span(self, record: Record, where: Relocation) -> LogSpan | None:
+    def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
         """See engines.base.Recovery."""
         return span_of(record)
 

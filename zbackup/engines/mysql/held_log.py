@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from zbackup.engines.mysql.binlog.cut import last_transaction
 from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import log_files, sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.model.log import LogSpan
 from zbackup.model.record import Record
@@ -20,21 +20,31 @@ def held_files(record: Record, where: Relocation) -> list[Path]:
     return log_files(where.path(record.server["log_bin_index"]), where.path(str(base.parent)), base.name)
 
 
-def end_of(record: Record, where: Relocation, files: Sequence[Path] | None = None) -> LogPosition:
+def end_of(
+    record: Record, where: Relocation, files: Sequence[Path] | None = None, since: Record | None = None
+) -> LogPosition:
     """Where replay has to begin: behind the last transaction that the backup's own log holds.
 
-    A file without one is replayed from its start; what stands there changes nothing.
+    A file without one is replayed from its start; what stands there changes nothing. `since` is of an older
+    backup whose log is proven to go on in this one.
     """
     newest = (files or held_files(record, where))[-1]
-    last = last_transaction([newest], None)
-    return last.end if last else LogPosition.of(newest.name, FIRST_EVENT)
+    known = read_up_to(since, newest) if since else None
+    last = last_in_file(newest, start=known.offset if known else FIRST_EVENT)
+    return last.end if last else known or LogPosition.of(newest.name, FIRST_EVENT)
 
 
-def span_of(record: Record, where: Relocation) -> LogSpan:
+def read_up_to(since: Record, file: Path) -> LogPosition | None:
+    """Behind the last transaction that a finished backup found in this file; None if it found none."""
+    end = LogPosition.parse(since.log_to)
+    return end if end.file == file.name and end.offset > FIRST_EVENT else None
+
+
+def span_of(record: Record, where: Relocation, since: Record | None = None) -> LogSpan:
     """From the beginning of the oldest file, with no number missing behind it, to the log's end."""
     files = held_files(record, where)
     oldest = LogPosition.of(_unbroken(files).name, FIRST_EVENT)
-    return LogSpan(str(oldest), str(end_of(record, where, files)))
+    return LogSpan(str(oldest), str(end_of(record, where, files, since)))
 
 
 def live_span(newest: tuple[Record, Relocation], live: Relocation) -> LogSpan:

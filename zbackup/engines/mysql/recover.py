@@ -9,11 +9,11 @@ from pathlib import Path
 from zbackup.engines.mysql import memory_tables, notes, replay_mariadb, replay_mysql
 from zbackup.engines.mysql.adopt import adopt, forget_replication
 from zbackup.engines.mysql.binlog.cut import Cut, find_cut
-from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition, described
-from zbackup.engines.mysql.binlog.reader import begun, last_in_file, latest_in_file
+from zbackup.engines.mysql.binlog.position import LogPosition, described
+from zbackup.engines.mysql.binlog.reader import begun, last_in_file, latest_commit
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
-from zbackup.engines.mysql.held_log import end_of, held_files, is_same_log, live_span, span_of
+from zbackup.engines.mysql.held_log import end_of, held_files, is_same_log, live_span, read_up_to, span_of
 from zbackup.engines.mysql.program import find_program
 from zbackup.engines.mysql.proof import outcome, require_recorded_end, require_recorded_state
 from zbackup.engines.mysql.reach import reach
@@ -41,28 +41,29 @@ class MysqlRecovery:
 
     # looking
 
-    def last_commit(self, record: Record, where: Relocation) -> LoggedTransaction | None:
-        """The transaction with the latest commit time in the newest file that holds one; None without any.
+    def last_commit(self, record: Record, where: Relocation, since: Record | None = None) -> datetime | None:
+        """The latest commit time in the newest file that holds a transaction; None without any.
 
-        Not simply the last one: times in a log are not always in order (MariaDB logs when a statement
+        Not simply the last one's: times in a log are not always in order (MariaDB logs when a statement
         began). Raise VerificationFailed when the log does not end where it was recorded to under a lock.
         """
         files = held_files(record, where)
         require_recorded_end(record, LogPosition.of(files[-1].name, files[-1].stat().st_size))
-        for file in reversed(files):
-            latest = latest_in_file(file)
-            if latest is not None:
-                return latest
-        return None
+        if since and since.as_of and since.role == record.role and (known := read_up_to(since, files[-1])):
+            return max(since.as_of, latest_commit(files[-1], start=known.offset) or since.as_of)
+        commits = (latest_commit(file) for file in reversed(files))
+        return next((commit for commit in commits if commit), None)
 
-    def reach(self, record: Record, where: Relocation, created: datetime) -> Reach:
+    def reach(
+        self, record: Record, where: Relocation, created: datetime, since: Record | None = None
+    ) -> Reach:
         """See engines.base.Recovery. The log says it all; when the snapshot was made does not matter."""
-        last = self.last_commit(record, where)
-        return reach(record, last.committed if last else None, begun(held_files(record, where)[-1]))
+        last = self.last_commit(record, where, since)
+        return reach(record, last, begun(held_files(record, where)[-1]))
 
-    def log_span(self, record: Record, where: Relocation) -> LogSpan:
+    def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan:
         """See engines.base.Recovery."""
-        return span_of(record, where)
+        return span_of(record, where, since)
 
     def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan:
         """See engines.base.Recovery."""

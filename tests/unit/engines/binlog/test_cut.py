@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engines.binlog.builder import Builder, Written, at
-from zbackup.engines.mysql.binlog.cut import find_cut, last_transaction
+from zbackup.engines.mysql.binlog.cut import find_cut
 from zbackup.engines.mysql.binlog.errors import GapError
 from zbackup.engines.mysql.binlog.position import LogPosition
 
@@ -101,26 +101,3 @@ def test_a_log_that_ends_too_early_is_an_error(tmp_path: Path) -> None:
         find_cut(files, place(files[0], size + 1), at(NOW))
     with pytest.raises(GapError, match=r"last file is binlog\.000002"):
         find_cut(files, place(files[0], 4), at(NOW), end=LogPosition.of("binlog.000003", 4))
-
-
-def test_the_last_transaction(tmp_path: Path) -> None:
-    files, written = write(tmp_path, [[1, 2], [3, 4], []])
-    last = last_transaction(files)
-    assert last is not None and last.end == place(files[1], written[3][1].end)
-    upto = place(files[1], written[2][1].end)
-    bounded = last_transaction(files, upto)
-    assert bounded is not None and bounded.end == upto
-    for since in (place(files[1], written[2][1].end), place(files[1], written[3][1].end)):
-        assert last_transaction(files, since=since) == last
-    before = last_transaction(files, place(files[1], 4))
-    assert before is not None and before.end == place(files[0], written[1][1].end)
-    assert last_transaction([]) is None
-    assert last_transaction(files[2:]) is None
-
-
-def test_the_last_transaction_is_not_guessed_over_a_gap(tmp_path: Path) -> None:
-    files, _ = write(tmp_path, [[1], [2], []])
-    with pytest.raises(GapError, match=r"between binlog\.000001 and binlog\.000003"):
-        last_transaction([files[0], files[2]])
-    with pytest.raises(GapError, match=r"binlog\.000004 is missing"):
-        last_transaction(files, LogPosition.of("binlog.000004", 4))

@@ -1,11 +1,14 @@
 """Which log a backup holds, and whether a later one, or the live one, is the same: from the files alone."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from tests.unit.engines.mysql.test_recovery_of_files import RECOVERY, Log, record
-from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
+from tests.unit.samples import NOON
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged, DifferentLog, GapError
+from zbackup.engines.mysql.binlog.reader import transactions
 from zbackup.model.log import LogSpan
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
@@ -32,6 +35,41 @@ def test_the_span_is_from_the_oldest_file_to_behind_the_last_transaction(log: Lo
     log.commit(20)
     held, _ = backup(log, "s")
     assert (held.log_from, held.log_to) == ("binlog.000001:4", str(log.end()))
+
+
+LATER: tuple[tuple[int, ...], ...] = ((), (40,), (20,), (20, 50, 45))
+
+
+@pytest.mark.parametrize("later", LATER)
+@pytest.mark.parametrize("rotated", [False, True], ids=["the same file", "a new file"])
+@pytest.mark.parametrize("first", [(10, 30, 25), ()])
+def test_what_an_older_backup_has_read_need_not_be_read_again(
+    log: Log, first: tuple[int, ...], rotated: bool, later: tuple[int, ...]
+) -> None:
+    """The answers are those of whoever reads everything, times in any order."""
+    log.commit(*first)
+    older, where = backup(log, "older")
+    older = older.with_end(**asdict(RECOVERY.reach(older, where, NOON)))
+    if rotated:
+        log.rotate()
+    log.commit(*later)
+    newer, there = record(log.end()), log.copy("newer")
+    assert RECOVERY.is_same_log((older, where), (newer, there))
+    assert RECOVERY.reach(newer, there, NOON, older) == RECOVERY.reach(newer, there, NOON)
+    assert RECOVERY.log_span(newer, there, older) == RECOVERY.log_span(newer, there)
+
+
+def test_what_an_older_backup_has_read_is_not_read_again(log: Log) -> None:
+    log.commit(*range(10))
+    older, where = backup(log, "older")
+    older = older.with_end(**asdict(RECOVERY.reach(older, where, NOON)))
+    damaged = log.copy("damaged")
+    file = damaged.path("/srv/log/binlog.000001")
+    body = list(transactions(file))[1].start.offset + 25
+    file.write_bytes(file.read_bytes()[:body] + b"damaged" + file.read_bytes()[body + 7 :])
+    with pytest.raises(BinlogDamaged):
+        RECOVERY.reach(older, damaged, NOON)
+    assert RECOVERY.reach(older, damaged, NOON, older).as_of == older.as_of
 
 
 def test_a_file_missing_in_between_ends_the_span(log: Log) -> None:

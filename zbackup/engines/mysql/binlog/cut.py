@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from zbackup.engines.mysql.binlog.errors import GapError
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
-from zbackup.engines.mysql.binlog.files import chain, require_adjacent, sequence
+from zbackup.engines.mysql.binlog.files import chain, sequence
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
-from zbackup.engines.mysql.binlog.reader import describe, last_in_file, microseconds, opened
+from zbackup.engines.mysql.binlog.reader import describe, microseconds, opened
 from zbackup.engines.mysql.binlog.scan import Span
 
 
@@ -66,32 +65,6 @@ def find_cut(
         log_bytes=_distance(files, start, stop),
         out_of_order=out_of_order,
     )
-
-
-def last_transaction(
-    files: Sequence[Path], upto: LogPosition | None = None, *, since: LogPosition | None = None
-) -> LoggedTransaction | None:
-    """The last complete transaction that ends at or before `upto` (the log's end if None), None without any.
-
-    Only the newest file that holds one is read, and of that file only what lies behind `since` (a place
-    between transactions) if something does. Raise GapError when a file that might hold it is missing.
-    """
-    newest_first = sorted(files, key=lambda path: sequence(path.name), reverse=True)
-    if upto is not None:
-        newest_first = [path for path in newest_first if sequence(path.name) <= upto.sequence]
-        if not newest_first or newest_first[0].name != upto.file:
-            raise GapError(f"the log should reach {upto}, but {upto.file} is missing")
-    for index, path in enumerate(newest_first):
-        require_adjacent(newest_first[max(0, index - 1) : index + 1])
-        limit = upto.offset if upto is not None and path.name == upto.file else None
-        if since is not None and path.name == since.file:
-            found = last_in_file(path, start=since.offset, end=limit)
-            if found is not None:
-                return found
-        found = last_in_file(path, end=limit)
-        if found is not None:
-            return found
-    return None
 
 
 def _before(spans: Iterator[Span], moment: int) -> tuple[int, Span | None, Span | None]:
