@@ -17,17 +17,8 @@ import pytest
 
 from tests.system.house import Connection, House, next_second, utc, wait_until
 from tests.system.portrait import Portrait, ask, portrait
-from tests.system.transaction_kinds import (
-    COMMON,
-    MARIADB,
-    MIXED_ENGINES,
-    MYSQL,
-    MYSQL_GTIDS,
-    UNREPEATABLE,
-    ZONE,
-    Kinds,
-    play,
-)
+from tests.system.transaction_kinds import COMMON, UNREPEATABLE, ZONE, Kinds, play
+from tests.system.transaction_kinds_own import MARIADB, MIXED_ENGINES, MYSQL, MYSQL_GTIDS
 
 OPTIONS = ("--local-infile=ON", "--max-allowed-packet=64M", "--event-scheduler=ON")
 LINES = 3000

@@ -1,0 +1,127 @@
+"""Servers to be held still, writers to see it by, and another process that holds the lock. Needs no ZFS."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from tests.lab.lock_holder import engine
+from tests.lab.mysql_fixture import DatabaseServer, Settings, free_port
+from tests.lab.servers.accounts import ZBACKUP_USER
+from zbackup.engines.mysql.engine import MysqlEngine
+from zbackup.engines.mysql.options import LockOptions
+from zbackup.model.record import LockKind
+
+VARIANTS = {
+    "mysql-9.7-gtid": ("mysql-9.7", True),
+    "mysql-9.7-plain": ("mysql-9.7", False),
+    "mariadb-10.11": ("mariadb-10.11", True),
+    "mariadb-11.8": ("mariadb-11.8", True),
+}
+KINDS: dict[str, tuple[LockKind, ...]] = {
+    "mysql": ("ftwrl", "backup-lock", "none"),
+    "mariadb": ("ftwrl", "backup-stage", "none"),
+}
+
+
+@pytest.fixture(scope="module")
+def room() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="zl", dir="/tmp"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+def start(home: Path, flavour: str, gtid: bool, *options: str) -> DatabaseServer:
+    return DatabaseServer(
+        Settings(
+            flavour=flavour,
+            datadir=home / "data",
+            run_dir=home / "run",
+            port=free_port(),
+            gtid=gtid,
+            options=options,
+        )
+    ).start()
+
+
+def engine_of(server: DatabaseServer, **lock: object) -> MysqlEngine:
+    limits: dict[str, object] = {"wait_s": 3, "hold_s": 5, "long_query_s": 1, "applier_stop_s": 5}
+    return engine(
+        server.settings.socket,
+        server.settings.run_dir,
+        LockOptions(**(limits | lock)),  # type: ignore[arg-type]
+    )
+
+
+class Writers:
+    """Commits as fast as it can on a few connections; knows when it last got an answer."""
+
+    def __init__(self, server: DatabaseServer) -> None:
+        self._end = threading.Event()
+        self.last = time.monotonic()
+        self.count = 0
+        self._threads = [threading.Thread(target=self._write, args=(server,)) for _ in range(3)]
+
+    def _write(self, server: DatabaseServer) -> None:
+        connection = server.connect()
+        with connection.cursor() as cursor, suppress(pymysql.MySQLError):
+            while not self._end.is_set():
+                cursor.execute("INSERT INTO shop.work (t) VALUES (RAND())")
+                self.last = time.monotonic()
+                self.count += 1
+        connection.close()
+
+    def __enter__(self) -> "Writers":
+        for thread in self._threads:
+            thread.start()
+        self.more()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        for thread in self._threads:
+            thread.join(30)
+            assert not thread.is_alive(), "a writer hangs"
+
+    def more(self, within: float = 5) -> float:
+        """Wait until more has been committed; how many seconds that took."""
+        began, had = time.monotonic(), self.count
+        while self.count < had + 20:
+            assert time.monotonic() - began < within, f"writers stand still for more than {within} s"
+            time.sleep(0.01)
+        return time.monotonic() - began
+
+    def stand_still(self) -> bool:
+        time.sleep(0.3)
+        had = self.count
+        time.sleep(0.5)
+        return self.count == had
+
+
+@contextmanager
+def held_by(server: DatabaseServer, kind: str, hold: float = 600) -> Iterator["subprocess.Popen[str]"]:
+    argv = [sys.executable, "-m", "tests.lab.lock_holder", str(server.settings.socket), kind, str(hold)]
+    process = subprocess.Popen(
+        [*argv, str(server.settings.run_dir)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert process.stdout
+        assert "held" in "".join(iter(process.stdout.readline, "held\n")) + "held"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def sessions(server: DatabaseServer) -> list[int]:
+    rows = server.sql("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = %s", (ZBACKUP_USER,))
+    return [int(row[0]) for row in rows]
