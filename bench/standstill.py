@@ -27,8 +27,8 @@ from zbackup.jobs.snapshot import snapshot
 FLAVOURS = ("mysql-9.7", "mariadb-10.11")
 LOCKS = {"mysql": ("none", "backup-lock", "ftwrl"), "mariadb": ("none", "backup-stage", "ftwrl")}
 NOTHING, BARE, COMMAND = "nothing", "zfs snapshot", "zbackup snapshot, auto"
-ROUNDS, THREADS, RATE = 12, 3, 150.0
-WINDOW_S, PAUSE_S = 1.5, 0.3
+ROUNDS, THREADS, RATE = 10, 3, 150.0
+WINDOW_S, PAUSE_S = 1.2, 0.3
 
 Answer = tuple[int, int]
 """When a row was sent and when it was answered, in ns since 1970."""
