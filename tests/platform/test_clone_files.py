@@ -15,6 +15,7 @@ from tests.platform.contexts import context
 from tests.unit.samples import PLAIN
 from zbackup.catalog.local import clones
 from zbackup.jobs import clone_files
+from zbackup.jobs.clone_claim import ROOT
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.clone import INTENT, Clone
@@ -178,7 +179,7 @@ def test_a_power_cut_may_take_the_marks_of_what_was_just_made(
     assert clone_files.find_clone(ctx, "r2") is not None
     destroy(ctx, "r2")
     assert [d.name for d in ctx.zfs.filesystems(ctx.clones)] == [ctx.clones]
-    assert ctx.zfs.user_properties(ctx.clones)[ctx.clones].keys() == {clone_files.ROOT}
+    assert ctx.zfs.user_properties(ctx.clones)[ctx.clones].keys() == {ROOT}
 
 
 def test_an_unmarked_dataset_is_ours_only_as_what_was_being_made(

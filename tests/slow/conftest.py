@@ -13,7 +13,9 @@ pytest.register_assert_rewrite(
     "tests.faults.recovery",
     "tests.faults.holding",
     "tests.system.house",
+    "tests.system.clone_story",
     "tests.system.clone_care_story",
+    "tests.system.clone_kills_story",
     "tests.slow.many_clones",
     "tests.slow.large_transactions",
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.system.clone_care_story import CloneKills
+from tests.system.clone_kills_story import CloneKills
 from tests.system.clone_story import history
 from tests.system.conftest import door, house
 from tests.system.house import Variant

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.system.clone_care_story import CloneKills
+from tests.system.clone_care_story import CloneCareStory
+from tests.system.clone_kills_story import CloneKills
 from tests.system.clone_story import history
 from tests.system.conftest import door, house
 from tests.system.house import Variant
@@ -13,6 +14,10 @@ __all__ = ["door", "history", "house"]
 @pytest.fixture(scope="module")
 def variant() -> Variant:
     return Variant(flavour="mysql-9.7")
+
+
+class TestCare(CloneCareStory):
+    """See CloneCareStory."""
 
 
 class TestKills(CloneKills):

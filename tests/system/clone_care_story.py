@@ -1,20 +1,17 @@
 """The second half of the story of dev clones: masked, with children, reset, leased, and killed half-way."""
 
+import json
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from tests.lab.servers.accounts import REPLICATION_PASSWORD, REPLICATION_USER
 from tests.platform.contexts import context
-from tests.system.clone_story import asked, create, entered
+from tests.system.clone_story import asked, create, entered, production
 from tests.system.house import House, checksums, wait_until
-from tests.system.zfs_door import ZfsDoor
 from zbackup.jobs.clone_lease import Reaped, reap
-from zbackup.proc.detached import Process
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "mask.sql"
 CARDS = (
@@ -63,7 +60,7 @@ def real_people(clone: Any) -> int:
     return int(people + cards)
 
 
-class CloneCareStory:
+class MaskStory:
     """The tests, in the order of the story."""
 
     def test_masked_before_anybody_comes_in(self, house: House, history: dict[str, Any]) -> None:
@@ -115,6 +112,23 @@ class CloneCareStory:
         assert "never finished" in house.zb("clone", "start", "m1", "-q").refused(9)
         house.destroy("m1")
         assert house.names() == before
+
+
+class CloneCareStory:
+    """The tests, in the order of the story."""
+
+    def test_two_processes_give_no_name_or_port_twice(self, house: House, history: dict[str, Any]) -> None:
+        sums = production(house)
+        both = [house.begin("clone", "create", "--count", "2", "--json") for _ in range(2)]
+        made = [c for each in both for c in json.loads(each.end(300).out)["data"]["clones"]]
+        assert {c["name"] for c in made} == {f"shop-dev{n}" for n in range(1, 5)}
+        assert len({c["port"] for c in made}) == 4
+        listed = house.zb("clone", "list", "--json").data
+        assert {(c["name"], c["port"], c["running"]) for c in listed} == {
+            (c["name"], c["port"], True) for c in made
+        }
+        house.destroy(*(c["name"] for c in made))
+        assert production(house) == sums
 
     def test_reset_gives_the_data_anew_and_keeps_the_rest(
         self, house: House, history: dict[str, Any]
@@ -179,7 +193,22 @@ class CloneCareStory:
             assert asked(clone, "SELECT 1") == ((1,),)
         assert reaped(house, timedelta(hours=25)).destroyed == ("dev1",)
         assert [c["name"] for c in house.zb("clone", "list", "--json").data] == ["free"]
-        house.destroy("free")
+
+    def test_one_that_is_busy_is_shown_and_tried_again(self, house: House, history: dict[str, Any]) -> None:
+        house.zb("clone", "extend", "free", "--lease", "1h", "--json").data  # noqa: B018
+        later = timedelta(hours=2)
+        with (house.home / "clones" / "free" / "record.json").open():
+            (left,) = reaped(house, later).left
+            assert left.startswith("free: ") and "busy" in left
+            (shown,) = house.zb("clone", "list", "--json").data
+            assert (shown["name"], shown["state"], shown["running"]) == ("free", "destroying", False)
+            assert "half destroyed" in house.zb("clone", "start", "free", "-q").refused(9)
+        assert reaped(house, timedelta(0)).destroyed == ("free",), "what was begun is finished"
+        assert house.zb("clone", "list", "--json").data == []
+
+
+class ReplicaStory:
+    """Production has been told of an account for replication."""
 
     def test_a_replica_follows_production(self, house: House, history: dict[str, Any]) -> None:
         secret = house.home / "replication"
@@ -210,74 +239,3 @@ class CloneCareStory:
             return [name for (name,) in found] == names
 
         wait_until(f"the replica has {names}", there, 60)
-
-
-class CloneKills:
-    """zbackup is killed at its changes, before one takes effect or after it did; then it is run again."""
-
-    some = 4
-    """Of this many changes one is broken; 1 breaks all of them."""
-    twice = False
-    """Whether each is broken before and after it takes effect, or in one of the two ways."""
-
-    def test_making_one(self, house: House, history: dict[str, Any], door: ZfsDoor) -> None:
-        before = house.names() | {house.clones}
-        words = ("clone", "create", "--name", "dev1", "--json")
-        for where in self.kills(house, door, words):
-            if house.zb("clone", "dsn", "dev1").rc != 0:  # else it was done but for the answer
-                self.again(house, words, where)
-            self.require_whole(house, where)
-            house.destroy("dev1")
-            assert house.names() == before, where
-        house.destroy("dev1")
-
-    def test_resetting_it(self, house: House, history: dict[str, Any], door: ZfsDoor) -> None:
-        create(house, "--name", "dev1")
-        before = house.names()
-        words = ("clone", "reset", "dev1", "--json")
-        for where in self.kills(house, door, words):
-            self.again(house, words, where)
-            self.require_whole(house, where)
-            assert house.names() == before, where
-        house.destroy("dev1")
-
-    def test_destroying_it(self, house: House, history: dict[str, Any], door: ZfsDoor) -> None:
-        before = house.names() | {house.clones}
-        words = ("clone", "destroy", "dev1", "--yes", "--json")
-        create(house, "--name", "dev1")
-        for where in self.kills(house, door, words):
-            listed = house.zb("clone", "list", "--json").data
-            if listed:
-                assert [c["name"] for c in listed] == ["dev1"], where
-                self.again(house, words, where)
-            assert house.names() == before, where
-            create(house, "--name", "dev1")
-        assert house.names() == before
-
-    def again(self, house: House, words: tuple[str, ...], where: str) -> None:
-        ended = house.zb(*words)
-        assert ended.rc == 0, f"{where}: {ended}"
-
-    def require_whole(self, house: House, where: str) -> None:
-        with entered(house, "dev1") as clone:
-            assert asked(clone, "SELECT COUNT(*) FROM shop.orders") == ((4000,),), where
-        running = [note for note in (house.home / "run").glob("*.process") if alive(note)]
-        assert [note.name for note in running] == ["dev1.process"], where
-
-    def kills(self, house: House, door: ZfsDoor, words: tuple[str, ...]) -> Iterator[str]:
-        """Run the command and kill it at its changes in turn, until it has none left."""
-        for nth in count(self.some, self.some):
-            ways = ("before", "after") if self.twice else (("before", "after")[nth // self.some % 2],)
-            for way in ways:
-                door.kill(**{way: nth})
-                ended = house.begin(*words, environment=door.environment).end()
-                if ended.rc == 0:
-                    return
-                where = f"killed {way} change {nth}"
-                assert ended.rc == -9, f"{where}: {ended}"
-                yield where
-
-
-def alive(note: Path) -> bool:
-    """Whether the process that is noted there runs."""
-    return Process.parse(note.read_text()).alive

@@ -1,6 +1,5 @@
 """The story of dev clones of MySQL and MariaDB, told once for each by the modules test_clones_*."""
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -168,15 +167,3 @@ class CloneStory:
         with pytest.raises(pymysql.MySQLError):
             pymysql.connect(unix_socket=made["socket"], user="root")
         house.destroy("before")
-
-    def test_two_processes_give_no_name_or_port_twice(self, house: House, history: dict[str, Any]) -> None:
-        both = [house.begin("clone", "create", "--count", "2", "--json") for _ in range(2)]
-        made = [c for each in both for c in json.loads(each.end(300).out)["data"]["clones"]]
-        assert {c["name"] for c in made} == {f"shop-dev{n}" for n in range(1, 5)}
-        assert len({c["port"] for c in made}) == 4
-        listed = house.zb("clone", "list", "--json").data
-        assert {(c["name"], c["port"], c["running"]) for c in listed} == {
-            (c["name"], c["port"], True) for c in made
-        }
-        house.destroy(*(c["name"] for c in made))
-        assert production(house) == history["now"]

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.lab.mysql_fixture import free_port
-from tests.system.clone_care_story import CloneCareStory
+from tests.system.clone_care_story import MaskStory, ReplicaStory
 from tests.system.clone_story import CloneStory, history
 from tests.system.house import Variant
 
@@ -20,5 +20,9 @@ class TestClones(CloneStory):
     """See CloneStory."""
 
 
-class TestCare(CloneCareStory):
-    """See CloneCareStory."""
+class TestMasking(MaskStory):
+    """See MaskStory."""
+
+
+class TestReplica(ReplicaStory):
+    """See ReplicaStory."""

@@ -78,7 +78,9 @@ def require_ready(clone: Clone) -> None:
             )
         case "promoting":
             raise Refused(f"the clone {clone.name} is half copied: zbackup clone promote {clone.name}")
-        case "building" | "failed" | "destroying":
+        case "destroying":
+            raise Refused(f"the clone {clone.name} is half destroyed: zbackup clone destroy {clone.name}")
+        case "building" | "failed":
             raise Refused(
                 f"the clone {clone.name} was never finished: destroy it (zbackup clone destroy {clone.name})"
             )

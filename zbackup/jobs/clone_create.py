@@ -66,8 +66,9 @@ def plan_create(ctx: Context, options: CreateOptions) -> CreatePlan:
     """Look and decide, and change nothing."""
     _require_possible(ctx, options)
     names = _wanted(ctx, options)
-    for name in names:
-        _require_free(ctx, name)
+    for clone, dataset in everywhere(ctx):
+        if clone.name in names and clone.state != "building":
+            raise _taken(dataset.name, clone.name)
     if options.port:
         require_free_port(options.port, everywhere(ctx))
     masks = tuple(str(step) for step in ctx.cloning.mask)
@@ -95,6 +96,8 @@ def create(ctx: Context, options: CreateOptions) -> Iterator[CloneStatus]:
 
 def _require_possible(ctx: Context, options: CreateOptions) -> None:
     """Raise UsageError for what is not to be had together, ConfigError for what has to be configured."""
+    if options.name:
+        require_good(numbered(options.name, options.count)[-1])
     if options.count > 1 and options.port:
         raise UsageError("--count and --port exclude each other: each clone has a port of its own")
     if not options.as_replica:
@@ -172,10 +175,7 @@ def _begin(ctx: Context, clone: Clone, options: CreateOptions) -> Clone:
 
 
 def _made(ctx: Context, clone: Clone) -> CloneStatus:
-    found = clone_files.find_clone(ctx, clone.name)
-    if found is None:
-        raise NotFound(f"the clone {clone.name} is gone: somebody destroyed it")
-    return status_of(ctx, *found)
+    return status_of(ctx, clone, ctx.zfs.filesystems(f"{ctx.clones}/{clone.name}")[0])
 
 
 def plan_source(ctx: Context, options: CreateOptions) -> Backup:
@@ -235,18 +235,16 @@ def _own_name(ctx: Context, name: str) -> Iterator[str]:
 
 def _clear(ctx: Context, name: str) -> None:
     """Make sure that the name is free; a leftover of ours is removed: its maker held the lock we hold now."""
-    for wanted in (name, log_name(name)):
-        found = clone_files.find_clone(ctx, wanted)
-        if found and found[0].state == "building" and found[0].instance == ctx.instance:
-            ctx.progress.note(f"removing what a killed run left of {wanted}")
-            clone_files.destroy(ctx, *found)
-    _require_free(ctx, name)
-
-
-def _require_free(ctx: Context, name: str) -> None:
-    require_good(name)
     for clone, dataset in everywhere(ctx):
-        if clone.name == name and clone.state != "building":
-            raise Taken(f"{dataset.name} exists: choose another --name, or zbackup clone destroy {name}")
-    if clone_files.find_clone(ctx, name) is None and ctx.zfs.exists(f"{ctx.clones}/{name}"):
+        if clone.name not in (name, log_name(name)):
+            continue
+        if clone.state != "building" or clone.instance != ctx.instance:
+            raise _taken(dataset.name, clone.name)
+        ctx.progress.note(f"removing what a killed run left of {clone.name}")
+        clone_files.destroy(ctx, clone, dataset)
+    if ctx.zfs.exists(f"{ctx.clones}/{name}"):
         raise Taken(f"{ctx.clones}/{name} exists and is no clone of zbackup's: choose another --name")
+
+
+def _taken(dataset: str, name: str) -> Taken:
+    return Taken(f"{dataset} exists: choose another --name, or zbackup clone destroy {name}")
