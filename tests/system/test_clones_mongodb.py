@@ -78,6 +78,15 @@ def test_production_s_passwords_do_not_open_it_and_its_own_does(house: MongoHous
     assert house.zb("clone", "start", "dev1", "--json").data["running"] is True
     with opened(house, "dev1") as client:
         assert client.shop.people.count_documents({}) == 0
+
+
+def test_reset_it_has_its_data_again_and_the_same_password(house: MongoHouse) -> None:
+    before = house.zb("clone", "dsn", "dev1", "--json").data
+    back = house.zb("clone", "reset", "dev1", "--json").data
+    assert (back["state"], back["running"]) == ("ready", True)
+    assert house.zb("clone", "dsn", "dev1", "--json").data == before
+    with opened(house, "dev1") as client:
+        assert client.shop.people.count_documents({}) == len(PEOPLE)
     house.destroy("dev1")
 
 
@@ -101,6 +110,10 @@ def test_of_a_moment_and_masked(house: MongoHouse) -> None:
         assert clone.shop.people.count_documents({}) == len(PEOPLE)
         assert clone.shop.people.distinct("name") == ["nobody"]
         assert clone.shop.people.count_documents({"email": {"$regex": "example"}}) == 0
-    house.destroy("before")
+    create(house, "--from-clone", "before", "--name", "child")
+    with opened(house, "child") as child:
+        assert child.shop.people.distinct("name") == ["nobody"]
+        assert child.shop.people.count_documents({}) == len(PEOPLE)
+    house.destroy("child", "before")
     with house.server.client() as client:
         assert client.shop.people.count_documents({"name": "nobody"}) == 0
