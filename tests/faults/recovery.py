@@ -156,5 +156,5 @@ def prepare(pool: Pool) -> Iterator[House]:
                 os.kill(int(note.read_text().split()[0]), signal.SIGKILL)
 
 
-LEAST_CHANGES, LEAST_COMMANDS = 20, 60
+LEAST_CHANGES, LEAST_COMMANDS = 20, 50
 """With fewer than these, some of a restore's were skipped."""
