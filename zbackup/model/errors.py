@@ -82,6 +82,10 @@ class DatasetBusy(CommandFailed):
     exit_status = 10
 
 
+class Stopped(CommandFailed):
+    """A stream was cut because zbackup was told to end; the next run continues it."""
+
+
 class NotReceivable(CommandFailed):
     """A dataset was changed since the last stream and cannot take the next one. Nothing was overwritten."""
 

@@ -17,7 +17,7 @@ from typing import IO
 
 import structlog
 
-from zbackup.model.errors import CommandFailed, NotInstalled
+from zbackup.model.errors import CommandFailed, NotInstalled, Stopped
 
 log = structlog.get_logger()
 
@@ -64,10 +64,6 @@ class Command:
 
     argv: tuple[str, ...]
     failure: Callable[[int, str], CommandFailed]
-
-
-class Stopped(CommandFailed):
-    """A stream was cut because zbackup is to end; what has arrived is kept and continued next time."""
 
 
 @dataclass(slots=True)

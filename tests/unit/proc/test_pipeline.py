@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from zbackup.model.errors import CommandFailed, NotInstalled
-from zbackup.proc.pipeline import Meter, Stopped, local, reading, transfer
+from zbackup.model.errors import CommandFailed, NotInstalled, Stopped
+from zbackup.proc.pipeline import Meter, local, reading, transfer
 
 SIZE = 5_000_001
 

@@ -1,0 +1,73 @@
+"""zbackup ship killed at every command that changes something: the next run ends where it would have."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.pool import Pool, create_pool
+from tests.platform.shipping import Yard
+from tests.system.zfs_door import ZfsDoor
+from zbackup.jobs.ship import ship
+from zbackup.model.errors import DatasetBusy
+
+
+@pytest.fixture(scope="module")
+def vault() -> Iterator[Pool]:
+    made = create_pool()
+    yield made
+    made.destroy()
+
+
+def in_a_child(yard: Yard, door: ZfsDoor) -> int:
+    """Ship in a process of its own, through the door; returns its exit status, or -signal."""
+    child = os.fork()
+    if child == 0:
+        os.environ.update(door.environment)
+        ctx = yard.context()
+        ship(ctx, ctx.targets[0])
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def ship_patiently(yard: Yard) -> None:
+    """The receive of a run that was just killed may take a moment to end."""
+    ctx = yard.context()
+    for _ in range(50):
+        try:
+            ship(ctx, ctx.targets[0])
+            return
+        except DatasetBusy:
+            signal.sigtimedwait([], 0.1)
+    raise AssertionError("it is busy for ever")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_killed_at_any_command_it_goes_on(pool: Pool, vault: Pool, tmp_path: Path, when: str) -> None:
+    yard = Yard(pool, vault)
+    yard.backup()
+    ship_patiently(yard)
+    door = ZfsDoor(tmp_path / "door")
+    number = 0
+    while True:
+        number += 1
+        newest = yard.backup(20_000)
+        door.kill(**{when: number})
+        status = in_a_child(yard, door)
+        before = yard.committed()
+        if status == 0:
+            break
+        assert status == -signal.SIGKILL, f"{when} {number}: {door.calls}"
+        ship_patiently(yard)
+        assert yard.committed()[-1] == newest, f"{when} {number}"
+        assert len(yard.marks()) == 2 and all("#" in m for m in yard.marks()), (
+            f"{when} {number}: {yard.marks()}"
+        )
+        assert set(before) <= set(yard.committed())
+    # Every kind of command was broken once: of two datasets hold, bookmark, send (asked and sent), receive,
+    # set, destroy and release.
+    assert number > 14, door.calls
+    assert yard.same(newest)

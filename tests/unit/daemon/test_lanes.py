@@ -1,0 +1,45 @@
+"""Shipping, which may take hours, takes neither the turns of an instance's other jobs nor their threads."""
+
+import queue
+import threading
+import time
+
+from zbackup.clock import SystemClock
+from zbackup.daemon.agenda import Agenda, Ended, Key, Task, lane
+from zbackup.daemon.scheduler import Scheduler
+from zbackup.model.schedule import Interval, JobKind, Outcome, Retry
+
+
+def test_snapshots_go_on_while_a_stream_is_under_way() -> None:
+    arrived, clock = threading.Event(), SystemClock()
+    ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
+
+    def run(key: Key) -> Ended:
+        if key[1] == "ship":
+            arrived.wait(60)
+        return Ended(Outcome(instance=key[0], job=key[1], started=clock.now(), seconds=0))
+
+    scheduler = Scheduler(1, ended.put, long_workers=1)
+    agenda = Agenda(clock, scheduler, run)
+    jobs: tuple[JobKind, ...] = ("ship", "snapshot")
+    retry = Retry(first=1, most=1)
+    agenda.set_tasks([Task(key=("shop", job), timing=Interval(1), retry=retry) for job in jobs], {})
+    done: list[JobKind] = []
+    until = time.monotonic() + 60
+    while done.count("snapshot") < 2 and time.monotonic() < until:
+        agenda.step()
+        while not ended.empty():
+            outcome = ended.get().outcome
+            done.append(outcome.job)
+            agenda.ended(outcome)
+        time.sleep(0.02)
+    assert done == ["snapshot", "snapshot"]
+    assert agenda.running() == [("shop", "ship")], "and it is begun once"
+    arrived.set()
+    assert ended.get(timeout=60).outcome.job == "ship"
+    scheduler.stop(wait=True)
+
+
+def test_each_instance_has_a_lane_for_streams() -> None:
+    assert lane(("shop", "snapshot")) == lane(("shop", "prune")) == "shop"
+    assert len({lane(("shop", "ship")), lane(("wiki", "ship")), lane(("shop", "prune"))}) == 3
