@@ -97,7 +97,7 @@ class Yard:
         """Names of the committed backups over there."""
         inventory = self.inventory()
         copies = {c.backup: c.name for line in inventory.lines for c in line.copies}
-        return sorted(copies[backup] for backup in inventory.committed)
+        return sorted((copies[backup] for backup in inventory.committed), key=lambda n: (len(n), n))
 
     def copies(self) -> list[str]:
         """All snapshots over there, below the instance's home."""

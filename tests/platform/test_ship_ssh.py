@@ -114,11 +114,12 @@ def test_all_goes_through_one_connection_and_nothing_to_do_is_one_command(yard: 
 
 def test_cut_at_any_byte_it_goes_on_from_there(yard: Overseas) -> None:
     ctx = yard.over_ssh()
-    ship_once(ctx) if yard.backup() else None
+    yard.backup()
+    ship_once(ctx)
     dice = random.Random(yard.root)
-    for turn in range(8):
+    broken = 0
+    for turn in range(5):
         newest = yard.backup(1_500_000)
-        broken = 0
         for allowed in (dice.randrange(1, 3_200_000), dice.randrange(1, 1_600_000)):
             yard.hosts.link.cut_after(allowed)
             try:
@@ -127,9 +128,9 @@ def test_cut_at_any_byte_it_goes_on_from_there(yard: Overseas) -> None:
                 assert isinstance(told, ConnectionFailed), f"turn {turn}, cut after {allowed}: {told}"
                 broken += 1
             yard.hosts.link.mend()
-            assert newest not in yard.committed() or not broken
         ship_until_done(ctx)
         assert yard.committed()[-1] == newest and yard.same(newest), f"turn {turn}"
+    assert broken >= 5, "most of the cuts were within a stream"
 
 
 def test_a_receiver_without_room_says_so_and_goes_on_when_there_is(yard: Overseas) -> None:

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from zbackup.catalog.local import Catalog, clones
 from zbackup.jobs.context import Context
 from zbackup.jobs.doctor import examine
+from zbackup.jobs.ship import ready
 from zbackup.model.errors import ZbackupError
 from zbackup.model.finding import Finding
 from zbackup.model.server import ServerFacts
@@ -46,6 +48,9 @@ def check(ctx: Context, expected: Expected) -> CheckReport:
         )
         for finding in advice or []:
             doctor.add(finding)
+    for target in ctx.targets:
+        place = target.destination.place
+        doctor.look(f"destination {target.name}", partial(ready, ctx, target), f"{place}: {{}}".format)
     return CheckReport(instance=ctx.instance, findings=tuple(doctor.findings))
 
 

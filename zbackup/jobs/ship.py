@@ -16,7 +16,7 @@ from zbackup.destinations.base import Session
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.ship_marks import let_go, pin
 from zbackup.model.backup import Backup
-from zbackup.model.errors import Diverged, Refused, ZbackupError
+from zbackup.model.errors import Diverged, Refused, Taken, ZbackupError
 from zbackup.model.shipping import Inventory, SourceDataset
 from zbackup.plan.ship import (
     Abort,
@@ -26,6 +26,7 @@ from zbackup.plan.ship import (
     Send,
     ShipPlan,
     Steps,
+    UpToDate,
     plan_ship,
 )
 from zbackup.plan.ship_wanted import wanted
@@ -90,6 +91,21 @@ def look(ctx: Context, target: ShipTarget, *, initial: bool = False) -> ShipLook
         plan = _look(ctx, target, session.inventory(), initial=initial).plan
     streams = ZfsStreams(ctx.zfs.runner)
     return ShipLook(target=target, plan=plan, sizes=tuple(streams.size(_argv(s)) for s in _sends(plan)))
+
+
+def ready(ctx: Context, target: ShipTarget) -> str:
+    """How it is with the destination, in words. Raise what ship() would raise before it sends anything."""
+    try:
+        found = look(ctx, target)
+    except Taken:
+        return "a run is under way"
+    _require_plan(ctx, target, found.plan)
+    match found.plan:
+        case UpToDate(newest):
+            return f"up to date with {newest.name}" if newest else "there is no backup to ship yet"
+        case _:
+            sends = len(found.sizes)
+            return f"{sends} stream{'s' * (sends != 1)} to be sent"
 
 
 def ship(
