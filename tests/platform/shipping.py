@@ -21,7 +21,7 @@ from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.streams import ZfsStreams
 
 _numbers = iter(range(10**6))
-START = datetime(2026, 11, 1, tzinfo=UTC)
+START = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=48)
 
 
 class Yard:
@@ -33,10 +33,12 @@ class Yard:
         vault: Pool,
         *,
         properties: Mapping[str, str] | None = None,
+        name: str = "yard {}/bin log",
     ) -> None:
         number = next(_numbers)
-        self.outer = pool.dataset(f"yard {number}", properties, recordsize="16K")
-        self.inner = pool.dataset(f"yard {number}/bin log")
+        name = name.format(number)
+        self.outer = pool.dataset(name.partition("/")[0], properties, recordsize="16K")
+        self.inner = pool.dataset(name)
         self.members = [self.outer, self.inner]
         self.pool, self.vault = pool, vault
         self.root = vault.dataset(f"vault {number}", mountpoint="none").name
