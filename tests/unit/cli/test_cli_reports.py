@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import typer
 
+from tests.unit.shipped import in_json
 from zbackup.catalog.local import Catalog
 from zbackup.cli import check, clone, clone_create, listing, prune, restore, shapes, snapshot, status, window
 from zbackup.cli.options import Options
@@ -388,6 +389,7 @@ def everything_in_json() -> dict[str, Any]:
             CreatePlan(names=("shop-dev1",), backup=a_backup(), restore=None, masks=("/mask.sql",)),
             ASKED.moment,
         ),
+        **in_json(),
     }
 
 
