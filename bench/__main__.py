@@ -3,9 +3,10 @@
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from bench import mongodb_replay, replay, retention
+from bench import mongodb_replay, replay, retention, shippers
 from bench.report import circumstances, write
 
 LAB = Path(__file__).resolve().parents[1] / "tests" / "lab" / "lab"
@@ -23,13 +24,19 @@ def main() -> int:
     status |= mongodb_replay.main()
     status |= retention.main()
     for section, module in IN_THE_LAB.items():
-        with tempfile.TemporaryDirectory(prefix="zbench-") as directory:
-            out = Path(directory) / "table.md"
-            argv = [str(LAB), "run", "--disk", "8G", "--timeout", "10m", "--share", directory, "--"]
-            status |= subprocess.run([*argv, sys.executable, "-m", module, str(out)], check=False).returncode
-            if out.exists():
-                write(section, f"{circumstances('make bench')}; {out.read_text()}")
-    return status
+        status |= in_the_lab(section, module)
+    return status | in_the_lab("shipping", "bench.shipping", [str(shippers.fetch())], disks=2)
+
+
+def in_the_lab(section: str, module: str, more: Sequence[str] = (), *, disks: int = 1) -> int:
+    """Run a module in a guest, and take over the table it leaves; returns its exit status."""
+    with tempfile.TemporaryDirectory(prefix="zbench-") as directory:
+        out = Path(directory) / "table.md"
+        argv = [str(LAB), "run", *("--disk", "8G") * disks, "--timeout", "10m", "--share", directory, "--"]
+        done = subprocess.run([*argv, sys.executable, "-m", module, str(out), *more], check=False)
+        if out.exists():
+            write(section, f"{circumstances('make bench')}; {out.read_text()}")
+        return done.returncode
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Event
 from typing import Annotated, Any
 
 import typer
@@ -71,10 +72,17 @@ def command(
 ) -> None:
     settings = load(options.config)
 
-    def turn(ctx: Context, target: ShipTarget) -> ShipReport | ShipLook:
-        return (look if dry_run else ship)(ctx, target, initial=initial)
+    stop = Event()
 
-    turns = _all_turns(options, settings, (instance, destination), turn, parallel)
+    def turn(ctx: Context, target: ShipTarget) -> ShipReport | ShipLook:
+        if dry_run:
+            return look(ctx, target, initial=initial)
+        return ship(ctx, target, initial=initial, stop=stop.is_set)
+
+    try:
+        turns = _all_turns(options, settings, (instance, destination), turn, parallel)
+    finally:
+        stop.set()
     failed = [t for t in turns if isinstance(t.result, ZbackupError)]
     if failed and len(turns) == 1 and isinstance(failed[0].result, ZbackupError):
         raise failed[0].result
@@ -110,8 +118,12 @@ def _all_turns(
     if parallel > 1 and len(named) > 1:
         # Bars of several streams at once would write over each other.
         progress: Progress = Silent() if options.quiet else Notes()
-        with ThreadPoolExecutor(parallel) as pool:
+        pool = ThreadPoolExecutor(parallel)
+        try:
             rows = list(pool.map(lambda number: of_instance(progress, number), range(len(named))))
+        finally:
+            # Interrupted, those that have not begun are not, and the streams of the others are cut.
+            pool.shutdown(wait=False, cancel_futures=True)
         return [row for some in rows for row in some]
     with shown(options) as progress:
         return [row for number in range(len(named)) for row in of_instance(progress, number)]
