@@ -161,7 +161,8 @@ def bookmarked(name: str) -> tuple[str, int] | None:
 
 def hold_tag(host: str, instance: str, destination: str) -> str:
     """The tag of the holds on what is being sent: whose it is can be told from it alone."""
-    return f"{MARK}:{host.replace(':', '_')[:MOST_OF_HOST]}:{instance}:{destination}"
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", host)[:MOST_OF_HOST]
+    return f"{MARK}:{plain}:{instance}:{destination}"
 
 
 @dataclass(frozen=True, slots=True)

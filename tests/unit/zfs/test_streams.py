@@ -1,0 +1,102 @@
+"""What zfs prints around streams, and the commands of both ends."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zbackup.model.shipping import Copy, Origin, Partial, bookmark_name, bookmarked, hold_tag, holder_of
+from zbackup.zfs.streams import (
+    MOST_AT_ONCE,
+    ZfsStreams,
+    _in_pieces,
+    estimate,
+    lines,
+    receive_argv,
+    resume_argv,
+    send_argv,
+    sources,
+)
+
+
+def test_sources_have_their_snapshots_and_bookmarks_and_volumes_are_left_out() -> None:
+    listing = (
+        "tank/my db\t1\t5\taes-256-gcm\n"
+        "tank/my db@a b\t11\t20\taes-256-gcm\n"
+        "tank/my db#zbackup-ship:x:11\t11\t20\t-\n"
+        "tank/my db/log\t2\t6\toff\n"
+        "tank/my db/volume@s\t13\t21\toff\n"
+    )
+    one, two = sources(listing)
+    assert (one.name, one.encrypted, two.name, two.encrypted) == ("tank/my db", True, "tank/my db/log", False)
+    assert one.origins == (
+        Origin(name="tank/my db@a b", guid=11, createtxg=20),
+        Origin(name="tank/my db#zbackup-ship:x:11", guid=11, createtxg=20),
+    )
+    assert one.origin(11) == one.origins[0], "a snapshot before its bookmark"
+    assert (one.origin(12), two.origins) == (None, ())
+
+
+def test_lines_are_what_lies_below_with_their_copies_in_order() -> None:
+    listing = (
+        "v/b/shop\t1\toff\t-\t-\t-\t-\n"
+        "v/b/shop/tank\t2\toff\t-\t-\t-\t-\n"
+        "v/b/shop/tank/my db\t3\taes-256-gcm\t1-token\t-\t-\t-\n"
+        'v/b/shop/tank/my db@s1\t31\toff\t-\tb1\t["31","32"]\t2026-11-21\n'
+        "v/b/shop/tank/my db@s2\t33\toff\t-\t-\tnot json\t-\n"
+    )
+    container, line = lines(listing, "v/b/shop")
+    assert (container.name, container.copies, container.partial) == ("tank", (), None)
+    assert (line.name, line.encrypted, line.partial) == ("tank/my db", True, Partial(token="1-token"))
+    assert line.copies == (
+        Copy(name="s1", guid=31, backup="b1", parts=(31, 32), marked=True),
+        Copy(name="s2", guid=33),
+    )
+    assert line.bases == (33,), "only the newest can be continued"
+
+
+def test_the_size_is_the_last_that_is_said() -> None:
+    said = "full\ttank/a@s\t123\nsize\t4096\n"
+    assert (estimate(said), estimate("nothing")) == (4096, 0)
+
+
+def test_streams_are_sent_as_they_are_on_disk_and_received_harmless() -> None:
+    assert send_argv("t/a@s", None, raw=False) == ("zfs", "send", "-L", "-e", "-c", "--", "t/a@s")
+    assert send_argv("t/a@s", "t/a#b", raw=True) == ("zfs", "send", "-w", "-i", "t/a#b", "--", "t/a@s")
+    assert resume_argv("1-x") == ("zfs", "send", "-t", "1-x")
+    argv = receive_argv("v/b")
+    assert "-F" not in argv and {"-s", "-u", "readonly=on", "exec=off", "setuid=off"} <= set(argv)
+
+
+def test_only_a_bookmark_can_be_destroyed() -> None:
+    def never(argv: object, *, mutates: bool = True, timeout: float = 600) -> str:
+        raise AssertionError(argv)
+
+    for name in ("tank/a", "tank/a@s"):
+        with pytest.raises(ValueError, match="is not a bookmark"):
+            ZfsStreams(never).destroy_bookmark(name)
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text(max_size=30_000), max_size=12))
+def test_properties_are_set_in_their_order_in_commands_that_are_short_enough(wanted: dict[str, str]) -> None:
+    pieces = _in_pieces(wanted)
+    assert [pair for piece in pieces for pair in piece] == list(wanted.items())
+    for piece in pieces:
+        size = sum(len(key.encode()) + len(value.encode()) for key, value in piece)
+        assert len(piece) <= 1 or size <= MOST_AT_ONCE
+
+
+names = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,39}", fullmatch=True)
+
+
+@given(names, st.integers(1, 2**64 - 1))
+def test_a_bookmark_says_what_it_is_of(destination: str, guid: int) -> None:
+    assert bookmarked(bookmark_name(destination, guid)) == (destination, guid)
+    assert bookmarked("my-own") is None
+
+
+@given(st.text(), st.from_regex(r"[a-z0-9][a-z0-9_-]{0,39}", fullmatch=True), names)
+def test_a_hold_says_whose_it_is_and_is_never_too_long(host: str, instance: str, destination: str) -> None:
+    found = holder_of(hold_tag(host, instance, destination))
+    assert found and (found.instance, found.destination) == (instance, destination)
+    assert holder_of("zbackup-ship") is None
+    assert len(hold_tag("h" * 300 + host, "i" * 40, "d" * 40).encode()) < 238
