@@ -160,7 +160,7 @@ def test_a_stream_that_breaks_leaves_no_copy_and_can_be_taken_again(session: Ses
     (line,) = [one for one in session.inventory().lines if one.copies]
     assert [copy.guid for copy in line.copies] == [first.guid]
     if line.partial:
-        rest = local(resume_argv(line.partial.token))
+        rest = local(resume_argv(line.partial.token, raw=False))
         assert session.store(second, rest, Meter()) < 3_000_000
     else:
         session.store(second, source.sender(second), Meter())

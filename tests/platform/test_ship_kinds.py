@@ -41,8 +41,13 @@ def test_encrypted_datasets_are_sent_raw_and_need_no_key_over_there(
     yard = Yard(pool, vault, properties=encrypted)
     names = []
     for _ in range(2):
-        names.append(yard.backup())
-        assert all(sent.step.part.raw for sent in ship_now(yard).sent)
+        names.append(yard.backup(2_000_000))
+        stops = iter([False] * 2)
+        slow = yard.context(limit=5_000_000)
+        with pytest.raises(Stopped):
+            ship(slow, slow.targets[0], stop=lambda left=stops: next(left, True))
+        sent = ship_now(yard).sent
+        assert sent[0].step.token and all(one.step.part.raw for one in sent)
     assert yard.committed() == names
     copy = f"{yard.home}/{yard.inner.name}"
     assert run("zfs", "get", "-Ho", "value", "keystatus", copy).strip() == "unavailable"

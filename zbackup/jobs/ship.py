@@ -263,5 +263,5 @@ def _send(ctx: Context, target: ShipTarget, session: Session, step: Send, stop: 
 
 def _argv(step: Send) -> tuple[str, ...]:
     if step.token:
-        return resume_argv(step.token)
+        return resume_argv(step.token, raw=step.part.raw)
     return send_argv(str(step.snapshot), step.origin.name if step.origin else None, raw=step.part.raw)

@@ -65,13 +65,17 @@ class ZfsStreams:
         return estimate(self._zfs(verb, "-nvP", *rest, mutates=False))
 
     def token(self, text: str) -> Token | None:
-        """What a token can continue here; None when what it is of is gone, or it is no token."""
+        """What a token can continue here; None when what it is of is gone, or it is no token.
+
+        A token comes from the destination, which may be in other hands: it is only believed to be of a
+        snapshot if it says so once, as the name in it could hold a line that looks like another guid.
+        """
         try:
             said = self._zfs("send", "-nvP", "-t", text, mutates=False)
         except CommandFailed:
             return None
-        found = re.search(r"toguid\s*=\s*(?:0x)?([0-9a-f]+)", said)
-        return Token(guid=int(found[1], 16), left=estimate(said)) if found else None
+        found = re.findall(r"toguid\s*=\s*(?:0x)?([0-9a-f]+)", said)
+        return Token(guid=int(found[0], 16), left=estimate(said)) if len(found) == 1 else None
 
     def guid(self, name: str) -> int:
         """Of a dataset, snapshot or bookmark."""
@@ -129,9 +133,13 @@ def send_argv(snapshot: str, origin: str | None, *, raw: bool) -> tuple[str, ...
     return ("zfs", "send", *flags, *start, "--", snapshot)
 
 
-def resume_argv(token: str) -> tuple[str, ...]:
-    """What is left of an interrupted stream; the token knows its flags."""
-    return ("zfs", "send", "-t", token)
+def resume_argv(token: str, *, raw: bool) -> tuple[str, ...]:
+    """What is left of an interrupted stream.
+
+    The token knows its flags, but it comes from the destination. That a stream is raw is not left to it, or a
+    forged one could make an encrypted dataset leave in the clear.
+    """
+    return ("zfs", "send", *(("-w",) if raw else ()), "-t", token)
 
 
 def receive_argv(dataset: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from zbackup.model.shipping import Copy, Origin, Partial, bookmark_name, bookmarked, hold_tag, holder_of
 from zbackup.zfs.streams import (
     MOST_AT_ONCE,
+    Token,
     ZfsStreams,
     _in_pieces,
     estimate,
@@ -62,9 +63,33 @@ def test_the_size_is_the_last_that_is_said() -> None:
 def test_streams_are_sent_as_they_are_on_disk_and_received_harmless() -> None:
     assert send_argv("t/a@s", None, raw=False) == ("zfs", "send", "-L", "-e", "-c", "--", "t/a@s")
     assert send_argv("t/a@s", "t/a#b", raw=True) == ("zfs", "send", "-w", "-i", "t/a#b", "--", "t/a@s")
-    assert resume_argv("1-x") == ("zfs", "send", "-t", "1-x")
+    assert resume_argv("1-x", raw=False) == ("zfs", "send", "-t", "1-x")
+    assert resume_argv("1-x", raw=True) == ("zfs", "send", "-w", "-t", "1-x")
     argv = receive_argv("v/b")
     assert "-F" not in argv and {"-s", "-u", "readonly=on", "exec=off", "setuid=off"} <= set(argv)
+
+
+SAID = """resume token contents:
+nvlist version: 0
+\tobject = 0x2
+\ttoguid = 0x1f
+\ttoname = tank/a@s{more}
+\tcompressok = 1
+full\ttank/a@s\t100
+size\t4096
+"""
+
+
+def test_a_token_is_believed_only_when_it_names_one_snapshot() -> None:
+    def saying(text: str) -> ZfsStreams:
+        def runner(argv: object, *, mutates: bool = True, timeout: float = 600) -> str:
+            return text
+
+        return ZfsStreams(runner)
+
+    assert saying(SAID.format(more="")).token("1-x") == Token(guid=0x1F, left=4096)
+    assert saying(SAID.format(more="\n\ttoguid = 0x2f")).token("1-x") is None
+    assert saying("nothing").token("1-x") is None
 
 
 def test_only_a_bookmark_can_be_destroyed() -> None:
