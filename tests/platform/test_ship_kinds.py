@@ -42,8 +42,8 @@ def test_encrypted_datasets_are_sent_raw_and_need_no_key_over_there(
     names = []
     for _ in range(2):
         names.append(yard.backup(2_000_000))
-        stops = iter([False] * 2)
-        slow = yard.context(limit=5_000_000)
+        stops = iter([False] * 12)
+        slow = yard.context(limit=2_000_000)
         with pytest.raises(Stopped):
             ship(slow, slow.targets[0], stop=lambda left=stops: next(left, True))
         sent = ship_now(yard).sent

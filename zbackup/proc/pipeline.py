@@ -90,9 +90,13 @@ class _Running:
         self.said.seek(max(0, self.said.tell() - MOST_SAID))
         return self.said.read().decode(errors="surrogateescape")
 
-    def failure(self, status: int, other: str = "") -> CommandFailed:
-        said = self.stderr()
-        return self.command.failure(status, f"{said.rstrip()}\n{other}" if other else said)
+    def failure(self, status: int, other: str = "", said: str = "") -> CommandFailed:
+        """Its failure, judged by what it said itself, with the last that the `other` end said behind it."""
+        found = self.command.failure(status, said or self.stderr())
+        if lines := other.strip().splitlines():
+            found.args = (f"{found}; the other end said: {lines[-1].strip()}",)
+            found.stderr = f"{found.stderr.rstrip()}\n{other}"
+        return found
 
 
 @contextmanager
@@ -141,7 +145,7 @@ def _judge(sending: _Running, receiving: _Running, count: int) -> None:
     if received != 0:
         raise receiving.failure(received, sending.stderr())
     if sent != 0:
-        raise receiving.failure(-1, "it ended well before the stream did")
+        raise receiving.failure(-1, said="it ended well before the stream did")
 
 
 def _pass_on(source: int, sink: int, meter: Meter) -> tuple[int, bool]:

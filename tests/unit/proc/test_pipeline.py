@@ -42,10 +42,11 @@ def test_a_throttled_stream_takes_its_time(tmp_path: Path) -> None:
 
 def test_the_senders_failure_is_told_as_its_own_with_what_the_receiver_said() -> None:
     sender = local(python("out.write(b'x' * 100); sys.exit('snapshot is gone')"))
-    receiver = local(python("inp.read(); sys.exit('incomplete stream')"))
+    receiver = local(python("inp.read(); sys.exit('cannot receive: incomplete stream')"))
     with pytest.raises(CommandFailed) as told:
         transfer(sender, receiver, Meter())
     assert told.value.argv == sender.argv
+    assert str(told.value).endswith("snapshot is gone; the other end said: cannot receive: incomplete stream")
     assert "snapshot is gone" in told.value.stderr and "incomplete stream" in told.value.stderr
 
 
