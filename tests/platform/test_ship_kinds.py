@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 
 from tests.lab.pool import Pool, create_pool, run
 from tests.platform.shipping import Yard
+from zbackup.jobs.context import Context
 from zbackup.jobs.ship import ShipReport, look, ship
 from zbackup.model.errors import NotReceivable, Stopped
+from zbackup.model.progress import Silent
 from zbackup.model.retention import Retention, Span, Tier
 from zbackup.plan.ship import Abort, Send, Steps
 
@@ -32,6 +35,24 @@ def ship_now(yard: Yard, retention: Retention | None = None) -> ShipReport:
     return ship(ctx, ctx.targets[0])
 
 
+class Begun(Silent):
+    """Knows when a part of a stream is under way."""
+
+    there = False
+
+    def advance(self, done: int, total: int, unit: str = "B") -> None:
+        self.there = self.there or done > 100_000
+
+
+def begin(yard: Yard) -> Context:
+    """Ship slowly, and stop when a part of the first stream has arrived."""
+    begun = Begun()
+    ctx = replace(yard.context(limit=1_000_000), progress=begun)
+    with pytest.raises(Stopped):
+        ship(ctx, ctx.targets[0], stop=lambda: begun.there)
+    return ctx
+
+
 def test_encrypted_datasets_are_sent_raw_and_need_no_key_over_there(
     pool: Pool, vault: Pool, tmp_path: Path
 ) -> None:
@@ -42,10 +63,7 @@ def test_encrypted_datasets_are_sent_raw_and_need_no_key_over_there(
     names = []
     for _ in range(2):
         names.append(yard.backup(2_000_000))
-        stops = iter([False] * 12)
-        slow = yard.context(limit=2_000_000)
-        with pytest.raises(Stopped):
-            ship(slow, slow.targets[0], stop=lambda left=stops: next(left, True))
+        begin(yard)
         sent = ship_now(yard).sent
         assert sent[0].step.token and all(one.step.part.raw for one in sent)
     assert yard.committed() == names
@@ -120,10 +138,7 @@ def test_a_snapshot_destroyed_in_the_middle_is_given_up_and_a_newer_one_sent(yar
     first = yard.backup()
     ship_now(yard)
     second = yard.backup(3_000_000)
-    ctx = yard.context(limit=5_000_000)
-    stops = iter([False] * 4)
-    with pytest.raises(Stopped):
-        ship(ctx, ctx.targets[0], stop=lambda: next(stops, True))
+    ctx = begin(yard)
     assert yard.committed() == [first]
     for member in yard.members:
         run("zfs", "release", ctx.targets[0].tag, f"{member.name}@{second}")
