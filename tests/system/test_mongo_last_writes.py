@@ -124,13 +124,14 @@ def test_a_daemon_keeps_it(house: MongoHouse) -> None:
     config = house.configure(
         "daemon",
         lock={"kind": "fsync"},
-        schedule={"snapshot": "10s", "prune": "5s"},
+        schedule={"snapshot": "30s", "prune": "2s"},
         retention={"last": 1, "minimum": 1, "window": "1 minute"},
     )
     old = house.snapshots()
     with house.server.client() as client:
         client.drop_database(mongo_load.SCHEMA)
-    with mongo_load.start(house.server, rate=60, journal=journal), logged_daemon(config, log) as daemon:
+    load = mongo_load.start(house.server, threads=2, rate=20, journal=journal)
+    with load, logged_daemon(config, log) as daemon:
         pruned = wait_until(
             "it has pruned", lambda: daemon.poll() is not None or bool(old - house.snapshots()), 120
         )
