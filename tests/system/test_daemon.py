@@ -34,9 +34,12 @@ def load(house: House) -> Iterator[Path]:
 
 
 @contextmanager
-def daemon(house: House, config: Path, environment: Mapping[str, str] | None = None) -> Iterator[Run]:
-    """A daemon, killed at the end unless it has ended by then."""
-    run = house.begin("daemon", "--log-format", "json", config=config, environment=environment)
+def daemon(
+    house: House, config: Path, environment: Mapping[str, str] | None = None, *words: str
+) -> Iterator[Run]:
+    """A daemon, killed at the end unless it has ended by then. Nobody reads its log meanwhile."""
+    words = ("daemon", "--log-format", "json", *words)
+    run = house.begin(*words, config=config, environment=environment)
     try:
         yield run
     finally:
@@ -99,7 +102,7 @@ def test_it_says_how_it_is(house: House) -> None:
         notify={"on_success": hook, "on_failure": hook},
         daemon={"metrics": f"127.0.0.1:{port}", "watch": "2s"},
     )
-    with daemon(house, config) as run:
+    with daemon(house, config, None, "--debug") as run:  # more than a pipe holds
         wait_for_snapshots(house, 1)
         wait_until("it was looked at", lambda: metric(port, "zbackup_health") is not None, 30)
         status = house.zb("status", "--json", config=config).data[0]
@@ -210,6 +213,28 @@ def test_told_to_stop_it_finishes_what_it_does(house: House, door: ZfsDoor, load
     assert ended.rc == 0, str(ended)
     assert taken(house) == before + 1
     assert all(b["finished"] for b in house.backups())
+    after_writing(load, 20)
+
+
+def test_told_to_stop_it_waits_no_longer_than_it_may_and_the_next_start_heals(
+    house: House, door: ZfsDoor, load: Path
+) -> None:
+    schedule = {"snapshot": EVERY}
+    config = house.configure("daemon", schedule=schedule, daemon={"stop_limit": "1s"})
+    door.slow("snapshot", 6)
+    with daemon(house, config, door.environment) as run:
+        wait_until("a snapshot is being taken", lambda: door.waiting, 30)
+        run.process.send_signal(signal.SIGTERM)
+        ended = run.end(60)
+    assert ended.rc == 1 and "daemon.gave_up" in events(ended.err), str(ended)
+    after_writing(load, 20)
+    config = house.configure("daemon", schedule=schedule)
+    with daemon(house, config) as run:
+        wait_for_snapshots(house, 4)  # also the one that was under way, which ends by itself
+        run.process.send_signal(signal.SIGTERM)
+        assert run.end().rc == 0
+    assert house.sessions() == []
+    assert [b["name"] for b in house.backups() if not (b["complete"] and b["finished"])] == []
     after_writing(load, 20)
 
 

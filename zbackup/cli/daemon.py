@@ -1,6 +1,9 @@
 """zbackup daemon"""
 
+import sys
+
 from zbackup.cli import logs
+from zbackup.cli.log_sink import Sink
 from zbackup.cli.options import Options
 from zbackup.config.load import load
 
@@ -16,10 +19,16 @@ systemctl enable --now zbackup      as a service
 systemctl reload zbackup            after a change of the configuration
 """
 
+LAST_WORDS_S = 2.0
+
 
 def command(options: Options) -> None:
     # The scheduler and the metrics are a tenth of what starting any command would take.
     from zbackup.daemon.service import Service
 
-    logs.set_up(debug=options.debug, log_format=options.log_format, events=not options.quiet)
-    Service(lambda: load(options.config)).run()
+    sink = Sink(sys.stderr.fileno())
+    logs.set_up(debug=options.debug, log_format=options.log_format, events=not options.quiet, sink=sink)
+    try:
+        Service(lambda: load(options.config), last_words=lambda: sink.flush(LAST_WORDS_S)).run()
+    finally:
+        sink.flush(LAST_WORDS_S)

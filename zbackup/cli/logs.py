@@ -9,6 +9,8 @@ from typing import Literal
 
 import structlog
 
+from zbackup.cli.log_sink import Sink
+
 LogFormat = Literal["auto", "text", "json"]
 
 
@@ -22,11 +24,26 @@ class _Surviving(structlog.PrintLogger):
     log = debug = info = warn = warning = error = err = critical = fatal = failure = exception = msg
 
 
-def set_up(*, debug: bool = False, log_format: LogFormat = "auto", events: bool = False) -> None:
+class _Handed(structlog.PrintLogger):
+    """Hands its lines to a sink."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sys.stderr)
+        self._sink = sink
+
+    def msg(self, message: str) -> None:
+        self._sink.put(message)
+
+    log = debug = info = warn = warning = error = err = critical = fatal = failure = exception = msg
+
+
+def set_up(
+    *, debug: bool = False, log_format: LogFormat = "auto", events: bool = False, sink: Sink | None = None
+) -> None:
     """Decide how this process logs. Every line carries a run id, and what `bind` adds.
 
     A person at a prompt sees warnings only, and everything with --debug; the journal gets events (info), and
-    so does whoever starts what has nothing else to say (`events`).
+    so does whoever starts what has nothing else to say (`events`). Lines go to stderr, or to a `sink`.
     """
     service = under_systemd()
     as_json = service if log_format == "auto" else log_format == "json"
@@ -46,7 +63,7 @@ def set_up(*, debug: bool = False, log_format: LogFormat = "auto", events: bool 
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         # Looked up at every line: while bars are shown, stderr is theirs and prints above them.
-        logger_factory=lambda *_: _Surviving(sys.stderr),
+        logger_factory=lambda *_: _Handed(sink) if sink else _Surviving(sys.stderr),
         cache_logger_on_first_use=False,
     )
     structlog.contextvars.clear_contextvars()

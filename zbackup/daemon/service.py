@@ -35,10 +35,16 @@ LOOK_S = 5.0
 
 
 class Service:
-    """`load` reads the configuration, at the start and at every reload."""
+    """`load` reads the configuration, at the start and at every reload; `last_words` lets what was logged be
+    written before the process ends without further ado."""
 
-    def __init__(self, load: Callable[[], Settings], clock: Clock | None = None) -> None:
-        self._load = load
+    def __init__(
+        self,
+        load: Callable[[], Settings],
+        clock: Clock | None = None,
+        last_words: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._load, self._last_words = load, last_words
         self._settings = load()
         self._tasks = tasks(self._settings)
         self._clock = clock or SystemClock()
@@ -152,6 +158,7 @@ class Service:
 
     def _give_up(self) -> None:
         log.error("daemon.gave_up", running=[":".join(key) for key in self._agenda.running()])
+        self._last_words()
         os._exit(ZbackupError.exit_status)
 
     def _names(self) -> list[str]:

@@ -1,9 +1,10 @@
 """Telling others how jobs went: pings and hooks. No job waits for it, and none fails for it."""
 
 import http.client
-import queue
 import threading
+import time
 import urllib.request
+from collections import deque
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
@@ -29,10 +30,10 @@ _Call = Callable[[], object]
 
 
 class Teller:
-    """Two threads of its own: pings are quick, hooks may not be."""
+    """Each URL, and the hooks of each instance, have a line of their own: a slow one delays no other."""
 
     def __init__(self) -> None:
-        self._pings, self._hooks = _Line("pings"), _Line("hooks")
+        self._lines: dict[tuple[str, str], _Line] = {}
 
     def begins(self, job: str, notify: Notify) -> None:
         """A job begins."""
@@ -46,42 +47,54 @@ class Teller:
         argv = notify.on_failure if outcome.error else notify.on_success
         if argv:
             facts = hook_facts(outcome, failures)
-            self._hooks.put(lambda: _hook(argv, facts, notify.limit))
+            self._line("hooks", outcome.instance).put(lambda: _hook(argv, facts, notify.limit))
 
     def close(self) -> None:
         """Give what is still to be told a moment, no more."""
-        for line in (self._pings, self._hooks):
-            line.close(END_LIMIT_S)
+        deadline = time.monotonic() + END_LIMIT_S
+        for line in tuple(self._lines.values()):
+            line.finish(max(0.0, deadline - time.monotonic()))
 
     def _ping(self, url: str | None, suffix: str, body: str) -> None:
         if url:
-            self._pings.put(lambda: ping(add_to_path(url, suffix), body))
+            self._line("pings", url).put(lambda: ping(add_to_path(url, suffix), body))
+
+    def _line(self, kind: str, name: str) -> "_Line":
+        # Jobs begin in threads of their own; setdefault is one step.
+        return self._lines.setdefault((kind, name), _Line(kind))
 
 
 class _Line:
-    """Calls made one after the other in a thread of their own."""
+    """Calls made one after the other, in a thread that is there while there are any."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._waiting: queue.Queue[_Call | None] = queue.Queue(MOST_WAITING)
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._lock = threading.Lock()
+        self._waiting: deque[_Call] = deque()
+        self._thread: threading.Thread | None = None
 
     def put(self, call: _Call) -> None:
-        try:
-            self._waiting.put_nowait(call)
-        except queue.Full:
-            log.warning("teller.dropped", what=self._name)
+        with self._lock:
+            if len(self._waiting) >= MOST_WAITING:
+                log.warning("teller.dropped", what=self._kind)
+                return
+            self._waiting.append(call)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name=self._kind, daemon=True)
+                self._thread.start()
 
-    def close(self, seconds: float) -> None:
-        try:
-            self._waiting.put(None, timeout=seconds)
-        except queue.Full:
-            return
-        self._thread.join(seconds)
+    def finish(self, seconds: float) -> None:
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
 
     def _work(self) -> None:
-        while (call := self._waiting.get()) is not None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                call = self._waiting.popleft()
             call()
 
 

@@ -11,9 +11,12 @@ from zbackup.model.errors import CommandFailed, CommandTimedOut, NotInstalled
 REAP_S = 1.0
 MOST_SAID = 4096
 
+KEPT = ("PATH", "HOME", "LANG")
+"""All that a program gets of our own environment: there may be secrets in the rest of it."""
+
 
 def run_hook(argv: Sequence[str], facts: Mapping[str, str], timeout: float) -> None:
-    """Run it to its end, with `facts` added to the environment; what takes longer is ended, children too.
+    """Run it to its end, with `facts` and KEPT as its environment; what takes longer is ended, children too.
 
     Raise CommandFailed, with the last it said, when it fails; CommandTimedOut or NotInstalled.
     """
@@ -24,7 +27,7 @@ def run_hook(argv: Sequence[str], facts: Mapping[str, str], timeout: float) -> N
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **facts},
+            env={name: os.environ[name] for name in KEPT if name in os.environ} | dict(facts),
             start_new_session=True,
         )
     except (OSError, ValueError) as unstartable:  # ValueError: a NUL where the kernel takes none

@@ -6,7 +6,7 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from zbackup.cli.log_sink import Sink
 from zbackup.config.schedule import Notify
 from zbackup.daemon.bell import Bell
 from zbackup.daemon.sd_notify import Notifier
-from zbackup.daemon.teller import Teller, add_to_path, ping
+from zbackup.daemon.teller import PING_LIMIT_S, PING_TRIES, Teller, add_to_path, ping
 from zbackup.model.errors import CommandFailed, CommandTimedOut, NotInstalled
 from zbackup.model.schedule import Outcome
 from zbackup.proc.hook import run_hook
@@ -196,3 +197,50 @@ def test_the_bell_rings_for_threads_and_signals() -> None:
     finally:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGUSR1, handler)
+
+
+def test_a_hook_gets_no_secret_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "secret")
+    monkeypatch.setenv("ZBACKUP_PASSWORD", "secret")
+    monkeypatch.setenv("HOME", "/home/of the daemon")
+    run_hook(script(tmp_path / "hook", f"env > {tmp_path}/said"), {"ZBACKUP_JOB": "prune"}, 10)
+    said = dict(line.split("=", 1) for line in (tmp_path / "said").read_text().splitlines())
+    assert said["HOME"] == "/home/of the daemon" and said["ZBACKUP_JOB"] == "prune" and said["PATH"]
+    # A shell adds these by itself.
+    assert set(said) - {"PWD", "SHLVL", "_", "OLDPWD"} <= {"PATH", "HOME", "LANG", "ZBACKUP_JOB"}
+
+
+def test_a_url_that_does_not_answer_delays_no_other(web: Web) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        slow = Notify(ping={"snapshot": f"http://127.0.0.1:{silent.getsockname()[1]}/"})
+        teller = Teller()
+        teller.ended(WELL, slow, 0)
+        connection, _ = silent.accept()  # it is being asked now, and does not answer
+        with connection:
+            teller.ended(WELL, Notify(ping={"snapshot": f"{web.url}/quick"}), 0)
+            answered = threading.Event()
+            threading.Thread(target=lambda: (_until(lambda: bool(web.asked)), answered.set())).start()
+            assert answered.wait(PING_LIMIT_S * PING_TRIES - 1), "only when the other was given up"
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        time.sleep(0.01)
+
+
+def test_nobody_waits_for_a_reader_of_the_log_who_stalls() -> None:
+    read, write = os.pipe()
+    sink = Sink(write, most=100)
+    for number in range(2000):
+        sink.put(f"{number} " + "x" * 1000)
+    sink.flush(0.1)
+    said = b""
+    while b"\n0 " not in b"\n" + said or said.count(b"\n") < 100:
+        said += os.read(read, 65536)
+    numbers = [int(line.split()[0]) for line in said.decode().splitlines()[:100]]
+    assert numbers[:50] == list(range(50)), "what was written is in order"
+    os.close(read)
+    sink.put("nobody reads it any more")
+    sink.flush(10)
+    sink.put("and still nobody is harmed")
+    os.close(write)
