@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 
 from zbackup.model.backup import Backup
+from zbackup.model.reading import Reading
 from zbackup.model.record import Record, to_properties
 from zbackup.model.snapshot import Snapshot
 
@@ -107,5 +108,8 @@ records = st.builds(
     log_to=st.just("") | positions,
     lock_wait_ms=st.none() | st.integers(0, 10**9),
     lock_held_ms=st.none() | st.integers(0, 10**9),
+    clock=st.none()
+    | st.builds(Reading, st.uuids().map(str), st.integers(0, 10**12).map(lambda n: n / 1000), st.booleans()),
+    since=st.none() | moments,
     server=st.dictionaries(words, long_texts, max_size=4),
 )

@@ -51,6 +51,7 @@ def _planned(plan: PrunePlan) -> dict[str, Any]:
         "keep": [_backup(k.backup) | {"reasons": k.reasons} for k in plan.retention.keep],
         "destroy": [_backup(b) for b in plan.retention.destroy],
         "freed": plan.freed,
+        "note": plan.retention.note,
     }
 
 
@@ -93,7 +94,7 @@ def _plan_lines(done: Done[PrunePlan]) -> list[str]:
         for backup, what, why in rows
     ]
     shown = [tables.table(HEADER, cells, right=(3,))] if cells else []
-    return [f"Instance {ctx.instance}", *shown, _verdict(plan)]
+    return [f"Instance {ctx.instance}", *shown, *_note(plan), _verdict(plan)]
 
 
 def _report_text(reports: list[Done[PruneReport]]) -> str:
@@ -104,12 +105,18 @@ def _report_lines(done: Done[PruneReport]) -> list[str]:
     report, name = done.result, done.context.instance
     kept = len(report.plan.retention.keep)
     if not report.plan.retention.destroy:
-        return [f"{name}: nothing is to be destroyed; {kept} stay"]
+        return [f"{name}: nothing is to be destroyed; {kept} stay", *_note(report.plan, "  ")]
     freed = "" if report.skipped else _bytes(report.plan, ", which freed")
     return [
         f"{name}: destroyed {_count(len(report.destroyed))}{freed}; {kept} stay",
+        *_note(report.plan, "  "),
         *(f"  skipped {s.backup.name}: {s.why}" for s in report.skipped),
     ]
+
+
+def _note(plan: PrunePlan, indent: str = "") -> list[str]:
+    said = plan.retention.note
+    return [f"{indent}{said[0].upper()}{said[1:]}."] if said else []
 
 
 def _verdict(plan: PrunePlan) -> str:

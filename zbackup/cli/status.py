@@ -74,7 +74,12 @@ def _shape(done: Done[Status]) -> dict[str, Any]:
         "age_seconds": round((status.looked - record.taken).total_seconds(), 3) if record else None,
         "backups": status.backups,
         "clones": status.clones,
-        "window": {"after": output.plain(status.window.start), "to": output.plain(status.window.end)}
+        "window": {
+            "after": output.plain(status.window.start),
+            "to": output.plain(status.window.end),
+            "gaps": list(status.gaps),
+            "lacking_seconds": status.lost.total_seconds(),
+        }
         if status.window
         else None,
         "space": output.plain(status.space),

@@ -71,6 +71,10 @@ class Metrics:
         self._window = self._gauge(
             "recovery_window_start_timestamp_seconds", "Moments after this one can be restored", instance
         )
+        self._gaps = self._gauge("recovery_window_gaps", "Gaps in the promised window", instance)
+        self._lacking = self._gauge(
+            "recovery_window_lacking_seconds", "How much of the promised window cannot be restored", instance
+        )
         self._backups = self._gauge("backups", "Backups there are", instance)
         self._clones = self._gauge("clones", "Clones there are", instance)
         self._space = self._gauge("space_bytes", "Room an instance occupies", (*instance, "kind"))
@@ -122,6 +126,8 @@ class Metrics:
         _set(self._taken, name, record.taken if record else None)
         _set(self._as_of, name, record.as_of if record else None)
         _set(self._window, name, status.window.start if status.window else None)
+        self._gaps.labels(*name).set(len(status.gaps))
+        self._lacking.labels(*name).set(status.lost.total_seconds())
         self._backups.labels(*name).set(status.backups)
         self._clones.labels(*name).set(status.clones)
         room = status.space
@@ -134,7 +140,8 @@ class Metrics:
 
     def forget(self, instance: str) -> None:
         """It is not in the configuration any more."""
-        for gauge in (self._taken, self._as_of, self._window, self._backups, self._clones, self._health):
+        alone = (self._taken, self._as_of, self._window, self._gaps, self._lacking)
+        for gauge in (*alone, self._backups, self._clones, self._health):
             _remove(gauge, (instance,))
         for kind in SPACE:
             _remove(self._space, (instance, kind))

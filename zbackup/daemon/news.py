@@ -22,6 +22,7 @@ class News:
     def __init__(self, agenda: Agenda, journal: Journal, metrics: Metrics, notifier: Notifier) -> None:
         self._agenda, self._journal, self._metrics, self._notifier = agenda, journal, metrics, notifier
         self._health: dict[str, Severity] = {}
+        self._broken: dict[str, tuple[tuple[str, ...], bool]] = {}
         self._writable = True
 
     def of(self, ended: Ended) -> None:
@@ -34,6 +35,7 @@ class News:
                 self._metrics.snapshot(report)
             case Status():
                 self._metrics.watched(report)
+                self._note_window(report)
                 self._note_health(report)
         self._agenda.ended(outcome)
         self._metrics.ended(outcome)
@@ -54,6 +56,19 @@ class News:
             self._writable = False
         else:
             self._writable = True
+
+    def _note_window(self, status: Status) -> None:
+        """A promise that is not kept is an event of its own, also for an instance that was ill before."""
+        before = self._broken.get(status.instance, ((), False))
+        found = (status.gaps, bool(status.lost))
+        self._broken[status.instance] = found
+        if found == before:
+            return
+        if found == ((), False):
+            log.info("window.kept", instance=status.instance)
+            return
+        lacking = round(status.lost.total_seconds())
+        log.error("window.not_kept", instance=status.instance, gaps=status.gaps, lacking_s=lacking)
 
     def _note_health(self, status: Status) -> None:
         """Say it when it changes: who reads the journal must not have to look for it."""

@@ -5,6 +5,8 @@ It reads the snapshot, so it can be done again by whoever comes next when the on
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 
 import structlog
 
@@ -34,10 +36,18 @@ def finish(
     before = _continued(ctx, backup, datasets, others)
     reach = ctx.recovery.reach(record, where, backup.snapshots[0].created, before)
     finished = record.with_end(as_of=reach.as_of, complete_to=reach.complete_to)
+    finished = replace(finished, since=_since(backup, others) or reach.as_of)
     if span := ctx.recovery.log_span(record, where, before):
         finished = finished.with_log(before.log_id if before else str(uuid.uuid4()), span)
     _write(ctx, backup, finished)
     return Backup(record=finished, snapshots=backup.snapshots)
+
+
+def _since(backup: Backup, others: Sequence[Backup]) -> datetime | None:
+    """Handed on from backup to backup. Of those that do not say, their own data is what is known."""
+    before = [b for b in others if b.finished and b.createtxg < backup.createtxg]
+    known = [since for b in before if (since := b.record.since or b.record.as_of)]
+    return min(known, default=None)
 
 
 def _continued(

@@ -30,6 +30,7 @@ def snapshot_log(ctx: Context, catalog: Catalog, before: Sequence[Backup], like:
         purpose="log",
         members=members,
         taken=ctx.clock.now(),
+        clock=ctx.clock.reading(),
         lock="none",
         server_uuid=like.server_uuid,
         server_version=like.server_version,

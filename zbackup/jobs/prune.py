@@ -77,6 +77,7 @@ def prune(ctx: Context, limit_s: float = math.inf) -> PruneReport:
         with ctx.alone("zbackup prune"):
             retention = decide(ctx, ctx.catalog().backups)
             plan = plan or PrunePlan(retention=retention, freed=_freed(ctx, retention.destroy))
+            _note(ctx, retention)
             _spare(ctx, retention)
             left = _destroy_some(ctx, retention, done, end)
             if not left or ctx.clock.monotonic() >= end:
@@ -97,7 +98,8 @@ class _Done:
 
 def decide(ctx: Context, backups: Sequence[Backup]) -> RetentionPlan:
     """What the policy says of an instance's backups, with what holds and clones say."""
-    return plan_retention(backups, ctx.retention, ctx.clock.now(), ctx.zone, pins(ctx, backups))
+    now, reading = ctx.clock.now(), ctx.clock.reading()
+    return plan_retention(backups, ctx.retention, now, ctx.zone, pins(ctx, backups), reading)
 
 
 def pins(ctx: Context, backups: Sequence[Backup]) -> dict[str, list[str]]:
@@ -125,6 +127,11 @@ def _freed(ctx: Context, backups: Sequence[Backup]) -> int | None:
         return ctx.zfs.destroying_frees([s for b in backups for s in b.snapshots])
     except CommandFailed:
         return None
+
+
+def _note(ctx: Context, plan: RetentionPlan) -> None:
+    if plan.note:
+        log.warning("prune.clock_in_doubt", why=plan.note)
 
 
 def _spare(ctx: Context, plan: RetentionPlan) -> None:

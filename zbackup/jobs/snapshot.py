@@ -88,6 +88,7 @@ def _look(ctx: Context, catalog: Catalog) -> tuple[ServerFacts, Record, Snapshot
         engine=facts.flavor,
         members=members,
         taken=ctx.clock.now(),
+        clock=ctx.clock.reading(),
         lock=choice.kind,
         server_uuid=facts.server_uuid,
         server_version=facts.version,
@@ -137,6 +138,7 @@ def _take_once(
                 record = replace(
                     draft,
                     taken=ctx.clock.now(),
+                    clock=ctx.clock.reading(),
                     position=held.position,
                     gtid=held.gtid,
                     lock_wait_ms=held.lock_wait_ms,

@@ -19,7 +19,7 @@ from zbackup.plan.calendar import back
 from zbackup.plan.health import Expected
 from zbackup.plan.retention import plan_retention
 from zbackup.plan.tiers import TierSpace, by_tier
-from zbackup.plan.window import Window, usable_bases
+from zbackup.plan.window import RecoveryWindow, Window, usable_bases
 from zbackup.proc.lock import holder
 from zbackup.zfs.facts import ZfsFacts
 
@@ -29,7 +29,11 @@ SHORTEST_TREND = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """`working` is who works on the instance now, "" for nobody. `jobs` are the daemon's."""
+    """`working` is who works on the instance now, "" for nobody. `jobs` are the daemon's.
+
+    `gaps` are the causes of those in the promised window, and `lost` how much of it is out of reach, though
+    backups go back far enough: gaps, and what somebody destroyed.
+    """
 
     instance: str
     looked: datetime
@@ -37,6 +41,8 @@ class Status:
     backups: int
     clones: int
     window: Window | None
+    gaps: tuple[str, ...]
+    lost: timedelta
     space: Space
     tiers: tuple[TierSpace, ...]
     jobs: tuple[Remembered, ...]
@@ -56,6 +62,10 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
     working = working or holder(ctx.lock_file)
     reach, _ = look_at_window(ctx, catalog)
     promised = back(now, ctx.retention.window, ctx.zone)
+    gaps, lost = (
+        tuple(gap.why for gap in reach.gaps if gap.to > promised),
+        lost_of(catalog, reach, promised, now),
+    )
     bases = usable_bases(catalog.backups)
     newest = max(bases, key=lambda b: b.createtxg, default=None)
     jobs = tuple(row for row in remembered if row.instance == ctx.instance)
@@ -71,7 +81,8 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         daemon_runs=daemon_runs,
         pool=room.pool,
         written_a_day=written_a_day(catalog.backups, now),
-        gaps=tuple(gap.why for gap in reach.gaps if gap.to > promised),
+        gaps=gaps,
+        lost=lost,
     )
     return Status(
         instance=ctx.instance,
@@ -80,13 +91,23 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         backups=len(catalog.backups),
         clones=sum(clone.instance == ctx.instance for clone, _ in clones(ctx.zfs, ctx.clones)),
         window=reach.overall,
+        gaps=gaps,
+        lost=lost,
         space=room,
-        tiers=by_tier(plan_retention(catalog.backups, ctx.retention, now, ctx.zone, {})),
+        tiers=by_tier(plan_retention(catalog.backups, ctx.retention, now, ctx.zone, {}, ctx.clock.reading())),
         jobs=jobs,
         daemon_runs=daemon_runs,
         working=working,
         findings=health.judge(facts, expected),
     )
+
+
+def lost_of(catalog: Catalog, reach: RecoveryWindow, promised: datetime, now: datetime) -> timedelta:
+    """How much of the promised window is out of reach. A window that has not had the time to grow that long
+    lacks nothing yet: what was before the first backup ever taken is not counted."""
+    records = [b.record for b in catalog.backups if b.finished]
+    first = min((since for r in records if (since := r.since or r.as_of)), default=now)
+    return sum((to - after for after, to in reach.lacking(max(promised, first), now)), timedelta())
 
 
 def space(ctx: Context, catalog: Catalog) -> Space:

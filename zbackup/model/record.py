@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Literal
 
 from zbackup.model.log import LogSpan
+from zbackup.model.reading import Reading
 
 VERSION = "1"
 PREFIX = "zbackup:"
@@ -33,7 +34,9 @@ class Record:
     own words, and `log_id` is the same for backups of which each was proven to continue the log of the one
     before; all are "" where that is not known. `server` is what a temporary server needs to open the files,
     in the engine's own words. `purpose` "log" marks a snapshot taken without asking the server, good as a
-    source of log only. Times are UTC.
+    source of log only. `clock` is what else was known of the moment `taken`, and `since` the `as_of` of the
+    first backup in an unbroken row of backups up to this one, whether it is still there or not (None of both:
+    not recorded). Times are UTC.
     """
 
     backup: str
@@ -55,6 +58,8 @@ class Record:
     log_to: str = ""
     lock_wait_ms: int | None = None
     lock_held_ms: int | None = None
+    clock: Reading | None = None
+    since: datetime | None = None
     server: dict[str, str] = field(default_factory=dict, hash=False)
 
     def with_end(self, *, as_of: datetime, complete_to: datetime) -> "Record":
@@ -89,6 +94,8 @@ def to_properties(record: Record) -> dict[str, str]:
         "log_to": record.log_to or None,
         "lock_wait_ms": None if record.lock_wait_ms is None else str(record.lock_wait_ms),
         "lock_held_ms": None if record.lock_held_ms is None else str(record.lock_held_ms),
+        "clock": str(record.clock) if record.clock else None,
+        "since": record.since.isoformat() if record.since else None,
         "server": json.dumps(record.server, separators=(",", ":"), sort_keys=True),
     }
     return {PREFIX + k: part for name, v in values.items() if v is not None for k, part in _split(name, v)}
@@ -125,6 +132,8 @@ def from_properties(properties: dict[str, str]) -> Record | None:
             log_to=get.optional("log_to") or "",
             lock_wait_ms=int(n) if (n := get.optional("lock_wait_ms")) else None,
             lock_held_ms=int(n) if (n := get.optional("lock_held_ms")) else None,
+            clock=Reading.parse(t) if (t := get.optional("clock")) else None,
+            since=_time(t) if (t := get.optional("since")) else None,
             server=_texts(json.loads(get.text("server"))),
         )
     except KeyError as missing:

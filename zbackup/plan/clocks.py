@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from zbackup.model.backup import Backup
+from zbackup.model.reading import Reading
 
 LEAP = timedelta(days=3)
 """A shorter time without a backup is never taken for a clock that leapt."""
@@ -17,6 +18,8 @@ TIMES_LONGER = 3
 BEFORE = 5
 LEAP_AFTER_FEW = timedelta(days=366)
 """With fewer before it only a longer time is taken for a leap: few say little about the cadence."""
+TOLERANCE = timedelta(minutes=1)
+"""Clocks are nudged and leap seconds come: less is no leap."""
 BELIEVED_AFTER = timedelta(days=7)
 """So long after a leap somebody would have noticed a wrong clock; then it counts as time that has passed."""
 
@@ -94,6 +97,48 @@ def _newest_leap(taken: Sequence[datetime], now: datetime) -> int | None:
         if leap > max(LEAP if index > BEFORE else LEAP_AFTER_FEW, TIMES_LONGER * before):
             return index
     return None
+
+
+def certain_now(
+    ordered: Sequence[Backup], now: datetime, reading: Reading, say: Callable[[datetime], str]
+) -> tuple[datetime, str]:
+    """The moment by which to count ages, and why it is not `now` ("" if it is).
+
+    No backup is taken for older than it certainly is. In one run of the machine its uptime tells how much
+    time has passed; between two moments at which the clock was synchronised the clock does. Otherwise nothing
+    but the uptime of the later run has certainly passed: a clock that was put forward looks just like a
+    machine that was off. What was so BELIEVED_AFTER ago is believed: somebody would have noticed.
+    """
+    marked = [(b.record.taken, b.record.clock) for b in ordered if b.record.clock]
+    certain, since = now, now
+    right = (now, timedelta()) if reading.synchronised else None
+    later, passed = (now, reading), timedelta()
+    for taken, clock in reversed(marked):
+        if passed >= BELIEVED_AFTER:
+            break
+        passed += _certainly_between(taken, clock, *later)
+        if clock.synchronised:
+            if right is not None:
+                passed = max(passed, right[0] - taken + right[1])
+            right = (taken, passed)
+        if taken + passed < certain:
+            certain, since = taken + passed, taken
+        later = (taken, clock)
+    if now - certain <= TOLERANCE:
+        return now, ""
+    ahead = timedelta(seconds=round((now - certain).total_seconds()))
+    return certain, (
+        f"the clock went on by {ahead} (h:m:s) more than has certainly passed since {say(since)}, and may be "
+        f"wrong: ages are counted up to {say(certain)}"
+    )
+
+
+def _certainly_between(taken: datetime, clock: Reading, later: datetime, then: Reading) -> timedelta:
+    if clock.boot == then.boot:
+        return timedelta(seconds=max(0.0, then.uptime - clock.uptime))
+    if clock.synchronised and then.synchronised:
+        return max(timedelta(), later - taken)
+    return timedelta(seconds=then.uptime)
 
 
 def turned_back(ordered: Sequence[Backup], start: datetime) -> list[tuple[Backup, str]]:

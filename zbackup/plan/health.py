@@ -41,7 +41,8 @@ class JobFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """`newest` is when the newest usable backup was taken; `written_a_day` bytes that go into snapshots;
-    `gaps` are reasons for moments of the promised window that cannot be restored."""
+    `gaps` are reasons for moments of the promised window that cannot be restored; `lost` is how much of the
+    promised window is out of reach although it was in reach once, or should have been, gaps included."""
 
     now: datetime
     newest: datetime | None
@@ -53,6 +54,7 @@ class Facts:
     pool: Pool
     written_a_day: float | None
     gaps: tuple[str, ...] = ()
+    lost: timedelta = timedelta()
 
 
 def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
@@ -60,6 +62,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
     found = (
         _age(facts, expected),
         *_gaps(facts),
+        _short(facts),
         _daemon(facts, expected),
         *_jobs(facts.jobs),
         _clock(facts),
@@ -100,6 +103,20 @@ def _gaps(facts: Facts) -> list[Finding]:
         )
         for why in facts.gaps
     ]
+
+
+def _short(facts: Facts) -> Finding | None:
+    # Without a backup, or with a gap, that is said already.
+    if not facts.lost or facts.gaps or facts.newest is None:
+        return None
+    return Finding(
+        severity="error",
+        subject="window",
+        text=f"the window is {_length(facts.lost)} shorter than promised",
+        why="no moment of that time can be restored: backups are gone that no prune would have destroyed, or "
+        "the log behind the newest one does not lead on",
+        fix="zbackup window",
+    )
 
 
 def _daemon(facts: Facts, expected: Expected) -> Finding | None:

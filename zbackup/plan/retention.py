@@ -11,9 +11,10 @@ from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup
 from zbackup.model.moment import local_text
+from zbackup.model.reading import Reading
 from zbackup.model.retention import CONDEMNED, Retention, Tier
 from zbackup.plan.calendar import back, begins, label, period
-from zbackup.plan.clocks import doubts, turned_back
+from zbackup.plan.clocks import certain_now, doubts, turned_back
 from zbackup.plan.keep_window import keep_for_window
 
 
@@ -28,10 +29,11 @@ class Kept:
 @dataclass(frozen=True, slots=True)
 class RetentionPlan:
     """`destroy` is what goes, oldest first, remains of what a prune that was cut short began to destroy among
-    it. `keep` is everything else, oldest first."""
+    it. `keep` is everything else, oldest first. `note` says why ages are not counted up to now, or is ""."""
 
     keep: tuple[Kept, ...]
     destroy: tuple[Backup, ...]
+    note: str = ""
 
 
 def plan_retention(
@@ -40,11 +42,13 @@ def plan_retention(
     now: datetime,
     zone: ZoneInfo,
     pinned: Mapping[str, Sequence[str]],
+    reading: Reading | None = None,
 ) -> RetentionPlan:
     """What to do with an instance's backups, given in any order.
 
-    `pinned` has, by Record.backup, why something outside of the policy needs a backup: a hold, a clone, a
-    destination's base. An empty policy keeps everything.
+    `reading` is what else is known of `now`; without it `now` is believed. `pinned` has, by
+    Record.backup, why something outside of the policy needs a backup: a hold, a clone, a destination's base.
+    An empty policy keeps everything.
     """
     ordered = sorted(backups, key=lambda b: (b.createtxg, b.record.backup))
     if policy.empty:
@@ -53,10 +57,17 @@ def plan_retention(
     reasons = _Reasons(pinned)
     condemned = {b.record.backup for b in ordered if not b.complete and _is_condemned(b)}
     sound = [b for b in ordered if b.record.backup not in condemned and reasons.is_sound(b)]
+    note = ""
+    if reading is not None:
+        now, note = certain_now(ordered, now, reading, lambda at: _text(at, zone))
     _keep(sound, reasons, policy, now, zone)
     found = [(b, tuple(reasons.of(b))) for b in ordered]
     keep = tuple(Kept(b, why) for b, why in found if why)
-    return RetentionPlan(keep, tuple(b for b, why in found if not why))
+    return RetentionPlan(keep, tuple(b for b, why in found if not why), note)
+
+
+def _text(moment: datetime, zone: ZoneInfo) -> str:
+    return local_text(moment.replace(microsecond=0), zone)
 
 
 class _Reasons:
@@ -104,7 +115,7 @@ def _keep(
     sound: Sequence[Backup], reasons: _Reasons, policy: Retention, now: datetime, zone: ZoneInfo
 ) -> None:
     def say(moment: datetime) -> str:
-        return local_text(moment.replace(microsecond=0), zone)
+        return _text(moment, zone)
 
     bases = [b for b in sound if b.record.purpose == "base"]
     edges = [_edge(tier, now, zone) for tier in policy.tiers]

@@ -254,6 +254,8 @@ def a_status(**changes: Any) -> Status:
         backups=3,
         clones=1,
         window=Window(start=at(0), end=None),
+        gaps=(),
+        lost=at(0) - at(0),
         space=Space(data=40 * GIB, snapshots=GIB, clones=0, available=15 * GIB, pool=pool),
         tiers=(TierSpace("hourly", 2, GIB), TierSpace("to be pruned", 1, 2048)),
         jobs=(

@@ -12,6 +12,7 @@ from zbackup.engines.mongodb.privileges import role_document
 from zbackup.engines.mysql.privileges import GRANTS
 from zbackup.model.clone import Clone
 from zbackup.model.log import LogSpan
+from zbackup.model.reading import Reading
 from zbackup.model.record import Record, to_properties
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -65,7 +66,10 @@ def test_every_page_is_in_the_index() -> None:
 
 def test_every_property_is_in_the_reference() -> None:
     page = (DOCS / "reference" / "record-properties.md").read_text()
-    finished = replace(RECORD, as_of=NOW, complete_to=NOW).with_log("log", LogSpan("a.1:4", "a.1:5"))
+    clock = Reading("boot", 1.0, synchronised=True)
+    finished = replace(RECORD, as_of=NOW, complete_to=NOW, clock=clock, since=NOW).with_log(
+        "log", LogSpan("a.1:4", "a.1:5")
+    )
     written = to_properties(finished)
     assert set(re.findall(r"^\| `(zbackup:(?!clone)\w+)`", page, flags=re.M)) == set(written)
     described = page[page.index("`zbackup:clone` holds") :]

@@ -79,6 +79,13 @@ def test_a_gap_in_the_window() -> None:
     assert found == ["error window: there is a gap in the promised window: binlog.000002 was purged"]
 
 
+def test_a_window_that_is_shorter_than_promised() -> None:
+    short = replace(WELL, lost=timedelta(hours=5))
+    assert said(short) == ["error window: the window is 5 hours shorter than promised"]
+    assert len(said(replace(short, gaps=("binlog.000002 was purged",)))) == 1
+    assert len(said(replace(short, newest=None))) == 1
+
+
 def test_leftovers_and_a_wrong_clock() -> None:
     found = said(replace(WELL, unfinished=1, broken=2, future=("zbackup-1",)))
     assert found == [
