@@ -79,7 +79,13 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         retention=_retention(instance.retention),
         targets=tuple(_target(settings, instance, ship) for ship in instance.ship),
         cloning=_cloning(settings, instance),
+        helper=_helper(settings),
     )
+
+
+def _helper(settings: Settings) -> Path | None:
+    path = settings.daemon.helper
+    return path if os.geteuid() != 0 and path.is_socket() else None
 
 
 def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:

@@ -11,7 +11,20 @@ from typing import Annotated, NoReturn
 import structlog
 import typer
 
-from zbackup.cli import check, clone, daemon, listing, logs, prune, restore, ship, snapshot, status, window
+from zbackup.cli import (
+    check,
+    clone,
+    daemon,
+    helper,
+    listing,
+    logs,
+    prune,
+    restore,
+    ship,
+    snapshot,
+    status,
+    window,
+)
 from zbackup.cli.exit_status import table as exit_status_table
 from zbackup.cli.options import Options, common_options
 from zbackup.cli.output import describe_error, print_document, print_error
@@ -41,6 +54,7 @@ _COMMANDS = {
     "ship": ship,
     "status": status,
     "daemon": daemon,
+    "helper": helper,
 }
 
 

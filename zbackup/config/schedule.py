@@ -122,6 +122,10 @@ class Daemon(Table):
     watch: Pause = Field(
         default=300.0, description="how often each instance's state is looked at, for metrics and health"
     )
+    helper: AbsolutePath = Field(
+        default=Path("/run/zbackup-helper.sock"),
+        description="where to ask for what only root may do, if the daemon is not root and somebody listens",
+    )
     metrics: Address | None = Field(
         default=None,
         description='serve Prometheus metrics at this address, such as "127.0.0.1:9797"; default: nowhere',

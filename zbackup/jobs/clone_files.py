@@ -24,6 +24,7 @@ from zbackup.model.recovery import Files, process_note
 from zbackup.model.relocation import Relocation
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.proc.detached import Process
+from zbackup.proc.private import read_own
 
 log = structlog.get_logger()
 
@@ -126,7 +127,7 @@ def find_clone(ctx: Context, name: str) -> tuple[Clone, Dataset] | None:
 def server_process(ctx: Context, name: str) -> Process | None:
     """The clone's running server; None when it does not run."""
     try:
-        process = Process.parse(process_note(ctx.run_dir / name).read_text())
+        process = Process.parse(read_own(process_note(ctx.run_dir / name)))
     except (FileNotFoundError, ValueError):
         return None
     return process if process.alive else None

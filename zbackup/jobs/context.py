@@ -40,7 +40,8 @@ class ShipTarget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """`datasets` are the instance's root datasets; clones go below the dataset `clones`, mounted below
-    the directory `mountpoint`; `run_dir` is for sockets and locks and is empty after a reboot."""
+    the directory `mountpoint`; `run_dir` is for sockets and locks and is empty after a reboot. `helper` is
+    the socket of the one who does what only root may, None where it is not needed or not there."""
 
     instance: str
     engine_name: str
@@ -57,6 +58,7 @@ class Context:
     retention: Retention = EMPTY
     targets: tuple[ShipTarget, ...] = ()
     cloning: CloneRules = DEFAULTS
+    helper: Path | None = None
 
     def catalog(self) -> Catalog:
         """The instance's datasets, without clones that may lie below them, and its backups."""

@@ -15,8 +15,8 @@ from zbackup.jobs.finish import finish_all
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import Taken, ZbackupError
-from zbackup.model.snapshot import Dataset
-from zbackup.plan.clone_name import log_name
+from zbackup.plan.clone_name import log_name, require_good
+from zbackup.proc.helper import ask
 
 log = structlog.get_logger()
 
@@ -43,10 +43,10 @@ def reconcile(ctx: Context) -> Reconciled:
         backups = finish_all(ctx, catalog.datasets, catalog.backups)
         healed += [f"finished {b.name}" for b in backups if b.finished and b.record.backup not in before]
         reported += _incomplete(catalog)
-    for clone, dataset in clones(ctx.zfs, ctx.clones):
+    for clone, _ in clones(ctx.zfs, ctx.clones):
         if clone.instance != ctx.instance or clone.state != "building":
             continue
-        if ended := _remove_unfinished(ctx, clone, dataset):
+        if ended := _have_removed(ctx, clone):
             said, done = ended
             (healed if done else reported).append(said)
     for said, done in _bring_back(ctx):
@@ -88,21 +88,36 @@ def _bring_back(ctx: Context) -> Iterator[tuple[str, bool]]:
             yield f"the clone {clone.name} could not be started: {failure}", False
 
 
-def _remove_unfinished(ctx: Context, clone: Clone, dataset: Dataset) -> tuple[str, bool] | None:
+def _have_removed(ctx: Context, clone: Clone) -> tuple[str, bool] | None:
+    """By the helper, where we are not root ourselves."""
+    if ctx.helper is None:
+        return remove_unfinished(ctx, clone.name)
+    try:
+        question = {"verb": "remove-unfinished", "instance": ctx.instance, "clone": clone.name}
+        answer = ask(ctx.helper, question)
+    except ZbackupError as failure:
+        return f"the unfinished clone {clone.name} could not be removed: {failure}", False
+    return (str(answer["said"]), answer["done"] is True) if answer.get("said") else None
+
+
+def remove_unfinished(ctx: Context, name: str) -> tuple[str, bool] | None:
     """Whoever makes a clone holds the lock of its name: free means that its maker is dead.
 
-    What came of it and whether it is well now; None when the maker lives.
+    What came of it and whether it is well now; None when there is no such clone, or its maker lives. Raise
+    UsageError for what can be no clone's name.
     """
-    name = clone.name.removesuffix(log_name("")) if clone.kind == "log" else clone.name
+    maker = name.removesuffix(log_name(""))
+    require_good(maker)
     with ExitStack() as stack:
         try:
-            stack.enter_context(working_on(ctx, name, "zbackup daemon (reconciling)", wait=0))
+            stack.enter_context(working_on(ctx, maker, "zbackup daemon (reconciling)", wait=0))
         except Taken:
             return None
         try:
-            found = clone_files.find_clone(ctx, clone.name)
-            if found and found[0].state == "building" and found[0].id == clone.id:
-                clone_files.destroy(ctx, *found)
-            return f"removed the unfinished clone {clone.name}", True
+            found = clone_files.find_clone(ctx, name)
+            if found is None or found[0].state != "building" or found[0].instance != ctx.instance:
+                return None
+            clone_files.destroy(ctx, *found)
+            return f"removed the unfinished clone {name}", True
         except ZbackupError as failure:
-            return f"the unfinished clone {dataset.name} could not be removed: {failure}", False
+            return f"the unfinished clone {ctx.clones}/{name} could not be removed: {failure}", False

@@ -44,7 +44,8 @@ def _open(path: Path) -> int:
     """The group may use it too: root and the daemon's own user take the same locks."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, SHARED)
+        # Root locks here too, and must not be led by a link to a file that it would then write to.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, SHARED)
     except OSError as failure:
         who = f"user id {os.geteuid()}"
         raise Refused(f"{who} cannot use the lock file {path}: {failure.strerror}") from failure

@@ -1,0 +1,51 @@
+"""zbackup helper"""
+
+import structlog
+import typer
+
+from zbackup import app
+from zbackup.cli import logs
+from zbackup.cli.options import Options
+from zbackup.config.load import find, load
+from zbackup.jobs.helper import obey
+from zbackup.model.errors import Refused, ZbackupError
+from zbackup.model.progress import Silent
+from zbackup.proc.helper import answer, hear
+
+HELP = """Do for the daemon what only root may: remove clones that a killed restore left.
+
+For zbackup-helper.socket, not for people: it answers one question from the connection on its standard input.
+The daemon runs as a user of its own, and on Linux nobody but root can unmount. The configuration must be one
+that only root can write.
+
+\b
+systemctl enable --now zbackup-helper.socket
+"""
+
+log = structlog.get_logger()
+
+
+def command(options: Options) -> None:
+    logs.set_up(debug=options.debug, log_format=options.log_format, events=True)
+    line, uid, said = hear(0)
+    logs.bind(asked_by=str(uid))
+    try:
+        _require_trust(options)
+        settings = load(options.config)
+        contexts = {i.name: app.context(settings, i, Silent()) for i in settings.instance.values()}
+        found = obey(said, contexts)
+    except ZbackupError as failure:
+        answer(line, {"refused": " ".join(str(failure).split())})
+        log.warning("helper.refused", why=str(failure))
+        raise typer.Exit(failure.exit_status) from None
+    answer(line, found)
+    log.info("helper.done", **found)
+
+
+def _require_trust(options: Options) -> None:
+    """Whoever could write the configuration could name datasets in it."""
+    path = find(options.config).resolve()
+    for place in (path, *path.parents):
+        facts = place.stat()
+        if facts.st_uid != 0 or (facts.st_mode & 0o022 and not facts.st_mode & 0o1000):
+            raise Refused(f"{place} can be changed by others than root, so {path} is not believed")

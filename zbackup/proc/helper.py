@@ -1,0 +1,65 @@
+"""Asking the helper that runs as root for what Linux lets nobody else do: one line there, one line back."""
+
+import json
+import os
+import socket
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from zbackup.model.errors import Refused
+
+LONGEST = 4096
+"""Bytes of a question or an answer."""
+ASK_LIMIT_S = 300.0
+HEAR_LIMIT_S = 10.0
+
+
+def ask(path: Path, question: Mapping[str, str]) -> dict[str, Any]:
+    """The helper's answer. Raise Refused when there is none, or when it refuses, with its reason."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.settimeout(ASK_LIMIT_S)
+            line.connect(str(path))
+            line.sendall(json.dumps(question).encode() + b"\n")
+            answer = json.loads(_read(line))
+    except (OSError, ValueError) as failure:
+        raise Refused(f"the helper at {path} does not answer: {failure}") from failure
+    if "refused" in answer:
+        raise Refused(f"the helper refuses: {answer['refused']}")
+    return dict(answer)
+
+
+def hear(descriptor: int) -> tuple[socket.socket, int, str]:
+    """The helper's side: the connection that somebody opened, his user id, and the line that he sent.
+
+    Raise Refused when it is none, or no line comes in time.
+    """
+    try:
+        line = socket.socket(fileno=os.dup(descriptor))
+        line.settimeout(HEAR_LIMIT_S)
+        _, uid, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return line, uid, _read(line)
+    except (OSError, ValueError) as failure:
+        raise Refused(f"this is for a connection to the helper's socket: {failure}") from failure
+
+
+def answer(line: socket.socket, content: Mapping[str, object]) -> None:
+    """Whoever asked may have gone: what was done is done."""
+    try:
+        line.sendall(json.dumps(content).encode()[: LONGEST - 1] + b"\n")
+    except OSError:
+        return
+    finally:
+        line.close()
+
+
+def _read(line: socket.socket) -> str:
+    said = b""
+    while not said.endswith(b"\n"):
+        more = line.recv(LONGEST)
+        if not more or len(said) + len(more) > LONGEST:
+            raise ValueError("no line, or one that is too long")
+        said += more
+    return said.decode()
