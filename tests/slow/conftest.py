@@ -17,6 +17,7 @@ pytest.register_assert_rewrite(
     "tests.system.clone_care_story",
     "tests.system.clone_kills_story",
     "tests.slow.many_clones",
+    "tests.system.daemon_story",
     "tests.slow.large_transactions",
 )
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.lab.load import Load, verify
 from tests.lab.load_journal import Summary
-from tests.system.house import ZBACKUP, House, now, utc
+from tests.system.house import ZBACKUP, House, now, utc, wait_until
 
 CADENCE_S = 5
 ENDINGS = (signal.SIGTERM, signal.SIGKILL)
@@ -42,6 +42,7 @@ class Life:
 def logged_daemon(config: Path, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
     """A daemon that appends its log to a file; killed at the end if it still runs."""
     with log.open("ab") as sink:
+        begin = sink.tell()
         process = subprocess.Popen(
             (str(ZBACKUP), "--config", str(config), "daemon", "--log-format", "json"),
             stdin=subprocess.DEVNULL,
@@ -49,6 +50,8 @@ def logged_daemon(config: Path, log: Path) -> Iterator["subprocess.Popen[bytes]"
             start_new_session=True,
         )
     try:
+        # Told to stop before that, Python may not have got as far as to listen.
+        wait_until("the daemon has started", lambda: b"daemon.started" in log.read_bytes()[begin:], 60)
         yield process
     finally:
         process.kill()
@@ -66,7 +69,8 @@ def live(house: House, config: Path, journal: Path, *, seconds: float, restart_e
                 # The very last one is told, so that all is in order afterwards.
                 number = signal.SIGTERM if time.monotonic() >= end else ENDINGS[starts % 2]
                 process.send_signal(number)
-                assert process.wait(timeout=60) == (0 if number == signal.SIGTERM else -number)
+                status = process.wait(timeout=60)
+                assert status == (0 if number == signal.SIGTERM else -number), _end_of(house)
         summary = load.stop()
     listed = house.zb("list", "--json", config=config).data[0]
     assert listed["unreadable"] == []
@@ -78,6 +82,10 @@ def live(house: House, config: Path, journal: Path, *, seconds: float, restart_e
         after=utc(listed["window"]["after"]),
         end=now(),
     )
+
+
+def _end_of(house: House) -> str:
+    return "\n".join((house.home / "daemon.log").read_text().splitlines()[-10:])
 
 
 def _let_run(process: "subprocess.Popen[bytes]", seconds: float) -> None:

@@ -2,6 +2,8 @@
 
 import sys
 
+import structlog
+
 from zbackup.cli import logs
 from zbackup.cli.log_sink import Sink
 from zbackup.cli.options import Options
@@ -30,5 +32,7 @@ def command(options: Options) -> None:
     logs.set_up(debug=options.debug, log_format=options.log_format, events=not options.quiet, sink=sink)
     try:
         Service(lambda: load(options.config), last_words=lambda: sink.flush(LAST_WORDS_S)).run()
+    except KeyboardInterrupt:
+        structlog.get_logger().info("daemon.stopped", why="told to while it was starting")
     finally:
         sink.flush(LAST_WORDS_S)
