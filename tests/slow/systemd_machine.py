@@ -1,0 +1,99 @@
+"""A real systemd for a test: process 1 of a PID namespace in the lab's guest, with zbackup's own units.
+
+Mounts are shared with the rest of the guest, as they are on a machine; processes have numbers of their own,
+so whatever looks at processes is run inside.
+"""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.system.house import ZBACKUP, Result, wait_until
+
+UNITS = Path(__file__).resolve().parents[2] / "systemd"
+ETC = Path("/etc/systemd/system")
+UNSHARE = ("unshare", "--fork", "--pid", "--mount", "--propagation=unchanged", "--mount-proc", "--kill-child")
+TARGET = """[Unit]
+Description=Nothing but what the test starts
+Requires=systemd-journald.service
+After=systemd-journald.service
+AllowIsolate=yes
+"""
+
+
+class Systemd:
+    """Call `boot` first and `power_off` in the end."""
+
+    def boot(self) -> None:
+        """Install the files as docs/how-to/run-as-a-service.md says, and start systemd."""
+        assert os.environ.get("LAB_INSIDE") == "guest", "this changes /etc: only in the lab's guest"
+        ETC.mkdir(parents=True, exist_ok=True)
+        for unit in UNITS.glob("zbackup*.s*[et]"):
+            shutil.copy(unit, ETC)
+        (ETC / "lab.target").write_text(TARGET)
+        shutil.copy(UNITS / "zbackup.sysusers.conf", "/usr/lib/sysusers.d/zbackup.conf")
+        shutil.copy(UNITS / "zbackup.tmpfiles.conf", "/usr/lib/tmpfiles.d/zbackup.conf")
+        for tool in (("systemd-sysusers", "zbackup.conf"), ("systemd-tmpfiles", "--create", "zbackup.conf")):
+            subprocess.run(tool, check=True)
+        Path("/usr/local/bin/zbackup").symlink_to(ZBACKUP)
+        inside = ("/usr/lib/systemd/systemd", "--system", "--unit=lab.target", "--log-target=null")
+        self._log = Path("/tmp/systemd.log").open("wb")  # noqa: SIM115  as long as systemd runs
+        self._outer = subprocess.Popen(
+            (*UNSHARE, *inside),
+            env={"PATH": os.environ["PATH"], "container": "lab"},
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+        )
+        wait_until("systemd is up", lambda: self.ask("is-active", "lab.target") == "active", 120)
+        children = Path(f"/proc/{self._outer.pid}/task/{self._outer.pid}/children").read_text()
+        self._first = children.split()[0]
+
+    def power_off(self) -> None:
+        self._outer.kill()
+        self._outer.wait()
+        self._log.close()
+
+    def inside(self, *argv: str, environment: Mapping[str, str] | None = None) -> Result:
+        """Run a command where systemd's processes are, as somebody who logged in would."""
+        enter = ("nsenter", f"--target={self._first}", "--pid", "--mount", "--", *argv)
+        done = subprocess.run(
+            enter, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
+        )
+        return Result(argv=argv, rc=done.returncode, out=done.stdout, err=done.stderr)
+
+    def zbackup(self, *words: str) -> Result:
+        return self.inside("/usr/local/bin/zbackup", *words)
+
+    def ask(self, *words: str) -> str:
+        """What systemctl says."""
+        argv = ("systemctl", "--no-pager", *words)
+        return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.strip()
+
+    def do(self, *words: str) -> None:
+        """What systemctl has to succeed in."""
+        argv = ("systemctl", "--no-pager", *words)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{words}: {done.stderr}\n{self._state(words[-1])}"
+
+    def show(self, unit: str, name: str) -> str:
+        """A property of a unit."""
+        return self.ask("show", "--value", f"--property={name}", unit)
+
+    def journal(self, unit: str) -> str:
+        """What a unit logged, without decoration."""
+        subprocess.run(("journalctl", "--sync"), check=False, capture_output=True)
+        argv = ("journalctl", "--no-pager", "-o", "cat", "-u", unit)
+        return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+
+    def wait_for_log(self, unit: str, text: str, times: int = 1, within: float = 120) -> None:
+        deadline = time.monotonic() + within
+        while self.journal(unit).count(text) < times:
+            assert time.monotonic() < deadline, f"not in the journal: {text}\n{self._state(unit)}"
+            time.sleep(0.5)
+
+    def _state(self, unit: str) -> str:
+        return f"{self.ask('status', unit)}\n{self.journal(unit)}"

@@ -1,0 +1,172 @@
+"""The units as a host runs them: by a real systemd, which starts, watches, reloads and stops the daemon."""
+
+import re
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.mysql_fixture import SERVER_UID
+from tests.lab.pool import Pool, create_pool, run
+from tests.slow.systemd_machine import ETC, Systemd
+from tests.system.conftest import house
+from tests.system.house import House, Variant, wait_until
+from tests.system.test_least_privilege import documented_permissions
+
+__all__ = ["house"]
+
+DAEMON = "zbackup.service"
+DROP_IN = ETC / "zbackup.service.d"
+SOCKET = "zbackup-helper.socket"
+
+
+@pytest.fixture(scope="module")
+def variant() -> Variant:
+    return Variant(flavour="mariadb-11.8")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    """Where the unit's PrivateTmp leaves it in sight."""
+    before, tempfile.tempdir = tempfile.tempdir, "/srv"
+    made = create_pool()
+    tempfile.tempdir = before
+    yield made
+    made.destroy()
+
+
+@pytest.fixture(scope="module")
+def systemd(house: House) -> Iterator[Systemd]:
+    """A host set up as the documentation says, with the passwords where only root can read them."""
+    Path("/dev/zfs").chmod(0o666)  # as the rules of udev that come with OpenZFS do
+    with Path("/etc/group").open("a") as groups:
+        groups.write(f"mysql:x:{SERVER_UID}:\n")
+    etc = Path("/etc/zbackup")
+    etc.mkdir()
+    config = house.configure(
+        "unit",
+        run_dir=Path("/run/zbackup"),
+        daemon={"state_dir": "/var/lib/zbackup", "watch": "3s"},
+        password={"credential": "shop"},
+        schedule={"snapshot": "5s", "prune": "5s"},
+        retention={"last": 3, "minimum": 1, "window": "1 minute"},
+    )
+    text = config.read_text().replace(str(house.home / "clones"), "/var/lib/zbackup/clones")
+    (etc / "config.toml").write_text(text)
+    shutil.copy(house.home / "password", etc / "shop.password")
+    DROP_IN.mkdir(parents=True)
+    example = Path(__file__).resolve().parents[2] / "systemd/zbackup.service.d/credentials.conf.example"
+    shutil.copy(example, DROP_IN / "credentials.conf")
+    # For this test alone: a quick watchdog, and a Python that may lie in somebody's home.
+    (DROP_IN / "lab.conf").write_text("[Service]\nWatchdogSec=6s\nProtectHome=read-only\nRestartSec=1s\n")
+    machine = Systemd()
+    machine.boot()
+    shutil.chown(etc, "root", "zbackup")
+    shutil.chown(etc / "config.toml", "root", "zbackup")
+    etc.chmod(0o750)
+    (etc / "config.toml").chmod(0o640)
+    run("zfs", "allow", "-u", "zbackup", documented_permissions(), house.pool.data.name)
+    yield machine
+    machine.power_off()
+
+
+def main_pid(systemd: Systemd) -> int:
+    return int(systemd.show(DAEMON, "MainPID"))
+
+
+def send(systemd: Systemd, number: signal.Signals) -> None:
+    assert systemd.inside("kill", f"-{number.value}", str(main_pid(systemd))).rc == 0
+
+
+def taken(house: House) -> int:
+    return len(house.snapshots())
+
+
+def test_it_starts_and_works_with_nothing_but_its_credentials(house: House, systemd: Systemd) -> None:
+    systemd.do("start", DAEMON)  # it waits for READY=1
+    assert systemd.show(DAEMON, "ActiveState") == "active"
+    user = systemd.inside("ps", "-o", "user=", "-p", str(main_pid(systemd))).out.strip()
+    assert user == "zbackup"
+    systemd.wait_for_log(DAEMON, '"snapshot.created"', 2)
+    systemd.wait_for_log(DAEMON, '"job": "prune"')
+    assert "job.failed" not in systemd.journal(DAEMON)
+    wait_until("it says how it is", lambda: "1 instance" in systemd.show(DAEMON, "StatusText"), 60)
+    assert Path("/var/lib/zbackup/daemon.json").exists()
+    print(systemd.ask("status", DAEMON))
+
+
+def test_it_reloads(systemd: Systemd) -> None:
+    before = main_pid(systemd)
+    systemd.do("reload", DAEMON)  # it waits for READY=1 after RELOADING=1
+    systemd.wait_for_log(DAEMON, '"config.reloaded"')
+    assert (systemd.show(DAEMON, "ActiveState"), main_pid(systemd)) == ("active", before)
+
+
+def test_one_that_hangs_is_killed_and_started_again(house: House, systemd: Systemd) -> None:
+    before = main_pid(systemd)
+    send(systemd, signal.SIGSTOP)
+    wait_until("another one runs", lambda: main_pid(systemd) not in (0, before), 120)
+    wait_until("it is up", lambda: systemd.show(DAEMON, "ActiveState") == "active", 60)
+    more = taken(house)
+    systemd.wait_for_log(DAEMON, '"daemon.started"', 2)
+    wait_until("it works", lambda: taken(house) != more, 60)
+
+
+def test_a_recovered_server_outlives_the_daemon(house: House, systemd: Systemd) -> None:
+    """Of a restore, and of the template for recovered servers."""
+    report = systemd.zbackup("restore", "--to", "now", "--name", "rec", "--json").data
+
+    def answers() -> bool:
+        with house.clone(report) as connection, connection.cursor() as cursor:
+            return bool(cursor.execute("SELECT 1"))
+
+    assert answers()
+    systemd.do("restart", DAEMON)
+    send(systemd, signal.SIGKILL)
+    systemd.wait_for_log(DAEMON, '"daemon.started"', 4)
+    assert answers()
+    assert systemd.zbackup("clone", "stop", "rec").rc == 0
+    systemd.do("start", "zbackup-clone@rec.service")
+    assert answers()
+    systemd.do("restart", DAEMON)
+    assert answers()
+    systemd.do("stop", "zbackup-clone@rec.service")
+    listed = systemd.zbackup("clone", "list", "--json").data
+    assert [clone["running"] for clone in listed] == [False]
+    assert systemd.zbackup("clone", "destroy", "rec", "--yes").rc == 0
+
+
+def test_the_helper_removes_what_a_killed_restore_left(house: House, systemd: Systemd) -> None:
+    systemd.do("start", SOCKET)
+    systemd.do("stop", DAEMON)
+    note = Path("/run/zbackup/half.process")
+    script = f"""/usr/local/bin/zbackup restore --to now --name half & RESTORE=$!
+        until [ -s {note} ]; do sleep 0.05; done
+        kill -KILL $RESTORE; sleep 1; kill -0 $(cut -d' ' -f1 {note})"""
+    said = systemd.inside("sh", "-c", script)
+    assert said.rc == 0, f"its server goes on: {said}"
+    assert f"{house.clones}/half" in house.names()
+    systemd.do("start", DAEMON)
+    systemd.wait_for_log(DAEMON, "removed the unfinished clone half")
+    assert [name for name in house.names() if name.startswith(f"{house.clones}/half")] == []
+    assert not note.exists()
+
+
+def test_told_to_stop_it_stops(house: House, systemd: Systemd) -> None:
+    systemd.do("stop", DAEMON)
+    assert (systemd.show(DAEMON, "ActiveState"), systemd.show(DAEMON, "Result")) == ("inactive", "success")
+    systemd.wait_for_log(DAEMON, '"daemon.stopped"')
+    assert house.sessions() == []
+    assert [b["name"] for b in house.backups() if not (b["complete"] and b["finished"])] == []
+
+
+def test_how_it_is_confined(systemd: Systemd) -> None:
+    scores = {}
+    for unit in (DAEMON, "zbackup-helper@x.service", "zbackup-clone@x.service"):
+        said = systemd.inside("systemd-analyze", "--no-pager", "security", unit).out.splitlines()[-1]
+        print(said)
+        scores[unit] = float(re.findall(r"\d+\.\d+", said)[-1])
+    assert scores[DAEMON] <= 3.0
