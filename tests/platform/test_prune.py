@@ -13,8 +13,10 @@ from tests.unit.samples import PLAIN
 from zbackup.clock import SystemClock
 from zbackup.jobs.context import Context
 from zbackup.jobs.prune import plan_prune, prune
+from zbackup.jobs.reconcile import reconcile
 from zbackup.model.record import to_properties
 from zbackup.model.retention import CONDEMNED, Retention, Span
+from zbackup.model.shipping import hold_tag
 from zbackup.proc.run import run as really_run
 from zbackup.zfs.datasets import Zfs
 
@@ -116,6 +118,20 @@ def test_what_no_rule_wants_goes_and_a_second_run_finds_nothing(home: Home) -> N
     assert report.skipped == ()
     assert home.left() == {"zbackup-5", "zbackup-6"} and len(home.snapshots()) == 4
     assert prune(home.context()).destroyed == ()
+
+
+def test_holds_that_nobody_will_release_are_reported(home: Home) -> None:
+    ctx = home.context()
+    gone, other = (hold_tag("db1", name, "offsite") for name in ("shop", "other"))
+    for tag in (gone, other, "audit"):
+        run("zfs", "hold", tag, f"{home.outer.name}@zbackup-2")
+    found = reconcile(ctx)
+    assert [text for text in found.reported if "held by" in text] == [
+        f"{home.outer.name}@zbackup-2 is held by {gone}, a destination that is not configured any more: "
+        f"zfs release {gone} '{home.outer.name}@zbackup-2'"
+    ]
+    for tag in (gone, other, "audit"):
+        run("zfs", "release", tag, f"{home.outer.name}@zbackup-2")
 
 
 def test_what_does_not_fit_into_a_turn_is_left_for_the_next(home: Home) -> None:

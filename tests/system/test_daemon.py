@@ -14,8 +14,10 @@ import pytest
 from tests.lab.load import Load
 from tests.lab.mysql_fixture import free_port
 from tests.system.daemon_story import live, restore_anywhere
-from tests.system.house import House, Run, Variant, after_writing, wait_until
+from tests.system.house import ZBACKUP, House, Run, Variant, after_writing, wait_until
+from tests.system.terminal import watch
 from tests.system.zfs_door import ZfsDoor
+from zbackup.cli.status import CLEAR
 
 EVERY = "5s"
 
@@ -111,7 +113,9 @@ def test_it_says_how_it_is(house: House) -> None:
         assert metric(port, "zbackup_health") == 0
         newest = metric(port, "zbackup_last_snapshot_timestamp_seconds")
         assert newest is not None and abs(newest - time.time()) < 60
-        assert "newest snapshot" in house.zb("status", config=config).out
+        pictures = (str(ZBACKUP), "--config", str(config), "status", "--watch")
+        seen, rc = watch(pictures, lambda text: text.count(f"{CLEAR}Instance shop: well") >= 2, 60)
+        assert rc == 130 and "newest snapshot" in seen
         house.server.sql("ALTER USER zbackup@localhost ACCOUNT LOCK")
         try:
             wait_until("it fails", lambda: (metric(port, FAILURES) or 0) >= 3, 60)
@@ -236,6 +240,19 @@ def test_told_to_stop_it_waits_no_longer_than_it_may_and_the_next_start_heals(
     assert house.sessions() == []
     assert [b["name"] for b in house.backups() if not (b["complete"] and b["finished"])] == []
     after_writing(load, 20)
+
+
+def test_it_finishes_the_log_snapshot_of_a_killed_restore(house: House, door: ZfsDoor) -> None:
+    house.snapshot()
+    door.kill(after=1)
+    killed = house.zb("restore", "--to", "now", "--name", "half", environment=door.environment)
+    assert killed.rc == -signal.SIGKILL and door.calls == ["snapshot"], str(killed)
+    (left,) = [b["name"] for b in house.backups() if not b["finished"]]
+    with daemon(house, house.configure("daemon", schedule={"snapshot": EVERY})) as again:
+        wait_until("it is finished", lambda: all(b["finished"] for b in house.backups()), 60)
+        again.process.send_signal(signal.SIGTERM)
+        said = again.end().err
+    assert f"finished {left}" in said
 
 
 def test_it_removes_what_a_killed_restore_left(house: House, door: ZfsDoor) -> None:

@@ -45,14 +45,14 @@ def command(
     if not watch:
         _show(options, instance)
         return
+    before = CLEAR if sys.stdout.isatty() and not options.json else ""
     while True:
-        if sys.stdout.isatty() and not options.json:
-            print(CLEAR, end="")
-        _show(options, instance)
+        _show(options, instance, before)
         time.sleep(EVERY_S)
 
 
-def _show(options: Options, instance: str | None) -> None:
+def _show(options: Options, instance: str | None, before: str = "") -> None:
+    """`before` is printed when all was looked at: until then the last picture stays."""
     settings = load(options.config)
     remembered = Journal(settings.daemon.state_dir).read()
     runs = bool(holder(app.daemon_lock(settings)))
@@ -61,7 +61,9 @@ def _show(options: Options, instance: str | None) -> None:
         expected = app.expected(settings, settings.instance[ctx.instance], ctx.clock.now())
         return look(ctx, expected, remembered, daemon_runs=runs)
 
-    conclude(options, "status", on_each(options, "status", instance, action), shape=_shape, text=_text)
+    found = on_each(options, "status", instance, action)
+    print(before, end="")
+    conclude(options, "status", found, shape=_shape, text=_text)
 
 
 def _shape(done: Done[Status]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Put right what a run of zbackup that was killed left behind, or say what somebody has to look at."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from zbackup.jobs.finish import finish_all
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import Taken, ZbackupError
+from zbackup.model.shipping import holder_of
 from zbackup.plan.clone_name import log_name, require_good
 from zbackup.proc.helper import ask
 
@@ -42,7 +44,7 @@ def reconcile(ctx: Context) -> Reconciled:
         before = {b.record.backup for b in catalog.backups if b.finished}
         backups = finish_all(ctx, catalog.datasets, catalog.backups)
         healed += [f"finished {b.name}" for b in backups if b.finished and b.record.backup not in before]
-        reported += _incomplete(catalog)
+        reported += [*_incomplete(catalog), *_forgotten_holds(ctx, catalog)]
     for clone, _ in clones(ctx.zfs, ctx.clones):
         if clone.instance != ctx.instance or clone.state != "building":
             continue
@@ -86,6 +88,23 @@ def _bring_back(ctx: Context) -> Iterator[tuple[str, bool]]:
             yield f"started the clone {clone.name}", True
         except ZbackupError as failure:
             yield f"the clone {clone.name} could not be started: {failure}", False
+
+
+def _forgotten_holds(ctx: Context, catalog: Catalog) -> list[str]:
+    """Holds of shipping that no ship will ever release, and that keep snapshots for ever.
+
+    Those of a destination that is configured its next ship releases.
+    """
+    tags = {target.tag for target in ctx.targets}
+    held = [s for b in catalog.backups for s in b.snapshots if s.holds]
+    found = ctx.zfs.holds(held)
+    return [
+        f"{snapshot} is held by {tag}, a destination that is not configured any more: "
+        f"zfs release {shlex.quote(tag)} {shlex.quote(str(snapshot))}"
+        for snapshot in held
+        for tag in found.get(snapshot.guid, ())
+        if tag not in tags and (who := holder_of(tag)) and who.instance == ctx.instance
+    ]
 
 
 def _have_removed(ctx: Context, clone: Clone) -> tuple[str, bool] | None:

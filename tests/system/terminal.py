@@ -1,0 +1,38 @@
+"""A program on a terminal, with somebody who looks and presses Ctrl-C."""
+
+import fcntl
+import os
+import select
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Sequence
+
+CTRL_C = b"\x03"
+
+
+def watch(argv: Sequence[str], seen_enough: Callable[[str], bool], within: float) -> tuple[str, int]:
+    """Run it until enough was seen, then press Ctrl-C; all that was seen, and the exit status."""
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        argv,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(theirs)
+    said, deadline = b"", time.monotonic() + within
+    try:
+        while not seen_enough(said.decode(errors="replace")):
+            left = deadline - time.monotonic()
+            assert left > 0, f"not within {within:g} s; seen: {said!r}"
+            if select.select([ours], [], [], left)[0]:
+                said += os.read(ours, 65536)
+        os.write(ours, CTRL_C)
+        return said.decode(errors="replace"), process.wait(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
