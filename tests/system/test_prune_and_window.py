@@ -136,6 +136,9 @@ def test_log_that_no_backup_holds_is_a_gap_with_two_ends_and_its_cause(house: Ho
     assert refusal.rc == 5 and "the log has a gap" in refusal.err, str(refusal)
     assert "There are 1 gaps" in house.zb("list", config=story.config).out
     assert "GAP" in house.zb("window", config=story.config).out
+    status = house.zb("status", "--json", config=story.config).data[0]
+    assert status["health"] == "error" and status["window"]["gaps"] == [gap["why"]]
+    assert status["window"]["lacking_seconds"] > 0
 
 
 def test_what_can_be_restored_before_the_gap_outlives_another_prune(house: House, story: Story) -> None:

@@ -7,7 +7,7 @@ from posixpath import commonpath
 
 from zbackup.model.backup import Backup
 from zbackup.model.clone import INTENT, PROPERTY, Clone, from_property
-from zbackup.model.errors import Refused
+from zbackup.model.errors import DatasetNotFound, Refused
 from zbackup.model.record import Record, from_properties
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.zfs.datasets import Zfs
@@ -92,11 +92,14 @@ def clones(zfs: Zfs, root: str) -> list[tuple[Clone, Dataset]]:
 
     Raise Refused when a description there cannot be read: what belongs to whom would be a guess.
     """
-    if not zfs.exists(root):
+    try:
+        datasets = zfs.filesystems(root)
+    except DatasetNotFound:
         return []
-    properties = zfs.user_properties(root)
+    # Mostly there is none: every instance is looked at every few minutes, and asking ZFS is what that takes.
+    properties = zfs.user_properties(root) if len(datasets) > 1 else {}
     found = []
-    for dataset in zfs.filesystems(root):
+    for dataset in datasets:
         text = properties.get(dataset.name, {}).get(PROPERTY) or _intent(root, dataset, properties)
         if text:
             found.append((_clone(dataset, text), dataset))

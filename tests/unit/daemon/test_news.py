@@ -1,0 +1,74 @@
+"""What the daemon says of a promise that is not kept, and how it knows."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.unit.cli.test_cli_reports import a_status
+from tests.unit.plan.histories import made
+from tests.unit.samples import NOON
+from zbackup.catalog.local import Catalog
+from zbackup.clock import SystemClock
+from zbackup.daemon.agenda import Agenda, Ended
+from zbackup.daemon.metrics import Metrics
+from zbackup.daemon.news import News
+from zbackup.daemon.scheduler import Scheduler
+from zbackup.daemon.sd_notify import Notifier
+from zbackup.jobs.journal import Journal
+from zbackup.jobs.status import lost_of
+from zbackup.model.backup import Backup
+from zbackup.model.schedule import Outcome
+from zbackup.plan.window import LiveLog, recovery_window
+
+HOUR = timedelta(hours=1)
+NOW = NOON + 30 * HOUR
+
+
+def test_a_window_that_is_not_kept_is_said_once_each_time_it_changes(tmp_path: Path) -> None:
+    def never(_: object) -> Ended:
+        raise AssertionError
+
+    agenda = Agenda(SystemClock(), Scheduler(1, lambda _: None), never)
+    news = News(agenda, Journal(tmp_path), Metrics(), Notifier({}))
+
+    def hear(**changes: Any) -> list[str]:
+        outcome = Outcome(instance="shop", job="watch", started=NOON, seconds=1)
+        with capture_logs() as said:
+            news.of(Ended(outcome, a_status(findings=(), **changes)))
+        return [f"{line['log_level']} {line['event']}" for line in said]
+
+    assert hear() == []
+    assert hear(lost=HOUR) == ["error window.not_kept"]
+    assert hear(lost=2 * HOUR) == []
+    assert hear(lost=2 * HOUR, gaps=("binlog.000002 was purged",)) == ["error window.not_kept"]
+    assert hear() == ["info window.kept"]
+
+
+def hourly(first: int, last: int, *, since: int | None = None) -> list[Backup]:
+    """Backups of these hours; `since` is when there were backups first."""
+    found = []
+    for hour in range(first, last + 1):
+        one = made(hour + 1, NOON + hour * HOUR)
+        known = None if since is None else NOON + since * HOUR
+        found.append(replace(one, record=replace(one.record, since=known)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("backups", "hours"),
+    [
+        (hourly(0, 30, since=0), 0),  # as promised
+        (hourly(20, 30, since=20), 0),  # it has not had the time to be longer
+        (hourly(20, 30), 0),  # nobody wrote down whether there were others
+        (hourly(20, 30, since=0), 10),  # there were, and somebody destroyed them
+        (hourly(20, 30, since=15), 5),
+    ],
+)
+def test_a_window_is_short_only_when_it_could_be_longer(backups: list[Backup], hours: int) -> None:
+    """Twenty hours are promised."""
+    reach = recovery_window(backups, LiveLog("log", "binlog.000001:4"), NOW)
+    assert lost_of(Catalog((), tuple(backups), ()), reach, NOW - 20 * HOUR, NOW) == hours * HOUR
