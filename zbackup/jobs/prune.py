@@ -77,7 +77,8 @@ def prune(ctx: Context, limit_s: float = math.inf) -> PruneReport:
         with ctx.alone("zbackup prune"):
             retention = decide(ctx, ctx.catalog().backups)
             plan = plan or PrunePlan(retention=retention, freed=_freed(ctx, retention.destroy))
-            _note(ctx, retention)
+            if retention.note and not done.tried:
+                log.warning("prune.clock_in_doubt", why=retention.note)
             _spare(ctx, retention)
             left = _destroy_some(ctx, retention, done, end)
             if not left or ctx.clock.monotonic() >= end:
@@ -127,11 +128,6 @@ def _freed(ctx: Context, backups: Sequence[Backup]) -> int | None:
         return ctx.zfs.destroying_frees([s for b in backups for s in b.snapshots])
     except CommandFailed:
         return None
-
-
-def _note(ctx: Context, plan: RetentionPlan) -> None:
-    if plan.note:
-        log.warning("prune.clock_in_doubt", why=plan.note)
 
 
 def _spare(ctx: Context, plan: RetentionPlan) -> None:

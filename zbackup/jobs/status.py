@@ -70,6 +70,7 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
     newest = max(bases, key=lambda b: b.createtxg, default=None)
     jobs = tuple(row for row in remembered if row.instance == ctx.instance)
     room = space(ctx, catalog)
+    retention = plan_retention(catalog.backups, ctx.retention, now, ctx.zone, {}, ctx.clock.reading())
     facts = health.Facts(
         now=now,
         newest=newest.record.taken if newest else None,
@@ -83,6 +84,7 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         written_a_day=written_a_day(catalog.backups, now),
         gaps=gaps,
         lost=lost,
+        doubt=retention.note,
     )
     return Status(
         instance=ctx.instance,
@@ -94,7 +96,7 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         gaps=gaps,
         lost=lost,
         space=room,
-        tiers=by_tier(plan_retention(catalog.backups, ctx.retention, now, ctx.zone, {}, ctx.clock.reading())),
+        tiers=by_tier(retention),
         jobs=jobs,
         daemon_runs=daemon_runs,
         working=working,

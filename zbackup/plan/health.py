@@ -42,7 +42,8 @@ class JobFacts:
 class Facts:
     """`newest` is when the newest usable backup was taken; `written_a_day` bytes that go into snapshots;
     `gaps` are reasons for moments of the promised window that cannot be restored; `lost` is how much of the
-    promised window is out of reach although it was in reach once, or should have been, gaps included."""
+    promised window is out of reach although it was in reach once, or should have been, gaps included; `doubt`
+    is why a prune does not count ages up to now."""
 
     now: datetime
     newest: datetime | None
@@ -55,6 +56,7 @@ class Facts:
     written_a_day: float | None
     gaps: tuple[str, ...] = ()
     lost: timedelta = timedelta()
+    doubt: str = ""
 
 
 def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
@@ -66,6 +68,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         _daemon(facts, expected),
         *_jobs(facts.jobs),
         _clock(facts),
+        _doubt(facts),
         _left(facts),
         *space(facts.pool, facts.written_a_day),
     )
@@ -152,6 +155,18 @@ def _clock(facts: Facts) -> Finding | None:
         text=f"snapshots were taken in the future: {', '.join(facts.future)}",
         why="the host's clock is wrong now or was then: a moment given to a restore may not be the one meant",
         fix="timedatectl status",
+    )
+
+
+def _doubt(facts: Facts) -> Finding | None:
+    if not facts.doubt:
+        return None
+    return Finding(
+        severity="advice",
+        subject="clock",
+        text=facts.doubt,
+        why="nothing is destroyed for an age in doubt; a clock that is always synchronised never is",
+        fix="timedatectl set-ntp true",
     )
 
 

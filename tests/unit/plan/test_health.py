@@ -86,6 +86,11 @@ def test_a_window_that_is_shorter_than_promised() -> None:
     assert len(said(replace(short, newest=None))) == 1
 
 
+def test_a_clock_in_doubt_calls_nobody() -> None:
+    found = judge(replace(WELL, doubt="the clock went on by 5:00:00 ..."), FIVE)
+    assert [(f.severity, f.subject) for f in found] == [("advice", "clock")] and worst(found) == "ok"
+
+
 def test_leftovers_and_a_wrong_clock() -> None:
     found = said(replace(WELL, unfinished=1, broken=2, future=("zbackup-1",)))
     assert found == [
