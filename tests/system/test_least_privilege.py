@@ -161,6 +161,7 @@ def test_what_only_root_may_the_helper_does(
         for question in (
             {"verb": "remove-unfinished", "instance": "shop", "clone": "finished"},
             {"verb": "remove-unfinished", "instance": "shop", "clone": "none"},
+            {"verb": "end-lease", "instance": "shop", "clone": "finished"},
         ):
             assert ask(house.home / "helper", question) == {"said": "", "done": False}
         for question, why in (

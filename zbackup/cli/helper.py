@@ -12,7 +12,7 @@ from zbackup.model.errors import Refused, ZbackupError
 from zbackup.model.progress import Silent
 from zbackup.proc.helper import answer, hear
 
-HELP = """Do for the daemon what only root may: remove clones that a killed restore left.
+HELP = """Do what only root may, for the daemon: remove clones that were never finished or whose lease ended.
 
 For zbackup-helper.socket, not for people: it answers one question from the connection on its standard input.
 The daemon runs as a user of its own, and on Linux nobody but root can unmount. The configuration must be one

@@ -12,7 +12,9 @@ from zbackup.jobs.clone import CloneStatus, find, find_again, status_of, working
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.errors import CommandFailed, NotFound, Refused, Taken
+from zbackup.plan.clone_name import require_good
 from zbackup.plan.lease import end_of, judge
+from zbackup.proc.helper import ask
 from zbackup.proc.hook import run_hook
 
 log = structlog.get_logger()
@@ -68,8 +70,32 @@ def reap(ctx: Context) -> Reaped:
     return Reaped(destroyed=tuple(destroyed), warned=tuple(warned), left=tuple(left))
 
 
+def end_lease(ctx: Context, name: str) -> tuple[str, bool] | None:
+    """What came of destroying this clone, and whether it is gone; None when there is no such clone of the
+    instance, or its lease is not over. Raise UsageError for what can be no clone's name."""
+    require_good(name)
+    found = clone_files.find_clone(ctx, name)
+    clone = found[0] if found else None
+    if clone is None or clone.instance != ctx.instance or clone.kind != "dev" or not _is_over(ctx, clone):
+        return None
+    why = _end_here(ctx, clone)
+    return why or f"destroyed the clone {name}", not why
+
+
 def _end(ctx: Context, seen: Clone) -> str:
-    """Why it could not be destroyed; "" when it was. Looked at again under its lock: it may be extended."""
+    """Why it could not be destroyed; "" when it was. By the helper, where we are not root ourselves."""
+    if ctx.helper is None:
+        return _end_here(ctx, seen)
+    try:
+        question = {"verb": "end-lease", "instance": ctx.instance, "clone": seen.name}
+        answer = ask(ctx.helper, question)
+    except Refused as failure:
+        return str(failure)
+    return "" if answer["done"] is True else str(answer["said"])
+
+
+def _end_here(ctx: Context, seen: Clone) -> str:
+    """Looked at again under its lock: it may be extended."""
     try:
         with working_on(ctx, seen.name, "zbackup daemon (leases)", wait=0):
             found = clone_files.find_clone(ctx, seen.name)

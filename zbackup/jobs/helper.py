@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from zbackup.jobs.clone_lease import end_lease
 from zbackup.jobs.context import Context
 from zbackup.jobs.reconcile import remove_unfinished
 from zbackup.model.errors import Refused
@@ -18,6 +19,7 @@ _FIELDS = {"verb", "instance", "clone"}
 
 VERBS: Mapping[str, Callable[[Context, str], tuple[str, bool] | None]] = {
     "remove-unfinished": remove_unfinished,
+    "end-lease": end_lease,
 }
 
 
