@@ -5,6 +5,7 @@
 """
 
 import json
+import os
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
@@ -134,11 +135,17 @@ def server_process(ctx: Context, name: str) -> Process | None:
 
 
 def stop_server(ctx: Context, name: str) -> bool:
-    """Stop the clone's server if it runs. Whether it did."""
+    """Stop the clone's server if it runs. Whether it did. Raise Refused when that takes root."""
     process = server_process(ctx, name)
     if process is None:
         return False
-    process.stop(STOP_LIMIT_S)
+    try:
+        process.stop(STOP_LIMIT_S)
+    except PermissionError as another_user:
+        raise Refused(
+            f"user id {os.geteuid()} cannot end the server of the clone {name}, process {process.pid}: "
+            f"only root can"
+        ) from another_user
     return True
 
 
