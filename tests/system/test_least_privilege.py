@@ -3,9 +3,7 @@
 import os
 import re
 import signal
-import socket
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +14,6 @@ from tests.lab.load import Load, verify
 from tests.lab.mysql_fixture import SERVER_UID
 from tests.lab.pool import run
 from tests.system.house import ZBACKUP, House, Variant, after_writing, next_second, wait_until
-from zbackup.model.errors import Refused
-from zbackup.proc.detached import Process
-from zbackup.proc.helper import ask
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/give-no-more-than-needed.md"
 UID = 3333
@@ -95,31 +90,6 @@ def daemon(config: Path, log: Path, credentials: Mapping[str, str]) -> Iterator[
         assert process.wait(60) == 0, log.read_text()
 
 
-@contextmanager
-def helper(config: Path, address: Path) -> Iterator[None]:
-    """As zbackup-helper.socket does: for each connection a `zbackup helper` with it as its standard input."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(str(address))
-        os.chown(address, UID, UID)
-        address.chmod(0o600)
-        listening.listen()
-
-        argv = (str(ZBACKUP), "--config", str(config), "helper")
-
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = listening.accept()
-                except OSError:
-                    return
-                with connection:
-                    subprocess.run(argv, stdin=connection, check=False)
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield
-        listening.shutdown(socket.SHUT_RDWR)
-
-
 def test_the_daemon_needs_no_root(house: House, config: Path, credentials: Mapping[str, str]) -> None:
     """It takes snapshots under load and prunes; root restores one, from the same locks and directories."""
     journal = house.home / "journal"
@@ -137,45 +107,3 @@ def test_the_daemon_needs_no_root(house: House, config: Path, credentials: Mappi
     with house.clone(report) as clone:
         verify(clone, journal, moment)
     house.zb("clone", "destroy", "by-root", "--yes", config=config)
-
-
-def test_what_only_root_may_the_helper_does(
-    house: House, config: Path, credentials: Mapping[str, str]
-) -> None:
-    """A killed restore leaves a clone that is mounted, with a server on it that belongs to another user."""
-    note = house.home / "zbackup" / "run" / "half.process"
-    run = house.begin("restore", "--to", "now", "--name", "half", config=config)
-    wait_until("a server runs on a clone", lambda: note.exists() or run.process.poll() is not None, 60)
-    run.signal_group(signal.SIGKILL)
-    run.process.wait()
-    process = Process.parse(note.read_text())
-    assert process.alive and f"{house.clones}/half" in house.names()
-    log = house.home / "without helper"
-    with daemon(config, log, credentials):
-        wait_until("it is reported", lambda: "leftover.reported" in log.read_text(), 60)
-    assert process.alive and f"{house.clones}/half" in house.names()
-    log = house.home / "with helper"
-    with helper(config, house.home / "helper"), daemon(config, log, credentials):
-        wait_until("it is removed", lambda: "removed the unfinished clone half" in log.read_text(), 60)
-        house.restore("now", "finished")
-        for question in (
-            {"verb": "remove-unfinished", "instance": "shop", "clone": "finished"},
-            {"verb": "remove-unfinished", "instance": "shop", "clone": "none"},
-            {"verb": "end-lease", "instance": "shop", "clone": "finished"},
-        ):
-            assert ask(house.home / "helper", question) == {"said": "", "done": False}
-        for question, why in (
-            ({"verb": "remove-unfinished", "instance": "shop", "clone": "../my data"}, "cannot be a clone"),
-            ({"verb": "remove-unfinished", "instance": "other", "clone": "half"}, "no such instance"),
-            ({"verb": "destroy", "instance": "shop", "clone": "half"}, "no such verb"),
-            ({"verb": "remove-unfinished", "dataset": "tank"}, "not a question"),
-        ):
-            with pytest.raises(Refused, match=why):
-                ask(house.home / "helper", question)
-        config.chmod(0o666)
-        with pytest.raises(Refused, match="can be changed by others than root"):
-            ask(house.home / "helper", question)
-        config.chmod(0o644)
-    assert not process.alive and not note.exists()
-    assert [name for name in house.names() if name.startswith(f"{house.clones}/half")] == []
-    house.destroy("finished")
