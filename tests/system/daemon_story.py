@@ -7,7 +7,6 @@ import json
 import random
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,15 +58,17 @@ def logged_daemon(config: Path, log: Path) -> Iterator["subprocess.Popen[bytes]"
 
 
 def live(house: House, config: Path, journal: Path, *, seconds: float, restart_every: float) -> Life:
-    """Let it live; fails when a daemon ends by itself, or takes too long to end when it is told to."""
-    end, starts = time.monotonic() + seconds, 0
+    """Let it live so long, its starts and ends not counted; fails when a daemon ends by itself, or takes too
+    long to end when it is told to."""
+    left, starts = seconds, 0
     with Load.start(house.server, 3, 60, journal) as load:
-        while time.monotonic() < end:
+        while left > 0:
             with logged_daemon(config, house.home / "daemon.log") as process:
                 starts += 1
-                _let_run(process, min(restart_every, max(0, end - time.monotonic())))
+                _let_run(process, min(restart_every, left))
+                left -= restart_every
                 # The very last one is told, so that all is in order afterwards.
-                number = signal.SIGTERM if time.monotonic() >= end else ENDINGS[starts % 2]
+                number = signal.SIGTERM if left <= 0 else ENDINGS[starts % 2]
                 process.send_signal(number)
                 status = process.wait(timeout=60)
                 assert status == (0 if number == signal.SIGTERM else -number), _end_of(house)
