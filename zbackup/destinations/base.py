@@ -56,5 +56,9 @@ class Destination(Protocol):
     def place(self) -> str:
         """Its address, for people."""
 
+    @property
+    def aside(self) -> str:
+        """How the copies that are there are put aside, so that others can be begun; for people."""
+
     def connect(self) -> AbstractContextManager[Session]:
         """Work with it, over one connection, which ends with the body."""

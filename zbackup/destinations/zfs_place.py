@@ -78,6 +78,10 @@ class ZfsDestination:
     control: Path
     runner: Runner = run
 
+    @property
+    def aside(self) -> str:
+        return f"rename them over there (zfs rename .../{self.instance} .../{self.instance}.old)"
+
     @contextmanager
     def connect(self) -> Iterator[ZfsSession]:
         if self.target is None:

@@ -169,13 +169,23 @@ def _look(ctx: Context, target: ShipTarget, inventory: Inventory, *, initial: bo
     catalog = ctx.catalog()
     sources = _sources(ctx, [d.name for d in catalog.datasets])
     streams = ZfsStreams(ctx.zfs.runner)
-    partials = {line.name: line.partial.token for line in inventory.lines if line.partial}
-    tokens = {line: found for line, text in partials.items() if (found := streams.token(text))}
-    begun = {line: token.guid for line, token in tokens.items()}
+    begun = _begun(streams, sources, inventory)
     now = (ctx.clock.now(), ctx.zone)
     chosen = wanted(catalog.backups, inventory, set(begun.values()), target.retention, now)
     plan = plan_ship(chosen, sources, inventory, begun, initial=initial or target.initial)
     return _Sides(catalog.backups, sources, inventory, plan)
+
+
+def _begun(streams: ZfsStreams, sources: Sequence[SourceDataset], inventory: Inventory) -> dict[str, int]:
+    """By line the guid of the snapshot that an interrupted stream was of, where it can be continued."""
+    partials = {line.name: line.partial for line in inventory.lines if line.partial}
+    tokens = {line: streams.token(p.token) for line, p in partials.items() if p.token}
+    # Without a token it is the whole stream that is sent again: all it takes is the snapshot.
+    here = {o.guid for source in sources for o in source.origins if "@" in o.name}
+    again = {line: p.guid for line, p in partials.items() if not p.token and p.guid in here}
+    return {line: token.guid for line, token in tokens.items() if token} | {
+        line: guid for line, guid in again.items() if guid is not None
+    }
 
 
 def _tidy(ctx: Context, target: ShipTarget, sides: _Sides, *, again: bool) -> None:
@@ -209,8 +219,8 @@ def diverged_text(instance: str, target: ShipTarget, found: Divergence) -> str:
     here, there = ", ".join(found.here) or "no snapshot", ", ".join(found.there) or "no snapshot"
     return (
         f"{found.dataset} and its copy {instance}/{found.line} at {target.destination.place} have diverged: "
-        f"{found.why}. Here: {here}. There: {there}. Nothing was changed. To go on and lose neither, put "
-        f"the old copies aside over there (zfs rename .../{instance} .../{instance}.old) and begin anew: "
+        f"{found.why}. Here: {here}. There: {there}. Nothing was changed. To go on and lose neither, "
+        f"put the old copies aside ({target.destination.aside}) and begin anew: "
         f"zbackup ship {instance} {target.name} --initial"
     )
 

@@ -64,10 +64,12 @@ class Copy:
 class Partial:
     """The part of a stream that a destination kept when the link was cut, to be continued.
 
-    `token` is what the source's `zfs send -t` needs.
+    `token` is what the source's `zfs send -t` needs. "" where the stream is sent again from its start, and
+    the destination skips what it has of it: then `guid` is the snapshot that it is of.
     """
 
     token: str
+    guid: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,7 @@ class Line:
     `name` is the source dataset's name when the line was begun; the dataset may be called otherwise since.
     `bases` are the guids of those that the next incremental stream may start from: of a ZFS dataset the
     newest alone. A line without copies and partial is a place that is taken by something else.
+    `restartable`: a full stream can be stored beside the copies, so that no bases means a new chain.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Line:
     bases: tuple[int, ...] = ()
     partial: Partial | None = None
     encrypted: bool = False
+    restartable: bool = False
 
     def has(self, guid: int) -> bool:
         return any(copy.guid == guid for copy in self.copies)

@@ -90,6 +90,7 @@ class _Track:
     bases: tuple[int, ...]
     partial: int | None
     token: str
+    restartable: bool
 
     def origin_before(self, snapshot: Snapshot) -> Origin | None:
         """What an incremental stream to the snapshot can start from, the newest there is."""
@@ -139,11 +140,18 @@ def _track(dataset: SourceDataset, inventory: Inventory, resumable: Mapping[str,
         dataset=dataset,
         line=line.name if line else dataset.name,
         there={c.guid for c in line.copies} if line else set(),
-        bases=line.bases if line else (),
+        bases=_bases(dataset, line),
         # A partial that cannot be continued is of no guid there can be.
         partial=resumable.get(line.name, -1) if line and partial else None,
         token=partial.token if partial else "",
+        restartable=line is not None and line.restartable,
     )
+
+
+def _bases(dataset: SourceDataset, line: Line | None) -> tuple[int, ...]:
+    if line is None or (line.restartable and dataset.encrypted and not line.encrypted):
+        return ()
+    return line.bases
 
 
 def line_of(dataset: SourceDataset, inventory: Inventory) -> Line | None:
@@ -174,8 +182,10 @@ def _divergence(mine: Sequence[_Track], inventory: Inventory) -> Divergence | No
 def _why_diverged(track: _Track, line: Line) -> str:
     if not line.copies:
         return "a dataset is in its place that holds no backup"
+    known = any(track.dataset.origin(copy.guid) for copy in line.copies)
+    if track.restartable and known:
+        return ""
     if not any(track.dataset.origin(guid) for guid in track.bases):
-        known = any(track.dataset.origin(copy.guid) for copy in line.copies)
         if known:
             return "its newest snapshot is not at the source: taken there, or the source was rolled back"
         return "no snapshot there is also at the source, nor a bookmark of one"
@@ -214,7 +224,12 @@ def _of_backup(backup: Backup, tracks: Mapping[str, _Track], inventory: Inventor
 
 
 def _is_past(snapshot: Snapshot, track: _Track) -> bool:
-    return snapshot.guid not in track.there and bool(track.there) and track.origin_before(snapshot) is None
+    if snapshot.guid in track.there or not track.there:
+        return False
+    if track.restartable:
+        known = [o.createtxg for guid in track.there if (o := track.dataset.origin(guid))]
+        return snapshot.createtxg < max(known, default=0)
+    return track.origin_before(snapshot) is None
 
 
 def _of_snapshot(snapshot: Snapshot, track: _Track) -> tuple[list[Step], Part]:

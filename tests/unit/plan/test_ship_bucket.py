@@ -1,0 +1,92 @@
+"""Planning for a place where a full stream can be stored beside the others: a bucket."""
+
+from dataclasses import replace
+
+from tests.unit.plan.worlds import World
+from zbackup.model.backup import Backup
+from zbackup.model.shipping import Copy, Inventory, Line, Partial
+from zbackup.plan.ship import Abort, Commit, Divergence, Send, ShipPlan, Steps, UpToDate, plan_ship
+
+NAME = "tank/a"
+
+
+def copy(backup: Backup, *, marked: bool = True) -> Copy:
+    (snapshot,) = backup.snapshots
+    parts = (snapshot.guid,)
+    return Copy(
+        name=snapshot.name, guid=snapshot.guid, backup=backup.record.backup, parts=parts, marked=marked
+    )
+
+
+def line(*there: Backup, bases: tuple[int, ...] = (), partial: int | None = None) -> Line:
+    return Line(
+        name=NAME,
+        copies=tuple(copy(b) for b in there),
+        bases=bases,
+        partial=Partial(token="", guid=partial) if partial else None,
+        restartable=True,
+    )
+
+
+def plan(world: World, wanted: list[Backup], found: Line, begun: dict[str, int] | None = None) -> ShipPlan:
+    inventory = Inventory(place="s3://bucket", lines=(found,))
+    return plan_ship(wanted, world.sources(), inventory, begun or {}, initial=False)
+
+
+def sent(found: ShipPlan) -> list[tuple[int, int | None]]:
+    assert isinstance(found, Steps), found
+    return [(s.part.guid, s.part.base) for s in found.steps if isinstance(s, Send)]
+
+
+def guid(backup: Backup) -> int:
+    return backup.snapshots[0].guid
+
+
+def test_without_a_base_a_new_chain_is_begun() -> None:
+    world = World(names=[NAME])
+    first, second = world.take(), world.take()
+    assert sent(plan(world, [second], line(first))) == [(guid(second), None)]
+    assert sent(plan(world, [second], line(first, bases=(guid(first),)))) == [(guid(second), guid(first))]
+
+
+def test_several_backups_make_one_chain() -> None:
+    world = World(names=[NAME])
+    first, second, third = world.take(), world.take(), world.take()
+    found = plan(world, [second, third], line(first))
+    assert sent(found) == [(guid(second), None), (guid(third), guid(second))]
+    assert isinstance(found, Steps) and [type(s) for s in found.steps] == [Send, Commit, Send, Commit]
+
+
+def test_what_is_older_than_the_newest_copy_is_past() -> None:
+    world = World(names=[NAME])
+    first, second = world.take(), world.take()
+    assert plan(world, [first, second], line(second)) == UpToDate(second)
+
+
+def test_a_stream_that_was_cut_is_sent_again_from_its_start() -> None:
+    world = World(names=[NAME])
+    backup = world.take()
+    found = plan(world, [backup], line(partial=guid(backup)), {NAME: guid(backup)})
+    assert sent(found) == [(guid(backup), None)]
+    assert isinstance(found, Steps) and not any(isinstance(s, Abort) for s in found.steps)
+
+
+def test_one_of_a_snapshot_that_is_gone_is_given_up() -> None:
+    world = World(names=[NAME])
+    backup = world.take()
+    found = plan(world, [backup], line(partial=4711))
+    assert isinstance(found, Steps) and isinstance(found.steps[0], Abort)
+
+
+def test_an_unencrypted_line_does_not_go_on_raw() -> None:
+    world = World(names=[NAME])
+    first, second = world.take(), world.take()
+    sources = tuple(replace(s, encrypted=True) for s in world.sources())
+    there = Inventory(place="s3://bucket", lines=(line(first, bases=(guid(first),)),))
+    assert sent(plan_ship([second], sources, there, {}, initial=False)) == [(guid(second), None)]
+
+
+def test_another_servers_copies_are_a_divergence() -> None:
+    world, other = World(names=[NAME]), World(names=[NAME], guid=9000)
+    backup = world.take()
+    assert isinstance(plan(world, [backup], line(other.take())), Divergence)
