@@ -30,7 +30,7 @@ demo-mongodb: setup lab ## the same with a real mongod and a dropped collection
 	tests/lab/lab run --disk 4G -- $(BIN)/python -m tests.lab.demo_mongodb
 
 test: check lab ## everything: the checks, then every test on real ZFS with real servers
-	$(BIN)/pytest -q -n 3 tests/power/selftest_cuts.py tests/lab/selftest_*.py # what takes long comes first
+	$(BIN)/pytest -q -n 3 tests/power/selftest_cuts.py tests/lab/selftest_*.py tests/destinations # what takes long comes first
 	tests/lab/lab test -j 3 tests/faults tests/system tests/platform
 
 test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md

@@ -11,7 +11,8 @@ from zbackup.clock import SystemClock
 from zbackup.config.clones import Replica
 from zbackup.config.retention import Retention as RetentionTable
 from zbackup.config.settings import Instance, Settings
-from zbackup.config.ship import Ship, ZfsPlace
+from zbackup.config.ship import S3Place, Ship, ZfsPlace
+from zbackup.destinations.base import Destination
 from zbackup.destinations.zfs_place import ZfsDestination
 from zbackup.engines.base import Engine, Recovery
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
@@ -229,22 +230,32 @@ def _no_password() -> str:
 
 
 def _target(settings: Settings, instance: Instance, ship: Ship) -> ShipTarget:
-    destination = ZfsDestination(
-        name=ship.label,
-        place=str(ship.to),
-        root=ship.to.dataset,
-        instance=instance.name,
-        target=_ssh(ship, ship.to) if ship.to.host else None,
-        # An instance's clones have sockets beside it; none of their names has this ending.
-        control=settings.run_dir / f"{instance.name}.{ship.label}.ssh",
-    )
     return ShipTarget(
-        destination=destination,
+        destination=_destination(settings, instance, ship),
         tag=hold_tag(socket.gethostname(), instance.name, ship.label),
         retention=_retention(ship.retention),
         initial=ship.initial == "allow",
         limit=ship.bandwidth or 0,
     )
+
+
+def _destination(settings: Settings, instance: Instance, ship: Ship) -> Destination:
+    match ship.to:
+        case S3Place() as to:
+            # Reading boto3 takes a third of a second: only who has a bucket waits for that.
+            from zbackup.destinations.s3.configured import destination
+
+            return destination(ship, to, instance.name, SystemClock())
+        case to:
+            return ZfsDestination(
+                name=ship.label,
+                place=str(to),
+                root=to.dataset,
+                instance=instance.name,
+                target=_ssh(ship, to) if to.host else None,
+                # An instance's clones have sockets beside it; none of their names has this ending.
+                control=settings.run_dir / f"{instance.name}.{ship.label}.ssh",
+            )
 
 
 def _ssh(ship: Ship, to: ZfsPlace) -> SshTarget:

@@ -10,12 +10,16 @@ from pydantic import BeforeValidator, Field, StrictBool
 
 from zbackup.config import units
 from zbackup.config.retention import Retention
+from zbackup.config.s3 import S3
 from zbackup.config.table import Table
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?\]")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_PLACES = 'a place such as "ssh://backup@host/tank/backups" or "zfs:otherpool/backups"'
+_S3 = re.compile(
+    r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<prefix>[A-Za-z0-9!_.*'()/-]{0,200}))?"
+)
+_PLACES = 'a place such as "ssh://backup@host/tank/backups", "zfs:otherpool/backups" or "s3://bucket/prefix"'
 _OPTION = re.compile(r"[^\x00-\x1f\x7f]+")
 
 OPTIONS = (
@@ -56,9 +60,23 @@ class ZfsPlace:
         return f"ssh://{user}{self.host}{port}/{self.dataset}"
 
 
-def place(value: object) -> ZfsPlace:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Place:
+    """A bucket, and what the keys of all objects begin with ("" for nothing)."""
+
+    bucket: str
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (f"s3://{self.bucket}", self.prefix) if part)
+
+
+Place = ZfsPlace | S3Place
+
+
+def place(value: object) -> Place:
     """A destination's address."""
-    if isinstance(value, ZfsPlace):
+    if isinstance(value, Place):
         return value
     found = _place(value) if isinstance(value, str) else None
     if found is None:
@@ -66,7 +84,10 @@ def place(value: object) -> ZfsPlace:
     return found
 
 
-def _place(text: str) -> ZfsPlace | None:
+def _place(text: str) -> Place | None:
+    if text.startswith("s3://"):
+        found = _S3.fullmatch(text)
+        return S3Place(bucket=found["bucket"], prefix=(found["prefix"] or "").strip("/")) if found else None
     if text.startswith("zfs:"):
         dataset = text.removeprefix("zfs:")
         return ZfsPlace(dataset=dataset) if units.dataset_name_is_valid(dataset) else None
@@ -144,12 +165,12 @@ class Ssh(Table):
 class Ship(Table):
     """A place that this instance's backups are copied to. `[[...]]`: there may be several."""
 
-    to: Annotated[ZfsPlace, BeforeValidator(place)] = Field(
+    to: Annotated[Place, BeforeValidator(place)] = Field(
         description="dataset that the copies go below: `ssh://user@host:port/pool/path`, or `zfs:pool/path` "
-        "on this host"
+        "on this host; or a bucket: `s3://bucket/prefix`"
     )
     name: Annotated[str, BeforeValidator(destination_name)] | None = Field(
-        default=None, description="what it is called in commands; default: the host, or the pool"
+        default=None, description="what it is called in commands; default: the host, the pool, or the bucket"
     )
     initial: Literal["manual", "allow"] = Field(
         default="manual",
@@ -159,6 +180,7 @@ class Ship(Table):
         default=None, description='at most this much a second, such as "20MiB"; default: no limit'
     )
     ssh: Ssh = Field(default_factory=Ssh, description="how the other host is reached")
+    s3: S3 = Field(default_factory=S3, description="how the bucket is reached, and how streams are stored")
     retention: Retention = Field(
         default_factory=Retention,
         description="which backups are kept there, as in `[instance.NAME.retention]`: those and the newest "
@@ -171,7 +193,8 @@ class Ship(Table):
         return self.name or default_name(self.to)
 
 
-def default_name(to: ZfsPlace) -> str:
-    """The host's name, or the pool's, made fit for a name."""
-    plain = re.sub(r"[^a-z0-9_.-]", "-", (to.host or to.dataset.partition("/")[0]).lower())
+def default_name(to: Place) -> str:
+    """The host's name, or the pool's, or the bucket's, made fit for a name."""
+    known = to.bucket if isinstance(to, S3Place) else to.host or to.dataset.partition("/")[0]
+    plain = re.sub(r"[^a-z0-9_.-]", "-", known.lower())
     return plain.lstrip("_.-")[:40] or "there"

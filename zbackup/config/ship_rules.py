@@ -6,7 +6,7 @@ from typing import Any
 from pydantic_core import PydanticCustomError
 
 from zbackup.config.problems import Path_
-from zbackup.config.ship import ZfsPlace, default_name, place
+from zbackup.config.ship import Place, S3Place, default_name, place
 
 Found = tuple[Path_, str]
 
@@ -27,7 +27,8 @@ def of_ship(_: str, table: dict[str, Any]) -> Iterator[Found]:
                 f'"{name}" is the name of another destination: give it one of its own',
             )
         seen.setdefault(name, number)
-        if to.host:
+        yield from ((("ship", number, *where), text) for where, text in _bucket_alone(row, to))
+        if isinstance(to, S3Place) or to.host:
             continue
         yield from ((("ship", number, "to"), text) for text in _overlaps(to.dataset, table))
     schedule = table.get("schedule")
@@ -35,7 +36,23 @@ def of_ship(_: str, table: dict[str, Any]) -> Iterator[Found]:
         yield ("schedule", "ship"), "there is nothing to ship to: add [[instance.NAME.ship]]"
 
 
-def _place(value: object) -> ZfsPlace | None:
+PAIRS = (("access_key", "secret_key"), ("object_lock", "object_lock_days"))
+
+
+def _bucket_alone(row: dict[str, Any], to: Place) -> Iterator[Found]:
+    """What only a bucket has, and what comes in pairs."""
+    table = row.get("s3")
+    if not isinstance(table, dict):
+        return
+    if not isinstance(to, S3Place):
+        yield ("s3",), f"{to} is no bucket: only s3://... has these settings"
+    for one, other in PAIRS:
+        for given, missing in ((one, other), (other, one)):
+            if given in table and missing not in table:
+                yield ("s3", given), f"{missing} is missing: they belong together"
+
+
+def _place(value: object) -> Place | None:
     try:
         return place(value)
     except PydanticCustomError:

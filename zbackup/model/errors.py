@@ -64,6 +64,17 @@ class ConnectionFailed(CommandFailed):
         self.args = (f"no connection to {where}: {said}",)
 
 
+class BucketRefused(ZbackupError):
+    """An S3 server answered, and said no: permission, bucket, quota, credentials, clock."""
+
+    exit_status = 3
+
+    def __init__(self, message: str, code: str) -> None:
+        """`code` is the server's own word for it."""
+        super().__init__(message)
+        self.code = code
+
+
 class DatasetNotFound(CommandFailed):
     """A dataset, snapshot or bookmark does not exist."""
 

@@ -1,0 +1,15 @@
+"""One real S3 server for all tests of a run here."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.destinations.shop import BUCKET
+from tests.lab.s3_server import S3Server, client, s3_server
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[S3Server]:
+    with s3_server() as started:
+        client(started).create_bucket(Bucket=BUCKET)
+        yield started

@@ -1,0 +1,140 @@
+"""An instance's part of a bucket, and send streams of which only the first record is read by anybody."""
+
+import itertools
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.lab.s3_server import S3Server, client
+from tests.unit.samples import PLAIN
+from zbackup.destinations.s3.chains import Chains
+from zbackup.destinations.s3.keys import KEY, KeyFiles
+from zbackup.destinations.s3.layout import StreamId
+from zbackup.destinations.s3.options import S3Options
+from zbackup.destinations.s3.place import S3Destination, S3Session, Storing
+from zbackup.model.record import Record
+from zbackup.model.shipping import Part
+from zbackup.proc.pipeline import Command, Meter, local
+from zbackup.zfs.stream_head import MAGIC
+
+SEGMENT = 1 << 20
+BUCKET = "zbackup-tests"
+LINE = "tank/my data"
+WHEN = "2026-11-01T12:00:00+00:00"
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A prefix of its own; `direct` is boto3's client, to look and to do harm with."""
+
+    server: S3Server
+    prefix: str
+    home: Path
+    bucket: str = BUCKET
+
+    @property
+    def root(self) -> str:
+        return f"{self.prefix}/shop"
+
+    @property
+    def direct(self):  # type: ignore[no-untyped-def]
+        return client(self.server)
+
+    def destination(
+        self,
+        *,
+        endpoint: str = "",
+        attempts: int = 5,
+        keys: tuple[bytes, ...] = (),
+        secret: str = "",
+        **storing: object,
+    ) -> S3Destination:
+        options = S3Options(
+            bucket=self.bucket,
+            endpoint=endpoint or self.server.endpoint,
+            region="us-east-1",
+            access=self.server.access,
+            secret=lambda: secret or self.server.secret,
+            path_style=True,
+            attempts=attempts,
+            most_wait_s=0.5,
+        )
+        how: dict[str, object] = {"segment_size": SEGMENT, "parallel": 4, "chains": Chains()}
+        if keys:
+            how |= {"keys": KeyFiles(lambda: keys), "encrypts": True}
+        return S3Destination(
+            name="bucket",
+            place=f"s3://{self.bucket}/{self.prefix}",
+            prefix=self.prefix,
+            instance="shop",
+            options=options,
+            storing=Storing(**(how | storing)),  # type: ignore[arg-type]
+            now=lambda: datetime.now(UTC),
+        )
+
+    @contextmanager
+    def session(self, **changes: object) -> Iterator[S3Session]:
+        with self.destination(**changes).connect() as session:  # type: ignore[arg-type]
+            yield session
+
+    def sender(self, content: bytes) -> Command:
+        path = self.home / f"stream{next(_numbers)}"
+        path.write_bytes(content)
+        return local(("cat", str(path)))
+
+    def objects(self, below: str = "") -> list[str]:
+        listed = self.direct.list_objects_v2(Bucket=self.bucket, Prefix=f"{self.root}/{below}")
+        return [found["Key"] for found in listed.get("Contents", ())]
+
+    def segments(self) -> list[str]:
+        return self.objects("segments/")
+
+    def written(self) -> dict[str, datetime]:
+        """When each segment was stored."""
+        listed = self.direct.list_objects_v2(Bucket=self.bucket, Prefix=f"{self.root}/segments/")
+        return {found["Key"]: found["LastModified"] for found in listed.get("Contents", ())}
+
+    def body(self, key: str) -> bytes:
+        return bytes(self.direct.get_object(Bucket=self.bucket, Key=key)["Body"].read())
+
+    def replace(self, key: str, body: bytes) -> None:
+        self.direct.put_object(Bucket=self.bucket, Key=key, Body=body)
+
+
+def new_shop(server: S3Server, home: Path) -> Shop:
+    return Shop(server, f"test-{next(_numbers)}", home)
+
+
+def stream(guid: int, base: int | None = None, *, size: int = 5 * SEGMENT // 2, order: str = "<") -> bytes:
+    """What begins as a send stream does and goes on with bytes that cannot be compressed."""
+    head = struct.pack(f"{order}IIQQQIIQQ", 0, 0, MAGIC, 1, 0, 2, 0, guid, base or 0)
+    return head + os.urandom(size - len(head))
+
+
+def part(guid: int, base: int | None = None, *, line: str = LINE, raw: bool = False) -> Part:
+    return Part(line=line, guid=guid, name=f"zbackup-{guid}", base=base, raw=raw)
+
+
+def record(number: int, *lines: str) -> Record:
+    at = datetime(2026, 11, 1, number, tzinfo=UTC)
+    members = tuple((line, f"/{line}") for line in lines or (LINE,))
+    return replace(PLAIN, backup=f"backup-{number}", members=members, taken=at, as_of=at, complete_to=at)
+
+
+def ship(session: S3Session, shop: Shop, content: bytes, wanted: Part, number: int) -> None:
+    session.store(wanted, shop.sender(content), Meter())
+    session.commit(record(number), [wanted], WHEN)
+
+
+def fetched(session: S3Session, wanted: Part) -> bytes:
+    stream_id = StreamId(line=wanted.line, guid=wanted.guid, base=wanted.base)
+    return b"".join(session.fetch(stream_id, Meter()))
+
+
+def some_key() -> bytes:
+    return os.urandom(KEY)

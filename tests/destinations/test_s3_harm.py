@@ -1,0 +1,113 @@
+"""Whatever happens to objects in the bucket is detected before a byte of it is given to anybody."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.destinations.shop import Shop, fetched, new_shop, part, ship, some_key, stream
+from tests.lab.s3_server import S3Server
+from zbackup.destinations.s3.layout import StreamId
+from zbackup.model.errors import VerificationFailed, ZbackupError
+from zbackup.proc.pipeline import Meter
+
+
+def page_of(shop: Shop, way: str = "11-full") -> str:
+    return f"{shop.root}/streams/tank/my%20data/@{way}/stream.json"
+
+
+def flip(shop: Shop, keys: list[str]) -> None:
+    body = bytearray(shop.body(keys[1]))
+    body[len(body) // 2] ^= 1
+    shop.replace(keys[1], bytes(body))
+
+
+def truncate(shop: Shop, keys: list[str]) -> None:
+    shop.replace(keys[1], shop.body(keys[1])[:-1])
+
+
+def lengthen(shop: Shop, keys: list[str]) -> None:
+    shop.replace(keys[1], shop.body(keys[1]) + b"x")
+
+
+def swap(shop: Shop, keys: list[str]) -> None:
+    bodies = shop.body(keys[0]), shop.body(keys[1])
+    shop.replace(keys[0], bodies[1])
+    shop.replace(keys[1], bodies[0])
+
+
+def drop(shop: Shop, keys: list[str]) -> None:
+    shop.direct.delete_object(Bucket=shop.bucket, Key=keys[1])
+
+
+def page(change: Callable[[dict[str, object]], object]) -> Callable[[Shop, list[str]], None]:
+    def harm(shop: Shop, _: list[str]) -> None:
+        content = json.loads(shop.body(page_of(shop)))
+        change(content)
+        shop.replace(page_of(shop), json.dumps(content).encode())
+
+    return harm
+
+
+def newer(content: dict[str, object]) -> None:
+    content["begun"]["version"] = 2  # type: ignore[index]
+
+
+HARMS = {
+    "flip": flip,
+    "truncate": truncate,
+    "lengthen": lengthen,
+    "swap": swap,
+    "drop": drop,
+    "page of a newer version": page(newer),
+    "page without its last segment": page(lambda c: c["segments"].pop()),  # type: ignore[attr-defined]
+    "page with segments swapped": page(lambda c: c["segments"].reverse()),  # type: ignore[attr-defined]
+    "page of other size": page(lambda c: c.update(size=1)),
+    "page with other hash": page(lambda c: c.update(sha256="0" * 64)),
+    "page with a word more": page(lambda c: c.update(extra=1)),
+    "page that is no JSON": lambda shop, _: shop.replace(page_of(shop), b"{"),
+}
+
+
+@pytest.mark.parametrize("keys", [(), (some_key(),)], ids=["plain", "encrypted"])
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+def test_harm_is_detected(
+    server: S3Server, tmp_path: Path, keys: tuple[bytes, ...], harm: Callable[[Shop, list[str]], None]
+) -> None:
+    shop = new_shop(server, tmp_path)
+    content = stream(11)
+    with shop.session(keys=keys) as session:
+        ship(session, shop, content, part(11), 1)
+        harm(shop, shop.segments())
+        given = bytearray()
+        with pytest.raises(VerificationFailed):
+            for some in session.fetch(StreamId(line=part(11).line, guid=11, base=None), Meter()):
+                given += some
+        assert content.startswith(given) and len(given) < len(content)
+
+
+def test_another_streams_segments_and_page_do_not_open(server: S3Server, tmp_path: Path) -> None:
+    """Put in place with right hashes by somebody who may write to the bucket, but has no key."""
+    shop = new_shop(server, tmp_path)
+    with shop.session(keys=(some_key(),)) as session:
+        session.store(part(11), shop.sender(stream(11)), Meter())
+        session.store(part(12, 11), shop.sender(stream(12, 11)), Meter())
+        other = shop.body(page_of(shop, "12-from-11"))
+        shop.replace(page_of(shop), other)
+        with pytest.raises(VerificationFailed, match="another stream's page"):
+            fetched(session, part(11))
+        forged = json.loads(other)
+        forged["begun"] |= {"guid": "11", "base": None}
+        shop.replace(page_of(shop), json.dumps(forged).encode())
+        with pytest.raises(ZbackupError, match="another stream's"):
+            fetched(session, part(11))
+
+
+def test_a_base_with_a_segment_gone_is_not_committed(server: S3Server, tmp_path: Path) -> None:
+    shop = new_shop(server, tmp_path)
+    with shop.session() as session:
+        session.store(part(11), shop.sender(stream(11)), Meter())
+        drop(shop, shop.segments())
+        with pytest.raises(VerificationFailed, match=r"segment 1 of .* is not at"):
+            ship(session, shop, stream(11), part(11), 1)

@@ -1,0 +1,108 @@
+"""A bucket in the configuration."""
+
+from pathlib import Path
+
+import pytest
+
+from zbackup.app import choose_one, context
+from zbackup.config.load import parse
+from zbackup.config.ship import S3Place
+from zbackup.destinations.s3.place import S3Destination
+from zbackup.model.errors import ConfigError
+from zbackup.model.progress import Silent
+
+INSTANCE = """
+[instance.shop]
+engine = "mysql"
+datasets = ["tank/mysql"]
+socket = "/run/mysqld/mysqld.sock"
+user = "zbackup"
+password = { env = "PASSWORD" }
+[[instance.shop.ship]]
+"""
+BUCKET = INSTANCE + 'to = "s3://my.bucket/some/prefix/"\n[instance.shop.ship.s3]\n'
+
+
+def destination(text: str) -> S3Destination:
+    settings = parse(text)
+    ctx = context(settings, choose_one(settings, None), Silent())
+    found = ctx.targets[0].destination
+    assert isinstance(found, S3Destination)
+    return found
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as told:
+        parse(text)
+    return told.value.problems
+
+
+def test_a_bucket_needs_nothing_but_its_address() -> None:
+    (ship,) = parse(INSTANCE + 'to = "s3://my.bucket/some/prefix/"').instance["shop"].ship
+    assert (ship.to, ship.label) == (S3Place(bucket="my.bucket", prefix="some/prefix"), "my.bucket")
+    assert str(ship.to) == "s3://my.bucket/some/prefix"
+    assert destination(BUCKET).storing.encrypts is False
+
+
+def test_what_is_configured_arrives() -> None:
+    made = destination(
+        BUCKET
+        + """
+        endpoint = "https://s3.example.com/"
+        path_style = true
+        segment = "64MiB"
+        uploads = 3
+        full_every = "30d"
+        object_lock = "COMPLIANCE"
+        object_lock_days = 30
+        key = { env = "KEY" }
+        """
+    )
+    options, storing = made.options, made.storing
+    assert (options.endpoint, options.path_style, options.lock_days) == ("https://s3.example.com", True, 30)
+    assert (options.bucket, made.prefix, options.connections) == ("my.bucket", "some/prefix", 3)
+    assert (storing.segment_size, storing.encrypts) == (64 << 20, True)
+    assert storing.chains.every.days == 30
+
+
+@pytest.mark.parametrize(
+    "place", ["s3://", "s3://Bucket", "s3://b", "s3://bucket/a b", "s3:bucket", "s3://bucket?x"]
+)
+def test_no_address_of_a_bucket(place: str) -> None:
+    (problem,) = problems(f'{INSTANCE}to = "{place}"')
+    assert '"s3://bucket/prefix"' in problem
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('access_key = "AKIA"', "secret_key is missing"),
+        ('object_lock = "GOVERNANCE"', "object_lock_days is missing"),
+        ('segment = "1KiB"', '"1MiB" to "1GiB"'),
+        ('secret_key = "words"', "a password itself does not belong in this file"),
+        ('endpoint = "s3.example.com"', "https://s3.example.com"),
+        ("uploads = 0", "1"),
+        ('compression = "gzip"', "zstd"),
+        ('sgement = "1MiB"', "segment"),
+    ],
+)
+def test_wrong_settings_are_told(line: str, why: str) -> None:
+    assert any(why in problem for problem in problems(BUCKET + line))
+
+
+def test_settings_of_a_bucket_for_another_place() -> None:
+    (problem,) = problems(INSTANCE + 'to = "zfs:other/place"\ns3 = { path_style = true }')
+    assert "is no bucket" in problem
+
+
+@pytest.mark.parametrize("content", ["", "c2hvcnQ=", "no base64!", "A" * 44])
+def test_what_is_no_key_is_told_late_and_clearly(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text(content, encoding="ascii")
+    path.chmod(0o600)
+    made = destination(f'{BUCKET}key = {{ file = "{path}" }}')
+    keys = made.storing.keys
+    assert keys is not None
+    with pytest.raises(ConfigError, match=r"not a key|empty") as told:
+        assert keys.key_id
+    assert "A" * 44 not in str(told.value)

@@ -1,0 +1,62 @@
+"""Keys of objects say what they are, whatever a dataset is called."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zbackup.destinations.s3.chains import chain
+from zbackup.destinations.s3.layout import BEGUN, WHOLE, Layout, StreamId, root_of, segment_of
+
+NAMES = st.from_regex(r"[a-zA-Z][A-Za-z0-9_.: -]{0,20}(/[A-Za-z0-9_.: -]{1,20}){0,3}", fullmatch=True)
+GUIDS = st.integers(1, 2**64 - 1)
+STREAMS = st.builds(StreamId, line=NAMES, guid=GUIDS, base=st.none() | GUIDS)
+
+
+@given(STREAMS)
+def test_a_key_says_which_stream_it_is_of(stream: StreamId) -> None:
+    layout = Layout("prefix/shop")
+    assert layout.stream_of(layout.begun(stream)) == (stream, BEGUN)
+    assert layout.stream_of(layout.whole(stream)) == (stream, WHOLE)
+    assert layout.whole(stream).isascii() and " " not in layout.whole(stream)
+
+
+@given(STREAMS, STREAMS)
+def test_no_two_streams_share_segments(one: StreamId, other: StreamId) -> None:
+    layout = Layout("shop")
+    if one != other:
+        assert not layout.segments(one).startswith(layout.segments(other))
+
+
+@given(STREAMS, st.integers(0, 10**9), st.binary(min_size=32, max_size=32))
+def test_a_segments_key_says_its_number_and_hash(stream: StreamId, number: int, digest: bytes) -> None:
+    assert segment_of(Layout("shop").segment(stream, number, digest)) == (number, digest)
+
+
+def test_segments_sort_as_they_follow() -> None:
+    stream = StreamId(line="tank", guid=1, base=None)
+    keys = [Layout("shop").segment(stream, number, bytes(32)) for number in (0, 9, 10, 99_999_999)]
+    assert keys == sorted(keys)
+
+
+@pytest.mark.parametrize(
+    "key", ["a/streams/x", "a/streams/tank/@1-full/other", "a/streams/tank/@x-full/begun.json"]
+)
+def test_strangers_objects_are_left_out(key: str) -> None:
+    assert Layout("a").stream_of(key) is None
+    assert segment_of(key) is None
+
+
+def test_the_prefix_may_be_empty() -> None:
+    assert (root_of("", "shop"), root_of("/a/b/", "shop")) == ("shop", "a/b/shop")
+
+
+def streams(*pairs: tuple[int, int | None]) -> list[StreamId]:
+    return [StreamId(line="tank", guid=guid, base=base) for guid, base in pairs]
+
+
+def test_a_chain_is_the_shortest_way_to_a_full_stream() -> None:
+    there = streams((1, None), (2, 1), (3, 2), (3, None), (4, 3), (6, 5), (8, 7), (7, 8))
+    assert chain(there, "tank", 4) == streams((3, None), (4, 3))
+    assert chain(there, "tank", 2) == streams((1, None), (2, 1))
+    assert [chain(there, "tank", guid) for guid in (5, 6, 7, 8, 9)] == [None] * 5
+    assert chain(there, "other", 1) is None

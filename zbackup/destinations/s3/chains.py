@@ -1,0 +1,134 @@
+"""What the streams and manifests in a bucket make: lines of copies, chains, and what may be a base. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from zbackup.destinations.s3.layout import StreamId
+from zbackup.destinations.s3.manifest import Manifest, PartPage
+from zbackup.model.record import PREFIX
+from zbackup.model.shipping import Copy, Inventory, Line, Partial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chains:
+    """When a full stream is sent anew: 0 for never by this rule.
+
+    `most` incremental streams behind a full one; `every` after so long; `share` when the incremental ones
+    of a chain are together larger than this share of the full one.
+    """
+
+    most: int = 0
+    every: timedelta = timedelta(0)
+    share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What listings and manifests say. `whole` and `begun` with when they were written."""
+
+    whole: Mapping[StreamId, datetime]
+    begun: Mapping[StreamId, datetime]
+    manifests: Sequence[Manifest]
+
+
+def chain(whole: Iterable[StreamId], line: str, guid: int) -> list[StreamId] | None:
+    """The streams that make a copy, the full one first; None when one of them is not whole.
+
+    Of several ways the shortest.
+    """
+    by_guid: dict[int, list[StreamId]] = {}
+    for stream in whole:
+        if stream.line == line:
+            by_guid.setdefault(stream.guid, []).append(stream)
+    front = [[stream] for stream in by_guid.get(guid, ())]
+    seen = {guid}
+    while front:
+        ready = next((way for way in front if way[0].base is None), None)
+        if ready:
+            return ready
+        longer = []
+        for way in front:
+            base = way[0].base
+            if base is not None and base not in seen:
+                seen.add(base)
+                longer += [[stream, *way] for stream in by_guid.get(base, ())]
+        front = longer
+    return None
+
+
+def inventory_of(found: Found, place: str, rules: Chains, now: datetime) -> Inventory:
+    """The lines as a planner needs them. A stream whose chain is broken is no copy."""
+    names = sorted({stream.line for stream in (*found.whole, *found.begun)})
+    manifests = sorted(found.manifests, key=lambda m: m.record.get("taken", ""))
+    return Inventory(
+        place=place,
+        lines=tuple(_line(name, found, manifests, rules, now) for name in names),
+    )
+
+
+def _line(name: str, found: Found, manifests: Sequence[Manifest], rules: Chains, now: datetime) -> Line:
+    there = {s.guid for s in found.whole if s.line == name and chain(found.whole, name, s.guid)}
+    committed = [
+        (manifest, part)
+        for manifest in manifests
+        for part in manifest.parts
+        if part.line == name and part.guid in there
+    ]
+    copies = [_copy(manifest, part) for manifest, part in committed]
+    marked = {copy.guid for copy in copies}
+    copies += [Copy(name=f"guid {guid}", guid=guid) for guid in sorted(there - marked)]
+    newest = committed[-1:]
+    going_on = [
+        part for _, part in newest if not _ends(name, part, found, dict(_sizes(committed)), rules, now)
+    ]
+    return Line(
+        name=name,
+        copies=tuple(copies),
+        bases=tuple(part.guid for part in going_on),
+        partial=_partial(name, found),
+        encrypted=any(part.raw for _, part in newest),
+        restartable=True,
+    )
+
+
+def _sizes(committed: Sequence[tuple[Manifest, PartPage]]) -> Iterable[tuple[int, int]]:
+    return ((part.guid, part.stored) for _, part in committed)
+
+
+def _copy(manifest: Manifest, part: PartPage) -> Copy:
+    return Copy(
+        name=part.snapshot,
+        guid=part.guid,
+        backup=manifest.record.get("backup", ""),
+        parts=tuple(p.guid for p in manifest.parts),
+        marked=True,
+    )
+
+
+def _ends(
+    line: str, part: PartPage, found: Found, sizes: Mapping[int, int], rules: Chains, now: datetime
+) -> bool:
+    """Whether the chain of the newest copy is to have no more streams."""
+    streams = chain(found.whole, line, part.guid) or []
+    if not streams:
+        return True
+    full, *rest = streams
+    more = sum(sizes.get(stream.guid, 0) for stream in rest)
+    return (
+        bool(rules.most and len(rest) >= rules.most)
+        or bool(rules.every and now - found.whole[full] >= rules.every)
+        or bool(rules.share and more > rules.share * sizes.get(full.guid, 0))
+    )
+
+
+def _partial(line: str, found: Found) -> Partial | None:
+    """The newest stream that was begun and is not whole."""
+    open_ = [s for s in found.begun if s.line == line and s not in found.whole]
+    newest = max(open_, key=lambda s: found.begun[s], default=None)
+    return Partial(token="", guid=newest.guid) if newest else None
+
+
+def properties_of(manifest: Manifest) -> dict[str, str]:
+    """The record as zbackup writes it on snapshots."""
+    return {PREFIX + name: value for name, value in manifest.record.items()}

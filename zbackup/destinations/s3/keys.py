@@ -1,0 +1,160 @@
+"""Encryption before anything leaves the host: AES-256-GCM, a data key for each stream, wrapped by the
+instance's key.
+
+A segment's nonce is made from its number and its content by HMAC: two contents never share one, and the
+same content gives the same object when it is sent again. Its associated data names the stream, the number
+and whether it is the last: a segment in the wrong place does not open.
+"""
+
+import base64
+import hashlib
+import hmac
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import GCM
+
+from zbackup.destinations.s3.manifest import Envelope
+from zbackup.model.errors import Refused, VerificationFailed
+
+KEY = 32
+NONCE = 12
+TAG = 16
+AROUND = NONCE + TAG
+"""Bytes that an encrypted segment has besides its content."""
+
+# A segment is encrypted in its own buffer, so much at a time.
+STEP = 1 << 20
+
+
+class KeyStore(Protocol):
+    """What wraps and unwraps data keys: a key file, or a service that never gives its key away."""
+
+    @property
+    def key_id(self) -> str:
+        """Of the key that new data keys are wrapped by."""
+
+    def wrap(self, data_key: bytes, context: str) -> str:
+        """The data key, wrapped by the key `key_id`; only the same `context` unwraps it."""
+
+    def unwrap(self, key_id: str, wrapped: str, context: str) -> bytes:
+        """Raise Refused when it has no such key, VerificationFailed when it is not what was wrapped."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFiles:
+    """Keys from files; the first wraps, the others only unwrap what they wrapped before a rotation.
+
+    `keys` is asked when one is needed: secrets are read late. Raise what it raises.
+    """
+
+    keys: Callable[[], tuple[bytes, ...]]
+
+    @property
+    def key_id(self) -> str:
+        return _id_of(self.keys()[0])
+
+    def wrap(self, data_key: bytes, context: str) -> str:
+        nonce = os.urandom(NONCE)
+        sealed = AESGCM(self.keys()[0]).encrypt(nonce, data_key, _wrapped_for(context))
+        return base64.b64encode(nonce + sealed).decode()
+
+    def unwrap(self, key_id: str, wrapped: str, context: str) -> bytes:
+        known: Mapping[str, bytes] = {_id_of(key): key for key in self.keys()}
+        if key_id not in known:
+            raise Refused(f"{context} needs the key {key_id}; the key files have {', '.join(known)}")
+        try:
+            sealed = base64.b64decode(wrapped, validate=True)
+            return AESGCM(known[key_id]).decrypt(sealed[:NONCE], sealed[NONCE:], _wrapped_for(context))
+        except (InvalidTag, ValueError) as wrong:
+            raise VerificationFailed(f"the data key of {context} is damaged or another stream's") from wrong
+
+
+def _id_of(key: bytes) -> str:
+    """What a key is called: says which it is, and nothing about it."""
+    return hashlib.sha256(b"zbackup key id\n" + key).hexdigest()[:16]
+
+
+def parse_key(text: str) -> bytes:
+    """A key as key files have it: 32 bytes in base64. Raise ValueError for anything else."""
+    key = base64.b64decode(text.strip(), validate=True)
+    if len(key) != KEY:
+        raise ValueError(f"a key has {KEY} bytes, not {len(key)}")
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class DataKey:
+    """The key of one stream's segments; `stream` says which stream."""
+
+    key: bytes
+    stream: str
+
+    def seal(self, number: int, last: bool, content: bytearray) -> bytearray:
+        """The object that holds the content: nonce, encrypted content, tag. The buffer is used up."""
+        place = _place(self.stream, number, last)
+        digest = hashlib.sha256(content).digest()
+        nonce = hmac.digest(_derived(self.key, b"nonce"), place + digest, "sha256")[:NONCE]
+        encryptor = Cipher(AES(self.key), GCM(nonce)).encryptor()
+        encryptor.authenticate_additional_data(place)
+        with memoryview(content) as view:
+            for at in range(0, len(view), STEP):
+                view[at : at + STEP] = encryptor.update(view[at : at + STEP])
+        encryptor.finalize()
+        content[:0] = nonce
+        content += encryptor.tag
+        return content
+
+    def open(self, number: int, last: bool, sealed: bytearray) -> bytearray:
+        """The content again, in the same buffer. Raise VerificationFailed for anything that is not exactly
+        that segment."""
+        try:
+            decryptor = Cipher(AES(self.key), GCM(bytes(sealed[:NONCE]), bytes(sealed[-TAG:]))).decryptor()
+            decryptor.authenticate_additional_data(_place(self.stream, number, last))
+            del sealed[-TAG:]
+            del sealed[:NONCE]
+            with memoryview(sealed) as view:
+                for at in range(0, len(view), STEP):
+                    view[at : at + STEP] = decryptor.update(view[at : at + STEP])
+            decryptor.finalize()
+        except (InvalidTag, ValueError) as wrong:
+            raise VerificationFailed(
+                f"segment {number} of {self.stream} does not open: damaged, or another segment's"
+            ) from wrong
+        return sealed
+
+    def mac(self, page: bytes) -> str:
+        """The seal of a page about the stream, in hexadecimal."""
+        return hmac.digest(_derived(self.key, b"page"), page, "sha256").hex()
+
+
+def new_data_key(store: KeyStore, stream: str) -> tuple[DataKey, Envelope]:
+    key = os.urandom(KEY)
+    return DataKey(key, stream), Envelope(key_id=store.key_id, wrapped=store.wrap(key, stream))
+
+
+def data_key(store: KeyStore | None, envelope: Envelope | None, stream: str) -> DataKey | None:
+    """The stream's key; None when it is not encrypted. Raise Refused when there is no key for it here."""
+    if envelope is None:
+        return None
+    if store is None:
+        raise Refused(f"{stream} needs the key {envelope.key_id}, and no key file is configured")
+    return DataKey(store.unwrap(envelope.key_id, envelope.wrapped, stream), stream)
+
+
+def _derived(key: bytes, purpose: bytes) -> bytes:
+    return hmac.digest(key, b"zbackup " + purpose, "sha256")
+
+
+def _place(stream: str, number: int, last: bool) -> bytes:
+    return f"zbackup segment 1\n{stream}\n{number}\n{int(last)}".encode()
+
+
+def _wrapped_for(context: str) -> bytes:
+    return f"zbackup data key 1\n{context}".encode()

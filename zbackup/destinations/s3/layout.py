@@ -1,0 +1,86 @@
+"""Where everything is in the bucket. Pure; docs/reference/s3-layout.md says the same to people.
+
+PREFIX/INSTANCE/backups/BACKUP/manifest.json              the commit, written last
+PREFIX/INSTANCE/streams/DATASET/@GUID-full/begun.json     written first: how the stream is stored
+PREFIX/INSTANCE/streams/DATASET/@GUID-full/stream.json    the stream is whole; its segments by hash
+PREFIX/INSTANCE/segments/DATASET/@GUID-full/NUMBER.SHA256 the bytes
+
+@GUID-from-BASE for an incremental stream. An object's name says what it is, and no dataset's name has an @ in
+it; a segment's name says what it contains, so nothing is ever written over anything else.
+"""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+_STREAM = re.compile(r"(?P<line>.+)/@(?P<guid>[0-9]{1,20})-(?:full|from-(?P<base>[0-9]{1,20}))")
+_SEGMENT = re.compile(r"(?P<number>[0-9]{8,})\.(?P<digest>[0-9a-f]{64})")
+
+MANIFEST, BEGUN, WHOLE = "manifest.json", "begun.json", "stream.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class StreamId:
+    """Which stream: of the snapshot `guid` of the line, from the snapshot `base` on, or (None) full."""
+
+    line: str
+    guid: int
+    base: int | None
+
+    def __str__(self) -> str:
+        way = "full" if self.base is None else f"from-{self.base}"
+        return f"{self.line}/@{self.guid}-{way}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`root` is PREFIX/INSTANCE."""
+
+    root: str
+
+    @property
+    def backups(self) -> str:
+        return f"{self.root}/backups/"
+
+    @property
+    def streams(self) -> str:
+        return f"{self.root}/streams/"
+
+    def manifest(self, backup: str) -> str:
+        return f"{self.backups}{quote(backup, safe='')}/{MANIFEST}"
+
+    def begun(self, stream: StreamId) -> str:
+        return f"{self.streams}{_path(stream)}/{BEGUN}"
+
+    def whole(self, stream: StreamId) -> str:
+        return f"{self.streams}{_path(stream)}/{WHOLE}"
+
+    def segments(self, stream: StreamId) -> str:
+        return f"{self.root}/segments/{_path(stream)}/"
+
+    def segment(self, stream: StreamId, number: int, digest: bytes) -> str:
+        return f"{self.segments(stream)}{number:08}.{digest.hex()}"
+
+    def stream_of(self, key: str) -> tuple[StreamId, str] | None:
+        """Which stream a key below `streams` is about, and its last part; None for a stranger's."""
+        path, _, last = key.removeprefix(self.streams).rpartition("/")
+        found = _STREAM.fullmatch(unquote(path))
+        if not found or last not in (BEGUN, WHOLE):
+            return None
+        base = int(found["base"]) if found["base"] else None
+        return StreamId(line=found["line"], guid=int(found["guid"]), base=base), last
+
+
+def segment_of(key: str) -> tuple[int, bytes] | None:
+    """Number and SHA-256 of a segment, by its key; None for a stranger's."""
+    found = _SEGMENT.fullmatch(key.rpartition("/")[2])
+    return (int(found["number"]), bytes.fromhex(found["digest"])) if found else None
+
+
+def root_of(prefix: str, instance: str) -> str:
+    """PREFIX/INSTANCE; without a prefix just the instance."""
+    return "/".join(part for part in (prefix.strip("/"), instance) if part)
+
+
+def _path(stream: StreamId) -> str:
+    return quote(str(stream), safe="/@:")
