@@ -21,7 +21,7 @@ class Link:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
-        self._allowed: int | None = None
+        self._allowed: dict[bool, int | None] = {True: None, False: None}
         self._passed = 0
         self._cut = False
         self.connections = 0
@@ -42,10 +42,13 @@ class Link:
         """Bytes that went towards the receiver so far."""
         return self._passed
 
-    def cut_after(self, count: int) -> None:
-        """Let `count` more bytes (of all connections together) reach the receiver, then cut."""
+    def cut_after(self, count: int, *, back: bool = False) -> None:
+        """Let `count` more bytes (of all connections together) reach the receiver, then cut.
+
+        `back`: count those that come from it instead.
+        """
         with self._lock:
-            self._allowed = count
+            self._allowed[not back] = count
 
     def cut(self) -> None:
         """Reset every connection and refuse new ones, until `mend`."""
@@ -58,7 +61,7 @@ class Link:
     def mend(self) -> None:
         """Whole again, with no cut to come."""
         with self._lock:
-            self._cut, self._allowed = False, None
+            self._cut, self._allowed = False, {True: None, False: None}
 
     def __enter__(self) -> "Link":
         threading.Thread(target=self._accept, daemon=True).start()
@@ -100,20 +103,21 @@ class Link:
     def _pump(self, source: socket.socket, sink: socket.socket, towards: bool) -> None:
         with contextlib.suppress(OSError):
             for data in iter(lambda: source.recv(_CHUNK), b""):
-                part = data[: self._take(len(data))] if towards else data
+                part = data[: self._take(len(data), towards)]
                 sink.sendall(part)
                 if len(part) < len(data):
                     self.cut()
                     return
             sink.shutdown(socket.SHUT_WR)
 
-    def _take(self, wanted: int) -> int:
-        """How many of `wanted` bytes may still pass; they count as passed."""
+    def _take(self, wanted: int, towards: bool) -> int:
+        """How many of `wanted` bytes may still pass that way."""
         with self._lock:
-            may = wanted if self._allowed is None else min(wanted, self._allowed)
-            if self._allowed is not None:
-                self._allowed -= may
-            self._passed += may
+            allowed = self._allowed[towards]
+            may = wanted if allowed is None else min(wanted, allowed)
+            if allowed is not None:
+                self._allowed[towards] = allowed - may
+            self._passed += may if towards else 0
             return may
 
 

@@ -8,6 +8,7 @@
         hosts.url                       # "ssh://zrecv@127.0.0.1:40123/lab.1a2b3c4d/backups"
         hosts.identity("plain")         # a key whose holder may run anything, as the user zrecv
         hosts.identity("append-only")   # a key for `zbackup gate --root ... --append-only` only
+        hosts.identity("read-only")     # ... with --read-only; "trusted" with neither
         hosts.known_hosts               # for UserKnownHostsFile; StrictHostKeyChecking=yes works
         hosts.environment               # PATH with ssh in front, for what is run on the first host
         hosts.ssh("zfs", "list")        # run something there by the plain key
@@ -122,8 +123,11 @@ class TwoHosts:
         self._keys[name] = key
         return key
 
-    def ssh_argv(self, key: str = "plain") -> list[str]:
-        """ssh with its options and the destination; what is to run there comes behind, quoted for a shell."""
+    def ssh_argv(self, key: str = "plain", *, shared: bool = False) -> list[str]:
+        """ssh with its options and the destination; what is to run there comes behind, quoted for a shell.
+
+        `shared`: by one connection for many commands, which saves each its handshake.
+        """
         options = {
             "IdentityFile": f'"{self.identity(key)}"',
             "IdentitiesOnly": "yes",
@@ -132,14 +136,20 @@ class TwoHosts:
             "BatchMode": "yes",
             "ConnectTimeout": "10",
         }
+        if shared:
+            control = self.home / f"shared {key}"
+            options |= {"ControlMaster": "auto", "ControlPath": f'"{control}"', "ControlPersist": "30"}
         words = [word for pair in options.items() for word in ("-o", "=".join(pair))]
         ssh = str(_bin() / "ssh")
         return [ssh, "-F", "none", *words, "-p", str(self.link.port), f"{USER}@127.0.0.1", "--"]
 
-    def ssh(self, *argv: str, key: str = "plain", stdin: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+    def ssh(
+        self, *argv: str, key: str = "plain", shared: bool = False
+    ) -> "subprocess.CompletedProcess[bytes]":
         """Run a program on the second host; returns how it ended, whatever that is."""
-        line = [*self.ssh_argv(key), shlex.join(argv)]
-        return subprocess.run(line, input=stdin, capture_output=True, check=False, timeout=120)
+        line = [*self.ssh_argv(key, shared=shared), shlex.join(argv)]
+        none = subprocess.DEVNULL
+        return subprocess.run(line, stdin=none, capture_output=True, check=False, timeout=120)
 
     def send(self, *what: str, key: str = "plain") -> "subprocess.CompletedProcess[bytes]":
         """`zfs send` what the words but the last say, into the dataset that the last one names."""
@@ -235,6 +245,8 @@ def _furnish(made: TwoHosts) -> None:
     (made.home / "authorized_keys").touch()
     made.authorize("plain")
     made.authorize("append-only", ("gate", "--root", made.root, "--append-only"))
+    made.authorize("read-only", ("gate", "--root", made.root, "--read-only"))
+    made.authorize("trusted", ("gate", "--root", made.root))
     config = {
         "ListenAddress": THERE,
         "Port": str(PORT),
@@ -255,7 +267,10 @@ def _furnish(made: TwoHosts) -> None:
 
 def _make_users() -> None:
     """sshd insists on a user to drop to. `*`: no password fits, yet the account is not locked."""
-    for name, more in (("sshd", ("--home-dir", "/run/sshd")), (USER, ("--shell", "/bin/sh"))):
+    for name, more in (
+        ("sshd", ("--home-dir", "/run/sshd")),
+        (USER, ("--shell", "/bin/sh", "--home-dir", "/")),
+    ):
         known = subprocess.run(["id", name], capture_output=True, check=False).returncode == 0
         if not known:
             useradd = ["useradd", "--system", "--no-create-home", "--password", "*", *more, name]

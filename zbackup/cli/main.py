@@ -15,6 +15,7 @@ from zbackup.cli import (
     check,
     clone,
     daemon,
+    gate,
     helper,
     listing,
     logs,
@@ -54,6 +55,7 @@ _COMMANDS = {
     "ship": ship,
     "status": status,
     "daemon": daemon,
+    "gate": gate,
     "helper": helper,
 }
 

@@ -17,6 +17,15 @@ PREFIX = "zbackup:"
 # A user property ends at 8,191 bytes (zfsprops(7)); room is left for the terminating byte.
 CHUNK = 8000
 
+PROPERTIES = frozenset(
+    (
+        *("version", "backup", "instance", "engine", "purpose", "members", "taken", "lock", "role"),
+        *("server_uuid", "server_version", "position", "gtid", "as_of", "complete_to", "log_id"),
+        *("log_from", "log_to", "lock_wait_ms", "lock_held_ms", "server"),
+    )
+)
+"""What to_properties writes, without the prefix and without the numbers of parts."""
+
 LockKind = Literal["ftwrl", "backup-stage", "backup-lock", "fsync", "none"]
 
 

@@ -1,0 +1,377 @@
+"""What passes the gate, and that nothing else does."""
+
+import shlex
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.unit.samples import PLAIN
+from zbackup.model.errors import Refused
+from zbackup.model.record import PREFIX, PROPERTIES, to_properties
+from zbackup.model.shipping import COMMITTED, commit_properties
+from zbackup.plan.gate import LONGEST, Order, Policy, Power, decide, require_below, still_to_mark
+
+ROOT = "tank/backups"
+FULL = replace(
+    PLAIN, gtid="é" * 9000, log_id="x", log_from="a:1", log_to="a:2", lock_wait_ms=1, lock_held_ms=2
+)
+"""A record in which nothing is left out, and something is too long for one property."""
+
+APPEND: frozenset[Power] = frozenset({"receive"})
+READ: frozenset[Power] = frozenset({"read"})
+ALL: frozenset[Power] = frozenset({"receive", "read", "destroy"})
+
+SAFE = "-o readonly=on -o canmount=noauto -o setuid=off -o exec=off -o devices=off -x mountpoint"
+LIST = "zfs list -Hp -r -t filesystem,volume,snapshot -s createtxg -o name,guid,zbackup:backup --"
+APPENDING = (
+    f"{LIST} {ROOT}/db1",
+    f"{LIST} {ROOT}",
+    f"zfs get -Hp -o value guid -- '{ROOT}/db1/tank/my db@zb-1'",
+    f"zfs get -Hp -t snapshot -r -s local,received -o name,property,value all -- {ROOT}",
+    f"zfs receive -s -u {SAFE} -- {ROOT}/db1/tank",
+    f"zfs receive -A -- {ROOT}/db1/tank",
+    f"zfs create -u -o canmount=off -o mountpoint=none -o readonly=on -- {ROOT}/db1",
+    f"zfs set zbackup:version=1 zbackup:gtid.0=a zbackup:committed=2024 {ROOT}/a@a {ROOT}/a/b@a",
+)
+READING = (
+    f"zfs send -L -e -c -- {ROOT}/db1/tank@a",
+    f"zfs send -w -i {ROOT}/db1/tank@a -- {ROOT}/db1/tank@b",
+    f"zfs send -nvP -L -e -c -i '{ROOT}/db1/tank#a' -- {ROOT}/db1/tank@b",
+    "zfs send -t 1-e604ea4bf-e0-789c63",
+)
+DESTROYING = (f"zfs destroy {ROOT}/db1/tank@a",)
+
+
+def policy(powers: frozenset[Power], root: str = ROOT) -> Policy:
+    return Policy(root=root, powers=powers)
+
+
+def allowed(line: str, powers: frozenset[Power], root: str = ROOT) -> Order | None:
+    try:
+        return decide(line, policy(powers, root))
+    except Refused as why:
+        assert "\n" not in str(why) and str(why).isprintable()
+        return None
+
+
+@pytest.mark.parametrize("line", APPENDING)
+def test_what_a_sender_runs_passes_as_it_is(line: str) -> None:
+    order = allowed(line, APPEND)
+    assert order is not None and list(order.argv) == shlex.split(line)
+
+
+@pytest.mark.parametrize("line", READING + DESTROYING)
+def test_an_append_only_key_neither_reads_streams_nor_destroys(line: str) -> None:
+    assert allowed(line, APPEND) is None
+    assert allowed(line, ALL) is not None
+
+
+CONDEMNING = "zfs set zbackup:condemned=2024 tank/backups/a@b"
+
+
+def test_only_who_may_destroy_marks_what_is_to_go() -> None:
+    assert allowed(CONDEMNING, APPEND) is None and allowed(CONDEMNING, READ) is None
+    order = allowed(CONDEMNING, ALL)
+    assert order is not None and still_to_mark(order, {"tank/backups/a@b": {COMMITTED: "x"}}) == order.argv
+
+
+@pytest.mark.parametrize("line", APPENDING[4:] + DESTROYING)
+def test_a_read_only_key_changes_nothing(line: str) -> None:
+    assert allowed(line, READ) is None
+
+
+@pytest.mark.parametrize("line", APPENDING[:4] + READING)
+def test_a_read_only_key_reads(line: str) -> None:
+    assert allowed(line, READ) is not None
+
+
+@pytest.mark.parametrize("line", APPENDING + READING[:3] + DESTROYING)
+@pytest.mark.parametrize(
+    "root", ["tank/back", "tank/backups2", "backups", "tank/backups/other", "tank/backups/db"]
+)
+def test_another_root_lets_none_of_it_pass(line: str, root: str) -> None:
+    """Also where one name begins with the other."""
+    assert allowed(line, ALL, root) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "   ",
+        "sh",
+        "bash -c 'zfs list'",
+        "/sbin/zfs list -- tank/backups",
+        "zpool destroy tank",
+        "scp -t /",
+        "internal-sftp",
+        "zfs",
+        "zfs rollback tank/backups/a@b",
+        "zfs rename tank/backups/a tank/backups/b",
+        "zfs promote tank/backups/a",
+        "zfs inherit readonly tank/backups/a",
+        "zfs mount tank/backups/a",
+        "zfs share tank/backups/a",
+        "zfs hold tag tank/backups/a@b",
+        "zfs release tag tank/backups/a@b",
+        "zfs allow everyone destroy tank/backups/a",
+        "zfs program tank x",
+        "zfs clone tank/backups/a@b tank/backups/c",
+        "zfs snapshot tank/backups/a@b",
+        "zfs bookmark tank/backups/a@b tank/backups/a#b",
+        "zfs change-key tank/backups/a",
+        "zfs recv -s -u tank/backups/a",
+        "zfs destroy tank/backups/a",
+        "zfs destroy -r tank/backups/a@b",
+        "zfs destroy tank/backups/a@b%c",
+        "zfs destroy tank/backups/a@b,c",
+        "zfs destroy tank/backups/a@%",
+        "zfs destroy tank/backups/a#b",
+        "zfs destroy tank/backups/a@b tank/backups/a@c",
+        "zfs list -- tank/backups ; zfs destroy tank/backups/a@b",
+        "zfs list -- tank/backups && true",
+        "zfs list -- $(reboot)",
+        "zfs list -- `reboot`",
+        "zfs list -- tank/backups | sh",
+        "zfs list -- tank/backups > /etc/passwd",
+        "zfs list -- tank/backups/../other",
+        "zfs list -- tank/backups/./a",
+        "zfs list -- tank/backups/",
+        "zfs list -- tank/backups//a",
+        "zfs list -- /tank/backups",
+        "zfs list -- tank/backups/a@b@c",
+        "zfs list -- tank/backups@a/../../x",
+        "zfs list -- tank/backups/\u0430",  # a Cyrillic letter
+        "zfs list -- 'tank/backups/a\u200b'",
+        "zfs list -- tank/backups2",
+        "zfs list -- tank/backups tank",
+        "zfs list --",
+        "zfs list",
+        "zfs list tank/backups -o name,mountpoint -r tank",
+        "zfs list -j -- tank/backups",
+        "zfs list --json -- tank/backups",
+        "zfs list -o 'name,$(x)' -- tank/backups",
+        "zfs list -o -- tank/backups",
+        "zfs get -- tank/backups",
+        "zfs get all tank",
+        f"zfs receive -s -u -F {SAFE} -- tank/backups/a",
+        f"zfs receive -s -u {SAFE} -F -- tank/backups/a",
+        f"zfs receive -s -u {SAFE} -- -F tank/backups/a",
+        f"zfs receive -s -u {SAFE} -- tank/backups/a -F",
+        f"zfs receive -s -u {SAFE} -d -- tank/backups/a",
+        f"zfs receive -s -u {SAFE} -o mountpoint=/etc -- tank/backups/a",
+        f"zfs receive -s -u {SAFE} -o exec=on -- tank/backups/a",
+        f"zfs receive -s -u {SAFE} -o sharenfs=on -- tank/backups/a",
+        f"zfs receive -s -u {SAFE} -o canmount=on -- tank/backups/a",
+        f"zfs receive -s -u {SAFE} -o readonly=off -- tank/backups/a",
+        f"zfs receive -s -u {SAFE} -o zbackup:committed=1 -- tank/backups/a",
+        f"zfs receive -s -u {SAFE} -o origin=tank/other@a -- tank/backups/a",
+        f"zfs receive -s -u {SAFE} -x readonly -- tank/backups/a",
+        f"zfs receive -s -u {SAFE} -- tank/backups",
+        f"zfs receive -s -u {SAFE} -- tank/backups/a@b",
+        f"zfs receive -s -u {SAFE} -- tank/backups2/a",
+        f"zfs receive -s -u {SAFE} --",
+        f"zfs receive -s {SAFE} -- tank/backups/a",
+        f"zfs receive -u {SAFE} -- tank/backups/a",
+        "zfs receive -s -u -- tank/backups/a",
+        "zfs receive -s -u -o readonly=on -x mountpoint -- tank/backups/a",
+        "zfs receive -A -F -- tank/backups/a",
+        "zfs receive -A -- tank/backups",
+        "zfs receive -A -- tank/other",
+        "zfs create -u -o canmount=off -o mountpoint=none -o readonly=on -- tank/backups",
+        "zfs create -u -o canmount=off -o mountpoint=/ -o readonly=on -- tank/backups/a",
+        "zfs create -u -o canmount=off -o mountpoint=none -o readonly=on -o exec=on -- tank/backups/a",
+        "zfs create -u -p -o canmount=off -o mountpoint=none -o readonly=on -- tank/backups/a",
+        "zfs create -u -- tank/backups/a",
+        "zfs create -V 1G tank/backups/a",
+        "zfs set mountpoint=/ tank/backups/a",
+        "zfs set zbackup:version=1 tank/backups/a",
+        "zfs set zbackup:clone=1 tank/backups/a@b",
+        "zfs set zbackup:committed.0=1 tank/backups/a@b",
+        "zfs set other:thing=1 tank/backups/a@b",
+        "zfs set readonly=off zbackup:version=1 tank/backups/a@b",
+        "zfs set zbackup:version=1 tank/backups/a@b readonly=off",
+        "zfs set zbackup:version=1 tank/backups/a@b tank/backups/a@b",
+        "zfs set zbackup:version= tank/backups/a@b",
+        f"zfs set zbackup:version={'x' * 8192} tank/backups/a@b",
+        "zfs set -u zbackup:version=1 tank/backups/a@b",
+        "zfs send -R -- tank/backups/a@b",
+        "zfs send -p -- tank/backups/a@b",
+        "zfs send -I tank/backups/a@a -- tank/backups/a@b",
+        "zfs send -i tank/other@a -- tank/backups/a@b",
+        "zfs send -i @a -- tank/backups/a@b",
+        "zfs send -- tank/other@b",
+        "zfs send -- tank/backups/a",
+        "zfs send -t tank/other@b",
+        "zfs send -t 1-a-b-c extra",
+        f"zfs list -- tank/backups/{'x' * 256}",
+        f"zfs list -- {'tank/backups ' * (LONGEST // 10)}",
+    ],
+)  # fmt: skip
+def test_nothing_else_passes_not_even_for_a_trusted_key(line: str) -> None:
+    assert allowed(line, ALL) is None
+
+
+@given(st.text())
+@example("zfs list -- tank/backups\nzfs destroy tank/backups/a@b")
+@example("zfs list -- tank/backups\0")
+@example("zfs list -- tank/backups\u2028")
+@example("zfs list -- 'tank/backups")
+@example("zfs list -- \udcff")
+def test_what_no_sender_writes_is_refused_in_one_line(line: str) -> None:
+    assert allowed(line, ALL) is None or line.startswith("zfs ")
+
+
+WORDS = sorted({word for line in APPENDING + READING + DESTROYING for word in shlex.split(line)})
+NASTY = [
+    *("-F", "-r", "-R", "-f", "-d", "-e", "-p", "-n", "--", "-", "", "-o", "-x", "-i", "-Hpr", "-rHpF"),
+    *(
+        "tank",
+        "tank/backups2/a",
+        "tank/backups/../x",
+        "tank/backups/a@b",
+        "tank/backups@a",
+        "tank/backups/a#b",
+    ),
+    *(
+        "mountpoint=/",
+        "exec=on",
+        "readonly=off",
+        "zbackup:condemned=1",
+        "all",
+        "rollback",
+        "rename",
+        "\n",
+        "é",
+    ),
+]
+
+
+@given(st.data())
+def test_whatever_is_changed_in_a_command_it_stays_harmless_or_is_refused(data: st.DataObject) -> None:
+    words = shlex.split(data.draw(st.sampled_from(APPENDING + READING + DESTROYING)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        where = data.draw(st.integers(0, len(words)))
+        word = data.draw(st.sampled_from(WORDS + NASTY) | st.text(max_size=12))
+        width = data.draw(st.integers(0, 1))
+        words[where : where + width] = [word]
+    powers = data.draw(st.sampled_from([APPEND, READ, ALL]))
+    order = allowed(shlex.join(words), powers)
+    if order is not None:
+        assert list(order.argv) == words
+        require_harmless(words, powers)
+
+
+def require_harmless(words: list[str], powers: frozenset[Power]) -> None:
+    """Said once more in other words than the gate's own."""
+    assert words[0] == "zfs"
+    verb, rest = words[1], words[2:]
+    names = [w for w in rest if w.startswith("tank") and "=" not in w]
+    assert all(n == ROOT or n.startswith((f"{ROOT}/", f"{ROOT}@", f"{ROOT}#")) for n in names)
+    assert not any(".." in n or "%" in n or "," in n or "//" in n or not n.isascii() for n in names)
+    assert not {"-F", "-R", "-f", "-d" if verb == "receive" else "-F"} & set(rest)
+    settings = {w for w in rest if "=" in w}
+    match verb:
+        case "list" | "get":
+            assert names
+        case "send":
+            assert "read" in powers and "-p" not in rest and "-I" not in rest
+        case "destroy":
+            assert "destroy" in powers and len(rest) == 1 and "@" in rest[0]
+        case "set":
+            assert "receive" in powers
+            assert all(s.startswith(PREFIX) for s in settings) and all("@" in n for n in names)
+        case "create":
+            assert settings == {"canmount=off", "mountpoint=none", "readonly=on"} and len(names) == 1
+        case "receive":
+            assert "receive" in powers and len(names) == 1 and names[0] != ROOT and "@" not in names[0]
+            if "-A" not in rest:
+                safe = {w for w in shlex.split(SAFE) if "=" in w}
+                assert settings == safe and "mountpoint" in rest and {"-s", "-u"} <= set(rest)
+        case _:
+            raise AssertionError(f"{verb} passed")
+
+
+def marking(*names: str, **values: str) -> Order:
+    line = ["zfs", "set", *(f"{PREFIX}{k}={v}" for k, v in values.items()), *names]
+    order = allowed(shlex.join(line), APPEND)
+    assert order is not None and order.kind == "mark"
+    return order
+
+
+ONE, TWO = f"{ROOT}/a@s", f"{ROOT}/a/b@s"
+
+
+def test_a_snapshot_is_marked_once() -> None:
+    order = marking(ONE, TWO, version="1", committed="today")
+    assert still_to_mark(order, {}) == order.argv
+
+
+def test_what_is_committed_is_not_changed() -> None:
+    order = marking(ONE, version="2", committed="today")
+    with pytest.raises(Refused, match="is committed"):
+        still_to_mark(order, {ONE: {COMMITTED: "yesterday", f"{PREFIX}version": "1"}})
+
+
+def test_nothing_is_added_to_what_is_committed() -> None:
+    with pytest.raises(Refused, match="is committed"):
+        still_to_mark(marking(ONE, gtid="x"), {ONE: {COMMITTED: "yesterday"}})
+
+
+def test_a_commit_that_was_cut_short_is_taken_up_for_the_rest() -> None:
+    """And what it wrote before stays as it was, with its time."""
+    order = marking(ONE, TWO, version="1", committed="today")
+    argv = still_to_mark(order, {ONE: {COMMITTED: "yesterday", f"{PREFIX}version": "1"}})
+    assert argv == ("zfs", "set", f"{PREFIX}version=1", f"{COMMITTED}=today", TWO)
+
+
+def test_a_commit_that_is_repeated_does_nothing() -> None:
+    order = marking(ONE, version="1", committed="today")
+    assert still_to_mark(order, {ONE: {COMMITTED: "yesterday", f"{PREFIX}version": "1"}}) == ()
+
+
+def test_every_property_of_a_commit_passes() -> None:
+    properties = commit_properties(FULL, [1, 2], "2026-01-01T00:00:00+00:00")
+    line = ["zfs", "set", *(f"{k}={v}" for k, v in properties.items()), ONE]
+    assert allowed(shlex.join(line), APPEND) is not None
+
+
+def test_the_names_of_a_records_properties_are_known() -> None:
+    written = {key.removeprefix(PREFIX).partition(".")[0] for key in to_properties(FULL)}
+    assert written == PROPERTIES
+
+
+@pytest.mark.parametrize("root", ["", "tank/", "/tank", "tank//a", "tank/../a", "tank@a", "-r", "tank/a,b"])
+def test_a_root_that_is_no_dataset_is_refused(root: str) -> None:
+    with pytest.raises(Refused, match="not the name of a dataset"):
+        policy(ALL, root)
+
+
+SAYS = (
+    "resume token contents:\nnvlist version: 0\n\ttoguid = 0x1\n\ttoname = {0}\nfull\t{1}\t100\nsize\t100\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("named", "sent", "passes"),
+    [
+        (f"{ROOT}/a@s", f"{ROOT}/a@s", True),
+        ("tank/other@s", f"{ROOT}/a@s", False),
+        (f"{ROOT}/a@s", "tank/other@s", False),
+        (f"{ROOT}2/a@s", f"{ROOT}2/a@s", False),
+    ],
+)
+def test_a_token_is_of_something_below_the_root(named: str, sent: str, passes: bool) -> None:
+    said = SAYS.format(named, sent)
+    if passes:
+        require_below(said, policy(READ))
+    else:
+        with pytest.raises(Refused, match="not below"):
+            require_below(said, policy(READ))
+
+
+def test_what_cannot_be_told_of_a_token_is_refused() -> None:
+    with pytest.raises(Refused, match="cannot be told"):
+        require_below("size\t100\n", policy(READ))

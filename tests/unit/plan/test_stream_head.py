@@ -1,0 +1,40 @@
+"""Which streams a gate lets in, by their first record."""
+
+import struct
+
+import pytest
+
+from zbackup.model.errors import Refused
+from zbackup.plan.stream_head import SIZE, require_plain
+
+MAGIC = 0x2F5BACBAC
+
+
+def head(order: str = "<", *, kind: int = 0, magic: int = MAGIC, header: int = 1, dataset: int = 2) -> bytes:
+    start = struct.pack(order + "IIQQQIIQQ", kind, 0, magic, header | 4 << 2, 1, dataset, 0, 1, 0)
+    return start + b"tank/a@b".ljust(256, b"\0")
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_one_snapshot_of_one_file_system_is_let_in(order: str) -> None:
+    assert len(head(order)) == SIZE
+    require_plain(head(order))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (b"", "of 0 bytes"),
+        (head()[:-1], "of 311 bytes"),
+        (b"x" * SIZE, "no stream"),
+        (head(magic=1), "no stream"),
+        (head(header=2), "package"),
+        (head(header=0), "package"),
+        (head(kind=1), "package"),
+        (head(">", header=2), "package"),
+        (head(dataset=3), "not a file system"),
+    ],
+)
+def test_all_others_are_not(given: bytes, said: str) -> None:
+    with pytest.raises(Refused, match=said):
+        require_plain(given)
