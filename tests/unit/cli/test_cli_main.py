@@ -122,7 +122,7 @@ def test_tracebacks_are_for_debug_only(capsys: pytest.CaptureFixture[str]) -> No
 def test_a_defect_is_one_line_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken() -> None:
+    def broken(_: str) -> None:
         raise RuntimeError("oh no")
 
     monkeypatch.setattr(main, "build", broken)
