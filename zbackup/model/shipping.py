@@ -105,14 +105,16 @@ class Inventory:
 
     @property
     def committed(self) -> frozenset[str]:
-        """Record.backup of the backups of which every part is there and marked: nothing else is listed."""
-        there = {c.guid: c for line in self.lines for c in line.copies if c.marked}
+        """Record.backup of the backups of which every part is there and marked: nothing else is listed.
+
+        A guid is what a stream says: a forged copy with that of another must not hide the other.
+        """
+        marked = [c for line in self.lines for c in line.copies if c.marked and c.backup]
+        there = {(c.backup, c.guid) for c in marked}
         return frozenset(
             copy.backup
-            for copy in there.values()
-            if copy.backup
-            and copy.guid in copy.parts
-            and all(part in there and there[part].backup == copy.backup for part in copy.parts)
+            for copy in marked
+            if copy.guid in copy.parts and all((copy.backup, part) in there for part in copy.parts)
         )
 
 

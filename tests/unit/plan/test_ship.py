@@ -170,6 +170,16 @@ def test_a_backup_with_a_part_unmarked_is_not_committed() -> None:
     assert replace(inventory, lines=(first,)).committed == frozenset()
 
 
+def test_a_forged_copy_with_the_guid_of_another_hides_nothing() -> None:
+    world = World()
+    world.take()
+    shipped(world)
+    inventory = world.inventory()
+    forged = replace(inventory.lines[0].copies[0], backup="another")
+    line = Line(name="zzz", copies=(forged,))
+    assert replace(inventory, lines=(*inventory.lines, line)).committed == inventory.committed
+
+
 EVENTS = st.one_of(
     st.just(("take",)),
     st.just(("add",)),
