@@ -14,6 +14,7 @@ SIZE = 312
 _MAGIC = 0x2F5BACBAC
 _BEGIN = 0
 _SUBSTREAM, _FILESYSTEM = 1, 2
+_CLONE = 1 << 0
 _LAYOUT = "IIQQQII"  # type, payload length, magic, version and features, creation, kind of dataset, flags
 
 
@@ -21,12 +22,13 @@ def require_plain(head: bytes) -> None:
     """Raise Refused unless this begins a stream of one snapshot of one file system.
 
     `zfs send -R`, `-p` and `-I` make packages of streams: they carry properties, and zfs receive renames and
-    promotes by them what is there already. A volume would become a device that the machine looks into.
+    promotes by them what is there already. A volume would become a device that the machine looks into. Of a
+    clone's stream, zfs receive looks for the origin in all of the pool, and that could not be destroyed then.
     """
     if len(head) < SIZE:
         raise Refused(f"refused by the gate: a stream of {len(head)} bytes")
     for order in "<>":
-        kind, _, magic, version, _, dataset, _ = struct.unpack_from(order + _LAYOUT, head)
+        kind, _, magic, version, _, dataset, flags = struct.unpack_from(order + _LAYOUT, head)
         if magic == _MAGIC:
             break
     else:
@@ -35,3 +37,5 @@ def require_plain(head: bytes) -> None:
         raise Refused("refused by the gate: a package of streams (zfs send -R, -p or -I)")
     if dataset != _FILESYSTEM:
         raise Refused("refused by the gate: a stream of something that is not a file system")
+    if flags & _CLONE:
+        raise Refused("refused by the gate: a stream of a clone, which needs its origin")

@@ -10,8 +10,10 @@ from zbackup.plan.stream_head import SIZE, require_plain
 MAGIC = 0x2F5BACBAC
 
 
-def head(order: str = "<", *, kind: int = 0, magic: int = MAGIC, header: int = 1, dataset: int = 2) -> bytes:
-    start = struct.pack(order + "IIQQQIIQQ", kind, 0, magic, header | 4 << 2, 1, dataset, 0, 1, 0)
+def head(
+    order: str = "<", *, kind: int = 0, magic: int = MAGIC, header: int = 1, dataset: int = 2, flags: int = 4
+) -> bytes:
+    start = struct.pack(order + "IIQQQIIQQ", kind, 0, magic, header | 4 << 2, 1, dataset, flags, 1, 0)
     return start + b"tank/a@b".ljust(256, b"\0")
 
 
@@ -33,6 +35,8 @@ def test_one_snapshot_of_one_file_system_is_let_in(order: str) -> None:
         (head(kind=1), "package"),
         (head(">", header=2), "package"),
         (head(dataset=3), "not a file system"),
+        (head(flags=1), "a clone"),
+        (head(">", flags=5), "a clone"),
     ],
 )
 def test_all_others_are_not(given: bytes, said: str) -> None:
