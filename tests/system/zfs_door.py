@@ -19,6 +19,10 @@ if [ -e "$home/slow-$1" ]; then
     : > "$home/waiting"
     sleep "$(cat "$home/slow-$1")"
 fi
+if [ -e "$home/shut-$1" ]; then
+    : > "$home/waiting"
+    while [ -e "$home/shut-$1" ]; do sleep 0.1; done
+fi
 [ "$number" = "$(cat "$home/kill-before")" ] && {{ kill -KILL $PPID; exit 1; }}
 "$real" "$@"
 status=$?
@@ -48,6 +52,14 @@ class ZfsDoor:
     def slow(self, verb: str, seconds: float) -> None:
         """Make every `zfs VERB` wait before it takes effect."""
         (self._home / f"slow-{verb}").write_text(str(seconds))
+
+    def shut(self, verb: str) -> None:
+        """Make every `zfs VERB` wait before it takes effect, until the door is opened."""
+        (self._home / f"shut-{verb}").touch()
+
+    def open(self, verb: str) -> None:
+        """Let go on what waits, and let pass what comes."""
+        (self._home / f"shut-{verb}").unlink(missing_ok=True)
 
     def kill(self, *, before: int = 0, after: int = 0) -> None:
         """Kill the caller of the Nth change from now on, before or after it takes effect; 0: of none."""
