@@ -80,7 +80,8 @@ class Agenda:
         before, self._entries = self._entries, {}
         for task in tasks:
             known = before.get(task.key)
-            history = known.history if known else histories.get(task.key, History())
+            told = replace(histories.get(task.key, History()), since=self._clock.now())
+            history = known.history if known else told
             self._entries[task.key] = _Entry(task, history, outcome=known.outcome if known else None)
         for each in {lane(key) for key in (*before, *self._entries)}:
             self._plan(each)
@@ -100,7 +101,8 @@ class Agenda:
                 failures = entry.history.failures + 1
                 entry.history = replace(entry.history, failures=failures, failed=self._clock.now())
             else:
-                entry.history = History(last=outcome.evidence or outcome.started, more=outcome.more)
+                last = outcome.evidence or outcome.started
+                entry.history = History(last=last, more=outcome.more, since=self._clock.now())
         self._plan(lane(key))
 
     def not_begun(self, key: Key) -> None:

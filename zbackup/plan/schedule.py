@@ -17,12 +17,17 @@ CLOCK_TOLERANCE = timedelta(seconds=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """A job's last success (None: never), whether there was `more` to do, and its failures since then."""
+    """A job's last success (None: never), whether there was `more` to do, and its failures since then.
+
+    `since` is when that became known: what is to be done at once waits from then on, and others that become
+    due later come after it.
+    """
 
     last: datetime | None = None
     more: bool = False
     failures: int = 0
     failed: datetime | None = None
+    since: datetime | None = None
 
 
 def due(
@@ -38,12 +43,13 @@ def due(
         wait = timedelta(seconds=back_off(timing, retry, history.failures))
         reason = f"failed {history.failures} times in a row" if history.failures > 1 else "failed"
         return Due(at=min(history.failed, now) + wait, reason=reason)
+    at_once = min(history.since or now, now)
     if history.more:
-        return Due(at=now, reason="not done yet")
+        return Due(at=at_once, reason="not done yet")
     if history.last is None:
-        return Due(at=now, reason="never done yet")
+        return Due(at=at_once, reason="never done yet")
     if history.last > now + CLOCK_TOLERANCE:
-        return Due(at=now, reason="the last one is from the future: the clock was put back")
+        return Due(at=at_once, reason="the last one is from the future: the clock was put back")
     shift = timedelta(seconds=offset)
     slot = _slot_after(timing, history.last - shift, zone) + shift
     if slot < now - CLOCK_TOLERANCE:

@@ -153,6 +153,20 @@ def test_what_takes_many_turns_goes_on_at_once_and_lets_others_in_between() -> N
     assert max(t.timestamp() % 300 for t in world.times()[1:]) < 31
 
 
+@pytest.mark.parametrize("more", [False, True])
+def test_a_job_that_takes_longer_than_its_interval_starves_no_other(more: bool) -> None:
+    """Such as snapshots on a pool that is full of work: prune is what helps it."""
+    jobs: tuple[JobKind, ...] = ("prune", "watch", "leases")
+    world = World(
+        [task(Interval(10)), *(task(Interval(60), job) for job in jobs)],
+        takes=lambda key: 30.0 if key[1] == "snapshot" else 1.0,
+        has_more=lambda key: more and key[1] == "prune",
+    )
+    world.run(1200)
+    assert min(len(world.times(job)) for job in jobs) >= 15
+    assert len(world.times()) >= 15
+
+
 def test_what_is_done_once_comes_first_and_never_again() -> None:
     world = World([task(Interval(10)), task(None, "reconcile")])
     world.run(60)

@@ -34,6 +34,8 @@ def test_slots_are_the_clocks() -> None:
 def test_the_first_is_at_once() -> None:
     assert when(History(), 17) == 17
     assert when(History(), 17, Cron.parse("0 3 * * *")) == 17
+    assert when(History(since=at(10)), 17) == 10, "it has waited since then"
+    assert when(History(since=at(30)), 17) == 17, "the clock was put back"
 
 
 def test_after_a_night_it_is_due_once() -> None:
