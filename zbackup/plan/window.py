@@ -127,6 +127,8 @@ def recovery_window(backups: Sequence[Backup], live: LiveLog | None, now: dateti
     gaps: list[Gap] = []
     farthest: _Piece | None = None
     for piece in pieces:
+        if farthest is not None and farthest.holder is piece.base and piece.to == piece.after:
+            continue  # A moment behind the end of its own log: others go on from there only if this one does.
         if farthest is None or piece.after > farthest.to:
             if farthest is not None:
                 gaps.append(_gap(farthest, piece.after, piece.base))
@@ -152,7 +154,9 @@ def _piece(base: Backup, coverage: Coverage, live: LiveLog | None, now: datetime
         and live.log_id == record.log_id
         and place(live.first) <= place(record.log_to)
     )
-    return _Piece(record.as_of, max(to, record.as_of, now) if continued else to, base, holder, continued)
+    # A base's moment may be known less exactly than its log's end, and be behind it.
+    to = max(to, record.as_of, now) if continued else max(to, record.as_of)
+    return _Piece(record.as_of, to, base, holder, continued)
 
 
 def _gap(before: _Piece, to: datetime, newer: Backup) -> Gap:
@@ -178,4 +182,6 @@ def _cause(before: _Piece, log_id: str, first: str, who: str, server_uuid: str) 
     end = before.base.record.log_to if log_id == record.log_id else record.log_to
     if place(first) > place(end):
         return "purged", f"the log behind {end} was purged: {who} it from {first} on"
+    if log_id == record.log_id:
+        return "purged", f"the log behind {end} was purged where no snapshot holds it"
     return "reset", f"the log that ended at {end} was reset, rolled back or replaced: {who} another one"

@@ -119,6 +119,28 @@ def test_a_live_log_may_continue_an_older_base_through_a_snapshot_that_is_for_it
     assert gap.why == "the log behind binlog.000001:100 was purged: the server has it from binlog.000003:4 on"
 
 
+def uncertain(number: int, log: tuple[str, int, int]) -> Backup:
+    """One whose data is of a moment a little behind the end of its log, as an oplog's may be."""
+    backup = made(number, at(number), log=log)
+    return replace(backup, record=replace(backup.record, as_of=at(number + 0.1)))
+
+
+def test_a_base_behind_its_own_logs_end_begins_no_gap_of_its_own() -> None:
+    backups = [WHOLE[0], uncertain(2, ("log", 1, 2)), made(4, at(4), log=("log", 7, 9))]
+    found = recovery_window(backups, None, NOW)
+    assert ranges(found) == [(1, 2, False), (4, 4, False)]
+    (gap,) = found.gaps
+    assert (gap.after, gap.to, gap.newer, gap.cause) == (at(2), at(4), "zbackup-4", "purged")
+
+
+def test_what_no_snapshot_holds_of_one_log_was_purged() -> None:
+    backups = [WHOLE[0], uncertain(2, ("log", 1, 2)), made(4, at(4), log=("log", 2, 9))]
+    found = recovery_window(backups, None, NOW)
+    assert ranges(found) == [(1, 2, False), (2.1, 4, False)]
+    assert [gap.cause for gap in found.gaps] == ["purged"]
+    assert found.gaps[0].why == "the log behind binlog.000001:100 was purged where no snapshot holds it"
+
+
 def test_what_a_promise_lacks() -> None:
     gappy = recovery_window([*WHOLE[:2], made(3, at(3), log=("new", 7, 9))], LiveLog("new", "b.7:4"), NOW)
     assert gappy.lacking(at(1.5), NOW) == ((at(2), at(3)),)
