@@ -459,8 +459,9 @@ def test_the_catalogue_leaves_out_what_is_not_the_instances(place: Place) -> Non
 
 def test_a_damaged_clone_is_refused_by_name(place: Place) -> None:
     assert clones(ZFS, f"{place.name}/clones") == []
-    tool("zfs", "create", "-o", "zbackup:clone={}", f"{place.name}/clones")
+    tool("zfs", "create", f"{place.name}/clones")
+    tool("zfs", "create", "-o", "zbackup:clone={}", f"{place.name}/clones/dev")
     with pytest.raises(
-        Refused, match=rf"{place.name}/clones has a zbackup:clone property that cannot be read"
+        Refused, match=rf"{place.name}/clones/dev has a zbackup:clone property that cannot be read"
     ):
         clones(ZFS, f"{place.name}/clones")
