@@ -1,6 +1,7 @@
 """Choose what runs the commands: this machine itself, or a guest kernel."""
 
 import os
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,12 +39,22 @@ class Choice:
         """Build what the backend needs; raises StepFailed or apt.AptFailed."""
         if self.kind == "guest":
             build.ensure(try_out)
+            _compile()
 
     def runner(self, request: Request, out: Sink, err: Sink) -> Runner:
         """What runs `request`; the backend must be prepared."""
         if self.kind == "native":
             return native.NativeRun(request, out, err)
         return Guest(request, build.ensure(try_out), out, err)
+
+
+def _compile() -> None:
+    """What a guest writes is gone with it, so each program in it would compile zbackup anew."""
+    venv = places.REPOSITORY / ".venv" / "bin" / "python"
+    if venv.exists():
+        subprocess.run(
+            [venv, "-m", "compileall", "-q", "zbackup", "tests"], cwd=places.REPOSITORY, check=False
+        )
 
 
 def choose() -> Choice:
