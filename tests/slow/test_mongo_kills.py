@@ -1,6 +1,7 @@
 """zbackup killed 50 times alone and 50 times with its process group while it holds a mongod's lock."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,6 @@ def house(pool: Pool) -> Iterator[MongoHouse]:
 def test_killed_under_the_lock_others_go_on(
     house: MongoHouse, tmp_path: Path, group: bool, time: int
 ) -> None:
-    door = ZfsDoor(tmp_path / "door")
-    stood = kill_under_the_lock(house, door, house.home / "journal", group=group)
+    with closing(ZfsDoor(tmp_path / "door")) as door:
+        stood = kill_under_the_lock(house, door, house.home / "journal", group=group)
     print(f"writers went on after {stood:.1f} s")

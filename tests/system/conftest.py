@@ -56,7 +56,8 @@ def source(house: House, variant: Variant) -> Iterator[House]:
 def door(house: House) -> Iterator[ZfsDoor]:
     """A fresh door before zfs."""
     home = house.home / "door"
-    yield ZfsDoor(home)
+    with contextlib.closing(ZfsDoor(home)) as door:
+        yield door
     shutil.rmtree(home)
 
 

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,9 @@ def journal(house: MongoHouse) -> Path:
 
 
 @pytest.fixture
-def door(house: MongoHouse, tmp_path: Path) -> ZfsDoor:
-    return ZfsDoor(tmp_path / "door")
+def door(house: MongoHouse, tmp_path: Path) -> Iterator[ZfsDoor]:
+    with closing(ZfsDoor(tmp_path / "door")) as door:
+        yield door
 
 
 def end(house: MongoHouse) -> dict[str, Any]:

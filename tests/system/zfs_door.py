@@ -31,6 +31,9 @@ exit $status
 """
 
 
+_HISTORY = Path("/sys/module/zfs/parameters/zfs_txg_history")
+
+
 class ZfsDoor:
     """The directory with the program, and what it is told to do. `home` must not exist yet."""
 
@@ -38,11 +41,16 @@ class ZfsDoor:
         real = shutil.which("zfs")
         assert real, "there is no zfs"
         self._home = home
+        self._history = _HISTORY.read_text()
         home.mkdir()
         program = home / "zfs"
         program.write_text(_SCRIPT.format(real=shlex.quote(real), home=shlex.quote(str(home))))
         program.chmod(0o755)
         self.kill()
+
+    def close(self) -> None:
+        """Let ZFS tell again what `slow` made it keep to itself."""
+        _HISTORY.write_text(self._history)
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -50,11 +58,16 @@ class ZfsDoor:
         return {"PATH": f"{self._home}:{os.environ['PATH']}"}
 
     def slow(self, verb: str, seconds: float) -> None:
-        """Make every `zfs VERB` wait before it takes effect."""
+        """Make every `zfs VERB` wait before it takes effect, and a lock last as long as a slow snapshot.
+
+        zbackup would let go at the next transaction group, some time in these seconds, so ZFS is not to tell.
+        """
+        self._tell_no_groups(verb)
         (self._home / f"slow-{verb}").write_text(str(seconds))
 
     def shut(self, verb: str) -> None:
         """Make every `zfs VERB` wait before it takes effect, until the door is opened."""
+        self._tell_no_groups(verb)
         (self._home / f"shut-{verb}").touch()
 
     def open(self, verb: str) -> None:
@@ -76,3 +89,7 @@ class ZfsDoor:
     def calls(self) -> list[str]:
         """The verbs of the changes so far."""
         return (self._home / "calls").read_text().split()
+
+    def _tell_no_groups(self, verb: str) -> None:
+        if verb == "snapshot":
+            _HISTORY.write_text("0")
