@@ -4,7 +4,7 @@ Whatever a recovery needs is here, so that the snapshots alone are enough: no ca
 """
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Literal
 
@@ -16,15 +16,6 @@ PREFIX = "zbackup:"
 
 # A user property ends at 8,191 bytes (zfsprops(7)); room is left for the terminating byte.
 CHUNK = 8000
-
-PROPERTIES = frozenset(
-    (
-        *("version", "backup", "instance", "engine", "purpose", "members", "taken", "lock", "role"),
-        *("server_uuid", "server_version", "position", "gtid", "as_of", "complete_to", "log_id"),
-        *("log_from", "log_to", "lock_wait_ms", "lock_held_ms", "server"),
-    )
-)
-"""What to_properties writes, without the prefix and without the numbers of parts."""
 
 LockKind = Literal["ftwrl", "backup-stage", "backup-lock", "fsync", "none"]
 
@@ -78,6 +69,10 @@ class Record:
     def with_log(self, log_id: str, span: LogSpan) -> "Record":
         """The same record, with the log that is inside."""
         return replace(self, log_id=log_id, log_from=span.first, log_to=span.last)
+
+
+PROPERTIES = frozenset(("version", *(f.name for f in fields(Record))))
+"""What to_properties writes, without the prefix and without the numbers of parts."""
 
 
 def to_properties(record: Record) -> dict[str, str]:

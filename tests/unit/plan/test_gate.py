@@ -1,7 +1,7 @@
 """What passes the gate, and that nothing else does."""
 
 import shlex
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import example, given
@@ -9,13 +9,22 @@ from hypothesis import strategies as st
 
 from tests.unit.samples import PLAIN
 from zbackup.model.errors import Refused
+from zbackup.model.reading import Reading
 from zbackup.model.record import PREFIX, PROPERTIES, to_properties
 from zbackup.model.shipping import COMMITTED, commit_properties
 from zbackup.plan.gate import LONGEST, Order, Policy, Power, decide, require_below, still_to_mark
 
 ROOT = "tank/backups"
 FULL = replace(
-    PLAIN, gtid="é" * 9000, log_id="x", log_from="a:1", log_to="a:2", lock_wait_ms=1, lock_held_ms=2
+    PLAIN,
+    gtid="é" * 9000,
+    log_id="x",
+    log_from="a:1",
+    log_to="a:2",
+    lock_wait_ms=1,
+    lock_held_ms=2,
+    clock=Reading("boot", 1.0, True),
+    since=PLAIN.taken,
 )
 """A record in which nothing is left out, and something is too long for one property."""
 
@@ -339,6 +348,7 @@ def test_every_property_of_a_commit_passes() -> None:
 
 
 def test_the_names_of_a_records_properties_are_known() -> None:
+    assert all(getattr(FULL, f.name) not in (None, "") for f in fields(FULL)), "the sample has everything"
     written = {key.removeprefix(PREFIX).partition(".")[0] for key in to_properties(FULL)}
     assert written == PROPERTIES
 
