@@ -128,7 +128,7 @@ def test_holds_that_nobody_will_release_are_reported(home: Home) -> None:
     found = reconcile(ctx)
     assert [text for text in found.reported if "held by" in text] == [
         f"{home.outer.name}@zbackup-2 is held by {gone}, a destination that is not configured any more: "
-        f"zfs release {gone} '{home.outer.name}@zbackup-2'"
+        f"zbackup release {ctx.instance} --stale"
     ]
     for tag in (gone, other, "audit"):
         run("zfs", "release", tag, f"{home.outer.name}@zbackup-2")

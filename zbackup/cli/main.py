@@ -42,6 +42,7 @@ _COMMANDS = {
     "status": "status",
     "daemon": "daemon",
     "gate": "gate",
+    "release": "release",
     "helper": "helper",
     "clone": "clone",
 }

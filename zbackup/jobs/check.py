@@ -9,6 +9,7 @@ from zbackup.catalog.local import Catalog, clones
 from zbackup.jobs.context import Context
 from zbackup.jobs.doctor import examine
 from zbackup.jobs.ship import ready
+from zbackup.jobs.stale import find_stale
 from zbackup.model.errors import ZbackupError
 from zbackup.model.finding import Finding
 from zbackup.model.server import ServerFacts
@@ -93,6 +94,10 @@ def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
     found = doctor.look(
         "clones", lambda: clones(ctx.zfs, ctx.clones), lambda c: f"{len(c)} below {ctx.clones}"
     )
+    stale = doctor.look("pins", lambda: find_stale(ctx), lambda s: f"{len(s)} for destinations that are gone")
+    for mark in stale or []:
+        text = f"{mark.kind} {mark.tag or mark.name} on {mark.name}: {mark.why}; zbackup release --stale"
+        doctor.add(Finding(severity="warning", subject="pins", text=text))
     for clone, _ in found or []:
         if clone.state == "building":
             text = f"{clone.name} is unfinished: if no restore is running, zbackup clone destroy {clone.name}"

@@ -1,6 +1,5 @@
 """Put right what a run of zbackup that was killed left behind, or say what somebody has to look at."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -47,6 +46,9 @@ def reconcile(ctx: Context) -> Reconciled:
         reported += [*_incomplete(catalog), *_forgotten_holds(ctx, catalog)]
     for clone, _ in clones(ctx.zfs, ctx.clones):
         if clone.instance != ctx.instance or clone.state != "building":
+            continue
+        if clone.kind == "copy":
+            # What was fetched for hours is not thrown away: the same restore goes on from it.
             continue
         if ended := _have_removed(ctx, clone):
             said, done = ended
@@ -100,7 +102,7 @@ def _forgotten_holds(ctx: Context, catalog: Catalog) -> list[str]:
     found = ctx.zfs.holds(held)
     return [
         f"{snapshot} is held by {tag}, a destination that is not configured any more: "
-        f"zfs release {shlex.quote(tag)} {shlex.quote(str(snapshot))}"
+        f"zbackup release {ctx.instance} --stale"
         for snapshot in held
         for tag in found.get(snapshot.guid, ())
         if tag not in tags and (who := holder_of(tag)) and who.instance == ctx.instance
