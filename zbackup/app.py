@@ -61,6 +61,15 @@ def choose_destinations(instance: Instance, name: str | None) -> list[str]:
     return [ship.label for ship in instance.ship if name in (None, ship.label)]
 
 
+def choose_target(ctx: Context, name: str) -> ShipTarget:
+    """The instance's destination of that name. Raise NotFound, saying which there are."""
+    found = next((t for t in ctx.targets if t.name == name), None)
+    if found is None:
+        known = ", ".join(t.name for t in ctx.targets) or "none: see [[instance.NAME.ship]]"
+        raise NotFound(f"{ctx.instance} has no destination {name}; there is {known}")
+    return found
+
+
 def context(settings: Settings, instance: Instance, progress: Progress) -> Context:
     """What jobs on this instance work with. Nothing is connected to or read yet."""
     engine, recovery = (_mongodb if instance.engine == "mongodb" else _mysql)(settings, instance)

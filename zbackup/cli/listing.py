@@ -4,14 +4,15 @@ from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from zbackup import app
 from zbackup.catalog.local import Catalog
 from zbackup.cli import shapes, tables
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
 from zbackup.cli.snapshot import lock_times
-from zbackup.cli.working import AnyInstance, Done, conclude, on_each
+from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
 from zbackup.jobs.context import Context
-from zbackup.jobs.window import look
+from zbackup.jobs.window import look, look_at
 from zbackup.model.backup import Backup
 from zbackup.model.moment import local_text
 from zbackup.plan.window import Window
@@ -25,6 +26,7 @@ alone would free, WRITTEN what was new since the snapshot before.
 \b
 zbackup list
 zbackup list shop --json
+zbackup list shop --at offsite    the backups that have arrived whole at a destination
 """
 
 HEADER = (
@@ -49,8 +51,16 @@ class Listing:
     window: Window | None
 
 
-def command(options: Options, instance: AnyInstance = None) -> None:
-    conclude(options, "list", on_each(options, "list", instance, _look), shape=_shape, text=_text)
+def command(options: Options, instance: AnyInstance = None, at: At = None) -> None:
+    def look_somewhere(ctx: Context) -> Listing:
+        return _look_at(ctx, at) if at else _look(ctx)
+
+    conclude(options, "list", on_each(options, "list", instance, look_somewhere), shape=_shape, text=_text)
+
+
+def _look_at(ctx: Context, at: str) -> Listing:
+    copies, reachable = look_at(ctx, app.choose_target(ctx, at))
+    return Listing(Catalog((), copies.backups, copies.unreadable), reachable.overall)
 
 
 def _look(ctx: Context) -> Listing:

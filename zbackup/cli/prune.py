@@ -4,11 +4,14 @@ from typing import Annotated, Any
 
 import typer
 
+from zbackup import app
 from zbackup.cli import tables
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
-from zbackup.cli.working import AnyInstance, Done, conclude, on_each
+from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
+from zbackup.jobs.context import Context
 from zbackup.jobs.prune import PrunePlan, PruneReport, plan_prune, prune
+from zbackup.jobs.prune_at import plan_prune_at, prune_at
 from zbackup.model.backup import Backup
 from zbackup.model.moment import local_text
 
@@ -21,6 +24,7 @@ from or in use is skipped and reported. Nothing but what zbackup itself took for
 \b
 zbackup prune --dry-run       what would stay and why, and what would go; changes nothing
 zbackup prune shop
+zbackup prune --at offsite    at a destination, by its own retention and not this host's
 zbackup prune --json          for scripts
 """
 
@@ -30,15 +34,22 @@ HEADER = ("", "Snapshot", "Taken", "Used", "Why it stays")
 def command(
     options: Options,
     instance: AnyInstance = None,
+    at: At = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would stay and what would go, change nothing.")
     ] = False,
 ) -> None:
+    def plan(ctx: Context) -> PrunePlan:
+        return plan_prune_at(ctx, app.choose_target(ctx, at)) if at else plan_prune(ctx)
+
+    def destroy(ctx: Context) -> PruneReport:
+        return prune_at(ctx, app.choose_target(ctx, at)) if at else prune(ctx)
+
     if dry_run:
-        plans = on_each(options, "prune", instance, plan_prune)
+        plans = on_each(options, "prune", instance, plan)
         conclude(options, "prune", plans, shape=_plan_shape, text=_plan_text)
     else:
-        reports = on_each(options, "prune", instance, prune)
+        reports = on_each(options, "prune", instance, destroy)
         conclude(options, "prune", reports, shape=_report_shape, text=_report_text)
 
 

@@ -3,12 +3,13 @@
 from datetime import datetime
 from typing import Any
 
+from zbackup import app
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
 from zbackup.cli.timeline import picture
-from zbackup.cli.working import AnyInstance, Done, conclude, on_each
+from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
 from zbackup.jobs.context import Context
-from zbackup.jobs.window import WindowReport, window
+from zbackup.jobs.window import WindowReport, window, window_at
 from zbackup.model.moment import local_text
 
 HELP = """Show which moments can be restored, and every gap with its cause.
@@ -19,11 +20,15 @@ server's own log files as they are now. The picture's scale gets finer towards t
 \b
 zbackup window
 zbackup window shop --json
+zbackup window shop --at offsite    what the backups at a destination can restore
 """
 
 
-def command(options: Options, instance: AnyInstance = None) -> None:
-    conclude(options, "window", on_each(options, "window", instance, window), shape=_shape, text=_text)
+def command(options: Options, instance: AnyInstance = None, at: At = None) -> None:
+    def look(ctx: Context) -> WindowReport:
+        return window_at(ctx, app.choose_target(ctx, at)) if at else window(ctx)
+
+    conclude(options, "window", on_each(options, "window", instance, look), shape=_shape, text=_text)
 
 
 def _shape(done: Done[WindowReport]) -> dict[str, Any]:
@@ -34,7 +39,7 @@ def _shape(done: Done[WindowReport]) -> dict[str, Any]:
         "gaps": plain(report.window.gaps),
         "looked_at_live_log": report.window.looked,
         "promised": {
-            "window": str(done.context.retention.window),
+            "window": str(done.result.retention.window),
             "after": plain(report.promised),
             "kept": not report.lacking,
             "lacking": [{"after": plain(after), "to": plain(to)} for after, to in report.lacking],
@@ -57,7 +62,7 @@ def render(ctx: Context, report: WindowReport) -> list[str]:
             f"Instance {ctx.instance}",
             "Nothing can be restored yet: take a backup with zbackup snapshot.",
         ]
-    lines = [f"Instance {ctx.instance} ({ctx.zone.key})", *picture(report, ctx.retention), ""]
+    lines = [f"Instance {ctx.instance} ({ctx.zone.key})", *picture(report, report.retention), ""]
     older = [r for r in report.window.ranges[:-1] if r.to <= report.promised]
     if older:
         lines.append(f"Before the promised window: {len(older)} ranges since {say(older[0].after)}.")
@@ -69,7 +74,7 @@ def render(ctx: Context, report: WindowReport) -> list[str]:
             lines.append(f"GAP after {say(gap.after)} up to {say(gap.to)}, {gap.cause}: {gap.why}.")
     if report.note:
         lines.append(f"What is after the last backup is not counted: {report.note}.")
-    promise = f"the last {ctx.retention.window}"
+    promise = f"the last {report.retention.window}"
     if not report.lacking:
         lines.append(f"The promise is kept: any moment of {promise}.")
     lines += [f"The promise of {promise} lacks {say(after)} to {say(to)}." for after, to in report.lacking]

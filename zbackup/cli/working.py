@@ -37,6 +37,18 @@ AnyInstance = Annotated[
 ]
 
 
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="DESTINATION",
+        help="What is at this destination, instead of what is on this host.",
+        autocompletion=complete.destinations,
+        show_default=False,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Done(Generic[Result]):
     """An instance's turn, and what came of it."""

@@ -14,10 +14,13 @@ Raised by all of them: ConnectionFailed when the other side cannot be reached, C
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from zbackup.destinations.copies import Copies, Leg
+from zbackup.model.backup import Backup
 from zbackup.model.record import Record
 from zbackup.model.shipping import Inventory, Part
+from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter
 
 
@@ -42,6 +45,42 @@ class Session(Protocol):
         """From now on the backup counts. `parts` have arrived, in the order of the record's members.
 
         `when` is the time in UTC, as it is written down with the record.
+        """
+
+
+@runtime_checkable
+class Keeper(Protocol):
+    """What a session offers besides where backups can be listed, brought back and pruned by zbackup.
+
+    A copy is a Snapshot as it lies at the destination: its `dataset` and `properties` are those over there,
+    and its `createtxg` says no more than which of the destination's copies is the newer one.
+    """
+
+    def copies(self) -> Copies:
+        """The committed backups of the instance, with their records: what can be brought back."""
+
+    def remove(self, backup: Backup, when: str) -> None:
+        """Take a committed backup away, or what remains of one: exactly its own copies.
+
+        It is not listed any more from the first change on. Cut short, what is left of it is among
+        Copies.remains. `when` is the time in UTC.
+        """
+
+    def legs(self, wanted: Sequence[Snapshot]) -> Sequence[Leg]:
+        """The streams that bring these copies of one line, oldest first, in the order they are needed.
+
+        There may be others among what they bring: where only what was sent can be fetched again, all of a
+        chain. Raise VerificationFailed when a part of that is missing.
+        """
+
+    def size(self, leg: Leg) -> int:
+        """Bytes that fetch() would pass on, as far as that is known; 0 when it is not."""
+
+    def fetch(self, leg: Leg, token: str, receiver: Command, meter: Meter) -> int:
+        """Give `receiver` the stream, and return its bytes.
+
+        With `token`, what the receiver's ZFS kept of an earlier attempt, the rest of it. Raise NotResumable,
+        before anything is passed on, when that cannot be had.
         """
 
 

@@ -5,18 +5,24 @@ The room zfs is the same for here and there; what differs is the runner.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
-from zbackup.model.errors import CommandFailed, DatasetNotFound, Refused, VerificationFailed
+from zbackup.destinations.copies import Copies, Leg, committed
+from zbackup.model.backup import Backup
+from zbackup.model.errors import CommandFailed, DatasetNotFound, NotResumable, Refused, VerificationFailed
 from zbackup.model.record import Record
+from zbackup.model.retention import CONDEMNED
 from zbackup.model.shipping import Inventory, Part, commit_properties
+from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter, transfer
 from zbackup.proc.run import Runner, run
 from zbackup.proc.ssh import Ssh, SshTarget
+from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.errors import translate
-from zbackup.zfs.streams import ZfsStreams, failure_of, receive_argv
+from zbackup.zfs.streams import ZfsStreams, failure_of, receive_argv, resume_argv, send_argv
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +52,39 @@ class ZfsSession:
     def commit(self, record: Record, parts: Sequence[Part], when: str) -> None:
         names = [f"{self.home}/{part.line}@{part.name}" for part in parts]
         self.zfs.mark(names, commit_properties(record, [part.guid for part in parts], when))
+
+    def copies(self) -> Copies:
+        try:
+            return committed(Zfs(self.zfs.runner).snapshots_below(self.home))
+        except DatasetNotFound:
+            return Copies((), ())
+
+    def remove(self, backup: Backup, when: str) -> None:
+        zfs = Zfs(self.zfs.runner)
+        first, *others = backup.snapshots
+        if others:
+            zfs.mark_snapshot(first, CONDEMNED, when)
+        for snapshot in (*reversed(others), first):
+            with suppress(DatasetNotFound):
+                zfs.destroy_snapshot(snapshot)
+
+    def legs(self, wanted: Sequence[Snapshot]) -> Sequence[Leg]:
+        return [Leg(copy, base) for base, copy in pairwise((None, *wanted)) if copy]
+
+    def size(self, leg: Leg) -> int:
+        return self.zfs.size(self._send(leg))
+
+    def fetch(self, leg: Leg, token: str, receiver: Command, meter: Meter) -> int:
+        if token and self.zfs.token(token) is None:
+            raise NotResumable(f"{leg.copy} at {self.place}: what was fetched of it cannot be continued")
+        argv = resume_argv(token, raw=self._raw(leg)) if token else self._send(leg)
+        return transfer(self.command(argv), receiver, meter)
+
+    def _send(self, leg: Leg) -> tuple[str, ...]:
+        return send_argv(str(leg.copy), str(leg.base) if leg.base else None, raw=self._raw(leg))
+
+    def _raw(self, leg: Leg) -> bool:
+        return self.zfs.encrypted(leg.copy.dataset)
 
     def _make_room(self, line: str) -> None:
         """The containers that the line lies in; what lies in its own place is no concern of this."""

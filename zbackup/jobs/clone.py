@@ -14,6 +14,7 @@ from zbackup.model.clone import Clone
 from zbackup.model.cloning import Login
 from zbackup.model.errors import NotFound, Refused
 from zbackup.model.snapshot import Dataset
+from zbackup.plan.clone_name import copy_name, recovery_of
 from zbackup.plan.lease import judge
 from zbackup.proc.lock import exclusive
 
@@ -71,6 +72,8 @@ def start(contexts: Sequence[Context], name: str) -> CloneStatus:
 
 def require_ready(clone: Clone) -> None:
     """Raise Refused, with what to do, for a clone whose server must not be started."""
+    if clone.kind == "copy":
+        raise Refused(f"{clone.name} is no server, but what was fetched to make one from")
     match clone.state:
         case "resetting":
             raise Refused(
@@ -101,13 +104,15 @@ def destroy(contexts: Sequence[Context], name: str) -> Clone:
     """Destroy exactly this clone. Raise NotFound, or Refused when it is protected, has children, or something
     foreign is in it."""
     ctx, _, _ = find(contexts, name)
-    with working_on(ctx, name, "zbackup clone destroy"):
+    with working_on(ctx, recovery_of(name), "zbackup clone destroy"):
         clone, dataset = find_again(ctx, name)
         if judge(clone, ctx.clock.now(), timedelta(0)) == "protected":
             raise Refused(
                 f"{name} is protected until {clone.protected}: zbackup clone protect {name} --until now"
             )
         clone_files.destroy(ctx, clone, dataset)
+        if fetched := clone_files.find_clone(ctx, copy_name(name)):
+            clone_files.destroy(ctx, *fetched)
     return clone
 
 

@@ -17,6 +17,7 @@ import structlog
 from zbackup.catalog.local import clones
 from zbackup.jobs.clone_claim import UNMOUNTED, announce
 from zbackup.jobs.context import Context
+from zbackup.jobs.fetched_parts import abort_partials, held
 from zbackup.model.backup import Backup
 from zbackup.model.clone import INTENT, PROPERTY, Clone
 from zbackup.model.errors import NotFound, Refused
@@ -160,6 +161,8 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
         # It is shown until its last dataset is gone, and never started again.
         describe(ctx, replace(clone, state="destroying"))
     stop_server(ctx, clone.name)
+    if clone.kind == "copy":
+        abort_partials(ctx, datasets[1:])
     for snapshot in snapshots:
         ctx.zfs.destroy_snapshot(snapshot)
     for dataset in sorted(datasets, key=lambda d: d.name, reverse=True):
@@ -175,7 +178,8 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
 def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> list[Snapshot]:
     """The snapshots in it, which are its own too."""
     snapshots = [s for d in datasets for s in ctx.zfs.snapshots(d.name)]
-    own = [s for s in snapshots if dict(s.properties).get(SNAPSHOT) == clone.id]
+    fetched = held(ctx, datasets[0].name) if clone.kind == "copy" else set()
+    own = [s for s in snapshots if dict(s.properties).get(SNAPSHOT) == clone.id or str(s.guid) in fetched]
     if children := sorted({_owner(ctx, c) for s in own for c in s.clones}):
         raise Refused(f"the clone {clone.name} has children: destroy {', '.join(children)} first")
     foreign = _foreign(ctx, clone, datasets[1:])
@@ -218,11 +222,11 @@ def _is_part(clone: Clone, origins: Mapping[str, str], name: str) -> bool:
     """Whether a dataset that lost its mark in a power cut is what the clone was being made of.
 
     ZFS makes a clone in one transaction group and sets its properties in the next. Nobody but us makes, below
-    a clone of ours that is just being made, a numbered clone of the very snapshot that it is made from.
+    a clone of ours that is just being made, a numbered clone of the very snapshot that it is made from; or,
+    where it is being fetched, a numbered dataset.
     """
-    return name.rpartition("/")[2].removeprefix(FRESH).isdecimal() and origins[name].endswith(
-        f"@{clone.backup}"
-    )
+    made_from = "" if clone.kind == "copy" else f"@{clone.backup}"
+    return name.rpartition("/")[2].removeprefix(FRESH).isdecimal() and origins[name].endswith(made_from)
 
 
 def _remove_empty(directory: Path) -> None:

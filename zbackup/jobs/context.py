@@ -1,7 +1,7 @@
 """What every job works with: one instance, and the adapters to reach it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -11,6 +11,7 @@ from zbackup.clock import Clock
 from zbackup.destinations.base import Destination
 from zbackup.engines.base import Engine, Recovery
 from zbackup.model.cloning import DEFAULTS, CloneRules
+from zbackup.model.errors import DatasetNotFound
 from zbackup.model.progress import Progress
 from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.snapshot import Dataset
@@ -65,8 +66,15 @@ class Context:
         return read(self.zfs, self.instance, self.datasets, without=self.clones)
 
     def members(self) -> tuple[Dataset, ...]:
-        """The instance's datasets alone: quicker than the catalogue where there are many snapshots."""
-        return own_datasets(self.zfs, self.datasets, without=self.clones)
+        """The instance's datasets alone: quicker than the catalogue where there are many snapshots.
+
+        Of those that are here at all: a server that was brought back from elsewhere may be on a host without.
+        """
+        found: list[Dataset] = []
+        for root in self.datasets:
+            with suppress(DatasetNotFound):
+                found += own_datasets(self.zfs, (root,), without=self.clones)
+        return tuple(found)
 
     @property
     def lock_file(self) -> Path:

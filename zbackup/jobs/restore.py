@@ -1,6 +1,6 @@
 """Bring an instance back to a moment, beside the original."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ from zbackup.model.moment import Moment, local_text
 from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.plan.clone_name import default_name, log_name, require_good
-from zbackup.plan.recovery import plan_recovery
+from zbackup.plan.recovery import RecoveryPlan, plan_recovery
 
 log = structlog.get_logger()
 
@@ -59,7 +59,8 @@ class RestorePlan:
     """What will be done. `log` is None while the snapshot to read the log from is still to be taken, and
     `replay` when the engine can tell only afterwards what it replayed.
 
-    `warnings` are what was said of the server when the backups were taken that this starts from.
+    `warnings` are what was said of the server when the backups were taken that this starts from. `fetch` is
+    how many bytes would come from a destination, 0 for none or unknown.
     """
 
     name: str
@@ -69,6 +70,7 @@ class RestorePlan:
     reason: str
     replay: ReplayRange | None
     warnings: tuple[str, ...] = ()
+    fetch: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +91,9 @@ class RestoreReport:
 
 def plan_restore(ctx: Context, moment: Moment, options: RestoreOptions) -> RestorePlan:
     """Look and decide, and change nothing; without a later snapshot the live log is looked at."""
-    _require_possible(ctx, options)
+    require_possible(ctx, options)
     catalog = ctx.catalog()
-    return _plan(ctx, catalog, catalog.backups, moment, options)
+    return make_plan(ctx, catalog, catalog.backups, moment, options)
 
 
 def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool = False) -> RestoreReport:
@@ -101,26 +103,26 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool
     Refused before anything is made; VerificationFailed or DatabaseError after which, unless `keep`, what
     was made is gone again. `held`: the caller holds the lock of the clone's name.
     """
-    _require_possible(ctx, options)
+    require_possible(ctx, options)
     name = options.name or default_name(ctx.instance, moment.at)
     with nullcontext() if held else working_on(ctx, name, "zbackup restore"):
-        _require_free(ctx, name, options)
+        require_free(ctx, name, options)
         ctx.progress.phase("looking", "which backup, how much log")
         with ExitStack() as looked:
             looked.enter_context(ctx.alone("zbackup restore"))
             catalog = ctx.catalog()
             backups = finish_all(ctx, catalog.datasets, catalog.backups)
-            plan = _plan(ctx, catalog, backups, moment, options)
+            plan = make_plan(ctx, catalog, backups, moment, options)
             if plan.log is None:
                 ctx.progress.phase("taking a snapshot", "to read the log from")
                 taken = snapshot_log(ctx, catalog, backups, plan.base.record)
                 ctx.progress.note(f"took {taken.name} to read the log from")
-                plan = _plan(ctx, catalog, (*backups, taken), moment, options, log=taken)
+                plan = make_plan(ctx, catalog, (*backups, taken), moment, options, log=taken)
             _note_replica(ctx, plan, plan.replay)
-            return _act(ctx, catalog, plan, moment, options, looked.close)
+            return act(ctx, catalog, plan, moment, options, looked.close)
 
 
-def _plan(
+def make_plan(
     ctx: Context,
     catalog: Catalog,
     backups: tuple[Backup, ...],
@@ -129,13 +131,9 @@ def _plan(
     log: Backup | None = None,
 ) -> RestorePlan:
     target = exclusive_end(moment)
-    cut = ctx.recovery.cut_for(target)
-    now = ctx.clock.now()
-    # A cluster time is somewhere within its second, and the log has to reach beyond that.
-    wanted = max(moment.at, min(moment.at + timedelta(seconds=1), now)) if options.cluster_time else moment.at
-    choice = plan_recovery(wanted, now, backups, ctx.zone, cut=cut)
+    choice = choose(ctx, backups, moment, options)
     base, source = choice.base, log or choice.log
-    _require_recoverable(base)
+    require_recoverable(base)
     ctx.recovery.check_program(base.record)
     if serving := _serving(options):
         ctx.recovery.check_serving(base.record, serving)
@@ -153,13 +151,21 @@ def _plan(
     )
 
 
+def choose(ctx: Context, backups: Sequence[Backup], moment: Moment, options: RestoreOptions) -> RecoveryPlan:
+    """Which of the backups to start from and to read the log from. Raise NotRecoverable."""
+    now = ctx.clock.now()
+    # A cluster time is somewhere within its second, and the log has to reach beyond that.
+    wanted = max(moment.at, min(moment.at + timedelta(seconds=1), now)) if options.cluster_time else moment.at
+    return plan_recovery(wanted, now, backups, ctx.zone, cut=ctx.recovery.cut_for(exclusive_end(moment)))
+
+
 def _recorded_warnings(*backups: Backup) -> tuple[str, ...]:
     """Each once. What concerned the server then, such as channels that lag, concerns what is restored."""
     said = (text for b in backups for text in b.record.server.get("warnings", "").splitlines())
     return tuple(dict.fromkeys(said))
 
 
-def _require_possible(ctx: Context, options: RestoreOptions) -> None:
+def require_possible(ctx: Context, options: RestoreOptions) -> None:
     """Raise UsageError when what is asked for is not to be had with this engine, or not together."""
     if not options.cluster_time and not options.replica_set:
         return
@@ -199,12 +205,12 @@ def _live(catalog: Catalog) -> Relocation:
     return Relocation(tuple((m, m) for m in mounted(catalog.datasets).values()))
 
 
-def _require_recoverable(base: Backup) -> None:
+def require_recoverable(base: Backup) -> None:
     if blockers := base.record.server.get("blockers"):
         raise Refused(f"{base.name} cannot be recovered to a moment: {'; '.join(blockers.splitlines())}")
 
 
-def _require_free(ctx: Context, name: str, options: RestoreOptions) -> None:
+def require_free(ctx: Context, name: str, options: RestoreOptions) -> None:
     """The name and the port are free, or the name is that of our own leftover, which is removed."""
     if options.name:
         require_good(options.name)
@@ -221,7 +227,7 @@ def _require_free(ctx: Context, name: str, options: RestoreOptions) -> None:
             raise Taken(f"{dataset} exists: choose another --name, or zbackup clone destroy {wanted}")
 
 
-def _act(
+def act(
     ctx: Context,
     catalog: Catalog,
     plan: RestorePlan,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from zbackup.destinations.base import Session
+from zbackup.destinations.base import Keeper, Session
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.ship_marks import let_go, pin
 from zbackup.model.backup import Backup
@@ -87,7 +87,7 @@ class _Done:
 
 def look(ctx: Context, target: ShipTarget, *, initial: bool = False) -> ShipLook:
     """Look at both sides and plan, and change nothing."""
-    with _alone(ctx, target), target.destination.connect() as session:
+    with alone(ctx, target), target.destination.connect() as session:
         plan = _look(ctx, target, session.inventory(), initial=initial).plan
     streams = ZfsStreams(ctx.zfs.runner)
     return ShipLook(target=target, plan=plan, sizes=tuple(streams.size(_argv(s)) for s in _sends(plan)))
@@ -117,7 +117,7 @@ def ship(
     full stream would be the first and nobody allowed it; Taken when another run ships to this destination;
     ConnectionFailed or CommandFailed (which says where) for what fails. `stop` cuts a stream.
     """
-    with _alone(ctx, target), target.destination.connect() as session:
+    with alone(ctx, target), target.destination.connect() as session:
         ctx.progress.phase("looking at both sides", target.destination.place)
         inventory = session.inventory()
         with ctx.alone(f"zbackup ship to {target.name} (planning)"):
@@ -158,11 +158,23 @@ def ship_all(ctx: Context, stop: Callable[[], bool] = _never) -> tuple[ShipRepor
 
 
 @contextmanager
-def _alone(ctx: Context, target: ShipTarget) -> Iterator[None]:
+def alone(ctx: Context, target: ShipTarget) -> Iterator[None]:
     """One run at a time for an instance and a destination; others of the instance may work meanwhile."""
     path = ctx.run_dir / f"{ctx.instance}.ship.{target.name}.lock"
     with exclusive(path, "zbackup ship", wait=1):
         yield
+
+
+@contextmanager
+def keeping(target: ShipTarget) -> Iterator[Keeper]:
+    """The destination, to list, fetch and prune what it has. Raise Refused where that is not possible."""
+    with target.destination.connect() as session:
+        if not isinstance(session, Keeper):
+            raise Refused(
+                f"zbackup only ships to {target.destination.place}: docs/reference/s3-layout.md says how a "
+                "backup is brought back from there by hand"
+            )
+        yield session
 
 
 def _look(ctx: Context, target: ShipTarget, inventory: Inventory, *, initial: bool) -> _Sides:

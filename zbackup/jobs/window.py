@@ -5,26 +5,30 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from zbackup.catalog.local import Catalog
-from zbackup.jobs.context import Context, mounted
+from zbackup.destinations.copies import Copies
+from zbackup.jobs.context import Context, ShipTarget, mounted
 from zbackup.jobs.prune import decide
+from zbackup.jobs.ship import keeping
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, ZbackupError
 from zbackup.model.log import place
 from zbackup.model.relocation import Relocation
+from zbackup.model.retention import Retention
 from zbackup.plan.calendar import back
 from zbackup.plan.coverage import log_known
-from zbackup.plan.retention import Kept
+from zbackup.plan.retention import Kept, plan_retention
 from zbackup.plan.window import LiveLog, RecoveryWindow, recovery_window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowReport:
     """The window at `now`; `promised` is the moment after which all should be in reach, and `lacking` what of
-    it is not. `kept` are the backups a prune would keep, with reasons. `note` says why the live log was not
-    looked at, "" if it was."""
+    it is not. `kept` are the backups that a prune by the rules `retention` would keep, with reasons. `note`
+    says why the live log was not looked at, "" if it was."""
 
     now: datetime
     window: RecoveryWindow
+    retention: Retention
     promised: datetime
     lacking: tuple[tuple[datetime, datetime], ...]
     kept: tuple[Kept, ...]
@@ -40,10 +44,34 @@ def window(ctx: Context) -> WindowReport:
     return WindowReport(
         now=now,
         window=found,
+        retention=ctx.retention,
         promised=promised,
         lacking=found.lacking(promised, now),
         kept=decide(ctx, catalog.backups).keep,
         note=note,
+    )
+
+
+def look_at(ctx: Context, target: ShipTarget) -> tuple[Copies, RecoveryWindow]:
+    """The backups committed at a destination, and what can be restored with them alone."""
+    with keeping(target) as session:
+        copies = session.copies()
+    return copies, recovery_window(copies.backups, None, ctx.clock.now())
+
+
+def window_at(ctx: Context, target: ShipTarget) -> WindowReport:
+    """The window that a destination's backups give, by its own retention."""
+    copies, found = look_at(ctx, target)
+    now = ctx.clock.now()
+    promised = back(now, target.retention.window, ctx.zone)
+    return WindowReport(
+        now=now,
+        window=found,
+        retention=target.retention,
+        promised=promised,
+        lacking=found.lacking(promised, now),
+        kept=plan_retention(copies.backups, target.retention, now, ctx.zone, {}).keep,
+        note=f"only what is at {target.destination.place}",
     )
 
 

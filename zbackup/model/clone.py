@@ -11,14 +11,15 @@ INTENT = "zbackup:making."
 
 State = Literal["building", "ready", "resetting", "promoting", "failed", "destroying"]
 
-Kind = Literal["restore", "log", "dev"]
+Kind = Literal["restore", "log", "dev", "copy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clone:
     """What is written on a clone's dataset. That property is the registry; there is no other.
 
-    `id` marks the datasets that belong to it. `kind` "log" is the short-lived copy a log is read from.
+    `id` marks the datasets that belong to it. `kind` "log" is the short-lived copy a log is read from, and
+    "copy" what was fetched from a destination to recover from.
     `target` is the moment it was recovered to and `reached` its last transaction, both for people.
     `port` is 0 without TCP, `replica_set` "" for a server that is in none. State "building" means that it
     was never handed over, "failed" that it was kept for a look all the same.

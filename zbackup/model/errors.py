@@ -103,6 +103,10 @@ class NotReceivable(CommandFailed):
     exit_status = 13
 
 
+class NotResumable(ZbackupError):
+    """A stream that was cut off cannot be continued where it was; it has to begin anew."""
+
+
 class PoolFull(CommandFailed):
     """The pool or a quota has no room left."""
 

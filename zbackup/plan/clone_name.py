@@ -32,6 +32,16 @@ def numbered(name: str, wanted: int) -> list[str]:
     return [f"{name}-{n}" for n in range(1, wanted + 1)]
 
 
+def copy_name(name: str) -> str:
+    """What is fetched for the recovery of that name. No clone of a user's can be called so."""
+    return f"{name}.copy"
+
+
+def recovery_of(name: str) -> str:
+    """The recovery that a log source or a copy belongs to, or the name itself."""
+    return name.partition(".")[0]
+
+
 def require_good(name: str) -> None:
     """Raise UsageError unless it can be a dataset, a directory and a socket's directory."""
     if not _GOOD.fullmatch(name):

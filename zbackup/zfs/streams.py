@@ -81,6 +81,18 @@ class ZfsStreams:
         """Of a dataset, snapshot or bookmark."""
         return int(self._zfs("get", "-Hp", "-o", "value", "guid", "--", name, mutates=False))
 
+    def encrypted(self, dataset: str) -> bool:
+        said = self._zfs("get", "-Hp", "-o", "value", "encryption", "--", dataset, mutates=False)
+        return said.strip() not in ("off", "-")
+
+    def partial(self, dataset: str) -> str:
+        """The token of what an interrupted receive left on it; "" for none, or no such dataset."""
+        columns = ("-o", "value", "receive_resume_token")
+        try:
+            return self._zfs("get", "-Hp", *columns, "--", dataset, mutates=False).strip().removeprefix("-")
+        except DatasetNotFound:
+            return ""
+
     # marks at the source
 
     def bookmark(self, snapshot: str, bookmark: str) -> None:
@@ -142,9 +154,13 @@ def resume_argv(token: str, *, raw: bool) -> tuple[str, ...]:
     return ("zfs", "send", *(("-w",) if raw else ()), "-t", token)
 
 
-def receive_argv(dataset: str) -> tuple[str, ...]:
-    """Into exactly `dataset`, resumable, unmounted and harmless; never over anything."""
-    options = [part for key, value in SAFE.items() for part in ("-o", f"{key}={value}")]
+def receive_argv(dataset: str, marks: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Into exactly `dataset`, resumable, unmounted and harmless; never over anything.
+
+    `marks` are user properties it is given.
+    """
+    wanted = SAFE | dict(marks or {})
+    options = [part for key, value in wanted.items() for part in ("-o", f"{key}={value}")]
     return ("zfs", "receive", "-s", "-u", *options, "-x", "mountpoint", "--", dataset)
 
 

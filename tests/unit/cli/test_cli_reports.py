@@ -13,7 +13,18 @@ import typer
 
 from tests.unit.shipped import in_json
 from zbackup.catalog.local import Catalog
-from zbackup.cli import check, clone, clone_create, listing, prune, restore, shapes, snapshot, status, window
+from zbackup.cli import (
+    check,
+    clone,
+    clone_create,
+    listing,
+    prune,
+    restore_report,
+    shapes,
+    snapshot,
+    status,
+    window,
+)
 from zbackup.cli.options import Options
 from zbackup.cli.working import Done, Failed, conclude
 from zbackup.jobs.check import CheckReport
@@ -73,7 +84,7 @@ def a_transaction(minute: int, start: int, gtid: str) -> Transaction:
     )  # fmt: skip
 
 
-ASKED = restore.Asked("shop", parse_moment("2024-05-01 10:02", BERLIN, at(30)))
+ASKED = restore_report.Asked("shop", parse_moment("2024-05-01 10:02", BERLIN, at(30)))
 REPLAY = ReplayRange(
     last_applied=a_transaction(1, 5000, "u:41"), first_skipped=a_transaction(2, 5100, "u:42"),
     transactions=32, log_bytes=3 * 1024**2, out_of_order=0, effective_target=ASKED.moment.at,
@@ -116,7 +127,7 @@ def done(result: Any) -> Done[Any]:
 
 
 def test_restore_report_for_people() -> None:
-    assert restore.render_report(ASKED, REPORT).splitlines() == [
+    assert restore_report.render_report(ASKED, REPORT).splitlines() == [
         "Restored shop as of 2024-05-01 10:02:00 CEST (Europe/Berlin) = 2024-05-01T08:02:00Z",
         "  base           zbackup-20240501T080000Z (last transaction 2024-05-01 10:00:00.500000 CEST)",
         "  log from       a snapshot to be taken now",
@@ -136,22 +147,22 @@ def test_restore_report_for_people() -> None:
 
 
 def test_restore_plan_says_what_is_unusual() -> None:
-    asked = restore.Asked("shop", parse_moment("2024-05-01 10:02:00.5", BERLIN, at(30)))
+    asked = restore_report.Asked("shop", parse_moment("2024-05-01 10:02:00.5", BERLIN, at(30)))
     replay = dataclasses.replace(REPLAY, last_applied=None, out_of_order=2)
     plan = dataclasses.replace(PLAN, replay=replay, log=a_backup(), warnings=("2 channels write one log",))
-    text = restore.render_plan(asked, plan)
+    text = restore_report.render_plan(asked, plan)
     assert text.startswith("Plan for shop as of 2024-05-01 10:02:00.500000 CEST")
     assert "log from       zbackup-20240501T080000Z" in text
     assert "none: the base is the newest state before" in text
     assert "the cut is at 2024-05-01 10:02:00 CEST" in text
     assert "warning: 2 transactions behind the cut carry an earlier time" in text
     assert "warning: 2 channels write one log" in text
-    assert restore.plan_shape(asked, plan)["warnings"] == ["2 channels write one log"]
+    assert restore_report.plan_shape(asked, plan)["warnings"] == ["2 channels write one log"]
 
 
 def test_one_transaction_is_one() -> None:
     one = dataclasses.replace(PLAN, replay=dataclasses.replace(REPLAY, transactions=1, out_of_order=1))
-    text = restore.render_plan(ASKED, one)
+    text = restore_report.render_plan(ASKED, one)
     assert "would replay   1 transaction," in text
     assert "warning: 1 transaction behind the cut" in text
 
@@ -320,6 +331,7 @@ WINDOW = WindowReport(
         gaps=(Gap(after=at(5), to=at(9), cause="purged", older="z-1", newer="z-2", why="it is gone"),),
         looked=True,
     ),
+    retention=Place.retention,
     promised=at(1),
     lacking=((at(5), at(9)),),
     kept=(Kept(a_backup(), ("daily 2024-05-01",)),),
@@ -383,8 +395,8 @@ def everything_in_json() -> dict[str, Any]:
         "prune --dry-run": prune._plan_shape(done(PRUNED.plan)),
         "status": status._shape(done(a_status())),
         "check": check._shape(done(CheckReport(instance="shop", findings=(finding,)))),
-        "restore": restore.report_shape(ASKED, REPORT),
-        "restore --dry-run": restore.plan_shape(ASKED, PLAN),
+        "restore": restore_report.report_shape(ASKED, REPORT),
+        "restore --dry-run": restore_report.plan_shape(ASKED, PLAN),
         "clone list": [shapes.clone(STATUS), shapes.clone(DEV)],
         "clone create": clone_create.report_shape([DEV]),
         "clone create --dry-run": clone_create.plan_shape(

@@ -1,0 +1,58 @@
+"""A second host that backups are shipped to through its gate, and a third that has lost everything."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tests.lab.pool import Pool, create_pool, run
+from tests.lab.two_hosts import TwoHosts
+from tests.system.house import Result, Zbackup
+
+
+class Offsite:
+    """zbackup with the second host as its destination: sending by one key, coming back by another."""
+
+    def __init__(self, house: Zbackup, hosts: TwoHosts, new: Pool) -> None:
+        self.house, self.hosts, self.new = house, hosts, new
+        # A root of its own below that of the keys: instances of one name must not meet.
+        self.place = new.name.replace(".", "-")
+        run("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", f"{hosts.root}/{self.place}")
+        self.sending = house.configure("sending", ship=[self.ship("append-only")])
+        # A host that has nothing of the instance: another pool, and no dataset of that name.
+        self.burnt = house.configure(
+            "burnt",
+            datasets=[f"{new.name}/gone"],
+            ship=[self.ship("read-only")],
+            recovery={"clones": f"{new.name}/back", "mountpoint": str(new.home / "back")},
+        )
+
+    def ship(self, key: str) -> Mapping[str, object]:
+        """The destination in a configuration."""
+        ssh = {"identity": str(self.hosts.identity(key)), "known_hosts": str(self.hosts.known_hosts)}
+        return {"name": "offsite", "to": f"{self.hosts.url}/{self.place}", "initial": "allow", "ssh": ssh}
+
+    def send(self, *words: str, config: Path | None = None) -> Result:
+        """Run zbackup where the database is."""
+        return self.house.zb(*words, config=config or self.sending, environment=self.hosts.environment)
+
+    def back(self, *words: str) -> Result:
+        """Run zbackup where nothing is."""
+        return self.house.zb(*words, config=self.burnt, environment=self.hosts.environment)
+
+    def restoring(self, to: str, name: str) -> tuple[str, ...]:
+        """The words of a restore from there."""
+        return ("restore", "--from", "offsite", "--to", to, "--name", name, "--json")
+
+    def left(self) -> list[str]:
+        """All there is on the new pool, without the pool."""
+        return run("zfs", "list", "-Hrt", "all", "-o", "name", self.new.name).split("\n")[1:-1]
+
+
+@contextlib.contextmanager
+def offsite_of(house: Zbackup, hosts: TwoHosts) -> Iterator[Offsite]:
+    """With a pool for what comes back, which goes afterwards."""
+    new = create_pool()
+    try:
+        yield Offsite(house, hosts, new)
+    finally:
+        new.destroy()

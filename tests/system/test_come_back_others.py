@@ -1,0 +1,80 @@
+"""MariaDB on encrypted datasets, and MongoDB, brought back from a second host that has no key."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab.pool import Pool, run
+from tests.lab.two_hosts import TwoHosts, hosts
+from tests.system.come_back import offsite_of
+from tests.system.conftest import end_clones
+from tests.system.house import House, Variant, build, next_second
+from tests.system.mongo_house import MongoHouse
+from tests.system.mongo_story import mongo_house, opened
+
+__all__ = ["hosts"]
+
+
+@pytest.fixture
+def mariadb(pool: Pool) -> Iterator[House]:
+    """On an encrypted dataset, whose key is in a file of the first host."""
+    key = pool.home / "key"
+    key.write_text("not a secret")
+    encrypted = {"encryption": "on", "keyformat": "passphrase", "keylocation": f"file://{key}"}
+    data = pool.dataset("locked", encrypted)
+    home = pool.home / "mariadb"
+    home.mkdir()
+    with build(pool, home, Variant(flavour="mariadb-11.8"), data, data) as server:
+        house = House(pool, home, server, (data.name,))
+        yield house
+        end_clones(house)
+
+
+@pytest.fixture
+def mongodb(pool: Pool) -> Iterator[MongoHouse]:
+    with mongo_house(pool) as house:
+        yield house
+        end_clones(house)  # type: ignore[arg-type]
+
+
+def test_an_encrypted_mariadb_comes_back_with_its_key(mariadb: House, hosts: TwoHosts) -> None:
+    with offsite_of(mariadb, hosts) as offsite:
+        mariadb.server.sql("CREATE TABLE shop.told (n INT PRIMARY KEY)")
+        for number in (0, 2):
+            mariadb.server.sql("INSERT INTO shop.told VALUES (%s)", (number,))
+            moment = next_second()
+            mariadb.server.sql("INSERT INTO shop.told VALUES (%s)", (number + 1,))
+            mariadb.snapshot()
+            offsite.send("ship", "--json").data  # noqa: B018  checks the exit status
+        words = offsite.restoring(moment.isoformat(), "back")
+        locked = offsite.back(*words)
+        part = f"{offsite.new.name}/back/back.copy/0"
+        assert locked.rc == 9 and f"zfs load-key {part}" in locked.err, locked
+        run("zfs", "load-key", "-L", f"file://{mariadb.home.parent / 'key'}", part)
+        report = offsite.back(*words)
+        assert "going on with what was fetched" in report.err, report
+        with mariadb.clone(report.data) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT n FROM shop.told ORDER BY n")
+            assert [row[0] for row in cursor.fetchall()] == [0, 1, 2]
+        assert offsite.back("clone", "destroy", "back", "--yes").rc == 0
+        assert offsite.left() == [f"{offsite.new.name}/back"]
+
+
+def test_a_mongodb_comes_back(mongodb: MongoHouse, hosts: TwoHosts) -> None:
+    with offsite_of(mongodb, hosts) as offsite:
+        for number in (0, 2):
+            _insert(mongodb, number)
+            moment = next_second()
+            _insert(mongodb, number + 1)
+            mongodb.snapshot()
+            offsite.send("ship", "--json").data  # noqa: B018  checks the exit status
+        report = offsite.back(*offsite.restoring(moment.isoformat(), "back")).data
+        with opened(report) as client:
+            assert [d["_id"] for d in client.story.told.find().sort("_id")] == [0, 1, 2]
+        assert offsite.back("clone", "destroy", "back", "--yes").rc == 0
+        assert offsite.left() == [f"{offsite.new.name}/back"]
+
+
+def _insert(house: MongoHouse, number: int) -> None:
+    with house.server.client() as client:
+        client.story.told.insert_one({"_id": number})

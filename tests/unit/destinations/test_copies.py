@@ -1,0 +1,73 @@
+"""Which backups a line of copies holds."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.samples import PLAIN, snapshots_of
+from zbackup.destinations.copies import committed
+from zbackup.model.retention import CONDEMNED
+from zbackup.model.shipping import COMMITTED, commit_properties
+from zbackup.model.snapshot import Snapshot
+
+
+def arrived(name: str, txg: int, *, home: str = "vault/shop") -> list[Snapshot]:
+    """Copies of a backup of two datasets, committed."""
+    record = replace(PLAIN, backup=name)
+    copies = snapshots_of(record, name, txg)
+    properties = commit_properties(record, [s.guid for s in copies], "2024-05-01T12:00:00+00:00")
+    return [
+        replace(s, dataset=f"{home}/{s.dataset}", properties=tuple(sorted(properties.items())))
+        for s in copies
+    ]
+
+
+def without(snapshot: Snapshot, *names: str) -> Snapshot:
+    return replace(snapshot, properties=tuple((k, v) for k, v in snapshot.properties if k not in names))
+
+
+def with_property(snapshot: Snapshot, name: str, value: str) -> Snapshot:
+    return replace(snapshot, properties=tuple(sorted({**dict(snapshot.properties), name: value}.items())))
+
+
+def test_what_is_committed_is_listed_by_where_it_lies() -> None:
+    one, two = arrived("one", 100), arrived("two", 200)
+    found = committed([*two, *one])
+    assert [b.snapshots for b in found.backups] == [tuple(one), tuple(two)]
+    assert all(b.complete and b.finished for b in found.backups)
+
+
+@given(st.sets(st.integers(0, 3)), st.sets(st.integers(0, 3)))
+def test_with_any_part_or_mark_missing_it_is_not(gone: set[int], unmarked: set[int]) -> None:
+    copies = [*arrived("one", 100), *arrived("two", 200)]
+    there = [without(s, COMMITTED) if n in unmarked else s for n, s in enumerate(copies) if n not in gone]
+    names = [b.record.backup for b in committed(there).backups]
+    lost = gone | unmarked
+    assert names == [name for name, parts in (("one", {0, 1}), ("two", {2, 3})) if not parts & lost]
+
+
+def test_one_that_claims_to_be_another_does_not_take_its_place() -> None:
+    """Somebody who can only add sends, later, what says it is a backup that is there."""
+    real, forged = arrived("one", 100), arrived("one", 900)
+    assert [b.snapshots for b in committed([*forged, *real]).backups] == [tuple(real)]
+
+
+def test_a_record_that_cannot_be_read_is_told_of() -> None:
+    first, second = arrived("one", 100)
+    first = with_property(first, "zbackup:version", "99")
+    found = committed([first, second])
+    assert found.backups == () and "newer zbackup" in found.unreadable[0][1]
+
+
+def test_what_was_to_go_is_not_listed_and_what_remains_of_it_is_known() -> None:
+    first, second = arrived("one", 100)
+    first = with_property(first, CONDEMNED, "2024")
+    for there in ([first, second], [first]):
+        found = committed(there)
+        assert found.backups == () and [b.snapshots for b in found.remains] == [tuple(there)]
+
+
+def test_a_part_that_is_missing_for_another_reason_is_never_among_the_remains() -> None:
+    first, second = arrived("one", 100)
+    assert committed([first]).remains == () and committed([second]).remains == ()

@@ -1,0 +1,171 @@
+"""What is said of a restore, planned or done: as JSON and for people."""
+
+from dataclasses import dataclass
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from zbackup.cli import shapes, tables
+from zbackup.cli.output import plain
+from zbackup.jobs.restore import RestorePlan, RestoreReport
+from zbackup.model.log import ClusterTime, Transaction, how_many
+from zbackup.model.moment import Moment, local_text
+from zbackup.model.recovery import Recovered, ReplayRange
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for, to say it back."""
+
+    instance: str
+    moment: Moment
+    cluster_time: ClusterTime | None = None
+
+
+def plan_shape(asked: Asked, plan: RestorePlan) -> dict[str, Any]:
+    return {"dry_run": True} | _common_shape(asked, plan, plan.replay)
+
+
+def report_shape(asked: Asked, report: RestoreReport) -> dict[str, Any]:
+    recovered = report.recovered
+    return (
+        {"dry_run": False}
+        | _common_shape(asked, report.plan, report.replay)
+        | {
+            "recovered": {
+                "last_applied": shapes.transaction(recovered.last_applied),
+                "first_skipped": shapes.transaction(recovered.first_skipped),
+                "position": recovered.position,
+                "gtid": recovered.gtid,
+                "base_exact": recovered.base_exact,
+            },
+            "socket": report.socket,
+            "port": report.clone.port or None,
+            "read_only": report.clone.read_only,
+            "replica_set": report.clone.replica_set or None,
+            "connect": report.connect,
+        }
+    )
+
+
+def _common_shape(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -> dict[str, Any]:
+    return {
+        "instance": asked.instance,
+        "target": plain(asked.moment),
+        "cluster_time": str(asked.cluster_time) if asked.cluster_time else None,
+        "clone": plan.name,
+        "base": shapes.backup(plan.base),
+        "log": shapes.backup(plan.log) if plan.log else None,
+        "reason": plan.reason,
+        "warnings": list(plan.warnings),
+        "fetch": plan.fetch,
+        "replay": {
+            "transactions": replay.transactions,
+            "log_bytes": replay.log_bytes,
+            "out_of_order": replay.out_of_order,
+            "effective_target": plain(replay.effective_target),
+            "last_applied": shapes.transaction(replay.last_applied),
+            "first_skipped": shapes.transaction(replay.first_skipped),
+        }
+        if replay
+        else None,
+    }
+
+
+def render_plan(asked: Asked, plan: RestorePlan) -> str:
+    """The plan for people. Nothing of it has been done."""
+    rows = _plan_rows(asked, plan) + _replay_rows(plan, plan.replay, "would replay")
+    if plan.replay:
+        rows += _end_rows(plan.replay, asked.moment.zone)
+    rows.append(("clone", f"{plan.name} would be made"))
+    return _sheet(f"Plan for {headline(asked)}", rows, _remarks(asked, plan, plan.replay))
+
+
+def render_report(asked: Asked, report: RestoreReport) -> str:
+    """What was done, and how to reach the result."""
+    rows = _plan_rows(asked, report.plan) + _replay_rows(report.plan, report.replay, "replayed")
+    rows += _end_rows(report.recovered, asked.moment.zone)
+    rows += [
+        ("position", report.recovered.position),
+        *([] if _is_mongodb(report.plan) else [("GTIDs", report.recovered.gtid or "none")]),
+        ("clone", report.plan.name + (", read only" if report.clone.read_only else "")),
+        *([("replica set", report.clone.replica_set)] if report.clone.replica_set else []),
+        ("socket", report.socket),
+        *([("port", f"127.0.0.1:{report.clone.port}")] if report.clone.port else []),
+    ]
+    text = _sheet(f"Restored {headline(asked)}", rows, _remarks(asked, report.plan, report.replay))
+    return f"{text}\n\nConnect with:\n  {report.connect}"
+
+
+def headline(asked: Asked) -> str:
+    exact = f"cluster time {asked.cluster_time}, within " if asked.cluster_time else ""
+    return f"{asked.instance} as of {exact}{asked.moment.describe()}"
+
+
+def _is_mongodb(plan: RestorePlan) -> bool:
+    return plan.base.record.engine == "mongodb"
+
+
+def _plan_rows(asked: Asked, plan: RestorePlan) -> list[tuple[str, str]]:
+    zone = asked.moment.zone
+    as_of = plan.base.record.as_of
+    log = plan.log.name if plan.log else "a snapshot to be taken now"
+    return [
+        ("base", plan.base.name + (f" (last transaction {local_text(as_of, zone)})" if as_of else "")),
+        ("log from", log),
+        *([("to fetch", tables.size(plan.fetch))] if plan.fetch else []),
+    ]
+
+
+def _replay_rows(plan: RestorePlan, replay: ReplayRange | None, replayed: str) -> list[tuple[str, str]]:
+    if replay is None:
+        when = "the oplogs are opened, on clones" if _is_mongodb(plan) else "the log is here"
+        return [(replayed, f"known only when {when}")]
+    words = ("oplog entry", "oplog entries") if _is_mongodb(plan) else ("transaction", "transactions")
+    counted = how_many(replay.transactions, *words)
+    return [(replayed, f"{counted}, {tables.size(replay.log_bytes)} of log")]
+
+
+def _end_rows(end: ReplayRange | Recovered, zone: ZoneInfo) -> list[tuple[str, str]]:
+    """Where the cut is: the last transaction that is in, and the first that is not."""
+    return [
+        ("last applied", _transaction(end.last_applied, zone) or "none: the base is the newest state before"),
+        ("first skipped", _transaction(end.first_skipped, zone) or "none: the log ends before"),
+    ]
+
+
+def _transaction(subject: Transaction | None, zone: ZoneInfo) -> str:
+    if subject is None:
+        return ""
+    gtid = f", GTID {subject.gtid}" if subject.gtid else ""
+    what = f", {subject.what}" if subject.what else ""
+    return f"{local_text(subject.committed, zone)}, {_span(subject)}{gtid}{what}"
+
+
+def _span(subject: Transaction) -> str:
+    """From where to where it stands in the log; what both places begin with is said once."""
+    if subject.start == subject.end:
+        return subject.start
+    within = subject.start.rpartition(":")[0] + ":"
+    return f"{subject.start} to {subject.end.removeprefix(within)}"
+
+
+def _remarks(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -> list[str]:
+    found = [plan.reason]
+    if replay is None:
+        return found
+    effective = replay.effective_target
+    if effective < asked.moment.at:
+        found.append(
+            f"the log knows whole seconds only, so the cut is at {local_text(effective, asked.moment.zone)}"
+        )
+    if replay.out_of_order:
+        found.append(
+            f"warning: {how_many(replay.out_of_order)} behind the cut carry an earlier time; "
+            "the server's clock went back, and the order of the log is what counts"
+        )
+    return found + [f"warning: {text}" for text in plan.warnings]
+
+
+def _sheet(title: str, rows: list[tuple[str, str]], remarks: list[str]) -> str:
+    body = tables.aligned([[f"  {key}", value] for key, value in rows])
+    return "\n".join([title, body, *(f"  {remark}" for remark in remarks)])

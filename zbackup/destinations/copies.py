@@ -1,0 +1,71 @@
+"""The backups that a line of copies holds, by what is written on them. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zbackup.model.backup import Backup
+from zbackup.model.record import from_properties
+from zbackup.model.retention import CONDEMNED
+from zbackup.model.shipping import Copy, copy_of
+from zbackup.model.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """The committed backups, oldest first, and (snapshot, problem) where a record cannot be understood.
+
+    A backup's snapshots are the copies as they lie at the destination, in the order of its members. `remains`
+    are what is left of backups whose removal was cut short.
+    """
+
+    backups: tuple[Backup, ...]
+    unreadable: tuple[tuple[str, str], ...]
+    remains: tuple[Backup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One stream of the way back: the copy that it brings, and the one that it goes on from, if any."""
+
+    copy: Snapshot
+    base: Snapshot | None
+
+
+def committed(snapshots: Sequence[Snapshot]) -> Copies:
+    """Only what is committed: every part is there and says so. Of two that claim to be one backup, the older.
+
+    That cannot be made by adding snapshots: it is the one that was there before.
+    """
+    newest_first = sorted(snapshots, key=lambda s: s.createtxg, reverse=True)
+    there = {s.guid: (s, copy_of(s.name, s.guid, dict(s.properties))) for s in newest_first}
+    found: dict[str, Backup] = {}
+    remains, unreadable = [], []
+    for snapshot, copy in sorted(there.values(), key=lambda pair: pair[0].createtxg):
+        parts = _parts(copy, there)
+        going = _condemned(snapshot)
+        if not parts or copy.backup in found or not (going or len(parts) == len(copy.parts)):
+            continue
+        try:
+            record = from_properties(dict(snapshot.properties))
+        except ValueError as problem:
+            unreadable.append((str(snapshot), str(problem)))
+            continue
+        if record is not None and len(record.members) == len(copy.parts):
+            backup = Backup(record=record, snapshots=parts)
+            if going:
+                remains.append(backup)
+            else:
+                found[copy.backup] = backup
+    return Copies(tuple(sorted(found.values(), key=lambda b: b.createtxg)), tuple(unreadable), tuple(remains))
+
+
+def _condemned(snapshot: Snapshot) -> bool:
+    return any(key == CONDEMNED for key, _ in snapshot.properties)
+
+
+def _parts(copy: Copy, there: dict[int, tuple[Snapshot, Copy]]) -> tuple[Snapshot, ...]:
+    """The parts that are there of the backup that this is the first part of; () when it is not one."""
+    if not (copy.marked and copy.backup and copy.parts[:1] == (copy.guid,)):
+        return ()
+    parts = [there.get(guid) for guid in copy.parts]
+    return tuple(p[0] for p in parts if p and p[1].marked and p[1].backup == copy.backup)

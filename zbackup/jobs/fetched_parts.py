@@ -1,0 +1,25 @@
+"""What a copy that was fetched from a destination consists of: exactly that may be destroyed again."""
+
+import json
+from collections.abc import Sequence
+
+from zbackup.jobs.context import Context
+from zbackup.model.snapshot import Dataset
+from zbackup.zfs.streams import ZfsStreams
+
+FETCHED = "zbackup:fetched"
+"""On a copy's own dataset: the guids of the snapshots it holds or is to hold."""
+
+
+def held(ctx: Context, container: str) -> set[str]:
+    """The guids, as text; none for anything that is not a copy."""
+    text = ctx.zfs.user_properties(container).get(container, {}).get(FETCHED, "[]")
+    return set(json.loads(text))
+
+
+def abort_partials(ctx: Context, datasets: Sequence[Dataset]) -> None:
+    """Give up what arrived in part: nothing below it can be destroyed before."""
+    streams = ZfsStreams(ctx.zfs.runner)
+    for dataset in datasets:
+        if streams.partial(dataset.name):
+            streams.abort(dataset.name)

@@ -1,0 +1,82 @@
+"""Destroy at a destination the backups that its own retention no longer wants.
+
+By whoever has the power to: the host that receives, for which the destination is one of its own pools, or a
+host that is trusted with more than adding.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import structlog
+
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
+from zbackup.jobs.ship import alone, keeping
+from zbackup.model.backup import Backup
+from zbackup.model.errors import CommandFailed, NotFound
+from zbackup.plan.retention import Kept, RetentionPlan, plan_retention
+
+log = structlog.get_logger()
+
+
+def plan_prune_at(ctx: Context, target: ShipTarget) -> PrunePlan:
+    """Look and decide, and change nothing."""
+    with keeping(target) as session:
+        return PrunePlan(retention=_decide(ctx, target, session.copies().backups), freed=None)
+
+
+def prune_at(ctx: Context, target: ShipTarget) -> PruneReport:
+    """Destroy what the destination's policy does not keep, oldest first, and what was left of it before.
+
+    What is held, cloned from or busy is skipped and reported. The newest committed backup always stays: the
+    next stream starts from it. Raise Taken while something is shipped there from this host.
+    """
+    destroyed: list[Backup] = []
+    skipped: list[Skipped] = []
+    with alone(ctx, target), keeping(target) as session:
+        copies = session.copies()
+        retention = _decide(ctx, target, copies.backups)
+        for number, backup in enumerate((*copies.remains, *retention.destroy)):
+            ctx.progress.phase("destroying", f"{backup.name}, {number + 1}")
+            try:
+                session.remove(backup, ctx.clock.now().isoformat())
+            except (CommandFailed, NotFound) as failure:
+                skipped.append(Skipped(backup, str(failure)))
+                log.warning("prune.skipped", snapshot=backup.name, destination=target.name, why=str(failure))
+            else:
+                destroyed.append(backup)
+                log.info("prune.destroyed", snapshot=backup.name, destination=target.name)
+    plan = PrunePlan(retention=retention, freed=None)
+    return PruneReport(plan=plan, destroyed=tuple(destroyed), skipped=tuple(skipped))
+
+
+def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup]) -> RetentionPlan:
+    """By the same planner as at home. It knows a backup's snapshots by the datasets they were taken of."""
+    there = {b.record.backup: b for b in backups}
+    at_home = [_as_taken(b) for b in backups]
+    plan = plan_retention(at_home, target.retention, ctx.clock.now(), ctx.zone, _pins(backups))
+    return replace(
+        plan,
+        keep=tuple(Kept(there[k.backup.record.backup], k.reasons) for k in plan.keep),
+        destroy=tuple(there[b.record.backup] for b in plan.destroy),
+    )
+
+
+def _as_taken(backup: Backup) -> Backup:
+    names = [dataset for dataset, _ in backup.record.members]
+    pairs = zip(names, backup.snapshots, strict=True)
+    return Backup(record=backup.record, snapshots=tuple(replace(s, dataset=name) for name, s in pairs))
+
+
+def _pins(backups: Sequence[Backup]) -> dict[str, list[str]]:
+    """Why one is needed besides the policy."""
+    found: dict[str, list[str]] = {}
+    if backups:
+        found[backups[-1].record.backup] = ["the next stream starts from it"]
+    for backup in backups:
+        clones = dict.fromkeys(clone for s in backup.snapshots for clone in s.clones)
+        why = [f"origin of {clone}" for clone in clones]
+        why += ["held there"] if any(s.holds for s in backup.snapshots) else []
+        if why:
+            found.setdefault(backup.record.backup, []).extend(why)
+    return found
