@@ -1,10 +1,13 @@
 """The last writes before a moment, acknowledged by memory alone: a restore to that moment has them.
 
-And, on the same server, what else a mongod's days hold: logins on recovered servers, a restart.
+And, on the same server, what else a mongod's days hold: logins on recovered servers, a restart, a daemon.
 """
 
 import json
+import signal
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -15,7 +18,8 @@ from tests.lab import mongo_load
 from tests.lab.mongo_fixture import await_primary, start_single
 from tests.lab.pool import Pool
 from tests.system.conftest import end_clones
-from tests.system.house import after_writing, now, utc
+from tests.system.daemon_story import logged_daemon
+from tests.system.house import after_writing, now, utc, wait_until
 from tests.system.mongo_house import MongoHouse, build
 from tests.system.mongo_story import opened
 
@@ -113,3 +117,47 @@ def test_a_restart_leaves_no_gap_in_the_window(house: MongoHouse) -> None:
     taken = house.snapshot()
     assert taken["position"].partition("@")[2] > before.partition("@")[2], "it has begun no term"
     assert house.zb("window", "--json").data[0]["gaps"] == []
+
+
+@contextmanager
+def shown(file: Path) -> Iterator[None]:
+    """What is in the file at the end is shown when a test fails."""
+    try:
+        yield
+    finally:
+        print(file.read_text())
+
+
+def test_a_daemon_keeps_it(house: MongoHouse) -> None:
+    """Snapshots and prunes on time under load, says that all is well, and leaves nothing when told to end."""
+    journal, log = house.home / "kept", house.home / "daemon.log"
+    config = house.configure(
+        "daemon",
+        lock={"kind": "fsync"},
+        schedule={"snapshot": "30s", "prune": "2s"},
+        retention={"last": 1, "minimum": 1, "window": "1 minute"},
+    )
+    old = house.snapshots()
+    with house.server.client() as client:
+        client.drop_database(mongo_load.SCHEMA)
+    load = mongo_load.start(house.server, threads=2, rate=20, journal=journal)
+    with load, shown(log), logged_daemon(config, log) as daemon:
+        pruned = wait_until(
+            "it has pruned", lambda: daemon.poll() is not None or bool(old - house.snapshots()), 180
+        )
+        assert daemon.poll() is None, f"it ended after {pruned:g} s: {log.read_text()}"
+        status = house.zb("status", "--json", config=config).data[0]
+        assert status["daemon_runs"] and status["health"] != "error", status
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(timeout=120) == 0, log.read_text()
+        after_writing(journal, 20)
+        moment = whole(now())
+        time.sleep(0.01)
+        report = house.restore(moment, "kept")
+    told = [json.loads(line)["event"] for line in log.read_text().splitlines()]
+    assert {"daemon.started", "snapshot.created", "daemon.stopped"} <= set(told)
+    assert not {"job.failed", "job.defect"} & set(told)
+    assert not house.locked() and all(b["complete"] and b["finished"] for b in house.backups())
+    with opened(report) as client:
+        assert mongo_load.verify(client, journal, moment).present > 0
+    house.destroy("kept")
