@@ -3,16 +3,25 @@
 Restores broken at every command take longer: tests/slow/test_restore_faults_*.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from tests.faults.recovery import OPTIONS, House, prepare
 from tests.lab.pool import Pool
 from zbackup.engines.mysql import accounts, clone_server
+from zbackup.jobs.context import Context
+from zbackup.jobs.prune import prune
 from zbackup.jobs.restore import restore
+from zbackup.jobs.snapshot import snapshot
 from zbackup.model.errors import DatabaseError
+from zbackup.model.moment import Moment
+from zbackup.model.progress import Silent
+from zbackup.model.retention import Retention, Span
 from zbackup.proc.lock import holder
 from zbackup.proc.run import run
 from zbackup.zfs.datasets import Zfs
@@ -58,3 +67,34 @@ def test_a_refused_login_is_final_after_a_while(house: House, monkeypatch: pytes
     assert "ready for connections" in str(failure.value), "the end of its log is not shown"
     assert house.is_as(before)
     house.forget_log_snapshots()
+
+
+class PrunedWhenItStarts(Silent):
+    """When the server of a restore is started, another snapshot is taken, and a prune keeps that alone."""
+
+    def __init__(self, others: Context) -> None:
+        self.others = others
+        self.destroyed: list[str] = []
+
+    def phase(self, name: str, detail: str = "") -> None:
+        if name == "starting the temporary server":
+            snapshot(self.others)
+            time.sleep(1.1)
+            self.destroyed += [b.name for b in prune(self.others).destroyed]
+
+
+def test_a_prune_takes_no_log_away_that_a_restore_looks_at(house: House) -> None:
+    """Nothing was written since the last backup: there is nothing to replay, but to look whether it is so.
+
+    This comes last: it prunes the backup that the others restore.
+    """
+    snapshot(house.context())
+    time.sleep(1.1)
+    now = Moment(at=datetime.now(UTC), text="now", zone=ZoneInfo("UTC"), is_now=True)
+    rules = Retention(last=1, minimum=1, window=Span(0, "minute"))
+    progress = PrunedWhenItStarts(replace(house.context(), retention=rules))
+    report = restore(replace(house.context(), progress=progress), now, OPTIONS)
+    assert report.replay and not report.replay.transactions
+    assert progress.destroyed, "nothing was pruned"
+    assert report.plan.log and report.plan.log.name not in progress.destroyed
+    house.finish("pruned meanwhile")

@@ -14,7 +14,7 @@ from zbackup.jobs.clone_claim import announce, everywhere, require_free_port
 from zbackup.jobs.context import Context, mounted
 from zbackup.jobs.finish import finish_all
 from zbackup.jobs.log_snapshot import snapshot_log
-from zbackup.jobs.temporary import log_clone, log_in_place, removed_on_failure
+from zbackup.jobs.temporary import log_clone, removed_on_failure
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import Refused, Taken, UsageError
@@ -257,8 +257,7 @@ def act(
     with removed_on_failure(ctx, clone, keep=options.keep):
         clone = finish.begin(clone) if finish else announce(ctx, clone)
         base = clone_files.fill(ctx, clone, plan.base)
-        log_files = log_in_place if plan.replay and not plan.replay.transactions else log_clone
-        with log_files(ctx, catalog, clone, plan.log, keep=options.keep) as (source, visible):
+        with log_clone(ctx, catalog, clone, plan.log, keep=options.keep) as (source, visible):
             let_go()
             base = replace(base, hide=clone_files.hidden_from(ctx, catalog.datasets, visible))
             recovered = ctx.recovery.recover(

@@ -25,20 +25,14 @@ def removed_on_failure(ctx: Context, clone: Clone, *, keep: bool) -> Iterator[No
 
 
 @contextmanager
-def log_in_place(
-    ctx: Context, catalog: Catalog, clone: Clone, log: Backup, *, keep: bool
-) -> Iterator[tuple[Files, list[Clone]]]:
-    """As log_clone, where nothing is replayed: the log's files where they are, below .zfs."""
-    nowhere, where = ctx.run_dir / clone.name, log.browse(catalog.datasets)
-    yield Files(record=log.record, where=where, home=nowhere, run=nowhere, hide=()), [clone]
-
-
-@contextmanager
 def log_clone(
     ctx: Context, catalog: Catalog, clone: Clone, log: Backup, *, keep: bool
 ) -> Iterator[tuple[Files, list[Clone]]]:
     """A clone to replay the log from, and the clones that a server may see. It is gone afterwards, unless
-    the body fails and `keep` is asked for."""
+    the body fails and `keep` is asked for.
+
+    Also where nothing is to be replayed: as long as the log is looked at, no prune may take it away.
+    """
     name = log_name(clone.name)
     source = replace(clone, id=clone_files.new_id(), name=name, kind="log", backup=log.name, port=0)
     with removed_on_failure(ctx, source, keep=keep):
