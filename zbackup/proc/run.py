@@ -45,7 +45,8 @@ def run(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> s
         )
     except OSError as unstartable:
         raise NotInstalled(argv, -1, unstartable.strerror or "cannot be started") from unstartable
-    if not mutates:
+    # The first ssh opens the connection that streams will go through for hours: it is no question.
+    if not mutates and argv[0] != "ssh":
         _yield_to_others(process)
     try:
         stdout, stderr = process.communicate(timeout=timeout)

@@ -120,3 +120,14 @@ def test_what_only_looks_goes_behind_others() -> None:
     waiting = ("sh", "-c", f'until [ "$(nice)" -ge {wanted} ]; do sleep 0.01; done')
     assert run(waiting, mutates=False, timeout=20) == ""
     assert run(("nice",), timeout=20) == f"{ours}\n"
+
+
+def test_a_connection_is_as_important_as_what_goes_through_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is opened by whatever comes first, a question mostly, and outlives that."""
+    program = tmp_path / "ssh"
+    program.write_text("#!/bin/sh\nsleep 0.3\nnice\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert run(("ssh", "host"), mutates=False, timeout=20) == f"{os.getpriority(os.PRIO_PROCESS, 0)}\n"
