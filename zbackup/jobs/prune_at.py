@@ -54,7 +54,8 @@ def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup]) -> Rete
     """By the same planner as at home. It knows a backup's snapshots by the datasets they were taken of."""
     there = {b.record.backup: b for b in backups}
     at_home = [_as_taken(b) for b in backups]
-    plan = plan_retention(at_home, target.retention, ctx.clock.now(), ctx.zone, _pins(backups))
+    now, reading = ctx.clock.now(), ctx.clock.reading()
+    plan = plan_retention(at_home, target.retention, now, ctx.zone, _pins(backups), reading)
     return replace(
         plan,
         keep=tuple(Kept(there[k.backup.record.backup], k.reasons) for k in plan.keep),
