@@ -1,17 +1,27 @@
 """What a destination keeps by rules of its own, and what is let go when one is gone. On two real pools."""
 
+import struct
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from tests.lab.pool import Pool, create_pool, run
 from tests.platform.shipping import Yard
+from zbackup.clock import SystemClock
 from zbackup.jobs.prune_at import plan_prune_at, prune_at
 from zbackup.jobs.ship import ship
 from zbackup.jobs.stale import find_stale, release_stale
+from zbackup.jobs.verify_at import verify_at
+from zbackup.model.record import PREFIX
 from zbackup.model.retention import CONDEMNED, Retention, Span
+from zbackup.zfs.datasets import Zfs
+from zbackup.zfs.stream_content import RECORD, _record
 
+BEGIN, END = 0, 5
 SHORT = Retention(tiers=(), last=2, minimum=1, window=Span(1, "minute"))
 
 
@@ -51,6 +61,30 @@ def test_the_rules_of_the_destination_decide_there(yard: Yard) -> None:
     assert [b.name for b in ship(ctx, target).committed] == [later], "the next stream has its base"
 
 
+class Skewed(SystemClock):
+    """A wall clock that is a day off, to one side and to the other by turns."""
+
+    day = timedelta(days=1)
+
+    def now(self) -> datetime:
+        self.day = -self.day
+        return super().now() + self.day
+
+
+def test_a_clock_that_is_a_day_off_ships_the_same_and_destroys_nothing_newer(yard: Yard) -> None:
+    """What is sent goes by guids; the rules are asked of a host that gave its backups other times."""
+    ctx = replace(yard.context(retention=SHORT), clock=Skewed())
+    target = ctx.targets[0]
+    names = []
+    for _ in range(3):
+        names.append(yard.backup())
+        assert [b.name for b in ship(ctx, target).committed] == names[-1:]
+    prune_at(ctx, target)
+    assert yard.committed()[-2:] == names[-2:]
+    later = yard.backup()
+    assert [b.name for b in ship(ctx, target).committed] == [later], "the next stream has its base"
+
+
 def test_without_rules_nothing_goes(yard: Yard) -> None:
     names = shipped(yard, 2)
     ctx = yard.context()
@@ -75,6 +109,80 @@ def test_what_a_killed_prune_left_goes_with_the_next(yard: Yard) -> None:
     ctx = yard.context(retention=SHORT)
     assert [b.name for b in prune_at(ctx, ctx.targets[0]).destroyed] == [names[0]]
     assert {c.partition("@")[2] for c in yard.copies()} == set(names[1:])
+
+
+def test_what_is_the_same_on_both_sides_verifies(yard: Yard) -> None:
+    names = shipped(yard, 3)
+    ctx = yard.context()
+    first = ctx.catalog().backups[0]
+    for snapshot in first.snapshots:
+        ctx.zfs.destroy_snapshot(snapshot)
+    report = verify_at(ctx, ctx.targets[0], most=0)
+    assert report.problems == ()
+    assert [b.name for b in report.compared] == names[1:] and [b.name for b in report.alone] == names[:1]
+    assert [(r.snapshot.name, r.whole, r.same) for r in report.read] == [(names[2], True, True)] * 2
+    assert all(r.size > 600_000 for r in report.read)
+    begun = verify_at(ctx, ctx.targets[0], most=200_000)
+    assert [(r.whole, r.same) for r in begun.read] == [(False, True)] * 2
+    assert verify_at(ctx, ctx.targets[0], most=-1).read == ()
+
+
+def test_an_encrypted_copy_is_verified_without_its_key(pool: Pool, vault: Pool, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("not a secret")
+    encrypted = {"encryption": "on", "keyformat": "passphrase", "keylocation": f"file://{key}"}
+    yard = Yard(pool, vault, properties=encrypted)
+    shipped(yard, 2)
+    ctx = yard.context()
+    report = verify_at(ctx, ctx.targets[0], most=0)
+    assert report.problems == () and [(r.whole, r.same) for r in report.read] == [(True, True)] * 2
+
+
+def test_what_is_different_there_is_said(yard: Yard) -> None:
+    names = shipped(yard, 2)
+    ctx = yard.context()
+    run("zfs", "set", f"{PREFIX}gtid=forged", f"{yard.home}/{yard.outer.name}@{names[0]}")
+    assert verify_at(ctx, ctx.targets[0], most=0).problems == (
+        f"{names[0]} says something else of itself there",
+    )
+
+
+def test_other_data_under_the_same_guid_is_found(yard: Yard) -> None:
+    """As a host makes it up that wants its backups to look well: a stream with one byte changed, sent on."""
+    (name,) = shipped(yard, 1)
+    ctx = yard.context()
+    source, copy = f"{yard.inner.name}@{name}", f"{yard.home}/{yard.inner.name}"
+    stream = bytearray(subprocess.run(["zfs", "send", source], capture_output=True, check=True).stdout)
+    stream[stream.index((yard.inner.mountpoint / "table1").read_bytes()[:4096])] ^= 1
+    marks = ctx.catalog().backups[0].snapshots[1].properties
+    marks += Zfs().snapshots(copy)[0].properties
+    run("zfs", "rename", copy, f"{yard.root}/aside")
+    receive = ["zfs", "receive", "-u", "-o", "readonly=on", copy]
+    subprocess.run(receive, input=summed_up(stream), check=True)
+    run("zfs", "set", *(f"{key}={value}" for key, value in dict(marks).items()), f"{copy}@{name}")
+    report = verify_at(ctx, ctx.targets[0], most=-1)
+    assert report.problems == () and yard.committed() == [name], "it claims to be the same"
+    report = verify_at(ctx, ctx.targets[0], most=0)
+    assert report.problems == (f"{source} holds other data at zfs:{yard.root}",)
+
+
+def summed_up(stream: bytearray) -> bytes:
+    """The stream with checksums that fit: none on its records, and one of the whole in the last."""
+    place = 0
+    while True:
+        kind, record = _record("<", bytes(stream[place : place + RECORD]))
+        if kind != BEGIN:
+            stream[place + RECORD - 32 : place + RECORD] = bytes(32)
+        if kind == END:
+            break
+        place += RECORD + record.payload
+    sums = [0, 0, 0, 0]
+    for (word,) in struct.iter_unpack("<I", stream[:place]):
+        sums[0] += word
+        for n in (1, 2, 3):
+            sums[n] += sums[n - 1]
+    stream[place + 8 : place + 40] = struct.pack("<4Q", *(n % 2**64 for n in sums))
+    return bytes(stream)
 
 
 def test_pins_of_a_destination_that_is_gone_are_found_and_let_go(yard: Yard) -> None:

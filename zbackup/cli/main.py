@@ -42,6 +42,7 @@ _COMMANDS = {
     "status": "status",
     "daemon": "daemon",
     "gate": "gate",
+    "verify": "verify",
     "release": "release",
     "helper": "helper",
     "clone": "clone",

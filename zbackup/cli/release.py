@@ -40,14 +40,18 @@ def command(
         return release_stale(ctx) if yes else find_stale(ctx)
 
     def shape(done: Done[list[Stale]]) -> dict[str, Any]:
-        keys = ("kind", "name", "tag", "why")
-        rows = [{key: plain(getattr(each, key)) for key in keys} for each in done.result]
-        return {"released": yes, "marks": rows}
+        return _shape(done, yes=yes)
 
     def text(turns: list[Done[list[Stale]]]) -> str:
         return "\n".join(_lines(done, yes=yes) for done in turns)
 
     conclude(options, "release", on_each(options, "release", instance, act), shape=shape, text=text)
+
+
+def _shape(done: Done[list[Stale]], *, yes: bool) -> dict[str, Any]:
+    keys = ("kind", "name", "tag", "why")
+    rows = [{key: plain(getattr(each, key)) for key in keys} for each in done.result]
+    return {"released": yes, "marks": rows}
 
 
 def _lines(done: Done[list[Stale]], *, yes: bool) -> str:

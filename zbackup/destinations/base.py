@@ -22,6 +22,7 @@ from zbackup.model.record import Record
 from zbackup.model.shipping import Inventory, Part
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter
+from zbackup.zfs.stream_content import Content
 
 
 class Session(Protocol):
@@ -82,6 +83,14 @@ class Keeper(Protocol):
         With `token`, what the receiver's ZFS kept of an earlier attempt, the rest of it. Raise NotResumable,
         before anything is passed on, when that cannot be had.
         """
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """What a session offers besides where whole snapshots lie, and not only streams of them."""
+
+    def content(self, copy: Snapshot, most: int) -> Content:
+        """What the copy holds, or what has the first `most` bytes of it (0: all), read there from disk."""
 
 
 class Destination(Protocol):

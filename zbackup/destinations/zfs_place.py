@@ -22,7 +22,8 @@ from zbackup.proc.run import Runner, run
 from zbackup.proc.ssh import Ssh, SshTarget
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.errors import translate
-from zbackup.zfs.streams import ZfsStreams, failure_of, receive_argv, resume_argv, send_argv
+from zbackup.zfs.stream_content import Content, read_content
+from zbackup.zfs.streams import ZfsStreams, content_argv, failure_of, receive_argv, resume_argv, send_argv
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,10 @@ class ZfsSession:
             raise NotResumable(f"{leg.copy} at {self.place}: what was fetched of it cannot be continued")
         argv = resume_argv(token, raw=self._raw(leg)) if token else self._send(leg)
         return transfer(self.command(argv), receiver, meter)
+
+    def content(self, copy: Snapshot, most: int) -> Content:
+        argv = content_argv(str(copy), raw=self.zfs.encrypted(copy.dataset))
+        return read_content(self.command(argv), most)
 
     def _send(self, leg: Leg) -> tuple[str, ...]:
         return send_argv(str(leg.copy), str(leg.base) if leg.base else None, raw=self._raw(leg))

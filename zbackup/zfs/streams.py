@@ -145,6 +145,14 @@ def send_argv(snapshot: str, origin: str | None, *, raw: bool) -> tuple[str, ...
     return ("zfs", "send", *flags, *start, "--", snapshot)
 
 
+def content_argv(snapshot: str, *, raw: bool) -> tuple[str, ...]:
+    """A full stream that is the same for every copy of the snapshot, but for what stream_content leaves out.
+
+    Without -c and -e it is written in plain blocks, however these lie on either side's disks.
+    """
+    return ("zfs", "send", *(("-w",) if raw else ()), "--", snapshot)
+
+
 def resume_argv(token: str, *, raw: bool) -> tuple[str, ...]:
     """What is left of an interrupted stream.
 

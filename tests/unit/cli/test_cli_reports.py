@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import typer
 
-from tests.unit.shipped import in_json
+from tests.unit.shipped import TARGET, in_json
 from zbackup.catalog.local import Catalog
 from zbackup.cli import (
     check,
@@ -19,10 +19,12 @@ from zbackup.cli import (
     clone_create,
     listing,
     prune,
+    release,
     restore_report,
     shapes,
     snapshot,
     status,
+    verify,
     window,
 )
 from zbackup.cli.options import Options
@@ -35,7 +37,9 @@ from zbackup.jobs.journal import Remembered
 from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
 from zbackup.jobs.restore import RestorePlan, RestoreReport
 from zbackup.jobs.snapshot import SnapshotPlan, SnapshotReport
+from zbackup.jobs.stale import Stale
 from zbackup.jobs.status import Status
+from zbackup.jobs.verify_at import ReadBack, VerifyReport
 from zbackup.jobs.window import WindowReport
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
@@ -382,6 +386,31 @@ def test_a_prune_for_people() -> None:
     assert prune._report_text([done(idle)]) == "shop: nothing is to be destroyed; 1 stay"
 
 
+STALE = Stale(kind="hold", name="tank/a@one", tag="zbackup-ship:db1:shop:old", why="it is gone")
+VERIFIED = VerifyReport(
+    target=TARGET,
+    compared=(a_backup(),),
+    alone=(),
+    read=(ReadBack(snapshot=a_backup().snapshots[0], size=1 << 30, whole=False, same=False),),
+    problems=("tank/a@one holds other data at zfs:vault/b",),
+)
+
+
+def test_a_difference_is_told_for_people() -> None:
+    lines = verify._text([done(VERIFIED)]).splitlines()
+    assert lines[0] == "Instance shop at zfs:vault/b: DIFFERENT"
+    assert lines[1] == "  compared   1 backup, 0 more that are only there"
+    assert lines[2].endswith("the first 1.0 GiB, DIFFERENT") and lines[2].startswith("  read       ")
+    assert lines[3] == "  DIFFERENT  tank/a@one holds other data at zfs:vault/b"
+
+
+def test_marks_that_are_stale_are_listed_for_people() -> None:
+    assert release._lines(done([STALE]), yes=False).splitlines() == [
+        "shop: would let go of (--yes does it)",
+        "  hold  tank/a@one  zbackup-ship:db1:shop:old  it is gone",
+    ]
+
+
 def everything_in_json() -> dict[str, Any]:
     plan = SnapshotPlan(name="n", members=(("a", "/a"),), lock=LockChoice("none", "r"), warnings=())
     report = SnapshotReport(backup=a_backup(), lock=LockChoice("none", "r"), warnings=("w",))
@@ -403,6 +432,8 @@ def everything_in_json() -> dict[str, Any]:
             CreatePlan(names=("shop-dev1",), backup=a_backup(), restore=None, masks=("/mask.sql",)),
             ASKED.moment,
         ),
+        "verify": verify._shape(done(VERIFIED)),
+        "release": release._shape(done([STALE]), yes=False),
         **in_json(),
     }
 

@@ -1,0 +1,100 @@
+"""Compare what is at a destination with what is here: identities, records, and data read from both disks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from zbackup.destinations.base import Keeper, Readable
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.ship import alone, keeping
+from zbackup.model.backup import Backup
+from zbackup.model.snapshot import Snapshot
+from zbackup.proc.pipeline import Command
+from zbackup.zfs.stream_content import read_content
+from zbackup.zfs.streams import ZfsStreams, content_argv, failure_of
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBack:
+    """A snapshot that was read on both sides: so many bytes of its data, all of it if `whole`."""
+
+    snapshot: Snapshot
+    size: int
+    whole: bool
+    same: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """`compared` are the committed backups that are here, too, and `alone` those that are only there.
+
+    `problems` are what is not as it must be, one line each; with none of them all is well.
+    """
+
+    target: ShipTarget
+    compared: tuple[Backup, ...]
+    alone: tuple[Backup, ...]
+    read: tuple[ReadBack, ...]
+    problems: tuple[str, ...]
+
+
+def verify_at(ctx: Context, target: ShipTarget, *, most: int) -> VerifyReport:
+    """Compare all that is committed there, and read the newest that is on both sides.
+
+    `most` is how many bytes of each of its datasets are read, 0 for all, -1 for none. Nothing is changed on
+    either side. Raise what connecting and reading raises; a difference is a problem in the report.
+    """
+    with alone(ctx, target), keeping(target) as session:
+        ctx.progress.phase("looking at both sides", target.destination.place)
+        copies = session.copies()
+        here = {b.record.backup: b for b in ctx.catalog().backups}
+        pairs = [(b, here[b.record.backup]) for b in copies.backups if b.record.backup in here]
+        problems = [f"{name} cannot be read: {problem}" for name, problem in copies.unreadable]
+        problems += [text for there, mine in pairs for text in _differences(there, mine)]
+        complete = [(there, mine) for there, mine in pairs if mine.complete]
+        read = _read(ctx, session, *complete[-1], most) if complete and most >= 0 else ()
+    problems += [f"{r.snapshot} holds other data at {target.destination.place}" for r in read if not r.same]
+    for text in problems:
+        log.error("verify.different", destination=target.name, problem=text)
+    return VerifyReport(
+        target=target,
+        compared=tuple(there for there, _ in pairs),
+        alone=tuple(b for b in copies.backups if b.record.backup not in here),
+        read=tuple(read),
+        problems=tuple(problems),
+    )
+
+
+def _differences(there: Backup, mine: Backup) -> list[str]:
+    """A pruned part of a backup here is no difference."""
+    found = []
+    guids = {s.guid for s in there.snapshots}
+    found += [f"{s} (guid {s.guid}) is another snapshot there" for s in mine.snapshots if s.guid not in guids]
+    if mine.finished and there.record != mine.record:
+        found.append(f"{there.name} says something else of itself there")
+    return found
+
+
+def _read(ctx: Context, session: Keeper, there: Backup, mine: Backup, most: int) -> Sequence[ReadBack]:
+    if not isinstance(session, Readable):
+        return ()
+    copies = {s.guid: s for s in there.snapshots}
+    streams = ZfsStreams(ctx.zfs.runner)
+    found = []
+    for snapshot in mine.snapshots:
+        if snapshot.guid not in copies:
+            continue
+        ctx.progress.phase(f"reading {snapshot}", "on both sides")
+        over_there = session.content(copies[snapshot.guid], most)
+        argv = content_argv(str(snapshot), raw=streams.encrypted(snapshot.dataset))
+        here = read_content(_local(argv), most)
+        same = here == over_there
+        found.append(ReadBack(snapshot=snapshot, size=here.size, whole=here.whole, same=same))
+    return found
+
+
+def _local(argv: tuple[str, ...]) -> Command:
+    return Command(argv=argv, failure=lambda status, said: failure_of(argv, status, said))
