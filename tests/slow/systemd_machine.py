@@ -1,7 +1,8 @@
 """A real systemd for a test: process 1 of a PID namespace in the lab's guest, with zbackup's own units.
 
 Mounts are shared with the rest of the guest, as they are on a machine; processes have numbers of their own,
-so whatever looks at processes is run inside.
+so whatever looks at processes is run inside, and so is whoever talks to systemd: it answers nobody whose
+process it has no number for.
 """
 
 import os
@@ -48,9 +49,10 @@ class Systemd:
             stdout=self._log,
             stderr=self._log,
         )
+        children = Path(f"/proc/{self._outer.pid}/task/{self._outer.pid}/children")
+        wait_until("systemd is there", lambda: bool(children.read_text()), 60)
+        self._first = children.read_text().split()[0]
         wait_until("systemd is up", lambda: self.ask("is-active", "lab.target") == "active", 120)
-        children = Path(f"/proc/{self._outer.pid}/task/{self._outer.pid}/children").read_text()
-        self._first = children.split()[0]
 
     def power_off(self) -> None:
         self._outer.kill()
@@ -70,14 +72,12 @@ class Systemd:
 
     def ask(self, *words: str) -> str:
         """What systemctl says."""
-        argv = ("systemctl", "--no-pager", *words)
-        return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.strip()
+        return self.inside("systemctl", "--no-pager", *words).out.strip()
 
     def do(self, *words: str) -> None:
         """What systemctl has to succeed in."""
-        argv = ("systemctl", "--no-pager", *words)
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{words}: {done.stderr}\n{self._state(words[-1])}"
+        done = self.inside("systemctl", "--no-pager", *words)
+        assert done.rc == 0, f"{done}\n{self._state(words[-1])}"
 
     def show(self, unit: str, name: str) -> str:
         """A property of a unit."""
@@ -85,9 +85,8 @@ class Systemd:
 
     def journal(self, unit: str) -> str:
         """What a unit logged, without decoration."""
-        subprocess.run(("journalctl", "--sync"), check=False, capture_output=True)
-        argv = ("journalctl", "--no-pager", "-o", "cat", "-u", unit)
-        return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+        self.inside("journalctl", "--sync")
+        return self.inside("journalctl", "--no-pager", "-o", "cat", "-u", unit).out
 
     def wait_for_log(self, unit: str, text: str, times: int = 1, within: float = 120) -> None:
         deadline = time.monotonic() + within
