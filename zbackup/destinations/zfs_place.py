@@ -4,10 +4,11 @@ ROOT/INSTANCE/DATASET holds the copies of DATASET. Its parents are containers: t
 The room zfs is the same for here and there; what differs is the runner.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path, PurePosixPath
 
 from zbackup.destinations.copies import Copies, Leg, committed
@@ -24,6 +25,8 @@ from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.errors import translate
 from zbackup.zfs.stream_content import Content, read_content
 from zbackup.zfs.streams import ZfsStreams, content_argv, failure_of, receive_argv, resume_argv, send_argv
+
+_connections = count(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +115,7 @@ class ZfsSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZfsDestination:
-    """`target` None: this host. `control` is where the socket of an ssh connection goes."""
+    """`target` None: this host. `control` is what the sockets of ssh connections are called like."""
 
     name: str
     place: str
@@ -131,7 +134,9 @@ class ZfsDestination:
         if self.target is None:
             yield self._session(self.runner, self._local)
             return
-        ssh = Ssh(self.target, self.control, self.runner)
+        # A name of its own: who ends a connection that others go through ends their streams.
+        own = f"{self.control.stem}.{os.getpid():x}.{next(_connections):x}{self.control.suffix}"
+        ssh = Ssh(self.target, self.control.with_name(own), self.runner)
         try:
             yield self._session(ssh, lambda argv: _remote(ssh, argv))
         finally:
