@@ -1,5 +1,6 @@
 """Shipped through the gate of a second host, and brought back from there when the first has lost all."""
 
+import signal
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -8,7 +9,7 @@ import pytest
 from tests.lab.pool import run
 from tests.lab.two_hosts import TwoHosts, hosts
 from tests.system.come_back import Offsite, offsite_of
-from tests.system.house import House, Variant, next_second
+from tests.system.house import House, Variant, next_second, wait_until
 
 __all__ = ["hosts"]
 
@@ -26,11 +27,11 @@ def moments() -> dict[int, datetime]:
 
 @pytest.fixture(scope="module")
 def offsite(house: House, hosts: TwoHosts, moments: dict[int, datetime]) -> Iterator[Offsite]:
-    """Three backups of a growing table, all shipped by the append-only key."""
+    """Two backups of a growing table, all shipped by the append-only key."""
     with offsite_of(house, hosts) as made:
         house.server.sql("CREATE DATABASE story")
         house.server.sql("CREATE TABLE story.told (n INT PRIMARY KEY)")
-        for number in range(3):
+        for number in range(2):
             house.server.sql("INSERT INTO story.told VALUES (%s)", (number * 2,))
             moments[number] = next_second()
             house.server.sql("INSERT INTO story.told VALUES (%s)", (number * 2 + 1,))
@@ -96,5 +97,40 @@ def test_the_newest_state_comes_back(offsite: Offsite) -> None:
     report = offsite.back(*offsite.restoring("latest", "newest")).data
     with offsite.house.clone(report) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT n FROM story.told ORDER BY n")
-        assert [row[0] for row in cursor.fetchall()] == [0, 1, 2, 3, 4, 5]
+        assert [row[0] for row in cursor.fetchall()] == [0, 1, 2, 3]
     assert offsite.back("clone", "destroy", "newest", "--yes").rc == 0
+
+
+def test_only_a_trusted_key_prunes_there(offsite: Offsite) -> None:
+    """By the destination's rules, and what is sent goes on from the newest."""
+    rules = {"keep": [], "last": 1, "minimum": 1, "window": "1 minute"}
+    names = [b["name"] for b in offsite.house.backups()]
+    for key, left in (("append-only", names), ("trusted", names[-1:])):
+        ship = {**offsite.ship(key), "retention": rules}
+        config = offsite.house.configure(f"pruning {key}", ship=[ship])
+        pruned = offsite.send("prune", "--at", "offsite", "--json", config=config)
+        listed = [b["name"] for b in offsite.send("list", "--at", "offsite", "--json").data[0]["backups"]]
+        assert (key == "append-only") == ("refused by the gate" in pruned.out), pruned
+        assert listed == left, pruned
+    offsite.house.snapshot()
+    assert len(offsite.send("ship", "--json").data[0]["committed"]) == 1
+
+
+def test_the_daemon_ships_on_schedule_and_goes_on_after_it_was_killed(offsite: Offsite) -> None:
+    schedule = {"snapshot": "10s", "ship": "5s"}
+    config = offsite.house.configure("daily", ship=[offsite.ship("append-only")], schedule=schedule)
+
+    def there() -> set[str]:
+        return {b["name"] for b in offsite.send("list", "--at", "offsite", "--json").data[0]["backups"]}
+
+    before = there()
+    for wanted in (1, 2):
+        run = offsite.house.begin("daemon", config=config, environment=offsite.hosts.environment)
+        try:
+            wait_until("one more is there", lambda many=wanted: len(there() - before) >= many, 150)
+        finally:
+            run.signal_group(signal.SIGKILL)
+            print(run.end())
+    # What received the stream that was cut may be there for a moment yet.
+    wait_until("the next ship goes on", lambda: offsite.send("ship", "--json").rc == 0, 60)
+    assert [b["name"] for b in offsite.house.backups() if b["finished"]][-1] in there()
