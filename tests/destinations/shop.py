@@ -3,7 +3,7 @@
 import itertools
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,10 +12,12 @@ from pathlib import Path
 from tests.lab.s3_server import S3Server, client
 from tests.unit.samples import PLAIN
 from zbackup.destinations.s3.chains import Chains
+from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.keys import KEY, KeyFiles
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.options import S3Options
-from zbackup.destinations.s3.place import S3Destination, S3Session, Storing
+from zbackup.destinations.s3.place import S3Session
+from zbackup.destinations.s3.storing import Storing
 from zbackup.model.record import Record
 from zbackup.model.shipping import Part
 from zbackup.proc.pipeline import Command, Meter, local
@@ -52,6 +54,8 @@ class Shop:
         attempts: int = 5,
         keys: tuple[bytes, ...] = (),
         secret: str = "",
+        lock_days: int = 0,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         **storing: object,
     ) -> S3Destination:
         options = S3Options(
@@ -63,6 +67,8 @@ class Shop:
             path_style=True,
             attempts=attempts,
             most_wait_s=0.5,
+            lock_mode="GOVERNANCE" if lock_days else "",
+            lock_days=lock_days,
         )
         how: dict[str, object] = {"segment_size": SEGMENT, "parallel": 4, "chains": Chains()}
         if keys:
@@ -74,7 +80,7 @@ class Shop:
             instance="shop",
             options=options,
             storing=Storing(**(how | storing)),  # type: ignore[arg-type]
-            now=lambda: datetime.now(UTC),
+            now=now,
         )
 
     @contextmanager
@@ -133,7 +139,7 @@ def ship(session: S3Session, shop: Shop, content: bytes, wanted: Part, number: i
 
 def fetched(session: S3Session, wanted: Part) -> bytes:
     stream_id = StreamId(line=wanted.line, guid=wanted.guid, base=wanted.base)
-    return b"".join(session.fetch(stream_id, Meter()))
+    return b"".join(session.stream(stream_id, Meter()))
 
 
 def some_key() -> bytes:

@@ -124,7 +124,7 @@ def test_a_copy_whose_base_is_gone_is_none(shop: Shop) -> None:
         (stream(11, 10), "is of guid 11 from 10"),
         (stream(12, order=">"), "is of guid 12"),
         (b"hello", "is no ZFS send stream"),
-        (b"", "is no ZFS send stream"),
+        (b"", "no ZFS send stream"),
     ],
 )
 def test_another_stream_than_was_wanted_is_refused(shop: Shop, content: bytes, why: str) -> None:

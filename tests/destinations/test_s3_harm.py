@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.destinations.shop import Shop, fetched, new_shop, part, ship, some_key, stream
+from tests.destinations.shop import LINE, Shop, fetched, new_shop, part, ship, some_key, stream
 from tests.lab.s3_server import S3Server
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.model.errors import VerificationFailed, ZbackupError
@@ -82,7 +82,7 @@ def test_harm_is_detected(
         harm(shop, shop.segments())
         given = bytearray()
         with pytest.raises(VerificationFailed):
-            for some in session.fetch(StreamId(line=part(11).line, guid=11, base=None), Meter()):
+            for some in session.stream(StreamId(line=part(11).line, guid=11, base=None), Meter()):
                 given += some
         assert content.startswith(given) and len(given) < len(content)
 
@@ -111,3 +111,39 @@ def test_a_base_with_a_segment_gone_is_not_committed(server: S3Server, tmp_path:
         drop(shop, shop.segments())
         with pytest.raises(VerificationFailed, match=r"segment 1 of .* is not at"):
             ship(session, shop, stream(11), part(11), 1)
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+def test_a_deep_verification_finds_all_harm(
+    server: S3Server, tmp_path: Path, harm: Callable[[Shop, list[str]], None]
+) -> None:
+    """And blames the backups that need what is damaged, and no other."""
+    shop = new_shop(server, tmp_path)
+    with shop.session() as session:
+        ship(session, shop, stream(11), part(11), 1)
+        ship(session, shop, stream(12, 11), part(12, 11), 2)
+        ship(session, shop, stream(21), part(21), 3)
+        sound = list(session.verify(deep=True, meter=Meter()))
+        assert not any(checked.problems for checked in sound)
+        assert sum(checked.read for checked in sound) == 3 * len(stream(11))
+        harm(shop, [key for key in shop.segments() if "@11-full" in key])
+        found = {c.backup: c.problems for c in session.verify(deep=True, meter=Meter())}
+    assert [bool(found[f"backup-{number}"]) for number in (1, 2, 3)] == [True, True, False], found
+
+
+def test_listings_alone_tell_what_is_gone(server: S3Server, tmp_path: Path) -> None:
+    shop = new_shop(server, tmp_path)
+    with shop.session(keys=(some_key(),)) as session:
+        ship(session, shop, stream(11), part(11), 1)
+        ship(session, shop, stream(12, 11), part(12, 11), 2)
+        truncate(shop, shop.segments())
+        (first, second) = session.verify(deep=False, meter=Meter())
+        assert first.problems == (f"segment 1 of {LINE}/@11-full is gone or of another size",)
+        assert second.problems == first.problems and (first.read, second.read) == (0, 0)
+        shop.direct.delete_object(Bucket=shop.bucket, Key=page_of(shop))
+        (first, second) = session.verify(deep=False, meter=Meter())
+        assert first.problems == (f"a stream of {LINE}@zbackup-11 or of its bases is gone",)
+        assert second.problems == (f"a stream of {LINE}@zbackup-12 or of its bases is gone",)
+    with shop.session() as session:
+        (checked, _) = session.verify(deep=False, meter=Meter())
+        assert checked.problems, "without a key nothing is known"

@@ -46,7 +46,7 @@ class Proxy:
 @contextmanager
 def proxy(upstream: str, fault: Callable[[int, str], Fault | None]) -> Iterator[Proxy]:
     """In front of the server at `upstream`."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server = _Server(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     made = Proxy(f"http://127.0.0.1:{server.server_address[1]}", fault)
     server.proxy = made  # type: ignore[attr-defined]
@@ -59,6 +59,11 @@ def proxy(upstream: str, fault: Callable[[int, str], Fault | None]) -> Iterator[
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who asked may be killed at any moment: that is nothing to report."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -74,7 +79,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         body = self.rfile.read(length)
         if fault.status:
-            code = b"SlowDown" if fault.status == 503 else b"InternalError"
+            code = {503: b"SlowDown", 403: b"AccessDenied", 400: b"ExpiredToken"}.get(
+                fault.status, b"InternalError"
+            )
             self._answer(fault.status, {}, ERROR % code)
             return
         asked = http.client.HTTPConnection(server.upstream, timeout=60)

@@ -1,4 +1,7 @@
-"""A real S3 server that verifies checksums, on a loopback port, without a bucket."""
+"""A real S3 server that verifies checksums, on a loopback port, without a bucket.
+
+SeaweedFS, which the lab fetches; with LAB_S3 set to the path of a versitygw program, that.
+"""
 
 import contextlib
 import json
@@ -47,23 +50,33 @@ def client(server: S3Server) -> Any:
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
-    """SeaweedFS's S3 gateway with all it needs, its data in a new directory that goes with it."""
+    """With all it needs, its data in a new directory that goes with it."""
     home = Path(tempfile.mkdtemp(prefix="s3-"))
     log = home / "log"
     port = _free_port()
-    process = subprocess.Popen(_argv(home, port), stdout=log.open("wb"), stderr=subprocess.STDOUT)
+    other = os.environ.get("LAB_S3")
+    argv = _versitygw(other, home, port) if other else _seaweedfs(home, port)
+    process = subprocess.Popen(argv, stdout=log.open("wb"), stderr=subprocess.STDOUT)
     try:
         _wait(process, f"http://127.0.0.1:{port}/", log)
         yield S3Server(f"http://127.0.0.1:{port}")
     finally:
-        # It does not end for SIGTERM while it has volumes open.
+        # SeaweedFS does not end for SIGTERM while it has volumes open.
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)
         process.wait()
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _argv(home: Path, port: int) -> list[str]:
+def _versitygw(program: str, home: Path, port: int) -> list[str]:
+    data, versions = home / "data", home / "versions"
+    for directory in (data, versions):
+        directory.mkdir()
+    listen = ("--access", ACCESS, "--secret", SECRET, "--port", f"127.0.0.1:{port}")
+    return [program, *listen, "posix", "--versioning-dir", str(versions), str(data)]
+
+
+def _seaweedfs(home: Path, port: int) -> list[str]:
     identity = {
         "name": "tester",
         "credentials": [{"accessKey": ACCESS, "secretKey": SECRET}],

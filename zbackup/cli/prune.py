@@ -63,6 +63,7 @@ def _planned(plan: PrunePlan) -> dict[str, Any]:
         "destroy": [_backup(b) for b in plan.retention.destroy],
         "freed": plan.freed,
         "note": plan.retention.note,
+        "strays": plan.strays,
     }
 
 
@@ -105,7 +106,8 @@ def _plan_lines(done: Done[PrunePlan]) -> list[str]:
         for backup, what, why in rows
     ]
     shown = [tables.table(HEADER, cells, right=(3,))] if cells else []
-    return [f"Instance {ctx.instance}", *shown, *_note(plan), _verdict(plan)]
+    strays = [f"No backup needs, and nobody works on: {stray}" for stray in plan.strays]
+    return [f"Instance {ctx.instance}", *shown, *_note(plan), *strays, _verdict(plan)]
 
 
 def _report_text(reports: list[Done[PruneReport]]) -> str:
@@ -115,13 +117,15 @@ def _report_text(reports: list[Done[PruneReport]]) -> str:
 def _report_lines(done: Done[PruneReport]) -> list[str]:
     report, name = done.result, done.context.instance
     kept = len(report.plan.retention.keep)
+    strays = [f"  took away what no backup needs: {stray}" for stray in report.plan.strays]
     if not report.plan.retention.destroy:
-        return [f"{name}: nothing is to be destroyed; {kept} stay", *_note(report.plan, "  ")]
+        return [f"{name}: nothing is to be destroyed; {kept} stay", *_note(report.plan, "  "), *strays]
     freed = "" if report.skipped else _bytes(report.plan, ", which freed")
     return [
         f"{name}: destroyed {_count(len(report.destroyed))}{freed}; {kept} stay",
         *_note(report.plan, "  "),
         *(f"  skipped {s.backup.name}: {s.why}" for s in report.skipped),
+        *strays,
     ]
 
 

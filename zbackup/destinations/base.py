@@ -84,6 +84,12 @@ class Keeper(Protocol):
         before anything is passed on, when that cannot be had.
         """
 
+    def strays(self) -> tuple[str, ...]:
+        """What lies there that no backup needs and that nobody works on, by its name; looks only."""
+
+    def sweep(self) -> tuple[str, ...]:
+        """Take that away; returns what it was."""
+
 
 @runtime_checkable
 class Readable(Protocol):

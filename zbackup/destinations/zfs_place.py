@@ -88,6 +88,12 @@ class ZfsSession:
         argv = content_argv(str(copy), raw=self.zfs.encrypted(copy.dataset))
         return read_content(self.command(argv), most)
 
+    def strays(self) -> tuple[str, ...]:
+        return ()
+
+    def sweep(self) -> tuple[str, ...]:
+        return ()
+
     def _send(self, leg: Leg) -> tuple[str, ...]:
         return send_argv(str(leg.copy), str(leg.base) if leg.base else None, raw=self._raw(leg))
 

@@ -7,6 +7,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 import structlog
 
@@ -84,16 +85,24 @@ def _prepare(ctx: Context, name: str, base: Backup, wanted: set[str]) -> Clone:
 
 
 def _arriving(session: Keeper, container: str, base: Backup, source: Backup) -> list[_Arriving]:
-    """Lines by their numbers, those of the base first: its members are 0, 1 and so on."""
+    """Lines by their numbers, those of the base first: its members are 0, 1 and so on.
+
+    Where a line's streams begin anew, because none leads on from the base, what follows gets a dataset of its
+    own behind them.
+    """
     wanted: dict[str, list[Snapshot]] = {}
     for backup in (base, *((source,) if source is not base else ())):
         for snapshot in backup.snapshots:
             wanted.setdefault(snapshot.dataset, []).append(snapshot)
-    return [
-        _Arriving(leg, f"{container}/{number}")
-        for number, copies in enumerate(wanted.values())
-        for leg in session.legs(copies)
-    ]
+    found: list[_Arriving] = []
+    more = count(len(wanted))
+    for number, copies in enumerate(wanted.values()):
+        part = number
+        for nth, leg in enumerate(session.legs(copies)):
+            if nth and leg.base is None:
+                part = next(more)
+            found.append(_Arriving(leg, f"{container}/{part}"))
+    return found
 
 
 def _receive(ctx: Context, session: Keeper, clone: Clone, arriving: _Arriving, limit: int) -> None:

@@ -37,10 +37,14 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunePlan:
-    """What would be done. `freed` is in bytes, None when ZFS could not tell."""
+    """What would be done. `freed` is in bytes, None when nobody could tell.
+
+    `strays` are what is left at a destination of streams that no backup needs; they go too.
+    """
 
     retention: RetentionPlan
     freed: int | None
+    strays: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

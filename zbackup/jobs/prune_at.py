@@ -13,7 +13,7 @@ from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
 from zbackup.jobs.ship import alone, keeping
 from zbackup.model.backup import Backup
-from zbackup.model.errors import CommandFailed, NotFound
+from zbackup.model.errors import BucketRefused, CommandFailed, NotFound, Refused
 from zbackup.plan.retention import Kept, RetentionPlan, plan_retention
 
 log = structlog.get_logger()
@@ -22,7 +22,8 @@ log = structlog.get_logger()
 def plan_prune_at(ctx: Context, target: ShipTarget) -> PrunePlan:
     """Look and decide, and change nothing."""
     with keeping(target) as session:
-        return PrunePlan(retention=_decide(ctx, target, session.copies().backups), freed=None)
+        retention = _decide(ctx, target, session.copies().backups)
+        return PrunePlan(retention=retention, freed=None, strays=session.strays())
 
 
 def prune_at(ctx: Context, target: ShipTarget) -> PruneReport:
@@ -40,13 +41,14 @@ def prune_at(ctx: Context, target: ShipTarget) -> PruneReport:
             ctx.progress.phase("destroying", f"{backup.name}, {number + 1}")
             try:
                 session.remove(backup, ctx.clock.now().isoformat())
-            except (CommandFailed, NotFound) as failure:
+            except (CommandFailed, NotFound, Refused, BucketRefused) as failure:
                 skipped.append(Skipped(backup, str(failure)))
                 log.warning("prune.skipped", snapshot=backup.name, destination=target.name, why=str(failure))
             else:
                 destroyed.append(backup)
                 log.info("prune.destroyed", snapshot=backup.name, destination=target.name)
-    plan = PrunePlan(retention=retention, freed=None)
+        strays = session.sweep()
+    plan = PrunePlan(retention=retention, freed=None, strays=strays)
     return PruneReport(plan=plan, destroyed=tuple(destroyed), skipped=tuple(skipped))
 
 

@@ -129,6 +129,19 @@ class Part:
     raw: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A backup at a destination that was verified: what is wrong with it, and the bytes that were read.
+
+    `backup` is Record.backup and `name` the snapshots' name, as far as they are known.
+    """
+
+    backup: str
+    name: str
+    problems: tuple[str, ...] = ()
+    read: int = 0
+
+
 def commit_properties(record: Record, parts: Sequence[int], when: str) -> dict[str, str]:
     """What is written on each copy of a backup: its record, what it consists of, and the marker."""
     listed = json.dumps([str(guid) for guid in parts], separators=(",", ":"))

@@ -115,6 +115,35 @@ def reading(sender: Command) -> Iterator[IO[bytes]]:
             raise running.failure(status)
 
 
+@contextmanager
+def writing(receiver: Command) -> Iterator[Callable[[bytes | bytearray], None]]:
+    """A program's input: what is called with its next bytes. Raise its failure if it did not end well.
+
+    Left early, by an exception, the program is ended: what it has got by then is not the end of the input.
+    """
+    with _started(receiver, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as running:
+        sink = running.process.stdin
+        if sink is None:
+            raise AssertionError("it was started with a pipe")
+        descriptor = sink.fileno()
+        with contextlib.suppress(OSError):
+            fcntl(descriptor, F_SETPIPE_SZ, PIPE_SIZE)
+
+        def write(content: bytes | bytearray) -> None:
+            with memoryview(content) as view:
+                at = 0
+                while at < len(view):
+                    at += os.write(descriptor, view[at : at + PIPE_SIZE])
+
+        try:
+            yield write
+        except BrokenPipeError as broken:
+            raise running.failure(running.end() or -1) from broken
+        sink.close()
+        if (status := running.end()) != 0:
+            raise running.failure(status)
+
+
 def transfer(sender: Command, receiver: Command, meter: Meter) -> int:
     """Run both, pass on what the sender writes, and return how many bytes that were.
 

@@ -7,7 +7,7 @@ import pytest
 from zbackup.app import choose_one, context
 from zbackup.config.load import parse
 from zbackup.config.ship import S3Place
-from zbackup.destinations.s3.place import S3Destination
+from zbackup.destinations.s3.destination import S3Destination
 from zbackup.model.errors import ConfigError
 from zbackup.model.progress import Silent
 

@@ -25,11 +25,15 @@ class Chains:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What listings and manifests say. `whole` and `begun` with when they were written."""
+    """What listings and manifests say. `whole` and `begun` with when they were written.
+
+    `unreadable` are manifests that cannot be understood: (key, problem).
+    """
 
     whole: Mapping[StreamId, datetime]
     begun: Mapping[StreamId, datetime]
     manifests: Sequence[Manifest]
+    unreadable: Sequence[tuple[str, str]] = ()
 
 
 def chain(whole: Iterable[StreamId], line: str, guid: int) -> list[StreamId] | None:
@@ -57,43 +61,62 @@ def chain(whole: Iterable[StreamId], line: str, guid: int) -> list[StreamId] | N
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A part of a committed backup that is whole, and the streams that make it, the full one first."""
+
+    manifest: Manifest
+    part: PartPage
+    way: tuple[StreamId, ...]
+
+
+def in_order(found: Found) -> list[Held]:
+    """What is committed and whole, oldest first.
+
+    Within a chain in the order of its streams. Of chains that one is older of which the oldest backup was
+    taken first: where clocks were wrong, only which chain comes first may be, too.
+    """
+    there = [
+        Held(manifest, part, tuple(way))
+        for manifest in found.manifests
+        for part in manifest.parts
+        if (way := chain(found.whole, part.line, part.guid))
+    ]
+    begins: dict[StreamId, str] = {}
+    for held in there:
+        begins[held.way[0]] = min(_taken(held.manifest), begins.get(held.way[0], _taken(held.manifest)))
+    return sorted(there, key=lambda h: (begins[h.way[0]], len(h.way), _taken(h.manifest)))
+
+
+def _taken(manifest: Manifest) -> str:
+    """In UTC, so that texts are in the order of times."""
+    return manifest.record.get("taken", "")
+
+
 def inventory_of(found: Found, place: str, rules: Chains, now: datetime) -> Inventory:
     """The lines as a planner needs them. A stream whose chain is broken is no copy."""
     names = sorted({stream.line for stream in (*found.whole, *found.begun)})
-    manifests = sorted(found.manifests, key=lambda m: m.record.get("taken", ""))
-    return Inventory(
-        place=place,
-        lines=tuple(_line(name, found, manifests, rules, now) for name in names),
-    )
+    held = in_order(found)
+    lines = (_line(n, found, [h for h in held if h.part.line == n], rules, now) for n in names)
+    return Inventory(place=place, lines=tuple(lines))
 
 
-def _line(name: str, found: Found, manifests: Sequence[Manifest], rules: Chains, now: datetime) -> Line:
+def _line(name: str, found: Found, committed: Sequence[Held], rules: Chains, now: datetime) -> Line:
     there = {s.guid for s in found.whole if s.line == name and chain(found.whole, name, s.guid)}
-    committed = [
-        (manifest, part)
-        for manifest in manifests
-        for part in manifest.parts
-        if part.line == name and part.guid in there
-    ]
-    copies = [_copy(manifest, part) for manifest, part in committed]
+    copies = [_copy(held.manifest, held.part) for held in committed]
     marked = {copy.guid for copy in copies}
     copies += [Copy(name=f"guid {guid}", guid=guid) for guid in sorted(there - marked)]
     newest = committed[-1:]
-    going_on = [
-        part for _, part in newest if not _ends(name, part, found, dict(_sizes(committed)), rules, now)
-    ]
+    sizes = {held.part.guid: held.part.stored for held in committed}
+    going_on = [held.part for held in newest if not _ends(held, found, sizes, rules, now)]
     return Line(
         name=name,
         copies=tuple(copies),
         bases=tuple(part.guid for part in going_on),
         partial=_partial(name, found),
-        encrypted=any(part.raw for _, part in newest),
+        encrypted=any(held.part.raw for held in newest),
         restartable=True,
     )
-
-
-def _sizes(committed: Sequence[tuple[Manifest, PartPage]]) -> Iterable[tuple[int, int]]:
-    return ((part.guid, part.stored) for _, part in committed)
 
 
 def _copy(manifest: Manifest, part: PartPage) -> Copy:
@@ -106,14 +129,9 @@ def _copy(manifest: Manifest, part: PartPage) -> Copy:
     )
 
 
-def _ends(
-    line: str, part: PartPage, found: Found, sizes: Mapping[int, int], rules: Chains, now: datetime
-) -> bool:
+def _ends(newest: Held, found: Found, sizes: Mapping[int, int], rules: Chains, now: datetime) -> bool:
     """Whether the chain of the newest copy is to have no more streams."""
-    streams = chain(found.whole, line, part.guid) or []
-    if not streams:
-        return True
-    full, *rest = streams
+    full, *rest = newest.way
     more = sum(sizes.get(stream.guid, 0) for stream in rest)
     return (
         bool(rules.most and len(rest) >= rules.most)

@@ -9,9 +9,10 @@ from zbackup.config.s3 import S3
 from zbackup.config.secret import SecretRef
 from zbackup.config.ship import S3Place, Ship
 from zbackup.destinations.s3.chains import Chains
+from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.keys import KeyFiles, parse_key
 from zbackup.destinations.s3.options import S3Options
-from zbackup.destinations.s3.place import S3Destination, Storing
+from zbackup.destinations.s3.storing import Storing
 from zbackup.model.errors import ConfigError
 
 

@@ -1,4 +1,4 @@
-"""A bucket that backups are shipped to, as a destination: see destinations.base for what is promised.
+"""A bucket that is being worked with: see destinations.base for what is promised.
 
 A stream that was cut is sent again from its start: what is stored already, by content, is not stored again.
 """
@@ -7,18 +7,20 @@ import hashlib
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import datetime
 from itertools import chain as following
 from typing import Literal
 
 import structlog
 
-from zbackup.destinations.s3.chains import Chains, Found, inventory_of
+from zbackup.destinations.copies import Copies, Leg
+from zbackup.destinations.s3.back import copies_of, legs_to, needed_by
+from zbackup.destinations.s3.chains import Found, inventory_of
 from zbackup.destinations.s3.client import Bucket
-from zbackup.destinations.s3.keys import DataKey, KeyStore, data_key, new_data_key
-from zbackup.destinations.s3.layout import BEGUN, Layout, StreamId, root_of, segment_of
+from zbackup.destinations.s3.keep import Keeper
+from zbackup.destinations.s3.keys import DataKey, data_key, new_data_key
+from zbackup.destinations.s3.layout import BEGUN, Layout, StreamId, segment_of
 from zbackup.destinations.s3.manifest import (
     MOST_MANIFEST,
     Begun,
@@ -30,46 +32,35 @@ from zbackup.destinations.s3.manifest import (
     to_json,
     whole_from,
 )
-from zbackup.destinations.s3.options import S3Options
 from zbackup.destinations.s3.segments import Piece, Way, check_page, cut, fetch, is_worth_compressing, store
-from zbackup.model.errors import NotFound, Taken, VerificationFailed
+from zbackup.destinations.s3.storing import Storing, require_stream
+from zbackup.destinations.s3.verify import Verifier
+from zbackup.model.backup import Backup
+from zbackup.model.errors import BucketRefused, NotFound, NotResumable, Taken, VerificationFailed
 from zbackup.model.record import PREFIX, Record, to_properties
-from zbackup.model.shipping import Inventory, Part
-from zbackup.proc.pipeline import Command, Meter, reading
-from zbackup.zfs.stream_head import stream_head
+from zbackup.model.shipping import Checked, Inventory, Part
+from zbackup.model.snapshot import Snapshot
+from zbackup.proc.pipeline import Command, Meter, reading, writing
 
 log = structlog.get_logger()
-
-Compression = Literal["auto", "zstd", "none"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Storing:
-    """How streams are stored: `segment_size` in bytes of the stream, so many segments at a time.
-
-    New streams are encrypted if `encrypts`; `keys` open those that are there.
-    """
-
-    segment_size: int = 16 << 20
-    parallel: int = 8
-    compression: Compression = "auto"
-    keys: KeyStore | None = None
-    encrypts: bool = False
-    chains: Chains = field(default_factory=Chains)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Session:
-    """The instance's part of a bucket."""
+    """The instance's part of a bucket. `read` are manifests by their keys: they never change."""
 
     bucket: Bucket
     layout: Layout
     place: str
     storing: Storing
     now: Callable[[], datetime]
+    read: dict[str, Manifest] = field(default_factory=dict)
 
     def inventory(self) -> Inventory:
-        return inventory_of(self.found(), self.place, self.storing.chains, self.now())
+        found = self.found()
+        for key, problem in found.unreadable[:1]:
+            raise VerificationFailed(f"{self.bucket.place}/{key}: {problem}")
+        return inventory_of(found, self.place, self.storing.chains, self.now())
 
     def found(self) -> Found:
         """What is there: one listing of streams, one of backups, and every backup's manifest."""
@@ -81,27 +72,82 @@ class S3Session:
                 (begun if page == BEGUN else whole)[stream] = entry.written
         keys = [entry.key for entry in self.bucket.list(self.layout.backups)]
         with ThreadPoolExecutor(self.storing.parallel) as pool:
-            manifests = tuple(pool.map(self._manifest, keys))
-        return Found(whole=whole, begun=begun, manifests=manifests)
+            manifests = tuple(pool.map(self._read_or_not, keys))
+        return Found(
+            whole=whole,
+            begun=begun,
+            manifests=tuple(m for m in manifests if isinstance(m, Manifest)),
+            unreadable=tuple((k, m) for k, m in zip(keys, manifests, strict=True) if isinstance(m, str)),
+        )
+
+    def copies(self) -> Copies:
+        return copies_of(self.found())
+
+    def legs(self, wanted: Sequence[Snapshot]) -> Sequence[Leg]:
+        return legs_to(self.found(), wanted, self._called)
+
+    def size(self, leg: Leg) -> int:
+        stream = _stream_of(leg)
+        known = (p for m in self.read.values() for p in m.parts)
+        return next((p.size for p in known if (p.line, p.guid, p.base) == astuple(stream)), 0)
+
+    def _called(self, stream: StreamId) -> str:
+        begun = self._begun(stream)
+        if begun is None:
+            raise VerificationFailed(f"how {stream} was stored is not to be found at {self.place}")
+        return begun.snapshot
+
+    def fetch(self, leg: Leg, token: str, receiver: Command, meter: Meter) -> int:
+        if token:
+            raise NotResumable(f"{leg.copy}: a stream from a bucket begins anew when it was cut off")
+        stream = _stream_of(leg)
+        with writing(receiver) as write:
+            count = 0
+            for content in self.stream(stream, meter):
+                write(content)
+                count += len(content)
+        return count
+
+    def remove(self, backup: Backup, when: str) -> None:
+        Keeper(self.bucket, self.layout).remove(self.found(), backup.record.backup, backup.name)
+
+    def verify(self, *, deep: bool, meter: Meter) -> Iterator[Checked]:
+        def read(stream: StreamId) -> int:
+            return sum(len(content) for content in self.stream(stream, meter))
+
+        verifier = Verifier(
+            bucket=self.bucket, layout=self.layout, page=self.page, read=read if deep else None
+        )
+        return verifier.verify(self.found())
+
+    def strays(self) -> tuple[str, ...]:
+        return tuple(str(s) for s in Keeper(self.bucket, self.layout).strays(self.found(), self.now()))
+
+    def sweep(self) -> tuple[str, ...]:
+        keeper = Keeper(self.bucket, self.layout)
+        strays = keeper.strays(self.found(), self.now())
+        keeper.take_away(strays)
+        return tuple(str(stream) for stream in strays)
 
     def store(self, part: Part, sender: Command, meter: Meter) -> int:
         stream = StreamId(line=part.line, guid=part.guid, base=part.base)
         begun = self._begun(stream)
+        page: Whole | None = None
         with reading(sender) as source:
             pieces = cut(source, begun.segment_size if begun else self.storing.segment_size, meter)
             first = next(pieces)
-            head = stream_head(first.content)
-            if (head.guid, head.base) != (part.guid, part.base):
-                raise VerificationFailed(
-                    f"the stream is of guid {head.guid} from {head.base}, not of {part.guid} from {part.base}"
-                )
-            way = self._going_on(stream, begun) if begun else self._beginning(stream, part, first)
-            page = store(way, following((first,), pieces), self._present(stream))
+            # Nothing at all is what a sender writes that fails: leaving, it is asked why.
+            if first.content:
+                require_stream(first.content, part)
+                way = self._going_on(stream, begun) if begun else self._beginning(stream, part, first)
+                page = store(way, following((first,), pieces), self._present(stream))
         # Only now is it known that the sender came to its end.
+        if page is None:
+            raise VerificationFailed("what was to be stored is empty, and no ZFS send stream")
         self.bucket.put_new(self.layout.whole(stream), to_json(page))
         return page.size
 
-    def fetch(self, stream: StreamId, meter: Meter) -> Iterator[bytearray]:
+    def stream(self, stream: StreamId, meter: Meter) -> Iterator[bytearray]:
         """The send stream again, in order; see segments.fetch for what is proven before a byte is given."""
         key = self.layout.whole(stream)
         page = self.page(stream, self.bucket.get(key, MOST_MANIFEST))
@@ -111,9 +157,13 @@ class S3Session:
     def abort(self, line: str) -> None:
         found = self.found()
         for stream in [s for s in found.begun if s.line == line and s not in found.whole]:
-            for entry in self.bucket.list(self.layout.segments(stream)):
-                self.bucket.delete(entry.key)
-            self.bucket.delete(self.layout.begun(stream))
+            try:
+                for entry in self.bucket.list(self.layout.segments(stream)):
+                    self.bucket.delete(entry.key)
+                self.bucket.delete(self.layout.begun(stream))
+            except BucketRefused as refused:
+                # It is in nobody's way: a host that may only add leaves it to who prunes.
+                log.warning("s3.stream_stays", stream=str(stream), error=str(refused))
 
     def commit(self, record: Record, parts: Sequence[Part], when: str) -> None:
         whole = self.found().whole
@@ -143,7 +193,7 @@ class S3Session:
         present = self._present(stream)
         for number, segment in enumerate(page.segments):
             if present.get((number, segment.sha256)) != segment.size:
-                raise VerificationFailed(f"segment {number} of {stream} is not at {self.place}")
+                raise VerificationFailed(self._incomplete(stream, number))
         return PartPage(
             line=part.line,
             snapshot=part.name,
@@ -154,6 +204,14 @@ class S3Session:
             raw=page.begun.raw,
             stream_sha256=hashlib.sha256(body).digest(),
         )
+
+    def _incomplete(self, stream: StreamId, number: int) -> str:
+        """What is said of it. A stream that no backup needs yet is not whole any more: it is sent again."""
+        said = f"segment {number} of {stream} is not at {self.place} any more"
+        if stream in needed_by(self.found()):
+            return said
+        self.bucket.delete(self.layout.whole(stream))
+        return f"{said}: the next run stores it again"
 
     def page(self, stream: StreamId, body: bytes | bytearray) -> Whole:
         """A stream's page, proven to be the one that was written for this stream."""
@@ -175,6 +233,9 @@ class S3Session:
         return begun
 
     def _going_on(self, stream: StreamId, begun: Begun) -> Way:
+        # Written once more as it is: somebody works on it, and whoever collects strays sees that.
+        body = to_json(begun)
+        self.bucket.put(self.layout.begun(stream), body, hashlib.sha256(body).digest())
         return self._way(stream, begun, data_key(self.storing.keys, begun.encryption, str(stream)))
 
     def _beginning(self, stream: StreamId, part: Part, first: Piece) -> Way:
@@ -214,33 +275,19 @@ class S3Session:
         entries = self.bucket.list(self.layout.segments(stream))
         return {found: entry.size for entry in entries if (found := segment_of(entry.key))}
 
+    def _read_or_not(self, key: str) -> Manifest | str:
+        """The manifest, or why it cannot be understood."""
+        try:
+            return self._manifest(key)
+        except VerificationFailed as problem:
+            return str(problem)
+
     def _manifest(self, key: str) -> Manifest:
-        return manifest_from(self.bucket.get(key, MOST_MANIFEST), f"{self.bucket.place}/{key}")
+        if key not in self.read:
+            body = self.bucket.get(key, MOST_MANIFEST)
+            self.read[key] = manifest_from(body, f"{self.bucket.place}/{key}")
+        return self.read[key]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class S3Destination:
-    """`prefix` is what all keys begin with; `now` is the time, which decides when a chain is old."""
-
-    name: str
-    place: str
-    prefix: str
-    instance: str
-    options: S3Options
-    storing: Storing
-    now: Callable[[], datetime]
-
-    @property
-    def aside(self) -> str:
-        return "ship to another prefix of the bucket"
-
-    @contextmanager
-    def connect(self) -> Iterator[S3Session]:
-        with Bucket(self.options, self.now) as bucket:
-            yield S3Session(
-                bucket=bucket,
-                layout=Layout(root_of(self.prefix, self.instance)),
-                place=self.place,
-                storing=self.storing,
-                now=self.now,
-            )
+def _stream_of(leg: Leg) -> StreamId:
+    return StreamId(line=leg.copy.dataset, guid=leg.copy.guid, base=leg.base.guid if leg.base else None)

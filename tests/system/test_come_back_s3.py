@@ -1,0 +1,207 @@
+"""Shipped to a bucket, and brought back from it where nothing is but a configuration and the key."""
+
+import base64
+import os
+import signal
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.destinations.shop import BUCKET
+from tests.lab.pool import Pool, create_pool, run
+from tests.lab.s3_proxy import Fault, Proxy, proxy
+from tests.lab.s3_server import ACCESS, SECRET, S3Server, client, s3_server
+from tests.system.house import House, Result, Run, Variant, next_second
+
+PREFIX = "fire/drill"
+
+
+@pytest.fixture(scope="module")
+def variant() -> Variant:
+    return Variant(flavour="mariadb-10.11")
+
+
+class Offsite:
+    """zbackup with a bucket as its destination, where the database is and where nothing is."""
+
+    def __init__(self, house: House, server: S3Server, through: Proxy, new: Pool) -> None:
+        self.house, self.server, self.through, self.new = house, server, through, new
+        self.moments: list[datetime] = []
+        self.secret, self.key = house.home / "secret", house.home / "key"
+        self.secret.write_text(SECRET)
+        self.key.write_text(base64.b64encode(os.urandom(32)).decode())
+        for path in (self.secret, self.key):
+            path.chmod(0o600)
+        self.sending = house.configure("sending", ship=[self.ship(server.endpoint)])
+        self.burnt = self.elsewhere("burnt")
+
+    def ship(self, endpoint: str, **changes: object) -> dict[str, object]:
+        """Chains of two streams, so that there are several."""
+        table = {
+            "endpoint": endpoint,
+            "region": "us-east-1",
+            "access_key": ACCESS,
+            "secret_key": {"file": str(self.secret)},
+            "path_style": True,
+            "segment": "1MiB",
+            "uploads": 4,
+            "key": {"file": str(self.key)},
+            "max_chain": 1,
+        }
+        return {
+            "name": "cloud",
+            "to": f"s3://{BUCKET}/{PREFIX}",
+            "initial": "allow",
+            "s3": {k: v for k, v in (table | changes).items() if v is not None},
+        }
+
+    def elsewhere(self, name: str, **changes: object) -> Path:
+        """The configuration of a host that has another pool, and no dataset of the instance."""
+        return self.house.configure(
+            name,
+            datasets=[f"{self.new.name}/gone"],
+            ship=[self.ship(self.through.endpoint, **changes)],
+            recovery={"clones": f"{self.new.name}/back", "mountpoint": str(self.new.home / "back")},
+        )
+
+    def back(self, *words: str, config: Path | None = None) -> Result:
+        return self.house.zb(*words, config=config or self.burnt)
+
+    def restoring(self, to: str, name: str) -> tuple[str, ...]:
+        return ("restore", "--from", "cloud", "--to", to, "--name", name, "--json")
+
+    def told(self, result: Result, name: str) -> list[int]:
+        """The rows on the server that a restore made under that name, and its end."""
+        with self.house.clone(result.data) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT n FROM story.told ORDER BY n")
+            rows = [int(row[0]) for row in cursor.fetchall()]
+        assert self.back("clone", "destroy", name, "--yes").rc == 0
+        assert self.left() == [f"{self.new.name}/back"]
+        return rows
+
+    def left(self) -> list[str]:
+        """All there is on the new pool, without the pool."""
+        return run("zfs", "list", "-Hrt", "all", "-o", "name", self.new.name).split("\n")[1:-1]
+
+
+@pytest.fixture(scope="module")
+def offsite(house: House) -> Iterator[Offsite]:
+    """Four backups of a growing table in two chains, on a real server."""
+    new = create_pool()
+    with s3_server() as server, proxy(server.endpoint, lambda number, method: None) as through:
+        client(server).create_bucket(Bucket=BUCKET)
+        made = Offsite(house, server, through, new)
+        house.server.sql("CREATE DATABASE story")
+        house.server.sql("CREATE TABLE story.told (n INT PRIMARY KEY)")
+        for number in range(4):
+            house.server.sql("INSERT INTO story.told VALUES (%s)", (number * 2,))
+            made.moments.append(next_second())
+            house.server.sql("INSERT INTO story.told VALUES (%s)", (number * 2 + 1,))
+            next_second()
+            house.snapshot()
+            sent = house.zb("ship", config=made.sending)
+            assert sent.rc == 0, sent
+        yield made
+    new.destroy()
+
+
+def gets(through: Proxy) -> list[str]:
+    """The segments that were asked for."""
+    return [seen for seen in through.seen if seen.startswith("GET ") and "/segments/" in seen]
+
+
+def test_what_is_there_is_listed_without_the_host(offsite: Offsite) -> None:
+    listed = offsite.back("list", "--at", "cloud", "--json").data[0]["backups"]
+    assert [b["name"] for b in listed] == [b["name"] for b in offsite.house.backups()]
+    report = offsite.back("window", "--at", "cloud", "--json").data[0]
+    assert len(report["ranges"]) == 1 and report["gaps"] == []
+
+
+def test_a_dry_run_fetches_nothing(offsite: Offsite) -> None:
+    offsite.through.seen.clear()
+    planned = offsite.back(*offsite.restoring("latest", "dry"), "--dry-run").data
+    assert planned["fetch"] > 1_000_000
+    assert offsite.left() == [] and gets(offsite.through) == []
+
+
+def test_to_a_moment_between_two_chains(offsite: Offsite) -> None:
+    """The base is the last of one, and its log goes on in the full stream of the next."""
+    report = offsite.back(*offsite.restoring(offsite.moments[2].isoformat(), "between"))
+    assert offsite.told(report, "between") == [0, 1, 2, 3, 4]
+
+
+def test_killed_while_it_fetches_it_goes_on_with_what_is_whole(offsite: Offsite) -> None:
+    """By SIGKILL in the second stream: the first one is not fetched again."""
+    through = offsite.through
+    words = offsite.restoring(offsite.moments[3].isoformat(), "killed")
+    through.seen.clear()
+    begun: list[Run] = []
+
+    def kill(_: int, method: str) -> Fault | None:
+        if method == "GET" and any("-from-" in seen for seen in gets(through)):
+            begun[0].signal_group(signal.SIGKILL)
+        return None
+
+    through.fault = kill
+    begun.append(offsite.house.begin(*words, config=offsite.burnt))
+    assert begun[0].end().rc == -signal.SIGKILL
+    through.fault = lambda number, method: None
+    whole = {seen for seen in gets(through) if "-full" in seen}
+    through.seen.clear()
+    report = offsite.back(*words)
+    assert "going on with what was fetched" in report.err, report
+    assert whole and not whole & set(gets(through))
+    assert offsite.told(report, "killed") == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_nothing_that_is_damaged_is_restored(offsite: Offsite) -> None:
+    """The same command goes on when the object is as it was."""
+    direct = client(offsite.server)
+    listed = direct.list_objects_v2(Bucket=BUCKET, Prefix=f"{PREFIX}/shop/segments/")["Contents"]
+    key = next(found["Key"] for found in reversed(listed) if "-from-" in found["Key"])
+    good = direct.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+    bad = bytearray(good)
+    bad[len(bad) // 2] ^= 1
+    direct.put_object(Bucket=BUCKET, Key=key, Body=bytes(bad))
+    words = offsite.restoring("latest", "damaged")
+    refused = offsite.back(*words)
+    assert refused.rc == 11 and "is not what was stored: it is damaged" in refused.out, refused
+    assert offsite.back("clone", "list", "--json").data[0]["kind"] == "copy"
+    direct.put_object(Bucket=BUCKET, Key=key, Body=good)
+    report = offsite.back(*words)
+    assert "going on with what was fetched" in report.err, report
+    assert offsite.told(report, "damaged") == list(range(8))
+
+
+def test_without_the_key_nothing_is_begun(offsite: Offsite) -> None:
+    other = offsite.house.home / "another key"
+    other.write_text(base64.b64encode(os.urandom(32)).decode())
+    other.chmod(0o600)
+    config = offsite.elsewhere("keyless", key={"file": str(other)})
+    refused = offsite.back(*offsite.restoring("latest", "keyless"), config=config)
+    assert refused.rc == 9 and "needs the key" in refused.out, refused
+    config = offsite.elsewhere("expired")
+    offsite.through.fault = lambda number, method: Fault(status=400)
+    refused = offsite.back(*offsite.restoring("latest", "expired"), config=config)
+    offsite.through.fault = lambda number, method: None
+    assert refused.rc == 3 and "the session token has expired" in refused.out, refused
+    if offsite.left():
+        assert offsite.back("clone", "destroy", "keyless.copy", "--yes").rc == 0
+
+
+def test_the_bucket_is_pruned_by_rules_of_its_own(offsite: Offsite) -> None:
+    rules = {"keep": [], "last": 1, "minimum": 1, "window": "1 minute"}
+    ship = offsite.ship(offsite.server.endpoint) | {"retention": rules}
+    config = offsite.house.configure("pruning", ship=[ship])
+    names = [b["name"] for b in offsite.house.backups()]
+    planned = offsite.house.zb("prune", "--at", "cloud", "--dry-run", "--json", config=config).data[0]
+    assert [b["name"] for b in planned["destroy"]] == names[:-1]
+    pruned = offsite.house.zb("prune", "--at", "cloud", "--json", config=config).data[0]
+    assert [b["name"] for b in pruned["destroyed"]] == names[:-1] and pruned["skipped"] == []
+    listed = client(offsite.server).list_objects_v2(Bucket=BUCKET, Prefix=f"{PREFIX}/shop/backups/")
+    assert len(listed["Contents"]) == 1
+    assert offsite.told(offsite.back(*offsite.restoring("latest", "rest")), "rest") == list(range(8))
+    offsite.house.snapshot()
+    assert len(offsite.house.zb("ship", "--json", config=offsite.sending).data[0]["committed"]) == 1

@@ -1,0 +1,102 @@
+"""What can be brought back from a bucket, and by which streams. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from zbackup.destinations.copies import Copies, Leg
+from zbackup.destinations.s3.chains import Found, Held, chain, in_order, properties_of
+from zbackup.destinations.s3.layout import StreamId
+from zbackup.destinations.s3.manifest import Manifest
+from zbackup.model.backup import Backup
+from zbackup.model.errors import VerificationFailed
+from zbackup.model.record import Record, from_properties
+from zbackup.model.snapshot import Snapshot
+
+
+def copies_of(found: Found) -> Copies:
+    """The committed backups of which every stream is there.
+
+    Their snapshots are what a receiver would have, in the lines' names; `createtxg` is just their order here.
+    """
+    held = in_order(found)
+    by_backup: dict[str, dict[int, Held]] = {}
+    for one in held:
+        by_backup.setdefault(one.manifest.record.get("backup", ""), {})[one.part.guid] = one
+    needed = Counter(stream for one in held for stream in one.way)
+    backups, unreadable = [], list(found.unreadable)
+    for rank, (name, there) in enumerate(by_backup.items(), 1):
+        manifest = next(iter(there.values())).manifest
+        if not all(part.guid in there for part in manifest.parts):
+            continue
+        try:
+            record = _record(manifest)
+        except ValueError as problem:
+            unreadable.append((name, str(problem)))
+            continue
+        parts = [there[part.guid] for part in manifest.parts]
+        shown = tuple(_snapshot(record, one, rank, alone=needed[one.way[-1]] == 1) for one in parts)
+        backups.append(Backup(record=record, snapshots=shown))
+    return Copies(tuple(backups), tuple(unreadable))
+
+
+def _record(manifest: Manifest) -> Record:
+    record = from_properties(properties_of(manifest))
+    if record is None or len(record.members) != len(manifest.parts):
+        raise ValueError("it holds no record of so many datasets")
+    return record
+
+
+def _snapshot(record: Record, held: Held, rank: int, *, alone: bool) -> Snapshot:
+    """`alone`: no other backup needs its stream."""
+    return Snapshot(
+        dataset=held.part.line,
+        name=held.part.snapshot,
+        guid=held.part.guid,
+        createtxg=rank,
+        created=record.taken,
+        used=held.part.stored if alone else 0,
+        written=held.part.stored,
+    )
+
+
+def legs_to(found: Found, wanted: Sequence[Snapshot], named: Callable[[StreamId], str]) -> list[Leg]:
+    """The streams that bring these copies of a line. Where none leads on from one, a full stream is the next.
+
+    `named` is what the snapshot is called that a stream makes. Raise VerificationFailed when one is gone.
+    """
+    known = {(p.line, p.guid): p.snapshot for m in found.manifests for p in m.parts}
+    legs: list[Leg] = []
+    before: list[StreamId] = []
+    for copy in wanted:
+        streams = chain(found.whole, copy.dataset, copy.guid)
+        if streams is None:
+            raise VerificationFailed(f"a stream that {copy} needs is gone")
+        goes_on = streams[: len(before)] == before
+        for stream in streams[len(before) :] if goes_on else streams:
+            name = known.get((stream.line, stream.guid)) or named(stream)
+            base = legs[-1].copy if stream.base is not None else None
+            legs.append(Leg(replace(copy, name=name, guid=stream.guid), base))
+        before = streams
+    return legs
+
+
+def needed_by(found: Found, without: str = "") -> set[StreamId]:
+    """The streams that committed backups need, but for the backup `without`.
+
+    All streams that lead to one of their copies, also where another is missing: rather too many.
+    """
+    leading: dict[tuple[str, int], list[StreamId]] = {}
+    for stream in found.whole:
+        leading.setdefault((stream.line, stream.guid), []).append(stream)
+    others = [m for m in found.manifests if m.record.get("backup") != without]
+    waiting = [(part.line, part.guid) for manifest in others for part in manifest.parts]
+    seen = set(waiting)
+    needed: set[StreamId] = set()
+    while waiting:
+        for stream in leading.get(waiting.pop(), ()):
+            needed.add(stream)
+            if stream.base is not None and (base := (stream.line, stream.base)) not in seen:
+                seen.add(base)
+                waiting.append(base)
+    return needed

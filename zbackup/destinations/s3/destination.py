@@ -1,0 +1,40 @@
+"""A bucket that backups are shipped to."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from zbackup.destinations.s3.client import Bucket
+from zbackup.destinations.s3.layout import Layout, root_of
+from zbackup.destinations.s3.options import S3Options
+from zbackup.destinations.s3.place import S3Session
+from zbackup.destinations.s3.storing import Storing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Destination:
+    """`prefix` is what all keys begin with; `now` is the time, which decides when a chain is old."""
+
+    name: str
+    place: str
+    prefix: str
+    instance: str
+    options: S3Options
+    storing: Storing
+    now: Callable[[], datetime]
+
+    @property
+    def aside(self) -> str:
+        return "ship to another prefix of the bucket"
+
+    @contextmanager
+    def connect(self) -> Iterator[S3Session]:
+        with Bucket(self.options, self.now) as bucket:
+            yield S3Session(
+                bucket=bucket,
+                layout=Layout(root_of(self.prefix, self.instance)),
+                place=self.place,
+                storing=self.storing,
+                now=self.now,
+            )

@@ -1,0 +1,151 @@
+"""How the server is asked: credentials, tries, and what its refusals are called.
+
+Facts are of the S3 API reference (error responses) and of botocore's configuration.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import boto3
+import structlog
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionError,
+    HTTPClientError,
+    NoCredentialsError,
+    ProfileNotFound,
+    ResponseStreamingError,
+)
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+from urllib3.exceptions import HTTPError
+
+from zbackup.destinations.s3.options import S3Options
+from zbackup.model.errors import BucketRefused, ConnectionFailed, NotFound
+
+log = structlog.get_logger()
+
+# What passes by itself: the server is busy, the way was cut, or bytes were damaged on it.
+PASSING = frozenset(
+    {
+        "500",
+        "502",
+        "503",
+        "504",
+        "BadDigest",
+        "IncompleteBody",
+        "InternalError",
+        "RequestTimeout",
+        "ServiceUnavailable",
+        "SlowDown",
+        "Throttling",
+        "XAmzContentChecksumMismatch",
+        "XAmzContentSHA256Mismatch",
+    }
+)
+# The last but one is urllib3's: botocore lets it through when an answer that is not streamed breaks off.
+PASSING_FAILURES = (ConnectionError, HTTPClientError, ResponseStreamingError, HTTPError, OSError)
+ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
+NO_CONDITIONS = frozenset({"NotImplemented", "501"})
+ADVICE = {
+    "AccessDenied": "the credentials do not allow it",
+    "403": "the credentials do not allow it",
+    "ExpiredToken": "the session token has expired: get a new one",
+    "InvalidAccessKeyId": "the server does not know the access key",
+    "NoSuchBucket": "create the bucket first, or correct its name",
+    "QuotaExceeded": "the bucket's quota is used up",
+    "RequestTimeTooSkewed": "this host's clock is wrong: set it",
+    "SignatureDoesNotMatch": "the secret key is not the one of the access key",
+}
+
+Result = TypeVar("Result")
+
+
+class Server:
+    """Who is asked for one bucket. Every request is tried again alone when what failed may pass.
+
+    Raise ConnectionFailed when it cannot be reached, BucketRefused when it says no, with what to do.
+    """
+
+    def __init__(self, options: S3Options) -> None:
+        self._options = options
+        self.client: Any = self.ask("connect", "", lambda: _client(options))
+
+    @property
+    def place(self) -> str:
+        return f"s3://{self._options.bucket}"
+
+    def ask(self, verb: str, key: str, request: Callable[[], Result]) -> Result:
+        """The answer; `verb` and `key` are for people."""
+        try:
+            return self._tries(verb, key)(request)
+        except ClientError as refused:
+            raise self.refusal(verb, key, refused.response.get("Error", {})) from refused
+        except (NoCredentialsError, ProfileNotFound) as missing:
+            raise BucketRefused(f"no credentials for {self.place}: {missing}", "NoCredentials") from missing
+        except (BotoCoreError, HTTPError, OSError) as failure:
+            raise ConnectionFailed(
+                ("s3", verb), -1, str(failure), self._options.endpoint or self.place
+            ) from failure
+
+    def _tries(self, verb: str, key: str) -> Retrying:
+        def tell(state: Any) -> None:
+            failure = state.outcome.exception()
+            log.warning("s3.retried", verb=verb, key=key, attempt=state.attempt_number, error=str(failure))
+
+        return Retrying(
+            retry=retry_if_exception(_may_pass),
+            stop=stop_after_attempt(self._options.attempts),
+            wait=wait_random_exponential(multiplier=0.2, max=self._options.most_wait_s),
+            before_sleep=tell,
+            reraise=True,
+        )
+
+    def refusal(self, verb: str, key: str, error: Mapping[str, Any]) -> NotFound | BucketRefused:
+        """What an error of the server's (Code, Message) is called."""
+        code, message = str(error.get("Code", "")), str(error.get("Message", "")).strip()
+        where = f"{self.place}/{key}"
+        if code in ABSENT:
+            return NotFound(f"there is no object {where}")
+        said = ": ".join(part for part in (code, message, ADVICE.get(code, "")) if part)
+        return BucketRefused(f"{verb} {where} was refused: {said}", code)
+
+
+def _may_pass(failure: BaseException) -> bool:
+    if isinstance(failure, ClientError):
+        status = failure.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        code = str(failure.response.get("Error", {}).get("Code", ""))
+        return code in PASSING or (status >= 500 and code not in NO_CONDITIONS)
+    return isinstance(failure, PASSING_FAILURES)
+
+
+def _client(options: S3Options) -> Any:
+    session = boto3.session.Session(
+        profile_name=options.profile or None,
+        aws_access_key_id=options.access or None,
+        aws_secret_access_key=options.secret() or None,
+        aws_session_token=options.token() or None,
+        region_name=options.region or None,
+    )
+    proxies = {"http": options.proxy, "https": options.proxy} if options.proxy else None
+    return session.client(
+        "s3",
+        endpoint_url=options.endpoint or None,
+        verify=str(options.ca_file) if options.ca_file else None,
+        config=Config(
+            connect_timeout=options.connect_s,
+            read_timeout=options.read_s,
+            # Each request is tried again here, by tenacity: botocore would multiply that.
+            retries={"total_max_attempts": 1},
+            max_pool_connections=options.connections,
+            proxies=proxies,
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+            s3={
+                "addressing_style": "path" if options.path_style else "auto",
+                # The checksum header is signed and checked: hashing the body once more would prove nothing.
+                "payload_signing_enabled": False,
+            },
+        ),
+    )

@@ -1,0 +1,36 @@
+"""How streams are stored in a bucket, and which ones."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from zbackup.destinations.s3.chains import Chains
+from zbackup.destinations.s3.keys import KeyStore
+from zbackup.model.errors import VerificationFailed
+from zbackup.model.shipping import Part
+from zbackup.zfs.stream_head import stream_head
+
+Compression = Literal["auto", "zstd", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storing:
+    """How streams are stored: `segment_size` in bytes of the stream, so many segments at a time.
+
+    New streams are encrypted if `encrypts`; `keys` open those that are there.
+    """
+
+    segment_size: int = 16 << 20
+    parallel: int = 8
+    compression: Compression = "auto"
+    keys: KeyStore | None = None
+    encrypts: bool = False
+    chains: Chains = field(default_factory=Chains)
+
+
+def require_stream(content: bytearray, part: Part) -> None:
+    """Raise VerificationFailed when what begins so is not the part's stream."""
+    head = stream_head(content)
+    if (head.guid, head.base) != (part.guid, part.base):
+        raise VerificationFailed(
+            f"the stream is of guid {head.guid} from {head.base}, not of {part.guid} from {part.base}"
+        )
