@@ -96,4 +96,6 @@ def _slot_after(timing: Timing, moment: datetime, zone: ZoneInfo) -> datetime:
             return timing.next_after(moment, zone)
         case Interval(seconds):
             slots = math.floor((moment - EPOCH).total_seconds() / seconds)
-            return EPOCH + timedelta(seconds=(slots + 1) * seconds)
+            found = EPOCH + timedelta(seconds=(slots + 1) * seconds)
+            # A datetime is rounded to microseconds, so that a slot just behind the moment may be the moment.
+            return found if found > moment else EPOCH + timedelta(seconds=(slots + 2) * seconds)
