@@ -82,7 +82,10 @@ ShipPlan = Steps | UpToDate | NeedsInitial | Divergence
 
 @dataclass(slots=True)
 class _Track:
-    """A dataset's line as it will be when the steps so far are done."""
+    """A dataset's line as it will be when the steps so far are done.
+
+    `newest` is the createtxg, here, of its newest copy that is committed.
+    """
 
     dataset: SourceDataset
     line: str
@@ -91,6 +94,7 @@ class _Track:
     partial: int | None
     token: str
     restartable: bool
+    newest: int
 
     def origin_before(self, snapshot: Snapshot) -> Origin | None:
         """What an incremental stream to the snapshot can start from, the newest there is."""
@@ -145,7 +149,13 @@ def _track(dataset: SourceDataset, inventory: Inventory, resumable: Mapping[str,
         partial=resumable.get(line.name, -1) if line and partial else None,
         token=partial.token if partial else "",
         restartable=line is not None and line.restartable,
+        newest=max((o.createtxg for o in _committed(dataset, line)), default=0),
     )
+
+
+def _committed(dataset: SourceDataset, line: Line | None) -> list[Origin]:
+    guids = [copy.guid for copy in line.copies if copy.marked] if line else []
+    return [o for guid in guids if (o := dataset.origin(guid))]
 
 
 def _bases(dataset: SourceDataset, line: Line | None) -> tuple[int, ...]:
@@ -224,11 +234,11 @@ def _of_backup(backup: Backup, tracks: Mapping[str, _Track], inventory: Inventor
 
 
 def _is_past(snapshot: Snapshot, track: _Track) -> bool:
+    if track.restartable:
+        # Its stream may still be there, of a backup that was taken away there: others need it.
+        return snapshot.createtxg < track.newest
     if snapshot.guid in track.there or not track.there:
         return False
-    if track.restartable:
-        known = [o.createtxg for guid in track.there if (o := track.dataset.origin(guid))]
-        return snapshot.createtxg < max(known, default=0)
     return track.origin_before(snapshot) is None
 
 

@@ -63,6 +63,24 @@ def test_what_is_older_than_the_newest_copy_is_past() -> None:
     assert plan(world, [first, second], line(second)) == UpToDate(second)
 
 
+def test_what_was_taken_away_there_is_not_committed_again() -> None:
+    """Its stream is still there, for others need it."""
+    world = World(names=[NAME])
+    first, second = world.take(), world.take()
+    found = line(second)
+    found = replace(found, copies=(*found.copies, copy(first, marked=False)))
+    assert plan(world, [first, second], found) == UpToDate(second)
+
+
+def test_what_arrived_and_was_not_committed_is() -> None:
+    world = World(names=[NAME])
+    first, second = world.take(), world.take()
+    found = line(first, bases=(guid(first),))
+    found = replace(found, copies=(*found.copies, copy(second, marked=False)))
+    planned = plan(world, [first, second], found)
+    assert isinstance(planned, Steps) and [type(s) for s in planned.steps] == [Commit]
+
+
 def test_a_stream_that_was_cut_is_sent_again_from_its_start() -> None:
     world = World(names=[NAME])
     backup = world.take()
