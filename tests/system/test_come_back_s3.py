@@ -117,6 +117,8 @@ def test_what_is_there_is_listed_without_the_host(offsite: Offsite) -> None:
     assert [b["name"] for b in listed] == [b["name"] for b in offsite.house.backups()]
     report = offsite.back("window", "--at", "cloud", "--json").data[0]
     assert len(report["ranges"]) == 1 and report["gaps"] == []
+    verified = offsite.back("verify", "--at", "cloud", "--json").data[0]
+    assert len(verified["proven"]) == len(listed) and verified["problems"] == []
 
 
 def test_a_dry_run_fetches_nothing(offsite: Offsite) -> None:
@@ -160,7 +162,8 @@ def test_nothing_that_is_damaged_is_restored(offsite: Offsite) -> None:
     """The same command goes on when the object is as it was."""
     direct = client(offsite.server)
     listed = direct.list_objects_v2(Bucket=BUCKET, Prefix=f"{PREFIX}/shop/segments/")["Contents"]
-    key = next(found["Key"] for found in reversed(listed) if "-from-" in found["Key"])
+    of_chains_ends = [found for found in listed if "-from-" in found["Key"]]
+    key = max(of_chains_ends, key=lambda found: found["LastModified"])["Key"]
     good = direct.get_object(Bucket=BUCKET, Key=key)["Body"].read()
     bad = bytearray(good)
     bad[len(bad) // 2] ^= 1
@@ -168,6 +171,8 @@ def test_nothing_that_is_damaged_is_restored(offsite: Offsite) -> None:
     words = offsite.restoring("latest", "damaged")
     refused = offsite.back(*words)
     assert refused.rc == 11 and "is not what was stored: it is damaged" in refused.out, refused
+    verified = offsite.back("verify", "--at", "cloud", "--read", "all")
+    assert verified.rc == 11 and "damaged" in verified.out, verified
     assert offsite.back("clone", "list", "--json").data[0]["kind"] == "copy"
     direct.put_object(Bucket=BUCKET, Key=key, Body=good)
     report = offsite.back(*words)

@@ -24,10 +24,14 @@ Of every backup that is on both sides the snapshots have to be the same by their
 say the same. Of the newest of them data is read from the disks of both sides and compared. That needs a key
 that may read there: zbackup gate lets an --append-only key compare, and not read. Nothing is changed.
 
+What is in a bucket is proven by itself, too, also where nothing else of the instance is: what is written
+about backups and streams by the listing of their objects, and with --read all every byte.
+
 \\b
 zbackup verify --at offsite                 compare all, and read the first GiB of each dataset
 zbackup verify shop --at offsite --read all
 zbackup verify --at offsite --read none     compare, and read nothing
+zbackup verify --at cloud --read all        fetch, hash and decrypt all that is in a bucket
 
 The exit status is that of a failed verification when anything is different.
 """
@@ -84,6 +88,7 @@ def _shape(done: Done[VerifyReport]) -> dict[str, Any]:
             {"snapshot": str(r.snapshot), "size": r.size, "whole": r.whole, "same": r.same}
             for r in report.read
         ],
+        "proven": [{"name": c.name, "size": c.read, "problems": list(c.problems)} for c in report.proven],
         "problems": list(report.problems),
     }
 
@@ -94,12 +99,14 @@ def _text(turns: list[Done[VerifyReport]]) -> str:
 
 def _lines(done: Done[VerifyReport]) -> list[str]:
     report = done.result
-    verdict = "DIFFERENT" if report.problems else "the same" if report.compared else "nothing to compare"
+    good = "the same" if report.compared else "sound" if report.proven else "nothing to compare"
+    verdict = "DIFFERENT" if report.problems else good
     return [
         f"Instance {done.context.instance} at {report.target.destination.place}: {verdict}",
         f"  compared   {_how_many(len(report.compared))}, {len(report.alone)} more that are only there",
         *(f"  read       {_read(each)}" for each in report.read),
-        *(["  read       nothing"] if not report.read else []),
+        *(["  read       nothing"] if not report.read and not report.proven else []),
+        *_proven(report),
         *(f"  DIFFERENT  {text}" for text in report.problems),
     ]
 
@@ -107,6 +114,14 @@ def _lines(done: Done[VerifyReport]) -> list[str]:
 def _read(each: ReadBack) -> str:
     part = "all" if each.whole else "the first"
     return f"{each.snapshot}: {part} {tables.size(each.size)}, {'the same' if each.same else 'DIFFERENT'}"
+
+
+def _proven(report: VerifyReport) -> list[str]:
+    if not report.proven:
+        return []
+    read = sum(checked.read for checked in report.proven)
+    how = f"by reading {tables.size(read)}" if read else "by the listing of their objects"
+    return [f"  proven     {_how_many(len(report.proven))}, {how}"]
 
 
 def _how_many(count: int) -> str:

@@ -12,14 +12,14 @@ Raised by all of them: ConnectionFailed when the other side cannot be reached, C
 (PoolFull, NotReceivable, DatasetBusy, ...) when it refuses; each says where. None of them asks the time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from zbackup.destinations.copies import Copies, Leg
 from zbackup.model.backup import Backup
 from zbackup.model.record import Record
-from zbackup.model.shipping import Inventory, Part
+from zbackup.model.shipping import Checked, Inventory, Part
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter
 from zbackup.zfs.stream_content import Content
@@ -97,6 +97,17 @@ class Readable(Protocol):
 
     def content(self, copy: Snapshot, most: int) -> Content:
         """What the copy holds, or what has the first `most` bytes of it (0: all), read there from disk."""
+
+
+@runtime_checkable
+class Provable(Protocol):
+    """What a session offers besides where what is there can be proven without what was sent."""
+
+    def verify(self, *, deep: bool, meter: Meter) -> Iterator[Checked]:
+        """Whether the committed backups could be brought back, one after the other.
+
+        `deep`: by reading all of it. What is wrong is in what is returned, and not raised.
+        """
 
 
 class Destination(Protocol):

@@ -1,16 +1,21 @@
-"""Compare what is at a destination with what is here: identities, records, and data read from both disks."""
+"""Compare what is at a destination with what is here: identities, records, and data read from both disks.
+
+What is in a bucket is proven by itself: by listings, or by reading every byte.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
 
-from zbackup.destinations.base import Keeper, Readable
+from zbackup.destinations.base import Keeper, Provable, Readable
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.ship import alone, keeping
 from zbackup.model.backup import Backup
+from zbackup.model.errors import DatasetNotFound
+from zbackup.model.shipping import Checked
 from zbackup.model.snapshot import Snapshot
-from zbackup.proc.pipeline import Command
+from zbackup.proc.pipeline import Command, Meter
 from zbackup.zfs.stream_content import read_content
 from zbackup.zfs.streams import ZfsStreams, content_argv, failure_of
 
@@ -31,7 +36,8 @@ class ReadBack:
 class VerifyReport:
     """`compared` are the committed backups that are here, too, and `alone` those that are only there.
 
-    `problems` are what is not as it must be, one line each; with none of them all is well.
+    `proven` are those that were looked at by themselves. `problems` are what is not as it must be, one line
+    each; with none of them all is well.
     """
 
     target: ShipTarget
@@ -39,23 +45,27 @@ class VerifyReport:
     alone: tuple[Backup, ...]
     read: tuple[ReadBack, ...]
     problems: tuple[str, ...]
+    proven: tuple[Checked, ...] = ()
 
 
 def verify_at(ctx: Context, target: ShipTarget, *, most: int) -> VerifyReport:
     """Compare all that is committed there, and read the newest that is on both sides.
 
-    `most` is how many bytes of each of its datasets are read, 0 for all, -1 for none. Nothing is changed on
+    `most` is how many bytes of each of its datasets are read, 0 for all, -1 for none; of a bucket all or
+    nothing is read. Nothing is changed on
     either side. Raise what connecting and reading raises; a difference is a problem in the report.
     """
     with alone(ctx, target), keeping(target) as session:
         ctx.progress.phase("looking at both sides", target.destination.place)
         copies = session.copies()
-        here = {b.record.backup: b for b in ctx.catalog().backups}
+        here = {b.record.backup: b for b in _backups(ctx, session)}
         pairs = [(b, here[b.record.backup]) for b in copies.backups if b.record.backup in here]
         problems = [f"{name} cannot be read: {problem}" for name, problem in copies.unreadable]
         problems += [text for there, mine in pairs for text in _differences(there, mine)]
         complete = [(there, mine) for there, mine in pairs if mine.complete]
         read = _read(ctx, session, *complete[-1], most) if complete and most >= 0 else ()
+        proven = _prove(ctx, target, session, deep=most == 0)
+    problems += [f"{checked.name}: {text}" for checked in proven for text in checked.problems]
     problems += [f"{r.snapshot} holds other data at {target.destination.place}" for r in read if not r.same]
     for text in problems:
         log.error("verify.different", destination=target.name, problem=text)
@@ -65,7 +75,29 @@ def verify_at(ctx: Context, target: ShipTarget, *, most: int) -> VerifyReport:
         alone=tuple(b for b in copies.backups if b.record.backup not in here),
         read=tuple(read),
         problems=tuple(problems),
+        proven=proven,
     )
+
+
+def _backups(ctx: Context, session: Keeper) -> Sequence[Backup]:
+    try:
+        return ctx.catalog().backups
+    except DatasetNotFound:
+        # After the fire nothing is here, and what is in a bucket can be proven all the same.
+        if isinstance(session, Provable):
+            return ()
+        raise
+
+
+def _prove(ctx: Context, target: ShipTarget, session: Keeper, *, deep: bool) -> tuple[Checked, ...]:
+    if not isinstance(session, Provable):
+        return ()
+    meter = Meter(limit=target.limit, moved=lambda count: ctx.progress.advance(count, count))
+    found = []
+    for checked in session.verify(deep=deep, meter=meter):
+        ctx.progress.phase("proven", checked.name)
+        found.append(checked)
+    return tuple(found)
 
 
 def _differences(there: Backup, mine: Backup) -> list[str]:

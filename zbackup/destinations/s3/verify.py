@@ -35,8 +35,6 @@ class Verifier:
             for m in found.manifests
             for p in m.parts
         }
-        for key, problem in found.unreadable:
-            yield Checked(backup=key, name=key, problems=(problem,))
         for manifest in sorted(found.manifests, key=lambda m: m.record.get("taken", "")):
             problems: list[str] = []
             read = 0
