@@ -34,7 +34,7 @@ test: check lab ## everything: the checks, then every test on real ZFS with real
 	tests/lab/lab test -j 3 tests/faults tests/system tests/platform
 
 test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md
-	tests/lab/lab test -j 2 --timeout 3h tests/slow
+	tests/lab/lab test -j 2 --mem 7G --timeout 3h tests/slow
 	$(BIN)/python -m tests.power.cuts --cuts 50
 
 test-containers: $(VENV)/.containers ## the engine code against servers in containers; not part of `make test`

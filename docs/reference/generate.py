@@ -18,6 +18,7 @@ from zbackup.cli.main import invoke
 from zbackup.config.clones import ClonePool, Clones, Mask, Replica
 from zbackup.config.retention import Retention
 from zbackup.config.schedule import Daemon, Notify, Schedule
+from zbackup.config.service import Service
 from zbackup.config.settings import Instance, Lock, Recovery, Settings, Tls
 from zbackup.config.ship import Ship, Ssh
 from zbackup.model.errors import ZbackupError
@@ -27,10 +28,10 @@ COMMANDS = (
     (), ("check",), ("snapshot",), ("list",), ("restore",), ("prune",), ("window",), ("ship",),
     ("clone",), ("clone", "create"), ("clone", "list"), ("clone", "show"), ("clone", "dsn"), ("clone", "env"),
     ("clone", "reset"), ("clone", "snapshot"), ("clone", "promote"), ("clone", "extend"),
-    ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("status",),
-    ("daemon",),
+    ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("switch",),
+    ("status",), ("daemon",),
 )  # fmt: skip
-SUB_TABLES = ("lock", "recovery", "clones", "retention", "schedule", "notify", "tls", "ship")
+SUB_TABLES = ("lock", "recovery", "clones", "retention", "schedule", "notify", "tls", "service", "ship")
 
 
 def pages() -> dict[str, str]:
@@ -103,6 +104,7 @@ def configuration() -> str:
         ("`[instance.NAME.retention]`", Retention.__doc__, Retention, ()),
         ("`[instance.NAME.schedule]`", Schedule.__doc__, Schedule, ()),
         ("`[instance.NAME.notify]`", Notify.__doc__, Notify, ()),
+        ("`[instance.NAME.service]`", Service.__doc__, Service, ()),
         ("`[[instance.NAME.ship]]`", Ship.__doc__, Ship, ("ssh",)),
         ("`[instance.NAME.ship.ssh]`", Ssh.__doc__, Ssh, ()),
     ]

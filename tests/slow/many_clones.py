@@ -14,7 +14,8 @@ LIMIT_S = 1200.0
 def make(house: Zbackup) -> list[dict[str, Any]]:
     """Two processes make ten each; no name, port or password is given twice."""
     words = ("clone", "create", "--count", str(EACH), "--json")
-    both = [house.begin(*words) for _ in range(2)]
+    small = house.configure("small", clones={"memory": "32MiB"})
+    both = [house.begin(*words, config=small) for _ in range(2)]
     made = [clone for each in both for clone in json.loads(each.end(LIMIT_S).out)["data"]["clones"]]
     assert len({c["name"] for c in made}) == 2 * EACH
     assert len({c["port"] for c in made}) == 2 * EACH

@@ -59,7 +59,7 @@ class CloneKills:
 
     def require_whole(self, house: House, where: str) -> None:
         with entered(house, "dev1") as clone:
-            assert asked(clone, "SELECT COUNT(*) FROM shop.orders") == ((4000,),), where
+            assert asked(clone, "SELECT COUNT(*) FROM shop.customers") == ((1000,),), where
         running = [note for note in (house.home / "run").glob("*.process") if alive(note)]
         assert [note.name for note in running] == ["dev1.process"], where
 

@@ -1,7 +1,8 @@
 """The backups and clones of this host, read from ZFS: there is no other list of them."""
 
+import contextlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from posixpath import commonpath
 
@@ -19,26 +20,44 @@ _Row = tuple[Record, Snapshot]
 class Catalog:
     """An instance's datasets and backups (oldest first), and snapshots whose record cannot be read.
 
-    `taken` is what the datasets' snapshots are called, anybody's, without the dataset.
+    `taken` is what the datasets' snapshots are called, anybody's, without the dataset. `former` are datasets
+    that were the instance's once (zbackup switch): there are backups on them, too.
     """
 
     datasets: tuple[Dataset, ...]
     backups: tuple[Backup, ...]
     unreadable: tuple[tuple[str, str], ...]
     taken: frozenset[str] = frozenset()
+    former: tuple[Dataset, ...] = ()
+
+    @property
+    def places(self) -> tuple[Dataset, ...]:
+        """Where backups are."""
+        return (*self.datasets, *self.former)
 
 
-def read(zfs: Zfs, instance: str, roots: Sequence[str], *, without: str) -> Catalog:
-    """Everything of `instance` on and below the datasets `roots`, but not on or below `without`.
+def read(
+    zfs: Zfs,
+    instance: str,
+    roots: Sequence[str],
+    *,
+    without: str,
+    formerly: Mapping[str, str] | None = None,
+) -> Catalog:
+    """Everything of `instance` on and below the datasets `roots`, but not on or below `without`; and on those
+    that are named `formerly`, each with what it was called when it was the instance's.
 
     Raise DatasetNotFound when a root does not exist.
     """
     datasets = own_datasets(zfs, roots, without=without)
+    former = _still_there(zfs, formerly or {})
     names = {d.name for d in datasets}
     snapshots = [s for root in roots for s in zfs.snapshots_below(root) if s.dataset in names]
-    backups, unreadable = group(snapshots)
+    aside = [s for d in former for s in zfs.snapshots(d.name)]
+    backups, unreadable = group([*aside, *snapshots], formerly)
     return Catalog(
         datasets=datasets,
+        former=former,
         backups=tuple(b for b in backups if b.record.instance == instance),
         unreadable=tuple(unreadable),
         taken=frozenset(s.name for s in snapshots),
@@ -51,11 +70,22 @@ def own_datasets(zfs: Zfs, roots: Sequence[str], *, without: str) -> tuple[Datas
     return tuple(d for d in found if d.name != without and not d.name.startswith(without + "/"))
 
 
-def group(snapshots: Sequence[Snapshot]) -> tuple[list[Backup], list[tuple[str, str]]]:
+def _still_there(zfs: Zfs, names: Iterable[str]) -> tuple[Dataset, ...]:
+    """Those of the datasets that nobody destroyed."""
+    found = []
+    for name in names:
+        with contextlib.suppress(DatasetNotFound):
+            found.append(zfs.filesystems(name)[0])
+    return tuple(found)
+
+
+def group(
+    snapshots: Sequence[Snapshot], formerly: Mapping[str, str] | None = None
+) -> tuple[list[Backup], list[tuple[str, str]]]:
     """Backups, oldest first, and (snapshot, problem) for those whose record cannot be understood. Pure.
 
     A backup's record is on every member's snapshot; the steps after the snapshot are written on the first
-    member last, so the first member's is the one that counts.
+    member last, so the first member's is the one that counts. `formerly`: see read().
     """
     members: dict[str, list[_Row]] = defaultdict(list)
     unreadable = []
@@ -67,14 +97,14 @@ def group(snapshots: Sequence[Snapshot]) -> tuple[list[Backup], list[tuple[str, 
             continue
         if record is not None:
             members[record.backup].append((record, snapshot))
-    backups = [_backup(rows) for rows in members.values()]
+    backups = [_backup(rows, formerly or {}) for rows in members.values()]
     return sorted(backups, key=lambda b: b.createtxg), unreadable
 
 
-def _backup(rows: list[_Row]) -> Backup:
+def _backup(rows: list[_Row], formerly: Mapping[str, str]) -> Backup:
     """The members' snapshots in the members' order; never a copy of one that was received elsewhere."""
     members = [dataset for dataset, _ in rows[0][0].members]
-    there = {row[1].dataset: row for row in rows}
+    there = {formerly.get(row[1].dataset, row[1].dataset): row for row in rows}
     if not any(member in there for member in members):
         there = _renamed(members, there)
     found = [there[member] for member in members if member in there] or rows[:1]

@@ -27,6 +27,7 @@ zbackup snapshot                         take one
 zbackup restore --to "yesterday 10:02"   a server with everything committed before that moment
 zbackup clone create --name dev1         production's data for a developer, writable and harmless
 zbackup clone list                       the servers that were made in these two ways
+zbackup switch shop good                 a recovered server in production's place
 zbackup daemon                           all of it on schedule
 """
 
@@ -39,6 +40,7 @@ _COMMANDS = {
     "prune": "prune",
     "window": "window",
     "ship": "ship",
+    "switch": "switch",
     "status": "status",
     "daemon": "daemon",
     "gate": "gate",

@@ -72,6 +72,16 @@ def _clones_beside(_: str, table: dict[str, Any]) -> Iterator[Found]:
             yield _CLONES, f'clones would go below "{place}", where the instance\'s own "{name}" is'
 
 
+def _service(_: str, table: dict[str, Any]) -> Iterator[Found]:
+    service = table.get("service")
+    if not isinstance(service, dict):
+        return
+    if "unit" in service and ("stop" in service or "start" in service):
+        yield ("service",), "expected either unit, or stop and start, got both"
+    elif "unit" not in service and not ("stop" in service and "start" in service):
+        yield ("service",), "expected unit, or stop and start"
+
+
 _RULES: tuple[Callable[[str, dict[str, Any]], Iterator[Found]], ...] = (
     _name,
     _one_way_to_connect,
@@ -79,6 +89,7 @@ _RULES: tuple[Callable[[str, dict[str, Any]], Iterator[Found]], ...] = (
     of_engine,
     _datasets_once,
     _clones_beside,
+    _service,
     of_ship,
 )
 

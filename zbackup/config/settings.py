@@ -11,6 +11,7 @@ from zbackup.config.clones import ClonePool, Clones
 from zbackup.config.retention import Retention
 from zbackup.config.schedule import Daemon, Notify, Schedule
 from zbackup.config.secret import SecretRef, secret_ref, uri_ref
+from zbackup.config.service import Service
 from zbackup.config.ship import Ship
 from zbackup.config.table import Table
 from zbackup.config.zone import local_zone
@@ -150,6 +151,9 @@ class Instance(Table):
     retention: Retention = Field(default_factory=Retention, description="which backups are kept")
     schedule: Schedule = Field(default_factory=Schedule, description="when the daemon works on it")
     notify: Notify = Field(default_factory=Notify, description="whom the daemon tells how jobs ended")
+    service: Service | None = Field(
+        default=None, description="how zbackup switch stops and starts its server"
+    )
     ship: tuple[Ship, ...] = Field(default=(), description="where its backups are copied to")
 
     _name: str = PrivateAttr("")

@@ -87,8 +87,17 @@ def require_ready(clone: Clone) -> None:
             raise Refused(
                 f"the clone {clone.name} was never finished: destroy it (zbackup clone destroy {clone.name})"
             )
+        case "switching" | "undoing" | "switched":
+            raise Refused(f"the clone {clone.name} {_IN_PLACE[clone.state]}")
         case "ready":
             return
+
+
+_IN_PLACE = {
+    "switching": "is half switched to: finish that, or go back (zbackup switch --help)",
+    "undoing": "is half switched back: finish that (zbackup switch --undo)",
+    "switched": "is in production's place: zbackup switch --undo brings it back",
+}
 
 
 def _note_stopped(ctx: Context, clone: Clone, *, stopped: bool) -> Clone:
@@ -110,10 +119,24 @@ def destroy(contexts: Sequence[Context], name: str) -> Clone:
             raise Refused(
                 f"{name} is protected until {clone.protected}: zbackup clone protect {name} --until now"
             )
+        _require_no_switch(ctx, clone)
         clone_files.destroy(ctx, clone, dataset)
         if fetched := clone_files.find_clone(ctx, copy_name(name)):
             clone_files.destroy(ctx, *fetched)
     return clone
+
+
+def _require_no_switch(ctx: Context, clone: Clone) -> None:
+    """What a switch put aside is found by the clone's description alone."""
+    if clone.state in ("switching", "undoing"):
+        raise Refused(f"the clone {clone.name} {_IN_PLACE[clone.state]}")
+    if clone.state == "switched" and clone.switch:
+        aside = [clone.switch.aside(root) for root in clone.switch.roots]
+        if there := [name for name in aside if ctx.zfs.exists(name)]:
+            raise Refused(
+                f"{there[0]} was put aside by the switch to {clone.name}, and is needed to undo it; its "
+                f"backups are found by this clone. Destroy it yourself when nobody needs it any more"
+            )
 
 
 def working_on(ctx: Context, name: str, what: str, *, wait: float = 5) -> AbstractContextManager[None]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from zbackup.catalog.local import Catalog, own_datasets, read
+from zbackup.catalog.switched import formerly, require_settled, switches
 from zbackup.clock import Clock
 from zbackup.destinations.base import Destination
 from zbackup.engines.base import Engine, Recovery
@@ -15,6 +16,7 @@ from zbackup.model.errors import DatasetNotFound
 from zbackup.model.progress import Progress
 from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.snapshot import Dataset
+from zbackup.model.switch import Service
 from zbackup.proc.lock import exclusive
 from zbackup.zfs.datasets import Zfs
 
@@ -42,7 +44,8 @@ class ShipTarget:
 class Context:
     """`datasets` are the instance's root datasets; clones go below the dataset `clones`, mounted below
     the directory `mountpoint`; `run_dir` is for sockets and locks and is empty after a reboot. `helper` is
-    the socket of the one who does what only root may, None where it is not needed or not there."""
+    the socket of the one who does what only root may, None where it is not needed or not there. `service` is
+    how its server is stopped and started, None where that is not configured."""
 
     instance: str
     engine_name: str
@@ -60,10 +63,17 @@ class Context:
     targets: tuple[ShipTarget, ...] = ()
     cloning: CloneRules = DEFAULTS
     helper: Path | None = None
+    service: Service | None = None
 
     def catalog(self) -> Catalog:
-        """The instance's datasets, without clones that may lie below them, and its backups."""
-        return read(self.zfs, self.instance, self.datasets, without=self.clones)
+        """The instance's datasets, without clones that may lie below them, and its backups.
+
+        Raise Refused while a switch (jobs.switch) is half done.
+        """
+        found = switches(self.zfs, self.clones, self.instance)
+        require_settled(found)
+        former = formerly(found, self.clones)
+        return read(self.zfs, self.instance, self.datasets, without=self.clones, formerly=former)
 
     def members(self) -> tuple[Dataset, ...]:
         """The instance's datasets alone: quicker than the catalogue where there are many snapshots.

@@ -40,4 +40,4 @@ def snapshot_log(ctx: Context, catalog: Catalog, before: Sequence[Backup], like:
     name = free_name(ctx, catalog)
     names = [f"{dataset}@{name}" for dataset, _ in members]
     ctx.zfs.snapshot(names, to_properties(record), timeout=UNLOCKED_LIMIT_S)
-    return finish(ctx, find(ctx, record, names), catalog.datasets, before)
+    return finish(ctx, find(ctx, record, names), catalog.places, before)

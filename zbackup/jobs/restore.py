@@ -111,7 +111,7 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool
         with ExitStack() as looked:
             looked.enter_context(ctx.alone("zbackup restore"))
             catalog = ctx.catalog()
-            backups = finish_all(ctx, catalog.datasets, catalog.backups)
+            backups = finish_all(ctx, catalog.places, catalog.backups)
             plan = make_plan(ctx, catalog, backups, moment, options)
             if plan.log is None:
                 ctx.progress.phase("taking a snapshot", "to read the log from")
@@ -137,9 +137,9 @@ def make_plan(
     ctx.recovery.check_program(base.record)
     if serving := _serving(options):
         ctx.recovery.check_serving(base.record, serving)
-    where = source.browse(catalog.datasets) if source else _live(catalog)
+    where = source.browse(catalog.places) if source else _live(catalog)
     record = source.record if source else base.record
-    replay = ctx.recovery.examine((base.record, base.browse(catalog.datasets)), (record, where), target)
+    replay = ctx.recovery.examine((base.record, base.browse(catalog.places)), (record, where), target)
     return RestorePlan(
         name=options.name or default_name(ctx.instance, moment.at),
         target=target,
@@ -259,7 +259,7 @@ def act(
         base = clone_files.fill(ctx, clone, plan.base)
         with log_clone(ctx, catalog, clone, plan.log, keep=options.keep) as (source, visible):
             let_go()
-            base = replace(base, hide=clone_files.hidden_from(ctx, catalog.datasets, visible))
+            base = replace(base, hide=clone_files.hidden_from(ctx, catalog.places, visible))
             recovered = ctx.recovery.recover(
                 base, source, plan.target, _serving(options), ctx.progress, options.cluster_time
             )

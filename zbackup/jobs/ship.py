@@ -179,11 +179,14 @@ def keeping(target: ShipTarget) -> Iterator[Keeper]:
 
 def _look(ctx: Context, target: ShipTarget, inventory: Inventory, *, initial: bool) -> _Sides:
     catalog = ctx.catalog()
+    names = {d.name for d in catalog.datasets}
+    # What a switch put aside is no line's future any more.
+    own = tuple(b for b in catalog.backups if all(s.dataset in names for s in b.snapshots))
     sources = _sources(ctx, [d.name for d in catalog.datasets])
     streams = ZfsStreams(ctx.zfs.runner)
     begun = _begun(streams, sources, inventory)
     now = (ctx.clock.now(), ctx.zone)
-    chosen = wanted(catalog.backups, inventory, set(begun.values()), target.retention, now)
+    chosen = wanted(own, inventory, set(begun.values()), target.retention, now)
     plan = plan_ship(chosen, sources, inventory, begun, initial=initial or target.initial)
     return _Sides(catalog.backups, sources, inventory, plan)
 

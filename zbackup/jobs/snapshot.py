@@ -57,12 +57,12 @@ def snapshot(ctx: Context) -> SnapshotReport:
     with ctx.alone("zbackup snapshot"):
         ctx.engine.heal()
         catalog = ctx.catalog()
-        before = finish_all(ctx, catalog.datasets, catalog.backups)
+        before = finish_all(ctx, catalog.places, catalog.backups)
         facts, draft, plan = _look(ctx, catalog)
         ctx.progress.phase("taking the snapshot", f"lock {plan.lock.kind}: {plan.lock.reason}")
         backup = _take(ctx, facts, draft, plan)
         try:
-            backup = finish(ctx, backup, catalog.datasets, before)
+            backup = finish(ctx, backup, catalog.places, before)
         except VerificationFailed:
             discard(ctx, backup)
             raise

@@ -91,7 +91,7 @@ def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:
         return None, "no backup says which log it holds"
     live = Relocation(tuple((m, m) for m in mounted(catalog.datasets).values()))
     try:
-        span = ctx.recovery.live_log((newest.record, newest.browse(catalog.datasets)), live)
+        span = ctx.recovery.live_log((newest.record, newest.browse(catalog.places)), live)
     except NotRecoverable:
         return LiveLog("", ""), ""
     except (ZbackupError, OSError) as problem:

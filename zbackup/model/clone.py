@@ -5,11 +5,15 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal, get_args
 
+from zbackup.model.switch import Switch, from_values
+
 PROPERTY = "zbackup:clone"
 INTENT = "zbackup:making."
 """With a clone's name behind it: the description, on the dataset all clones lie below, while it is made."""
 
-State = Literal["building", "ready", "resetting", "promoting", "failed", "destroying"]
+State = Literal[
+    "building", "ready", "resetting", "promoting", "failed", "destroying", "switching", "switched", "undoing"
+]
 
 Kind = Literal["restore", "log", "dev", "copy"]
 
@@ -30,6 +34,9 @@ class Clone:
     end was announced. `stopped`: somebody stopped it; `on_boot`: it is started when the host was. `masked`:
     the instance's masking was done. `replayed`: it is of a moment, not of a snapshot. `copied`: it
     depends on no snapshot any more. `follows`: it is a replica of production.
+
+    Of a clone that takes or took production's place (zbackup switch): `switch` is how; what is left of it
+    here is this description. State "switching" or "undoing" means that it is under way, or was cut short.
     """
 
     id: str
@@ -58,17 +65,26 @@ class Clone:
     replayed: bool = False
     copied: bool = False
     follows: bool = False
+    switch: Switch | None = None
 
     def to_property(self) -> str:
         values = asdict(self) | {"created": self.created.isoformat()}
+        if self.switch:
+            values["switch"] |= {"at": self.switch.at.isoformat()}
+        else:
+            del values["switch"]
         return json.dumps(values, separators=(",", ":"), sort_keys=True)
 
 
 def from_property(text: str) -> Clone:
     """Read back what to_property wrote. Raise ValueError if it is not that."""
     values: dict[str, Any] = json.loads(text)
+    if not isinstance(values, dict):
+        raise ValueError(f"not a clone's description: {text}")
     try:
-        clone = Clone(**(values | {"created": datetime.fromisoformat(values["created"])}))
+        switch = from_values(values["switch"]) if "switch" in values else None
+        created = datetime.fromisoformat(values["created"])
+        clone = Clone(**(values | {"created": created, "switch": switch}))
     except (KeyError, TypeError) as wrong:
         raise ValueError(f"not a clone's description: {wrong}") from wrong
     if clone.state not in get_args(State) or clone.kind not in get_args(Kind) or not clone.created.tzinfo:

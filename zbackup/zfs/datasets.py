@@ -89,6 +89,17 @@ class Zfs:
         """Dataset -> user properties set on it itself, for `root` and every file system below it."""
         return parse.user_properties(self._own_properties(root, where=("-t", "filesystem", "-r")))
 
+    def own_settings(self, name: str) -> dict[str, str]:
+        """Properties, native ones and users', that are set on this dataset itself."""
+        columns = ("-s", "local,received", "-o", "property,value")
+        listing = self._zfs("get", "-Hp", *columns, "all", "--", name, mutates=False)
+        return dict(line.split("\t", 1) for line in listing.split("\n") if "\t" in line)
+
+    def values(self, name: str, *properties: str) -> tuple[str, ...]:
+        """What these properties are, wherever they are set."""
+        asked = ("get", "-Hp", "-o", "value", ",".join(properties), "--", name)
+        return tuple(self._zfs(*asked, mutates=False).split("\n")[: len(properties)])
+
     def origins(self, root: str) -> dict[str, str]:
         """Dataset -> the snapshot it is a clone of ("" for none), for `root` and all file systems below."""
         listing = self._zfs(
@@ -115,7 +126,7 @@ class Zfs:
         return taking(pool, partial(self.snapshot, names, properties, timeout=timeout))
 
     def set_properties(self, target: str, properties: Mapping[str, str]) -> None:
-        """Set user properties on a dataset or snapshot."""
+        """Set properties on a dataset or snapshot."""
         self._zfs("set", *(f"{k}={v}" for k, v in properties.items()), target)
 
     def mark_snapshot(self, snapshot: Snapshot, name: str, value: str) -> None:
@@ -193,6 +204,19 @@ class Zfs:
             if "already mounted" not in failure.stderr:
                 raise
 
+    def unmount(self, name: str) -> None:
+        """Unmount; not mounted is success. Raise DatasetBusy when somebody goes on using it."""
+        try:
+            self._patiently("unmount", "--", name)
+        except CommandFailed as failure:
+            if "not currently mounted" not in failure.stderr:
+                raise
+
+    def promote(self, dataset: Dataset) -> None:
+        """Let exactly this clone take over the snapshot it was made from, and all older ones."""
+        self._require_guid(dataset.name, dataset.guid)
+        self._zfs("promote", dataset.name)
+
     def rename(self, dataset: Dataset, name: str) -> None:
         """Give exactly this file system another name. Raise DatasetExists if that is another's."""
         self._require_guid(dataset.name, dataset.guid)
@@ -201,9 +225,12 @@ class Zfs:
     def destroy_filesystem(self, dataset: Dataset) -> None:
         """Destroy exactly this file system, which must have neither children nor snapshots."""
         self._require_guid(dataset.name, dataset.guid)
+        self._patiently("destroy", dataset.name)
+
+    def _patiently(self, *argv: str) -> None:
         for attempt in range(1, BUSY_TRIES + 1):
             try:
-                self._zfs("destroy", dataset.name)
+                self._zfs(*argv)
                 return
             except DatasetBusy:
                 if attempt == BUSY_TRIES:

@@ -120,3 +120,12 @@ def test_backups_are_in_the_order_of_the_pool_not_of_the_clock() -> None:
     second: Record = replace(PLAIN, backup="second", taken=at(100))
     backups, _ = group(snapshots_of(second, "s", 20) + snapshots_of(first, "f", 10))
     assert [b.record.backup for b in backups] == ["first", "second"]
+
+
+def test_what_was_put_aside_counts_under_its_old_name() -> None:
+    """As after a switch: each dataset was renamed by itself, and has no common place with the others."""
+    aside = {dataset: f"{dataset.replace('/my db', '/my db-before-1')}" for dataset, _ in OTHER.members}
+    moved = [replace(s, dataset=aside[s.dataset]) for s in snapshots_of(OTHER)]
+    (backup,), _ = group(moved, {now: then for then, now in aside.items()})
+    assert backup.complete
+    assert [s.dataset for s in backup.snapshots] == [aside[dataset] for dataset, _ in OTHER.members]

@@ -2,13 +2,15 @@
 
 import json
 from dataclasses import asdict
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.samples import NOON, moments, words
-from zbackup.model.clone import Clone, from_property
+from zbackup.model.clone import Clone, State, from_property
+from zbackup.model.switch import Coming, Leaving, Switch
 
 PLAIN = Clone(
     id="1",
@@ -22,6 +24,30 @@ PLAIN = Clone(
     port=3307,
 )
 
+numbers = st.integers(0, 2**64 - 1)
+switches = st.builds(
+    Switch,
+    at=moments,
+    suffix=words,
+    roots=st.lists(words).map(tuple),
+    leaving=st.lists(
+        st.builds(
+            Leaving,
+            name=words,
+            guid=numbers,
+            mountpoint=words,
+            own=st.lists(st.tuples(words, words)).map(tuple),
+        ),
+        max_size=3,
+    ).map(tuple),
+    coming=st.lists(
+        st.builds(
+            Coming, number=numbers, name=words, guid=numbers, mountpoint=words, origin=numbers, owner=numbers
+        ),
+        max_size=3,
+    ).map(tuple),
+)
+
 clones = st.builds(
     Clone,
     id=words,
@@ -29,7 +55,7 @@ clones = st.builds(
     instance=words,
     engine=words,
     kind=st.sampled_from(["restore", "log", "dev"]),
-    state=st.sampled_from(["building", "ready", "resetting", "promoting", "failed", "destroying"]),
+    state=st.sampled_from(get_args(State)),
     created=moments,
     backup=words,
     target=words,
@@ -41,6 +67,7 @@ clones = st.builds(
     until=st.just("") | moments.map(lambda m: m.isoformat()),
     warned=st.booleans(),
     masked=st.booleans(),
+    switch=st.none() | switches,
 )
 
 
@@ -51,7 +78,7 @@ def test_what_was_written_is_read_back(clone: Clone) -> None:
     assert text.isascii() and "\n" not in text
 
 
-VALUES = asdict(PLAIN) | {"created": NOON.isoformat()}
+VALUES = {k: v for k, v in asdict(PLAIN).items() if k != "switch"} | {"created": NOON.isoformat()}
 
 
 @pytest.mark.parametrize(
@@ -69,6 +96,8 @@ VALUES = asdict(PLAIN) | {"created": NOON.isoformat()}
         json.dumps(VALUES | {"state": "half"}),
         json.dumps(VALUES | {"kind": "toy"}),
         json.dumps(VALUES | {"lease": "1h"}),
+        json.dumps(VALUES | {"switch": {"at": "now"}}),
+        json.dumps(VALUES | {"switch": {"at": "2024-05-01T12:00:00", "suffix": "", "roots": []}}),
         json.dumps({k: v for k, v in VALUES.items() if k != "id"}),
     ],
 )

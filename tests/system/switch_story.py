@@ -1,0 +1,218 @@
+"""The story of a recovered clone that takes production's place, and of the way back."""
+
+import shlex
+import subprocess
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab import servers
+from tests.lab.mysql_fixture import SERVER_UID, DatabaseServer
+from tests.lab.pool import run
+from tests.lab.servers.templates import DAEMON
+from tests.system.house import House, Result, checksums, next_second
+
+CLONE = "good"
+OWN = {"recordsize": "16384", "com.example:owner": "the shop", "canmount": "on"}
+SCRIPT = """#!/bin/sh
+# What systemd would do.
+pid={pid}
+case "$1" in
+stop)
+    [ ! -e "$pid" ] || kill "$(cat "$pid")"
+    while [ -e "$pid" ]; do sleep 0.1; done ;;
+start)
+    setsid setpriv --reuid={uid} --regid={uid} --clear-groups {argv} </dev/null >/dev/null 2>&1 & ;;
+esac
+"""
+
+
+class Service:
+    """How production's server is stopped and started, as its operator does it."""
+
+    def __init__(self, home: Path, server: DatabaseServer) -> None:
+        settings = server.settings
+        program = servers.path(settings.flavour) / "bin" / DAEMON[settings.kind]
+        self.file = home / "service"
+        pid = shlex.quote(str(settings.run_dir / "server.pid"))
+        argv = shlex.join([str(program), *settings.arguments()])
+        self.file.write_text(SCRIPT.format(pid=pid, uid=SERVER_UID, argv=argv))
+        self.file.chmod(0o755)
+
+    def table(self, stop: str = "stop", start: str = "start") -> dict[str, Any]:
+        """As the configuration has it."""
+        return {"stop": [str(self.file), stop], "start": [str(self.file), start], "limit": "30s"}
+
+    def stop(self) -> None:
+        subprocess.run([self.file, "stop"], check=True)
+
+
+class Shop:
+    """Production with a table that was dropped, and a clone of the moment before."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.service = Service(house.home, house.server)
+        self.config = house.configure("service", service=self.service.table())
+        self.root = house.datasets[0]
+        for key, value in OWN.items():
+            run("zfs", "set", f"{key}={value}", self.root)
+        self.first = house.snapshot()
+        house.server.sql("UPDATE shop.customers SET email = CONCAT('new', id)")
+        self.then = house.server.checksum()
+        self.moment = next_second()
+        house.server.sql("DROP TABLE shop.orders")
+        self.dropped = house.server.checksum()
+        self.after = next_second()
+        house.server.sql("UPDATE shop.customers SET name = 'bad'")
+        self.bad = house.server.checksum()
+        self.second = house.snapshot()
+        self.last = self.then
+        house.restore(self.moment, CLONE)
+
+    def switch(self, *words: str, config: Path | None = None, **more: Any) -> Result:
+        argv = ("switch", "shop", *words, "--confirm", "shop", "--json", "-q")
+        return self.house.zb(*argv, config=config or self.config, **more)
+
+    def places(self) -> list[str]:
+        """Production's datasets, all that is set on them, and their snapshots."""
+        columns = "name,guid,origin,mounted,mountpoint,userrefs"
+        listed = run("zfs", "list", "-Hpr", "-t", "all", "-o", columns, self.root).splitlines()
+        columns = "name,property,value"
+        return sorted(
+            [*listed, *run("zfs", "get", "-Hpr", "-s", "local", "-o", columns, "all", self.root).splitlines()]
+        )
+
+    def backups(self) -> set[str]:
+        listed = self.house.zb("list", "--json", config=self.config).data[0]["backups"]
+        assert all(b["complete"] and b["finished"] for b in listed), listed
+        return {b["backup"] for b in listed}
+
+    def require(self, sums: dict[str, int | None], where: str = "") -> None:
+        """Production answers, and holds exactly this."""
+        assert self.house.server.checksum() == sums, where
+
+    def restored(self, to: datetime) -> dict[str, int | None]:
+        """What a restore to the moment gives."""
+        report = self.house.restore(to, "look")
+        with self.house.clone(report) as clone:
+            found = checksums(clone, ["shop.customers", "shop.orders"])
+        self.house.destroy("look")
+        return found
+
+
+@pytest.fixture(scope="module")
+def shop(house: House) -> Iterator[Shop]:
+    shop = Shop(house)
+    yield shop
+    shop.service.stop()
+
+
+def of(sums: dict[str, int | None]) -> dict[str, int | None]:
+    return {name: sums.get(name) for name in ("shop.customers", "shop.orders")}
+
+
+class SwitchStory:
+    """The tests, in the order of the story."""
+
+    def test_it_has_to_be_confirmed_and_configured(self, shop: Shop) -> None:
+        before = shop.house.state()
+        zb = shop.house.zb
+        assert "--confirm shop" in zb("switch", "shop", CLONE, "-q", config=shop.config).refused(2)
+        wrong = ("switch", "shop", CLONE, "--confirm", CLONE, "-q")
+        assert "not the instance" in zb(*wrong, config=shop.config).refused(2)
+        said = zb("switch", "shop", CLONE, "--confirm", "shop", "-q").refused(2)
+        assert "instance.shop.service: missing" in said
+        plan = zb("switch", "shop", CLONE, "--dry-run", "--json", config=shop.config).data
+        assert [row["to"] for row in plan["renames"][1:]] == [shop.root, f"{shop.root}/bin log"]
+        assert plan["renames"][0]["to"].startswith(f"{shop.root}-before-2")
+        assert shop.switch("--undo").rc == 4
+        assert shop.house.state() == before
+
+    def test_what_fails_early_leaves_production_running(self, shop: Shop) -> None:
+        before = shop.places()
+        stays = shop.house.configure("stays", service=shop.service.table() | {"stop": ["/bin/true"]})
+        stays.write_text(stays.read_text().replace('"30s"', '"2s"'))
+        failed = shop.switch(CLONE, config=stays)
+        assert failed.rc == 7 and "still answers" in failed.err, failed
+        assert shop.places() == before
+        with (shop.house.pool.data.mountpoint / "note").open("w"):
+            busy = shop.switch(CLONE)
+        assert busy.rc == 10 and "busy" in busy.err, busy
+        (shop.house.pool.data.mountpoint / "note").unlink()
+        shop.require(shop.bad)
+        assert shop.places() == before
+        assert shop.house.zb("clone", "show", CLONE, "--json").data["state"] == "ready"
+
+    def test_the_clone_is_production(self, shop: Shop) -> None:
+        known = shop.backups()
+        before = {line for line in shop.places() if "@" not in line}
+        report = shop.switch(CLONE).data
+        assert (report["outcome"], report["aside"][0].startswith(f"{shop.root}-before-2")) == (
+            "switched",
+            True,
+        )
+        shop.require(shop.then)
+        settings = {line for line in before if len(line.split("\t")) == 3}
+        assert settings <= set(shop.places())
+        places = {tuple(line.split("\t")[::4]) for line in before if len(line.split("\t")) == 6}
+        now = {tuple(line.split("\t")[::4]) for line in shop.places() if len(line.split("\t")) == 6}
+        assert places <= now
+        for aside in report["aside"]:
+            assert run("zfs", "get", "-Ho", "value", "readonly,mounted", aside).split() == ["on", "yes"]
+        assert shop.backups() == known | {self.backup_of(shop, report["backup"])}
+        shown = shop.house.zb("clone", "show", CLONE, "--json").data
+        assert (shown["state"], shown["running"]) == ("switched", False)
+        for verb in ("start", "destroy"):
+            words = ("clone", verb, CLONE, *(["--yes"] if verb == "destroy" else []), "-q")
+            assert "switch" in shop.house.zb(*words).refused(9)
+        assert "in production's place" in shop.switch(CLONE).refused(9)
+
+    def backup_of(self, shop: Shop, name: str) -> str:
+        (found,) = (b for b in shop.house.backups() if b["name"] == name)
+        return str(found["backup"])
+
+    def test_all_moments_are_still_in_reach(self, shop: Shop) -> None:
+        """Of before the switch, on both sides of the clone's moment, and of after it."""
+        shop.house.server.sql("UPDATE shop.customers SET name = 'fresh' WHERE id = 1")
+        fresh, moment = shop.house.server.checksum(), next_second()
+        shop.house.server.sql("DELETE FROM shop.orders WHERE id > 10")
+        shop.house.snapshot(shop.config)
+        assert shop.restored(shop.moment) == of(shop.then)
+        assert shop.restored(shop.after) == of(shop.dropped)
+        assert shop.restored(moment) == of(fresh)
+        kept = shop.house.zb("prune", "--dry-run", "--json").data[0]
+        assert {row["backup"] for row in kept["keep"]} == shop.backups()
+
+    def test_the_way_back(self, shop: Shop) -> None:
+        last = shop.house.server.checksum()
+        moment = next_second()
+        shop.house.server.sql("DELETE FROM shop.orders")
+        shop.last = shop.house.server.checksum()
+        shop.house.snapshot(shop.config)
+        known = shop.backups()
+        report = shop.switch("--undo").data
+        assert report["outcome"] == "undone"
+        shop.require(shop.bad)
+        assert shop.backups() == known | {self.backup_of(shop, report["backup"])}
+        assert not [n for n in shop.house.names() if "-before-" in n]
+        shop.house.zb("clone", "start", CLONE, "--json").data  # noqa: B018
+        assert shop.restored(shop.moment) == of(shop.then)
+        assert shop.restored(moment) == of(last), "of the time when the clone was production"
+        shop.house.zb("clone", "stop", CLONE, "--json").data  # noqa: B018
+        assert shop.house.zb("clone", "destroy", CLONE, "--yes", "-q").rc == 9, "it holds backups"
+
+    def test_there_again_though_the_server_does_not_start(self, shop: Shop) -> None:
+        dead = shop.house.configure("dead", service=shop.service.table(start="nothing"))
+        dead.write_text(dead.read_text().replace('"30s"', '"2s"'))
+        failed = shop.switch(CLONE, config=dead)
+        assert failed.rc == 7 and "does not run" in failed.err, failed
+        assert "half" in shop.house.zb("clone", "start", CLONE, "-q").refused(9)
+        assert "under way or was cut short" in shop.house.zb("snapshot", "-q", config=shop.config).refused(9)
+        assert shop.switch(CLONE).data["outcome"] == "switched"
+        shop.require(shop.last)
+        assert shop.switch("--undo").data["outcome"] == "undone"
+        shop.require(shop.bad)

@@ -1,0 +1,17 @@
+"""A recovered clone takes the place of a MariaDB 10.11, and goes back."""
+
+import pytest
+
+from tests.system.house import Variant
+from tests.system.switch_story import SwitchStory, shop
+
+__all__ = ["shop"]
+
+
+@pytest.fixture(scope="module")
+def variant() -> Variant:
+    return Variant(flavour="mariadb-10.11")
+
+
+class TestSwitch(SwitchStory):
+    """See SwitchStory."""

@@ -1,0 +1,113 @@
+"""What a switch needs to know before anything is changed: clone, datasets, and what forbids it."""
+
+from collections.abc import Sequence
+from datetime import UTC
+
+from zbackup.catalog.switched import formerly, require_settled, switches
+from zbackup.jobs import clone_files
+from zbackup.jobs.clone import require_ready
+from zbackup.jobs.context import Context
+from zbackup.jobs.switch_service import service_of
+from zbackup.jobs.switch_steps import part_name
+from zbackup.model.clone import Clone
+from zbackup.model.errors import NotFound, Refused
+from zbackup.model.record import Record
+from zbackup.model.snapshot import Dataset
+from zbackup.model.switch import Switch
+from zbackup.plan.switch import Member, Part, plan_switch
+
+HALF_DONE = ("switching", "undoing")
+
+
+def find(ctx: Context, name: str) -> Clone:
+    found = clone_files.find_clone(ctx, name)
+    if found is None or found[0].instance != ctx.instance:
+        raise NotFound(f"{ctx.instance} has no clone {name}: zbackup clone list")
+    return found[0]
+
+
+def clone_to_switch(ctx: Context, name: str) -> Clone:
+    """The clone that is to be switched to, or is half switched to, or half switched back."""
+    clone = find(ctx, name)
+    service_of(ctx)
+    if clone.state in HALF_DONE:
+        return clone
+    require_settled(switches(ctx.zfs, ctx.clones, ctx.instance))
+    if clone.kind != "restore":
+        raise Refused(
+            f"{name} is a dev clone, with other accounts than production: recover one for this purpose "
+            f"(zbackup restore --to ...)"
+        )
+    require_ready(clone)
+    return clone
+
+
+def newest(ctx: Context) -> str:
+    found = switches(ctx.zfs, ctx.clones, ctx.instance)
+    known = [c for c in found if c.state in ("switched", *HALF_DONE)]
+    if not known:
+        raise NotFound(f"no switch of {ctx.instance} is there to be undone")
+    return known[-1].name
+
+
+def intent_of(clone: Clone) -> Switch:
+    if clone.switch is None or clone.state == "ready":
+        raise NotFound(f"no switch to {clone.name} is there to be undone")
+    return clone.switch
+
+
+def intend(ctx: Context, clone: Clone) -> Switch:
+    if inside := [r for r in ctx.datasets if f"{ctx.clones}/".startswith(f"{r}/")]:
+        raise Refused(
+            f"clones lie below {inside[0]}, which would be renamed: set recovery.clones to another dataset"
+        )
+    members = [_member(ctx, d) for d in ctx.members()]
+    found = switches(ctx.zfs, ctx.clones, ctx.instance)
+    others = [c for c in found if c.name != clone.name]
+    parts = _parts(ctx, clone, clone_files.record_of(ctx, clone))
+    _require_movable(ctx, [m.dataset.name for m in members])
+    made = plan_switch(
+        ctx.datasets, members, parts, formerly(others, ctx.clones), ctx.clock.now().astimezone(UTC)
+    )
+    if taken := [a for r in made.roots if ctx.zfs.exists(a := made.aside(r))]:
+        raise Refused(f"{taken[0]} exists already")
+    return made
+
+
+def _member(ctx: Context, dataset: Dataset) -> Member:
+    (path,) = ctx.zfs.values(dataset.name, "mountpoint")
+    return Member(dataset=dataset, own=ctx.zfs.own_settings(dataset.name), path=path)
+
+
+def _parts(ctx: Context, clone: Clone, record: Record) -> list[Part]:
+    parts = []
+    for number, (_, mountpoint) in enumerate(record.members):
+        name = part_name(ctx, clone, number)
+        dataset = ctx.zfs.filesystems(name)[0]
+        origin = ctx.zfs.snapshot_named(ctx.zfs.origins(name)[name] or f"{name}@")
+        if origin is None:
+            raise Refused(f"{name} is no clone of a snapshot any more")
+        moving = [s.name for s in ctx.zfs.snapshots(origin.dataset) if s.createtxg <= origin.createtxg]
+        parts.append(
+            Part(
+                number=number,
+                guid=dataset.guid,
+                origin=origin.guid,
+                owner=ctx.zfs.filesystems(origin.dataset)[0],
+                mountpoint=mountpoint,
+                own=frozenset(s.name for s in ctx.zfs.snapshots(name)),
+                moving=frozenset(moving),
+            )
+        )
+    return parts
+
+
+def _require_movable(ctx: Context, names: Sequence[str]) -> None:
+    """An encrypted dataset cannot be moved away from the one that its key is loaded for."""
+    for name in names:
+        (key,) = ctx.zfs.values(name, "encryptionroot")
+        if key not in ("", "-") and not all(n.startswith(f"{key}/") for n in (ctx.clones, *ctx.datasets)):
+            raise Refused(
+                f"{name} is encrypted with the key of {key}, and so is the clone: ZFS lets neither leave it. "
+                f"A switch needs production and clones below one dataset that has the key"
+            )

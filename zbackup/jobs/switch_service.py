@@ -1,0 +1,64 @@
+"""The instance's own server, as its operator runs it: stopped and started by his service."""
+
+import time
+
+from zbackup.jobs.context import Context
+from zbackup.model.errors import ConfigError, DatabaseError
+from zbackup.model.switch import Service
+from zbackup.plan.placement import require_one_snapshot_covers
+from zbackup.proc.run import run
+
+POLL_S = 0.5
+
+
+def service_of(ctx: Context) -> Service:
+    """Raise ConfigError when it is not configured."""
+    if ctx.service is None:
+        where = f"instance.{ctx.instance}.service"
+        raise ConfigError(
+            [f'{where}: missing; how its server is stopped, such as {{ unit = "mysql.service" }}']
+        )
+    return ctx.service
+
+
+def stop(ctx: Context) -> None:
+    """Stop it, and see that nobody answers any more. Raise CommandFailed or DatabaseError."""
+    service = service_of(ctx)
+    ctx.progress.phase("stopping the server", service.stop[-1])
+    run(service.stop, timeout=service.limit)
+    end = ctx.clock.monotonic() + service.limit
+    while _answers(ctx):
+        if ctx.clock.monotonic() > end:
+            raise DatabaseError(
+                f"the server of {ctx.instance} still answers {service.limit:g} s after its stop"
+            )
+        time.sleep(POLL_S)
+
+
+def _answers(ctx: Context) -> bool:
+    try:
+        ctx.engine.inspect()
+    except DatabaseError:
+        return False
+    return True
+
+
+def start(ctx: Context) -> None:
+    """Start it unless it runs, and see that it answers and works on the instance's datasets.
+
+    Raise CommandFailed, DatabaseError when it does not answer in time, Refused when its files are elsewhere.
+    """
+    service = service_of(ctx)
+    ctx.progress.phase("starting the server", service.start[-1])
+    if not _answers(ctx):
+        run(service.start, timeout=service.limit)
+    end = ctx.clock.monotonic() + service.limit
+    while True:
+        try:
+            facts = ctx.engine.inspect()
+            break
+        except DatabaseError as silent:
+            if ctx.clock.monotonic() > end:
+                raise DatabaseError(f"no answer within {service.limit:g} s: {silent}") from silent
+        time.sleep(POLL_S)
+    require_one_snapshot_covers(facts.places, ctx.members())
