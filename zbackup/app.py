@@ -27,7 +27,6 @@ from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.progress import Progress
 from zbackup.model.retention import Retention
 from zbackup.model.shipping import hold_tag
-from zbackup.model.switch import Service
 from zbackup.plan.health import Expected
 from zbackup.plan.schedule import expected_every
 from zbackup.proc.run import run
@@ -91,17 +90,8 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         targets=tuple(_target(settings, instance, ship) for ship in instance.ship),
         cloning=_cloning(settings, instance),
         helper=_helper(settings),
-        service=_service(instance),
+        service=instance.service.orders() if instance.service else None,
     )
-
-
-def _service(instance: Instance) -> Service | None:
-    own = instance.service
-    if own is None:
-        return None
-    stop = own.stop or ("systemctl", "stop", "--", own.unit or "")
-    start = own.start or ("systemctl", "start", "--", own.unit or "")
-    return Service(stop=stop, start=start, limit=own.limit)
 
 
 def _helper(settings: Settings) -> Path | None:

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from zbackup.config import units
 from zbackup.config.table import Table
+from zbackup.model import switch
 
 Seconds = Annotated[float, BeforeValidator(units.duration)]
 Argv = Annotated[tuple[str, ...], BeforeValidator(units.argv)]
@@ -38,3 +39,11 @@ class Service(Table):
     limit: Seconds = Field(
         default=300.0, description="give up when stopping, starting or the first answer takes longer"
     )
+
+    def orders(self) -> switch.Service:
+        """The two programs, whichever way they were given."""
+        return switch.Service(
+            stop=self.stop or ("systemctl", "stop", "--", self.unit or ""),
+            start=self.start or ("systemctl", "start", "--", self.unit or ""),
+            limit=self.limit,
+        )

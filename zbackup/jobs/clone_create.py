@@ -12,7 +12,7 @@ from zbackup.jobs import clone_files
 from zbackup.jobs.clone import CloneStatus, find_again, status_of, working_on
 from zbackup.jobs.clone_claim import announce, everywhere, require_free_port
 from zbackup.jobs.clone_handover import hand_over
-from zbackup.jobs.clone_snapshot import chosen_snapshot, snapshots, source
+from zbackup.jobs.clone_snapshot import chosen_snapshot, keep_beginning, snapshots, source
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore import Finish, RestoreOptions, RestorePlan, plan_restore, restore
 from zbackup.jobs.temporary import removed_on_failure
@@ -118,6 +118,7 @@ def _create(ctx: Context, name: str, options: CreateOptions) -> CloneStatus:
         done = restore(
             ctx, options.moment, RestoreOptions(name=name, keep=options.keep, finish=finish), held=True
         )
+        keep_beginning(ctx, done.clone)
         return _made(ctx, done.clone)
     ctx.progress.phase("looking", "which backup")
     if options.parent:

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +33,8 @@ log = structlog.get_logger()
 PART = "zbackup:clone_part"
 SNAPSHOT = "zbackup:clone_snapshot"
 FRESH = "fresh-"
+ORIGIN = "zbackup-origin"
+"""The snapshot of a clone of a moment as it was handed over: what it is reset to."""
 RECORD = "record.json"
 STOP_LIMIT_S = 120.0
 
@@ -135,19 +137,27 @@ def server_process(ctx: Context, name: str) -> Process | None:
     return process if process.alive else None
 
 
-def stop_server(ctx: Context, name: str) -> bool:
-    """Stop the clone's server if it runs. Whether it did. Raise Refused when that takes root."""
+def stop_server(ctx: Context, name: str) -> None:
+    """Stop the clone's server in good order if it runs. Raise Refused when that takes root."""
+    _end(ctx, name, lambda process: process.stop(STOP_LIMIT_S))
+
+
+def kill_server(ctx: Context, name: str) -> None:
+    """End it at once: nobody needs its files any more. Raise Refused when that takes root."""
+    _end(ctx, name, lambda process: process.kill(STOP_LIMIT_S))
+
+
+def _end(ctx: Context, name: str, how: Callable[[Process], object]) -> None:
     process = server_process(ctx, name)
     if process is None:
-        return False
+        return
     try:
-        process.stop(STOP_LIMIT_S)
+        how(process)
     except PermissionError as another_user:
         raise Refused(
             f"user id {os.geteuid()} cannot end the server of the clone {name}, process {process.pid}: "
             f"only root can"
         ) from another_user
-    return True
 
 
 def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
@@ -160,12 +170,17 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
     if clone.kind == "dev" and clone.state != "building":
         # It is shown until its last dataset is gone, and never started again.
         describe(ctx, replace(clone, state="destroying"))
-    stop_server(ctx, clone.name)
+    kill_server(ctx, clone.name)
     if clone.kind == "copy":
         abort_partials(ctx, datasets[1:])
+    # Half reset, a part is a clone of another's snapshot, and has none of its own.
+    dependent = {c for s in snapshots for c in s.clones}
+    for dataset in [d for d in datasets if d.name in dependent]:
+        ctx.zfs.destroy_filesystem(dataset)
     for snapshot in snapshots:
         ctx.zfs.destroy_snapshot(snapshot)
-    for dataset in sorted(datasets, key=lambda d: d.name, reverse=True):
+    rest = [d for d in datasets if d.name not in dependent]
+    for dataset in sorted(rest, key=lambda d: d.name, reverse=True):
         ctx.zfs.destroy_filesystem(dataset)
     if INTENT + clone.name in ctx.zfs.user_properties(ctx.clones).get(ctx.clones, {}):
         ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
@@ -180,7 +195,7 @@ def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> lis
     snapshots = [s for d in datasets for s in ctx.zfs.snapshots(d.name)]
     fetched = held(ctx, datasets[0].name) if clone.kind == "copy" else set()
     own = [s for s in snapshots if dict(s.properties).get(SNAPSHOT) == clone.id or str(s.guid) in fetched]
-    if children := sorted({_owner(ctx, c) for s in own for c in s.clones}):
+    if children := sorted({_owner(ctx, c) for s in own for c in s.clones} - {clone.name}):
         raise Refused(f"the clone {clone.name} has children: destroy {', '.join(children)} first")
     foreign = _foreign(ctx, clone, datasets[1:])
     foreign += ctx.zfs.volumes(datasets[0].name)
@@ -225,8 +240,9 @@ def _is_part(clone: Clone, origins: Mapping[str, str], name: str) -> bool:
     a clone of ours that is just being made, a numbered clone of the very snapshot that it is made from; or,
     where it is being fetched, a numbered dataset.
     """
-    made_from = "" if clone.kind == "copy" else f"@{clone.backup}"
-    return name.rpartition("/")[2].removeprefix(FRESH).isdecimal() and origins[name].endswith(made_from)
+    if not name.rpartition("/")[2].removeprefix(FRESH).isdecimal():
+        return False
+    return clone.kind == "copy" or origins[name].rpartition("@")[2] in (clone.backup, ORIGIN)
 
 
 def _remove_empty(directory: Path) -> None:

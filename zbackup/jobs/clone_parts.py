@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone_claim import UNMOUNTED
-from zbackup.jobs.clone_files import FRESH, PART, SNAPSHOT
+from zbackup.jobs.clone_files import FRESH, ORIGIN, PART, SNAPSHOT
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone, State
@@ -43,6 +43,49 @@ def clone_fresh(ctx: Context, clone: Clone, backup: Backup) -> None:
     """Fresh datasets that are clones of a backup's snapshots."""
     for number, snapshot in enumerate(backup.snapshots):
         ctx.zfs.clone(snapshot, fresh_name(ctx, clone, number), {**UNMOUNTED, PART: clone.id})
+
+
+def has_beginning(ctx: Context, clone: Clone, parts: int) -> bool:
+    """Whether all parts can begin anew: as they were when the clone was handed over."""
+    return all(
+        _beginning(ctx, clone, part) or _beginning(ctx, clone, fresh)
+        for part, fresh in _pairs(ctx, clone, parts)
+    )
+
+
+def begin_anew(ctx: Context, clone: Clone, parts: int) -> Clone:
+    """Let clones of the parts' own first snapshots take their places; returns the clone as described then.
+
+    A fresh part takes over the snapshot (`zfs promote`, all within the clone), so that the old one can go,
+    and the next reset finds it. Cut short anywhere, it is done again. The clone's server must be stopped.
+    """
+    clone = replace(clone, state="resetting")
+    clone_files.describe(ctx, clone)
+    for place, fresh in _pairs(ctx, clone, parts):
+        if not _beginning(ctx, clone, fresh):
+            for leftover in _part(ctx, clone, fresh):
+                _destroy(ctx, clone, leftover)
+            for snapshot in _beginning(ctx, clone, place):
+                ctx.zfs.clone(snapshot, fresh, {**UNMOUNTED, PART: clone.id})
+            ctx.zfs.promote(ctx.zfs.filesystems(fresh)[0])
+        for old in _part(ctx, clone, place):
+            _destroy(ctx, clone, old)
+        ctx.zfs.rename(ctx.zfs.filesystems(fresh)[0], place)
+        ctx.zfs.mount(place)
+    return clone
+
+
+def _pairs(ctx: Context, clone: Clone, parts: int) -> list[tuple[str, str]]:
+    """Each part, and what shall be in its place, by name."""
+    container = f"{ctx.clones}/{clone.name}"
+    return [(f"{container}/{number}", fresh_name(ctx, clone, number)) for number in range(parts)]
+
+
+def _beginning(ctx: Context, clone: Clone, dataset: str) -> list[Snapshot]:
+    """The clone's own first snapshot, if this dataset has it."""
+    if not ctx.zfs.exists(dataset):
+        return []
+    return [s for s in ctx.zfs.snapshots(dataset) if s.name == ORIGIN and _marked(clone, s)]
 
 
 def fresh_name(ctx: Context, clone: Clone, number: int) -> str:

@@ -12,7 +12,7 @@ import structlog
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone import CloneStatus, find, find_again, require_ready, status_of, working_on
 from zbackup.jobs.clone_claim import UNMOUNTED
-from zbackup.jobs.clone_files import PART, SNAPSHOT
+from zbackup.jobs.clone_files import ORIGIN, PART, SNAPSHOT
 from zbackup.jobs.clone_handover import serving
 from zbackup.jobs.clone_parts import exchange, fresh_name
 from zbackup.jobs.context import Context
@@ -66,7 +66,9 @@ def _require_possible(ctx: Context, clone: Clone) -> None:
         require_ready(clone)
     if clone.copied and clone.state == "ready":
         raise Refused(f"{clone.name} depends on no snapshot any more")
-    others = [s for s in ctx.zfs.snapshots_below(f"{ctx.clones}/{clone.name}") if s.name != LABEL]
+    others = [
+        s for s in ctx.zfs.snapshots_below(f"{ctx.clones}/{clone.name}") if s.name not in (LABEL, ORIGIN)
+    ]
     if others:
         raise Refused(f"{clone.name} has snapshots that would be lost, such as {others[0]}")
 

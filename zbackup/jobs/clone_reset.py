@@ -8,8 +8,9 @@ import structlog
 
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone import CloneStatus, find, find_again, status_of, working_on
+from zbackup.jobs.clone_files import ORIGIN
 from zbackup.jobs.clone_handover import hand_over
-from zbackup.jobs.clone_parts import clone_fresh, exchange
+from zbackup.jobs.clone_parts import begin_anew, clone_fresh, exchange, has_beginning
 from zbackup.jobs.clone_snapshot import source
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
@@ -33,40 +34,63 @@ def reset(contexts: Sequence[Context], name: str, *, latest: bool) -> CloneStatu
         clone, dataset = find_again(ctx, name)
         if clone.parent:
             held.enter_context(working_on(ctx, clone.parent, "zbackup clone reset", wait=PARENT_WAIT_S))
-        _require_possible(ctx, clone, latest=latest)
-        backup = _source(ctx, clone, latest=latest)
-        ctx.recovery.check_program(backup.record)
-        ctx.progress.phase("stopping the server")
-        clone_files.stop_server(ctx, name)
-        ctx.progress.phase("cloning", backup.name)
-        clone = replace(
-            clone,
-            backup=backup.name,
-            target=backup.record.as_of.isoformat() if backup.record.as_of else "",
-            reached=backup.record.gtid or backup.record.position,
-            masked=clone.masked and bool(clone.parent),
-            replayed=False,
-            stopped=False,
-        )
-        clone = exchange(ctx, clone, "resetting", lambda: clone_fresh(ctx, clone, backup))
-        files = clone_files.with_record(ctx, clone, backup.record)
-        hide = clone_files.hidden_from(ctx, ctx.members(), [clone])
-        clone = hand_over(ctx, clone, replace(files, hide=hide), recovered=bool(clone.parent))
-    log.info("clone.reset", clone=name, backup=backup.name)
+        parts = len(clone_files.record_of(ctx, clone).members)
+        _require_possible(ctx, clone, latest=latest, parts=parts)
+        if clone.replayed and not latest:
+            clone = _begin_anew(ctx, clone, parts)
+        else:
+            clone = _replace(ctx, clone, latest=latest, parts=parts)
+    log.info("clone.reset", clone=name, backup=clone.backup)
     return status_of(ctx, clone, dataset)
 
 
-def _require_possible(ctx: Context, clone: Clone, *, latest: bool) -> None:
+def _begin_anew(ctx: Context, clone: Clone, parts: int) -> Clone:
+    """As it was when it was handed over: recovered, masked, with its own accounts."""
+    ctx.recovery.check_program(clone_files.record_of(ctx, clone))
+    ctx.progress.phase("stopping the server")
+    clone_files.kill_server(ctx, clone.name)
+    ctx.progress.phase("cloning", ORIGIN)
+    clone = begin_anew(ctx, replace(clone, stopped=False), parts)
+    files = clone_files.open_again(ctx, clone)
+    hide = clone_files.hidden_from(ctx, ctx.members(), [clone])
+    return hand_over(ctx, clone, replace(files, hide=hide), recovered=True)
+
+
+def _replace(ctx: Context, clone: Clone, *, latest: bool, parts: int) -> Clone:
+    """By clones of a backup, or of the parent's snapshot."""
+    backup = _source(ctx, clone, latest=latest)
+    ctx.recovery.check_program(backup.record)
+    ctx.progress.phase("stopping the server")
+    clone_files.kill_server(ctx, clone.name)
+    if clone.state == "resetting" and clone.replayed:
+        begin_anew(ctx, clone, parts)
+    ctx.progress.phase("cloning", backup.name)
+    clone = replace(
+        clone,
+        backup=backup.name,
+        target=backup.record.as_of.isoformat() if backup.record.as_of else "",
+        reached=backup.record.gtid or backup.record.position,
+        masked=clone.masked and bool(clone.parent),
+        replayed=False,
+        stopped=False,
+    )
+    clone = exchange(ctx, clone, "resetting", lambda: clone_fresh(ctx, clone, backup))
+    files = clone_files.with_record(ctx, clone, backup.record)
+    hide = clone_files.hidden_from(ctx, ctx.members(), [clone])
+    return hand_over(ctx, clone, replace(files, hide=hide), recovered=bool(clone.parent))
+
+
+def _require_possible(ctx: Context, clone: Clone, *, latest: bool, parts: int) -> None:
     if clone.kind != "dev" or clone.state in ("building", "promoting", "destroying"):
         raise Refused(
             f"{clone.name} cannot be reset: it is no finished dev clone (zbackup clone show {clone.name})"
         )
-    if clone.replayed and not latest:
+    if clone.replayed and not latest and not has_beginning(ctx, clone, parts):
         raise Refused(
-            f"{clone.name} was made of a moment by a replay: destroy it and create it again with --at, or "
-            f"reset it to the newest backup (--to latest)"
+            f"{clone.name} was made of a moment by a replay, and what it was then is not kept: destroy it "
+            f"and create it again with --at, or reset it to the newest backup (--to latest)"
         )
-    if own := ctx.zfs.snapshots_below(f"{ctx.clones}/{clone.name}"):
+    if own := [s for s in ctx.zfs.snapshots_below(f"{ctx.clones}/{clone.name}") if s.name != ORIGIN]:
         raise Refused(f"{clone.name} has snapshots that a reset would lose, such as {own[0]}")
 
 

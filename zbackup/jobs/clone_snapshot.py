@@ -7,11 +7,11 @@ import structlog
 
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone import find, find_again, require_ready, working_on
-from zbackup.jobs.clone_files import SNAPSHOT
+from zbackup.jobs.clone_files import ORIGIN, SNAPSHOT
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
-from zbackup.model.errors import NotFound, Refused, Taken
+from zbackup.model.errors import CommandFailed, NotFound, Refused, Taken
 from zbackup.model.record import Record
 from zbackup.model.snapshot import Snapshot
 from zbackup.plan.clone_name import require_good
@@ -53,11 +53,14 @@ def chosen_snapshot(clone: Clone, known: Mapping[str, Backup], label: str) -> Ba
 
 
 def snapshots(ctx: Context, clone: Clone, record: Record) -> dict[str, Backup]:
-    """The clone's own whole snapshots by name, oldest first. Their record is that of production's backup."""
+    """The clone's own whole snapshots by name, oldest first. Their record is that of production's backup.
+
+    Not that of its beginning: children of it would keep the clone from being reset.
+    """
     parts = [f"{ctx.clones}/{clone.name}/{n}" for n in range(len(record.members))]
     found: dict[str, dict[str, Snapshot]] = defaultdict(dict)
     for each in ctx.zfs.snapshots_below(f"{ctx.clones}/{clone.name}"):
-        if dict(each.properties).get(SNAPSHOT) == clone.id:
+        if each.name != ORIGIN and dict(each.properties).get(SNAPSHOT) == clone.id:
             found[each.name][each.dataset] = each
     return {
         name: Backup(record=record, snapshots=tuple(on[part] for part in parts))
@@ -66,12 +69,24 @@ def snapshots(ctx: Context, clone: Clone, record: Record) -> dict[str, Backup]:
     }
 
 
+def keep_beginning(ctx: Context, clone: Clone) -> None:
+    """What it is reset to. A clone of a backup needs none: that is there for as long as the clone is."""
+    parts = range(len(clone_files.record_of(ctx, clone).members))
+    try:
+        names = [f"{ctx.clones}/{clone.name}/{n}@{ORIGIN}" for n in parts]
+        ctx.zfs.snapshot(names, {SNAPSHOT: clone.id}, timeout=LIMIT_S)
+    except CommandFailed as failure:
+        ctx.progress.note(f"{clone.name} will not be resettable to its moment: {failure}")
+
+
 def _take(ctx: Context, clone: Clone, label: str) -> str:
     require_ready(clone)
     if clone.kind != "dev":
         raise Refused(f"{clone.name} is no dev clone: zbackup snapshots those only")
     if label:
         require_good(label)
+    if label == ORIGIN:
+        raise Refused(f"{ORIGIN} is what a clone is reset to: choose another name")
     name = label or f"zbackup-clone-{ctx.clock.now():%Y%m%dT%H%M%SZ}"
     record = clone_files.record_of(ctx, clone)
     if name in snapshots(ctx, clone, record):
