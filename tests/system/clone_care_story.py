@@ -85,18 +85,19 @@ class MaskStory:
         taken = house.zb("clone", "snapshot", "base", "--json").data["snapshot"]
         with entered(house, "base") as parent:
             asked(parent, "DELETE FROM shop.cards")
-        children = create(house, "--from-clone", "base", "--name", "child", "--count", "2")
-        assert [(c["name"], c["parent"], c["masked"], c["snapshot"]) for c in children] == [
-            (f"child-{n}", "base", True, taken) for n in (1, 2)
-        ]
-        secrets = {Path(c["password_file"]).read_text() for c in children}
-        assert len(secrets) == 2
-        for child in children:
-            with entered(house, child["name"]) as clone:
-                assert real_people(clone) == 0
-                assert asked(clone, "SELECT COUNT(*) FROM shop.cards") == ((1000,),)
+        secret = Path(house.zb("clone", "show", "base", "--json").data["password_file"]).read_text()
+        (child,) = create(house, "--from-clone", "base", "--name", "child")
+        assert (child["parent"], child["masked"], child["snapshot"]) == ("base", True, taken)
+        assert Path(child["password_file"]).read_text() != secret
+        with entered(house, "child") as clone:
+            assert real_people(clone) == 0
+            assert asked(clone, "SELECT COUNT(*) FROM shop.cards") == ((1000,),)
         assert "has children" in house.zb("clone", "destroy", "base", "--yes", "-q").refused(9)
-        house.destroy("child-1", "child-2", "base")
+        house.destroy("child", "base")
+
+
+class MaskingFails:
+    """Told once: it is the same for all kinds of server."""
 
     def test_what_cannot_be_masked_is_gone_or_nobodys(self, house: House, history: dict[str, Any]) -> None:
         bad = house.home / "bad.sql"
@@ -119,10 +120,10 @@ class CloneCareStory:
 
     def test_two_processes_give_no_name_or_port_twice(self, house: House, history: dict[str, Any]) -> None:
         sums = production(house)
-        both = [house.begin("clone", "create", "--count", "2", "--json") for _ in range(2)]
+        both = [house.begin("clone", "create", "--json") for _ in range(2)]
         made = [c for each in both for c in json.loads(each.end(300).out)["data"]["clones"]]
-        assert {c["name"] for c in made} == {f"shop-dev{n}" for n in range(1, 5)}
-        assert len({c["port"] for c in made}) == 4
+        assert {c["name"] for c in made} == {"shop-dev1", "shop-dev2"}
+        assert len({c["port"] for c in made}) == 2
         listed = house.zb("clone", "list", "--json").data
         assert {(c["name"], c["port"], c["running"]) for c in listed} == {
             (c["name"], c["port"], True) for c in made
@@ -145,26 +146,24 @@ class CloneCareStory:
         assert newest["snapshot"] == house.backups()[-1]["name"]
         assert Path(newest["password_file"]).read_text() == password
         with entered(house, "dev1") as clone:
-            assert checksums(clone, ["shop.cards"]) == house.server.checksum(["shop.cards"])
-        house.destroy("dev1")
+            assert checksums(clone, list(history["now"])) == history["now"]
 
     def test_a_copy_depends_on_no_backup(self, house: House, history: dict[str, Any]) -> None:
         """Production keeps its snapshots, and the clone what was written to it."""
-        (made,) = create(house, "--name", "dev1", "--snapshot", history["first"]["name"])
         with entered(house, "dev1") as clone:
             asked(clone, "DELETE FROM shop.orders WHERE id > 7")
             sums = checksums(clone, list(history["then"]))
-        pinned = [f"origin of clone {made['name']}"]
-        assert self.why(house, history["first"]["backup"]) == pinned
+        newest = house.backups()[-1]["backup"]
+        made = house.zb("clone", "show", "dev1", "--json").data
+        assert self.why(house, newest) == ["origin of clone dev1"]
         before = house.snapshots()
         copied = house.zb("clone", "promote", "dev1", "--json").data
         assert (copied["copied"], copied["port"], copied["running"]) == (True, made["port"], True)
         assert house.snapshots() == before
-        assert self.why(house, history["first"]["backup"]) == []
+        assert self.why(house, newest) == []
         with entered(house, "dev1") as clone:
             assert checksums(clone, list(history["then"])) == sums
         assert "depends on no snapshot" in house.zb("clone", "promote", "dev1", "-q").refused(9)
-        house.destroy("dev1")
 
     def why(self, house: House, backup: str) -> list[str]:
         """Why a clone keeps a backup, by the plan of a prune."""
@@ -175,7 +174,7 @@ class CloneCareStory:
     def test_a_lease_is_announced_held_up_and_ended(self, house: House, history: dict[str, Any]) -> None:
         told = house.home / "told"
         hook = ("/bin/sh", "-c", f'echo "$ZBACKUP_CLONE $ZBACKUP_LEASE_ENDS" >> {told}')
-        (made,) = create(house, "--name", "dev1", "--lease", "8h")
+        made = house.zb("clone", "extend", "dev1", "--lease", "8h", "--json").data
         create(house, "--name", "free", "--lease", "never")
         nothing = Reaped(destroyed=(), warned=(), left=())
         assert reaped(house, timedelta(hours=7)) == nothing

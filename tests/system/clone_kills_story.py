@@ -40,6 +40,24 @@ class CloneKills:
             assert house.names() == before, where
         house.destroy("dev1")
 
+    def test_resetting_one_of_a_moment(self, house: House, history: dict[str, Any], door: ZfsDoor) -> None:
+        """Reset again, or after every third kill destroyed, half reset as it is."""
+        moment = ("--name", "dev1", "--at", history["moment"].isoformat())
+        words = ("clone", "reset", "dev1", "--json")
+        bare = house.names() | {house.clones}
+        create(house, *moment)
+        before = house.names()
+        for number, where in enumerate(self.kills(house, door, words)):
+            if number % 3 == 2:
+                house.destroy("dev1")
+                assert house.names() == bare, where
+                create(house, *moment)
+            else:
+                self.again(house, words, where)
+            self.require_whole(house, where)
+            assert house.names() == before, where
+        house.destroy("dev1")
+
     def test_destroying_it(self, house: House, history: dict[str, Any], door: ZfsDoor) -> None:
         before = house.names() | {house.clones}
         words = ("clone", "destroy", "dev1", "--yes", "--json")

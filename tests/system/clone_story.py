@@ -71,6 +71,9 @@ def production(house: House) -> dict[str, int | None]:
 class CloneStory:
     """The tests, in the order of the story."""
 
+    resets = False
+    """Whether a clone of a moment is reset, too: that is the same for all kinds of server."""
+
     def test_a_dry_run_changes_nothing(self, house: House, history: dict[str, Any]) -> None:
         before = house.state()
         plan = house.zb("clone", "create", "--dry-run", "--count", "2", "--json").data
@@ -100,6 +103,7 @@ class CloneStory:
             clone.query("CREATE TABLE shop.notes (id INT PRIMARY KEY) ENGINE=InnoDB")
         assert production(house) == history["now"]
         assert house.zb("clone", "create", "--name", "dev1").rc == 10
+        self.assert_only_its_own_password_opens_it(house, made)
         house.destroy("dev1")
         assert house.names() == before | {house.clones}
 
@@ -121,10 +125,7 @@ class CloneStory:
             (ADMIN,),
         )
 
-    def test_production_s_passwords_do_not_open_it_and_its_own_does(
-        self, house: House, history: dict[str, Any]
-    ) -> None:
-        (made,) = create(house, "--name", "dev1")
+    def assert_only_its_own_password_opens_it(self, house: House, made: dict[str, Any]) -> None:
         file = Path(made["password_file"])
         assert (file.stat().st_mode & 0o777, file.stat().st_uid) == (0o600, 0)
         password = file.read_text().strip()
@@ -145,16 +146,6 @@ class CloneStory:
             self.assert_harmless(house, clone)
         with house.server.connect(APP_USER, APP_PASSWORD) as untouched:
             assert asked(untouched, "SELECT COUNT(*) FROM shop.customers") == ((1000,),)
-        house.destroy("dev1")
-
-    def test_accounts_are_kept_on_demand(self, house: House, history: dict[str, Any]) -> None:
-        (made,) = create(house, "--name", "kept", "--keep-accounts", "--snapshot", history["first"]["name"])
-        assert (made["user"], made["password_file"]) == (None, None)
-        with entered(house, "kept", APP_USER, APP_PASSWORD) as clone:
-            assert checksums(clone, ["shop.customers"]) == {
-                "shop.customers": history["then"]["shop.customers"]
-            }
-        house.destroy("kept")
 
     def test_of_a_moment(self, house: House, history: dict[str, Any]) -> None:
         moment = history["moment"].isoformat()
@@ -166,4 +157,30 @@ class CloneStory:
             self.assert_harmless(house, clone)
         with pytest.raises(pymysql.MySQLError):
             pymysql.connect(unix_socket=made["socket"], user="root")
+        if self.resets:
+            self.reset_to_its_moment(house, history, made)
         house.destroy("before")
+
+    def reset_to_its_moment(self, house: House, history: dict[str, Any], made: dict[str, Any]) -> None:
+        """Twice: what it is reset to is still there then."""
+        for _ in range(2):
+            with entered(house, "before") as clone:
+                asked(clone, "DROP TABLE shop.orders")
+            back = house.zb("clone", "reset", "before", "--json").data
+            assert (back["port"], back["target"]) == (made["port"], made["target"])
+            with entered(house, "before") as clone:
+                assert checksums(clone, list(history["then"])) == history["then"]
+                self.assert_harmless(house, clone)
+
+
+class KeptStory:
+    """Told once: it is the same for all kinds of server."""
+
+    def test_accounts_are_kept_on_demand(self, house: House, history: dict[str, Any]) -> None:
+        (made,) = create(house, "--name", "kept", "--keep-accounts", "--snapshot", history["first"]["name"])
+        assert (made["user"], made["password_file"]) == (None, None)
+        with entered(house, "kept", APP_USER, APP_PASSWORD) as clone:
+            assert checksums(clone, ["shop.customers"]) == {
+                "shop.customers": history["then"]["shop.customers"]
+            }
+        house.destroy("kept")

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from tests.lab.mysql_fixture import free_port
-from tests.system.clone_care_story import CloneCareStory, MaskStory, ReplicaStory
+from tests.system.clone_care_story import CloneCareStory, MaskingFails, ReplicaStory
 from tests.system.clone_kills_story import CloneKills
 from tests.system.clone_story import CloneStory, create, history
 from tests.system.house import House, Variant, wait_until
@@ -23,9 +23,11 @@ def variant() -> Variant:
 class TestClones(CloneStory):
     """See CloneStory."""
 
+    resets = True
 
-class TestMasking(MaskStory):
-    """See MaskStory."""
+
+class TestMasking(MaskingFails):
+    """See MaskingFails."""
 
 
 class TestReplica(ReplicaStory):
@@ -38,6 +40,8 @@ class TestCare(CloneCareStory):
 
 class TestKills(CloneKills):
     """See CloneKills."""
+
+    some = 9
 
 
 def test_the_daemon_brings_a_clone_back_and_ends_it_when_its_lease_is_over(house: House) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.lab.mysql_fixture import free_port
 from tests.system.clone_care_story import MaskStory, ReplicaStory
-from tests.system.clone_story import CloneStory, history
+from tests.system.clone_story import CloneStory, KeptStory, history
 from tests.system.house import Variant
 
 __all__ = ["history"]
@@ -18,6 +18,10 @@ def variant() -> Variant:
 
 class TestClones(CloneStory):
     """See CloneStory."""
+
+
+class TestKept(KeptStory):
+    """See KeptStory."""
 
 
 class TestMasking(MaskStory):
