@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from tests.lab.mysql_fixture import Settings
 from tests.lab.pool import Pool, run
@@ -45,7 +46,7 @@ class Yard:
         self.home = f"{self.root}/shop"
         self.taken = 0
 
-    def context(self, runner: Runner = really_run, **changes: object) -> Context:
+    def context(self, runner: Runner = really_run, **changes: Any) -> Context:
         """With one destination, `vault`; `changes` are of its ShipTarget."""
         settings = Settings(flavour="mariadb-10.11", datadir=self.outer.mountpoint, run_dir=self.pool.home)
         made = context(self.pool, settings, (self.outer.name,), runner=runner)
