@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import typer
 
+from tests.unit import switched
 from tests.unit.shipped import TARGET, in_json
 from zbackup.catalog.local import Catalog
 from zbackup.cli import (
@@ -435,6 +436,7 @@ def everything_in_json() -> dict[str, Any]:
         "verify": verify._shape(done(VERIFIED)),
         "release": release._shape(done([STALE]), yes=False),
         **in_json(),
+        **switched.in_json(),
     }
 
 

@@ -82,6 +82,9 @@ def test_a_problem_of_a_mongods_settings(line: str, says: str) -> None:
         (SMALL + "clones = { mask = [{}] }", "clones.mask[1]: expected either sql or run"),
         (SMALL + 'clones = { mask = [{ sql = "/a", run = "/b" }] }', "mask[1]: expected either sql or run"),
         (MONGO + 'clones = { mask = [{ sql = "/a" }] }', "mask[1]: mongodb knows no SQL"),
+        (SMALL + 'service = { unit = "mysql" }', "service.unit: expected a systemd service"),
+        (SMALL + 'service = { stop = "/a" }', "service: expected unit, or stop and start"),
+        (SMALL + 'service = { unit = "a.service", stop = "/a" }', "expected either unit, or stop and start"),
     ],
 )
 def test_a_problem_of_clones_settings(text: str, says: str) -> None:

@@ -1,0 +1,37 @@
+"""What zbackup switch says, and what it wants to hear first."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.switched import PLAN, REPORT
+from zbackup.cli import switch
+from zbackup.model.errors import UsageError
+
+
+def test_for_people() -> None:
+    assert switch._plan_text(PLAN).splitlines() == [
+        "stop    systemctl stop -- a.service",
+        "rename  tank/mysql to tank/mysql-before-1",
+        "rename  tank/zbackup/good/0 to tank/mysql",
+        "start   /bin/start 'my db'",
+    ]
+    assert switch._text(REPORT).splitlines() == [
+        "shop is what good was",
+        "  put aside  tank/mysql-before-1",
+        "  backup     zbackup-20240501T100000Z",
+        "  note       look after it",
+        "  to undo    zbackup switch shop --undo --confirm shop",
+    ]
+    undone = replace(REPORT, outcome="undone", backup=None, remarks=())
+    assert switch._text(undone).splitlines() == [
+        "shop is what it was before the switch to good",
+        "  put aside  tank/mysql-before-1",
+    ]
+
+
+@pytest.mark.parametrize("given", ["", "shop2", "good"])
+def test_the_instance_has_to_be_named_once_more(given: str) -> None:
+    with pytest.raises(UsageError):
+        switch._require_confirmed("shop", given)
+    switch._require_confirmed("shop", "shop")

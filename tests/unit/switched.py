@@ -1,0 +1,31 @@
+"""Reports of a switch for tests, and their JSON."""
+
+from typing import Any
+
+from tests.unit.samples import NOON
+from zbackup.cli import switch
+from zbackup.jobs.switch import SwitchPlan, SwitchReport
+from zbackup.model.clone import Clone
+from zbackup.model.switch import Service
+
+CLONE = Clone(
+    id="i", name="good", instance="shop", engine="mysql", kind="restore", state="switched", created=NOON,
+    backup="zbackup-20240501T080000Z",
+)  # fmt: skip
+PLAN = SwitchPlan(
+    clone=CLONE,
+    renames=(("tank/mysql", "tank/mysql-before-1"), ("tank/zbackup/good/0", "tank/mysql")),
+    service=Service(stop=("systemctl", "stop", "--", "a.service"), start=("/bin/start", "my db"), limit=1),
+)
+REPORT = SwitchReport(
+    clone=CLONE,
+    outcome="switched",
+    aside=("tank/mysql-before-1",),
+    backup="zbackup-20240501T100000Z",
+    remarks=("look after it",),
+)
+
+
+def in_json() -> dict[str, Any]:
+    """By command."""
+    return {"switch": switch._shape(REPORT), "switch --dry-run": switch._plan_shape(PLAN)}
