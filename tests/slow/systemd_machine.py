@@ -5,6 +5,7 @@ so whatever looks at processes is run inside, and so is whoever talks to systemd
 process it has no number for.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -49,9 +50,8 @@ class Systemd:
             stdout=self._log,
             stderr=self._log,
         )
-        children = Path(f"/proc/{self._outer.pid}/task/{self._outer.pid}/children")
-        wait_until("systemd is there", lambda: bool(children.read_text()), 60)
-        self._first = children.read_text().split()[0]
+        wait_until("systemd is there", lambda: bool(_children(self._outer.pid)), 60)
+        (self._first,) = _children(self._outer.pid)
         wait_until("systemd is up", lambda: self.ask("is-active", "lab.target") == "active", 120)
 
     def power_off(self) -> None:
@@ -96,3 +96,13 @@ class Systemd:
 
     def _state(self, unit: str) -> str:
         return f"{self.ask('status', unit)}\n{self.journal(unit)}"
+
+
+def _children(parent: int) -> list[str]:
+    """The process ids of a process's children (proc(5), /proc/pid/stat; not all kernels list them)."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if file.read_text().rpartition(")")[2].split()[1] == str(parent):
+                found.append(file.parent.name)
+    return found
