@@ -10,7 +10,7 @@ from tests.system.zfs_door import ZfsDoor
 class SwitchKills:
     """Production is what it was, or what the clone is, and nothing in between: also the backups say so."""
 
-    some = 9
+    some = 13
     """Of this many changes one is broken; 1 breaks all of them."""
     twice = False
     """Whether each is broken before and after it takes effect, or in one of the two ways."""
