@@ -12,20 +12,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from bench.quiet import Silent, quiet
 from bench.report import median, percentile, table
+from tests.lab import demo_mongodb
 from tests.lab.demo_stage import Stage, stage
 from zbackup.app import context
 from zbackup.config.load import load
 from zbackup.jobs.snapshot import snapshot
 
-FLAVOURS = ("mysql-9.7", "mariadb-10.11")
-LOCKS = {"mysql": ("none", "backup-lock", "ftwrl"), "mariadb": ("none", "backup-stage", "ftwrl")}
+LOCKS = {
+    "mysql": ("none", "backup-lock", "ftwrl"),
+    "mariadb": ("none", "backup-stage", "ftwrl"),
+    "mongodb": ("none", "fsync"),
+}
 NOTHING, BARE, COMMAND = "nothing", "zfs snapshot", "zbackup snapshot, auto"
 ROUNDS, THREADS, RATE = 10, 3, 150.0
 WINDOW_S, PAUSE_S = 1.2, 0.3
@@ -34,6 +38,14 @@ Answer = tuple[int, int]
 """When a row was sent and when it was answered, in ns since 1970."""
 
 Window = tuple[int, int]
+
+AnyStage = Stage | demo_mongodb.Stage
+
+STAGES: dict[str, Callable[[], AbstractContextManager[AnyStage]]] = {
+    "mysql-9.7": lambda: stage("mysql-9.7"),
+    "mariadb-10.11": lambda: stage("mariadb-10.11"),
+    demo_mongodb.FLAVOUR: demo_mongodb.stage,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +61,8 @@ def main(out: Path) -> None:
     """Measure, and leave the tables in the file."""
     quiet()
     rows = []
-    for flavour in FLAVOURS:
-        with stage(flavour) as made:
+    for flavour, prepare in STAGES.items():
+        with prepare() as made:
             rows += measure(made, flavour)
     three_of = ("p50", "p99", "max")
     head = ["server", "snapshot", "takes", *(f"standstill {part}" for part in three_of), "of the bare one"]
@@ -60,7 +72,7 @@ def main(out: Path) -> None:
     out.write_text(text)
 
 
-def measure(made: Stage, flavour: str) -> list[list[str]]:
+def measure(made: AnyStage, flavour: str) -> list[list[str]]:
     """The rows of one server."""
     kinds: dict[str, Callable[[], int]] = {NOTHING: lambda: 0, BARE: lambda: bare(made)}
     for lock in LOCKS[made.kind]:
@@ -107,7 +119,7 @@ def locked(held: list[int]) -> tuple[str, str]:
     return (f"{median(held):.0f}", str(max(held))) if any(held) else ("-", "-")
 
 
-def bare(made: Stage) -> int:
+def bare(made: AnyStage) -> int:
     """What anybody would do without thinking of the database. No lock is held."""
     name = f"bare-{time.time_ns()}"
     names = [f"{dataset.name}@{name}" for dataset in (made.pool.data, made.pool.log)]
@@ -115,13 +127,13 @@ def bare(made: Stage) -> int:
     return 0
 
 
-def command(made: Stage) -> int:
+def command(made: AnyStage) -> int:
     """As a user or cron runs it, which starts Python beside the server. How long it held is not asked."""
     made.ask("snapshot")
     return 0
 
 
-def taker(made: Stage, lock: str) -> Callable[[], int]:
+def taker(made: AnyStage, lock: str) -> Callable[[], int]:
     """Takes zbackup's snapshot with this lock, and says for how many milliseconds it was held."""
     made.configure(lock)
     settings = load(made.home / "zbackup.toml")
@@ -135,10 +147,11 @@ def taker(made: Stage, lock: str) -> Callable[[], int]:
 
 
 @contextmanager
-def writing(made: Stage, answers: Path) -> Iterator[None]:
+def writing(made: AnyStage, answers: Path) -> Iterator[None]:
     """Writers are at work while the body runs."""
     socket = str(made.server.settings.socket)
-    argv = [sys.executable, "-m", "bench.writers", socket, str(answers), str(THREADS), str(RATE)]
+    argv = [sys.executable, "-m", "bench.writers", made.kind, socket]
+    argv += [str(answers), str(THREADS), str(RATE)]
     with subprocess.Popen(argv) as process:
         time.sleep(3)
         yield

@@ -45,6 +45,7 @@ datasets = ["{dataset}"]
 socket = "{socket}"
 user = "{user}"
 password = {{ file = "{home}/password" }}
+lock = "{lock}"
 
 [instance.shop.recovery]
 mountpoint = "{home}/clones"
@@ -57,6 +58,20 @@ class Stage(Zbackup):
     """A pool, a mongod on it, and a configuration for zbackup."""
 
     server: MongoServer
+    kind = "mongodb"
+
+    def configure(self, lock: str) -> None:
+        """Write zbackup's configuration."""
+        settings = self.server.settings
+        text = CONFIG.format(
+            home=self.home,
+            dataset=self.pool.data.name,
+            socket=settings.socket,
+            user=ZBACKUP_USER,
+            lock=lock,
+            program=settings.program,
+        )
+        (self.home / "zbackup.toml").write_text(text)
 
     def clone(self) -> Client:
         """A client of the recovered server, with the account that the original had."""
@@ -91,17 +106,10 @@ def stage() -> Iterator[Stage]:
             secret = pool.home / "password"
             secret.touch(mode=0o600)
             secret.write_text(ZBACKUP_PASSWORD)
-            (pool.home / "zbackup.toml").write_text(
-                CONFIG.format(
-                    home=pool.home,
-                    dataset=pool.data.name,
-                    socket=settings.socket,
-                    user=ZBACKUP_USER,
-                    program=settings.program,
-                )
-            )
+            made = Stage(pool=pool, server=server)
+            made.configure("auto")
             say(f"{FLAVOUR} runs on the dataset {pool.data.name!r}")
-            yield Stage(pool=pool, server=server)
+            yield made
     finally:
         pool.destroy()
 
