@@ -19,7 +19,7 @@ from zbackup.model.errors import UsageError, ZbackupError
 
 INTERRUPTED = 130
 
-HELP = """Consistent ZFS snapshots and point-in-time recovery for MySQL and MariaDB.
+HELP = """Consistent ZFS snapshots and point-in-time recovery for MySQL, MariaDB and MongoDB.
 
 \b
 zbackup check                            is everything set up for a backup that can be restored?
@@ -28,6 +28,7 @@ zbackup restore --to "yesterday 10:02"   a server with everything committed befo
 zbackup clone create --name dev1         production's data for a developer, writable and harmless
 zbackup clone list                       the servers that were made in these two ways
 zbackup switch shop good                 a recovered server in production's place
+zbackup ship                             copies on another host, another pool or S3
 zbackup daemon                           all of it on schedule
 """
 
