@@ -101,6 +101,9 @@ def _seaweedfs(home: Path, port: int) -> list[str]:
         f"-s3.config={accounts}",
         "-s3.iam=false",
         "-s3.autoCreateBucket=false",
+        # Their ports are fixed ones: a second server would end for it.
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
         *(f"-{name}.port={number}" for name, number in ports.items()),
         *(f"-{name}.port.grpc={number}" for name, number in grpc.items()),
     ]
