@@ -142,10 +142,13 @@ def test_a_daemon_keeps_it(house: MongoHouse) -> None:
         client.drop_database(mongo_load.SCHEMA)
     load = mongo_load.start(house.server, threads=2, rate=20, journal=journal)
     with load, shown(log), logged_daemon(config, log) as daemon:
-        pruned = wait_until(
-            "it has pruned", lambda: daemon.poll() is not None or bool(old - house.snapshots()), 180
-        )
-        assert daemon.poll() is None, f"it ended after {pruned:g} s: {log.read_text()}"
+
+        def busy() -> bool:
+            there = house.snapshots()
+            return daemon.poll() is not None or bool(old - there and there - old)
+
+        waited = wait_until("it has taken one and pruned another", busy, 180)
+        assert daemon.poll() is None, f"it ended after {waited:g} s: {log.read_text()}"
         status = house.zb("status", "--json", config=config).data[0]
         assert status["daemon_runs"] and status["health"] != "error", status
         daemon.send_signal(signal.SIGTERM)
