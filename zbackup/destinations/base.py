@@ -26,7 +26,11 @@ from zbackup.zfs.stream_content import Content
 
 
 class Session(Protocol):
-    """A destination that is being worked with, as one instance sees it."""
+    """A destination that is being worked with, as one instance sees it.
+
+    A copy is a Snapshot as it lies at the destination: its `dataset` and `properties` are those over there,
+    and its `createtxg` says no more than which of the destination's copies is the newer one.
+    """
 
     def inventory(self) -> Inventory:
         """What is there of the instance now; at most one round trip."""
@@ -47,15 +51,6 @@ class Session(Protocol):
 
         `when` is the time in UTC, as it is written down with the record.
         """
-
-
-@runtime_checkable
-class Keeper(Protocol):
-    """What a session offers besides where backups can be listed, brought back and pruned by zbackup.
-
-    A copy is a Snapshot as it lies at the destination: its `dataset` and `properties` are those over there,
-    and its `createtxg` says no more than which of the destination's copies is the newer one.
-    """
 
     def copies(self) -> Copies:
         """The committed backups of the instance, with their records: what can be brought back."""

@@ -12,7 +12,7 @@ from itertools import count
 import structlog
 
 from zbackup.catalog.local import Catalog
-from zbackup.destinations.base import Keeper
+from zbackup.destinations.base import Session
 from zbackup.destinations.copies import Leg
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone_claim import announce
@@ -37,7 +37,7 @@ class _Arriving:
     part: str
 
 
-def fetch(ctx: Context, session: Keeper, name: str, base: Backup, source: Backup, limit: int) -> Catalog:
+def fetch(ctx: Context, session: Session, name: str, base: Backup, source: Backup, limit: int) -> Catalog:
     """Have both backups here, for the recovery `name`; what an earlier run has fetched is used.
 
     Returns them as a catalogue of their own. Raise Refused when an encrypted one cannot be opened here,
@@ -56,7 +56,7 @@ def fetch(ctx: Context, session: Keeper, name: str, base: Backup, source: Backup
     return Catalog(parts, tuple(backups), ())
 
 
-def sizes(session: Keeper, base: Backup, source: Backup) -> int:
+def sizes(session: Session, base: Backup, source: Backup) -> int:
     """Bytes that would be fetched, by the destination's estimate."""
     return sum(session.size(a.leg) for a in _arriving(session, "", base, source))
 
@@ -84,7 +84,7 @@ def _prepare(ctx: Context, name: str, base: Backup, wanted: set[str]) -> Clone:
     return announce(ctx, clone, properties={FETCHED: json.dumps(sorted(wanted))})
 
 
-def _arriving(session: Keeper, container: str, base: Backup, source: Backup) -> list[_Arriving]:
+def _arriving(session: Session, container: str, base: Backup, source: Backup) -> list[_Arriving]:
     """Lines by their numbers, those of the base first: its members are 0, 1 and so on.
 
     Where a line's streams begin anew, because none leads on from the base, what follows gets a dataset of its
@@ -105,7 +105,7 @@ def _arriving(session: Keeper, container: str, base: Backup, source: Backup) -> 
     return found
 
 
-def _receive(ctx: Context, session: Keeper, clone: Clone, arriving: _Arriving, limit: int) -> None:
+def _receive(ctx: Context, session: Session, clone: Clone, arriving: _Arriving, limit: int) -> None:
     leg, copy, part = arriving.leg, arriving.leg.copy, arriving.part
     if _is_here(ctx, part, copy):
         return

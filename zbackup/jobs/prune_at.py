@@ -11,7 +11,7 @@ import structlog
 
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
-from zbackup.jobs.ship import alone, keeping
+from zbackup.jobs.ship import alone
 from zbackup.model.backup import Backup
 from zbackup.model.errors import BucketRefused, CommandFailed, NotFound, Refused
 from zbackup.plan.retention import Kept, RetentionPlan, plan_retention
@@ -21,7 +21,7 @@ log = structlog.get_logger()
 
 def plan_prune_at(ctx: Context, target: ShipTarget) -> PrunePlan:
     """Look and decide, and change nothing."""
-    with keeping(target) as session:
+    with target.destination.connect() as session:
         retention = _decide(ctx, target, session.copies().backups)
         return PrunePlan(retention=retention, freed=None, strays=session.strays())
 
@@ -34,7 +34,7 @@ def prune_at(ctx: Context, target: ShipTarget) -> PruneReport:
     """
     destroyed: list[Backup] = []
     skipped: list[Skipped] = []
-    with alone(ctx, target), keeping(target) as session:
+    with alone(ctx, target), target.destination.connect() as session:
         copies = session.copies()
         retention = _decide(ctx, target, copies.backups)
         for number, backup in enumerate((*copies.remains, *retention.destroy)):

@@ -19,7 +19,6 @@ from zbackup.jobs.restore import (
     require_possible,
     require_recoverable,
 )
-from zbackup.jobs.ship import keeping
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, ZbackupError
 from zbackup.model.moment import Moment, local_text
@@ -35,7 +34,7 @@ LATEST = "latest"
 
 def latest_moment(ctx: Context, target: ShipTarget) -> Moment:
     """Behind the last transaction of the destination's backups. Raise NotRecoverable when it has none."""
-    with keeping(target) as session:
+    with target.destination.connect() as session:
         copies = session.copies()
     last = max((b.record.as_of for b in copies.backups if b.record.as_of), default=None)
     if last is None:
@@ -48,7 +47,7 @@ def plan_restore_from(
 ) -> RestorePlan:
     """Decide by what the destination's backups say of themselves, and fetch and change nothing."""
     require_possible(ctx, options)
-    with keeping(target) as session:
+    with target.destination.connect() as session:
         base, source, reason = _choose(ctx, target, session.copies(), moment, options)
         size = sizes(session, base, source)
     name = options.name or default_name(ctx.instance, moment.at)
@@ -68,7 +67,7 @@ def restore_from(ctx: Context, target: ShipTarget, moment: Moment, options: Rest
     with working_on(ctx, name, "zbackup restore"), ExitStack() as noted:
         require_free(ctx, name, options)
         ctx.progress.phase("looking", f"which backup, at {target.destination.place}")
-        with keeping(target) as session:
+        with target.destination.connect() as session:
             base, source, _ = _choose(ctx, target, session.copies(), moment, options)
             noted.push(lambda kind, why, _: _note_kept(ctx, name, why))
             catalog = fetch(ctx, session, name, base, source, target.limit)

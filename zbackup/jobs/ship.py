@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from zbackup.destinations.base import Keeper, Session
+from zbackup.destinations.base import Session
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.ship_marks import let_go, pin
 from zbackup.model.backup import Backup
@@ -163,18 +163,6 @@ def alone(ctx: Context, target: ShipTarget) -> Iterator[None]:
     path = ctx.run_dir / f"{ctx.instance}.ship.{target.name}.lock"
     with exclusive(path, "zbackup ship", wait=1):
         yield
-
-
-@contextmanager
-def keeping(target: ShipTarget) -> Iterator[Keeper]:
-    """The destination, to list, fetch and prune what it has. Raise Refused where that is not possible."""
-    with target.destination.connect() as session:
-        if not isinstance(session, Keeper):
-            raise Refused(
-                f"zbackup only ships to {target.destination.place}: docs/reference/s3-layout.md says how a "
-                "backup is brought back from there by hand"
-            )
-        yield session
 
 
 def _look(ctx: Context, target: ShipTarget, inventory: Inventory, *, initial: bool) -> _Sides:

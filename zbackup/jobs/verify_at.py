@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from zbackup.destinations.base import Keeper, Provable, Readable
+from zbackup.destinations.base import Provable, Readable, Session
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.ship import alone, keeping
+from zbackup.jobs.ship import alone
 from zbackup.model.backup import Backup
 from zbackup.model.errors import DatasetNotFound
 from zbackup.model.shipping import Checked
@@ -52,10 +52,10 @@ def verify_at(ctx: Context, target: ShipTarget, *, most: int) -> VerifyReport:
     """Compare all that is committed there, and read the newest that is on both sides.
 
     `most` is how many bytes of each of its datasets are read, 0 for all, -1 for none; of a bucket all or
-    nothing is read. Nothing is changed on
-    either side. Raise what connecting and reading raises; a difference is a problem in the report.
+    nothing is read. Nothing is changed on either side. Raise what connecting and reading raises; a
+    difference is a problem in the report.
     """
-    with alone(ctx, target), keeping(target) as session:
+    with alone(ctx, target), target.destination.connect() as session:
         ctx.progress.phase("looking at both sides", target.destination.place)
         copies = session.copies()
         here = {b.record.backup: b for b in _backups(ctx, session)}
@@ -79,7 +79,7 @@ def verify_at(ctx: Context, target: ShipTarget, *, most: int) -> VerifyReport:
     )
 
 
-def _backups(ctx: Context, session: Keeper) -> Sequence[Backup]:
+def _backups(ctx: Context, session: Session) -> Sequence[Backup]:
     try:
         return ctx.catalog().backups
     except DatasetNotFound:
@@ -89,7 +89,7 @@ def _backups(ctx: Context, session: Keeper) -> Sequence[Backup]:
         raise
 
 
-def _prove(ctx: Context, target: ShipTarget, session: Keeper, *, deep: bool) -> tuple[Checked, ...]:
+def _prove(ctx: Context, target: ShipTarget, session: Session, *, deep: bool) -> tuple[Checked, ...]:
     if not isinstance(session, Provable):
         return ()
     meter = Meter(limit=target.limit, moved=lambda count: ctx.progress.advance(count, count))
@@ -110,7 +110,7 @@ def _differences(there: Backup, mine: Backup) -> list[str]:
     return found
 
 
-def _read(ctx: Context, session: Keeper, there: Backup, mine: Backup, most: int) -> Sequence[ReadBack]:
+def _read(ctx: Context, session: Session, there: Backup, mine: Backup, most: int) -> Sequence[ReadBack]:
     if not isinstance(session, Readable):
         return ()
     copies = {s.guid: s for s in there.snapshots}

@@ -8,7 +8,6 @@ from zbackup.catalog.local import Catalog
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context, ShipTarget, mounted
 from zbackup.jobs.prune import decide
-from zbackup.jobs.ship import keeping
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, ZbackupError
 from zbackup.model.log import place
@@ -54,7 +53,7 @@ def window(ctx: Context) -> WindowReport:
 
 def look_at(ctx: Context, target: ShipTarget) -> tuple[Copies, RecoveryWindow]:
     """The backups committed at a destination, and what can be restored with them alone."""
-    with keeping(target) as session:
+    with target.destination.connect() as session:
         copies = session.copies()
     return copies, recovery_window(copies.backups, None, ctx.clock.now())
 
