@@ -2,14 +2,11 @@
 
 import struct
 import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import pytest
-
-from tests.lab.pool import Pool, create_pool, run
+from tests.lab.pool import Pool, run
 from tests.platform.shipping import Yard
 from zbackup.clock import SystemClock
 from zbackup.jobs.prune_at import plan_prune_at, prune_at
@@ -23,18 +20,6 @@ from zbackup.zfs.stream_content import RECORD, _record
 
 BEGIN, END = 0, 5
 SHORT = Retention(tiers=(), last=2, minimum=1, window=Span(1, "minute"))
-
-
-@pytest.fixture(scope="module")
-def vault() -> Iterator[Pool]:
-    made = create_pool()
-    yield made
-    made.destroy()
-
-
-@pytest.fixture
-def yard(pool: Pool, vault: Pool) -> Yard:
-    return Yard(pool, vault)
 
 
 def shipped(yard: Yard, count: int) -> list[str]:

@@ -1,27 +1,13 @@
 """Shipping from one pool to another: what arrives, how, and what is never done."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.lab.pool import Pool, create_pool, run
+from tests.lab.pool import run
 from tests.platform.shipping import Yard
 from zbackup.jobs.ship import look, ship
 from zbackup.model.errors import Diverged, Refused
 from zbackup.model.shipping import COMMITTED
 from zbackup.plan.ship import NeedsInitial, Steps, UpToDate
-
-
-@pytest.fixture(scope="module")
-def vault() -> Iterator[Pool]:
-    made = create_pool()
-    yield made
-    made.destroy()
-
-
-@pytest.fixture
-def yard(pool: Pool, vault: Pool) -> Yard:
-    return Yard(pool, vault)
 
 
 def ship_now(yard: Yard, **changes: object) -> list[str]:

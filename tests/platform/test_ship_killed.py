@@ -2,23 +2,13 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.lab.pool import Pool, create_pool
+from tests.lab.pool import Pool
 from tests.platform.shipping import Yard
 from tests.system.zfs_door import ZfsDoor
 from zbackup.jobs.ship import ship
 from zbackup.model.errors import DatasetBusy
-
-
-@pytest.fixture(scope="module")
-def vault() -> Iterator[Pool]:
-    made = create_pool()
-    yield made
-    made.destroy()
 
 
 def in_a_child(yard: Yard, door: ZfsDoor) -> int:

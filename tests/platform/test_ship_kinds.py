@@ -1,14 +1,13 @@
 """Shipping of datasets that are not as plain as others, and to a destination with rules of its own."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.lab.pool import Pool, create_pool, run
+from tests.lab.pool import Pool, run
 from tests.platform.shipping import Yard
 from zbackup.jobs.context import Context
 from zbackup.jobs.ship import ShipReport, look, ship
@@ -16,18 +15,6 @@ from zbackup.model.errors import NotReceivable, Stopped
 from zbackup.model.progress import Silent
 from zbackup.model.retention import Retention, Span, Tier
 from zbackup.plan.ship import Abort, Send, Steps
-
-
-@pytest.fixture(scope="module")
-def vault() -> Iterator[Pool]:
-    made = create_pool()
-    yield made
-    made.destroy()
-
-
-@pytest.fixture
-def yard(pool: Pool, vault: Pool) -> Yard:
-    return Yard(pool, vault)
 
 
 def ship_now(yard: Yard, retention: Retention | None = None) -> ShipReport:

@@ -3,23 +3,13 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.lab.pool import Pool, create_pool, run
+from tests.lab.pool import Pool, run
 from tests.platform.shipping import Yard
 
 ZBACKUP = Path(sys.executable).with_name("zbackup")
-
-
-@pytest.fixture(scope="module")
-def vault() -> Iterator[Pool]:
-    made = create_pool()
-    yield made
-    made.destroy()
 
 
 class Program:

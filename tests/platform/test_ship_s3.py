@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.destinations.shop import BUCKET, Shop, new_shop, some_key
-from tests.lab.pool import Pool, create_pool, run
+from tests.lab.pool import Pool, run
 from tests.lab.s3_proxy import Fault, proxy
 from tests.lab.s3_server import SECRET, S3Server, client, s3_server
 from tests.platform.bucket import Bucketed
@@ -26,13 +26,6 @@ def server() -> Iterator[S3Server]:
     with s3_server() as started:
         client(started).create_bucket(Bucket=BUCKET)
         yield started
-
-
-@pytest.fixture(scope="module")
-def vault() -> Iterator[Pool]:
-    made = create_pool()
-    yield made
-    made.destroy()
 
 
 @pytest.fixture
