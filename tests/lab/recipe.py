@@ -28,7 +28,7 @@ TOOLS = (
 )
 TOOLS_SUITE_OF_RELEASE = {"bookworm": "bookworm-backports", "trixie": "trixie"}
 
-# Debian packages that must be installed to build; each with a file that shows that it is.
+# Debian packages that must be installed, each with a file that shows that it is; the last not for building.
 BUILD_NEEDS = {
     "build-essential": "/usr/bin/gcc",
     "flex": "/usr/bin/flex",
@@ -37,6 +37,7 @@ BUILD_NEEDS = {
     "libelf-dev": "/usr/include/libelf.h",
     "libssl-dev": "/usr/include/openssl/ssl.h",
     "xz-utils": "/usr/bin/xz",
+    "zstd": "/usr/bin/zstd",  # brings a backup back from a bucket without zbackup
 }
 
 KERNEL_ON = (
