@@ -40,7 +40,8 @@ def sums(house: House) -> dict[str, int | None]:
 def full(house: House, room: int) -> Iterator[None]:
     """The pool is full but for `room` bytes, for a reservation of somebody else's.
 
-    Production may not survive that, which is not zbackup's doing; it is started again.
+    Production may not survive that, which is not zbackup's doing. MariaDB also dies of it when there is room
+    again, some seconds later; so it is always started anew.
     """
     filler = f"{house.pool.name}/filler"
     run("zfs", "create", "-u", filler)
@@ -49,6 +50,8 @@ def full(house: House, room: int) -> Iterator[None]:
         yield
     finally:
         run("zfs", "destroy", filler)
+        if house.server.settings.kind == "mariadb" and house.server.running:
+            house.server.kill()
         if not house.server.running:
             house.server.start()
 
