@@ -18,6 +18,10 @@ pytest.register_assert_rewrite(
     "tests.system.clone_kills_story",
     "tests.slow.many_clones",
     "tests.system.daemon_story",
+    "tests.system.bad_days",
+    "tests.system.recovery_story",
+    "tests.system.switch_kills",
+    "tests.system.switch_story",
     "tests.slow.large_transactions",
 )
 

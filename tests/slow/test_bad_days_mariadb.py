@@ -3,9 +3,10 @@
 import pytest
 
 from tests.system.bad_days import BadDays, nothing_left, sums
+from tests.system.conftest import door, house
 from tests.system.house import Variant
 
-__all__ = ["nothing_left", "sums"]
+__all__ = ["door", "house", "nothing_left", "sums"]
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,17 @@
-"""Recovery of MySQL 9.7 without GTIDs to moments of its past."""
+"""Recovery of MariaDB 11.8 to moments of its past."""
 
 import pytest
 
+from tests.system.conftest import house
 from tests.system.house import Variant
 from tests.system.recovery_story import RecoveryStory, history
 
-__all__ = ["history"]
+__all__ = ["history", "house"]
 
 
 @pytest.fixture(scope="module")
 def variant() -> Variant:
-    return Variant(flavour="mysql-9.7", gtid=False)
+    return Variant(flavour="mariadb-11.8")
 
 
 class TestRecovery(RecoveryStory):
