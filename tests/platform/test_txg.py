@@ -11,7 +11,7 @@ from zbackup.proc.run import run
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.txg import open_group
 
-ROUNDS = 40
+ROUNDS = 15
 CHUNK = bytes(range(256)) * 1024
 
 

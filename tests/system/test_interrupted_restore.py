@@ -95,10 +95,7 @@ def assert_next_restore_is_well(house: House, story: Story) -> None:
     ("when", "verb", "which"),
     [
         ("after", "snapshot", 0),
-        ("after", "set", 0),
-        ("after", "create", 0),
         ("after", "clone", 1),
-        ("after", "destroy", 0),
         ("before", "set", -1),
     ],
 )

@@ -87,9 +87,8 @@ def test_what_is_written_down_is_what_a_recovery_needs(house: MongoHouse) -> Non
 
 
 @pytest.mark.parametrize("group", [False, True], ids=["alone", "with its group"])
-@pytest.mark.parametrize("time", range(2))
 def test_killed_under_the_lock_others_go_on(
-    house: MongoHouse, door: ZfsDoor, journal: Path, group: bool, time: int
+    house: MongoHouse, door: ZfsDoor, journal: Path, group: bool
 ) -> None:
     kill_under_the_lock(house, door, journal, group=group)
 
