@@ -1,0 +1,122 @@
+"""A primary that loses its majority, and with it what it took last: that is rolled back when it returns.
+
+A backup of it from in between holds writes that never were, for the set. It is true as what it is, but no
+way leads from it to any later moment.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+import pytest
+from pymongo import WriteConcern
+from pymongo.errors import AutoReconnect
+
+from tests.lab.mongo_fixture import MongoServer, await_primary, initiate
+from tests.lab.pool import Pool
+from tests.system.house import now, utc, wait_until
+from tests.system.mongo_house import MongoHouse, build
+from tests.system.mongo_story import opened
+
+LOST = [1000, 1001, 1002]
+
+
+class Set:
+    """The primary at first, which is backed up, and two that go on without it."""
+
+    def __init__(self, house: MongoHouse, others: tuple[MongoServer, MongoServer]) -> None:
+        self.house, self.others = house, others
+        self.moments: list[tuple[list[int], datetime]] = []
+
+    def write(self, primary: MongoServer, numbers: list[int], concern: int | str = "majority") -> None:
+        """Write them, and note what there is at which moment."""
+        with primary.client() as client:
+            marks = client.shop.marks.with_options(write_concern=WriteConcern(concern))
+            marks.insert_many([{"_id": number} for number in numbers])
+            there = sorted(mark["_id"] for mark in marks.find())
+        time.sleep(0.2)
+        self.moments.append((there, now()))
+        time.sleep(0.2)
+
+    def holds(self, numbers: list[int]) -> bool:
+        """Whether the backed up member holds exactly these, and is done with rolling back."""
+        with (
+            suppress(AutoReconnect),
+            self.house.server.client(readPreference="secondaryPreferred") as client,
+        ):
+            return sorted(mark["_id"] for mark in client.shop.marks.find()) == numbers
+        return False
+
+
+@pytest.fixture(scope="module")
+def members(pool: Pool) -> Iterator[Set]:
+    def member(name: str) -> tuple[MongoServer, str]:
+        home = pool.home / name
+        home.mkdir()
+        data = pool.dataset(f"member {name}")
+        return MongoServer(build(pool, home, name, data=data, replica_set="rs0")), data.name
+
+    (first, dataset), (second, _), (third, _) = (member(name) for name in "abc")
+    with first, second, third:
+        initiate([first, second, third], {2: {"priority": 0}})
+        house = MongoHouse(pool, pool.home / "a", first, (dataset,))
+        wait_until("zbackup's account has come", lambda: house.zb("check").rc == 0, 60)
+        yield Set(house, (second, third))
+
+
+@pytest.fixture(scope="module")
+def taken(members: Set) -> list[dict[str, Any]]:
+    """Before, amidst and after: the backups."""
+    house, (second, third) = members.house, members.others
+    members.write(house.server, list(range(20)))
+    backups = [house.snapshot()]
+    members.write(house.server, list(range(20, 40)))
+    second.kill()
+    third.kill()
+    members.write(house.server, LOST, 1)
+    backups.append(house.snapshot())
+    house.server.kill()
+    for other in (second, third):
+        other.start()
+    with second.client() as client:
+        await_primary(client, 120)
+    members.write(second, list(range(40, 60)))
+    house.server.start()
+    wait_until("what was lost is rolled back", lambda: members.holds(list(range(60))), 120)
+    backups.append(house.snapshot())
+    members.write(second, list(range(60, 80)))
+    wait_until("the backed up member has it", lambda: members.holds(list(range(80))), 60)
+    return backups
+
+
+def restored(members: Set, moment: datetime, name: str) -> tuple[list[int], dict[str, Any]]:
+    """What a server recovered to the moment holds, and the report."""
+    report = members.house.restore(moment, name)
+    with opened(report) as client:
+        found = sorted(mark["_id"] for mark in client.shop.marks.find())
+    members.house.destroy(name)
+    return found, report
+
+
+@pytest.mark.parametrize("which", [1, 3, 4])
+def test_a_moment_of_the_set_holds_nothing_that_was_rolled_back(
+    members: Set, taken: list[dict[str, Any]], which: int
+) -> None:
+    there, moment = members.moments[which]
+    assert restored(members, moment, f"then-{which}")[0] == there
+
+
+def test_the_backup_amidst_is_what_it_was(members: Set, taken: list[dict[str, Any]]) -> None:
+    there, moment = members.moments[2]
+    found, _ = restored(members, moment, "amidst")
+    assert found in (there, [n for n in there if n not in LOST]), "neither history holds that"
+
+
+def test_every_moment_in_the_window_can_be_restored(members: Set, taken: list[dict[str, Any]]) -> None:
+    window = members.house.zb("window", "--json").data[0]
+    ranges = [(utc(r["after"]), utc(r["to"])) for r in window["ranges"]]
+    for there, moment in members.moments[1:]:
+        if LOST[0] not in there:
+            assert any(after < moment <= to for after, to in ranges), (moment, window)
