@@ -20,7 +20,7 @@ from zbackup.model.record import LockKind
 __all__ = ["room"]
 
 
-@pytest.fixture(scope="module", params=["mysql-9.7-gtid", "mysql-9.7-plain", "mariadb-10.11"])
+@pytest.fixture(scope="module", params=["mysql-9.7-gtid", "mariadb-10.11"])
 def pair(request: pytest.FixtureRequest, room: Path) -> Iterator[tuple[DatabaseServer, DatabaseServer]]:
     flavour, gtid = VARIANTS[request.param]
     home = room / f"pair-{request.param}"

@@ -18,7 +18,7 @@ from tests.lab.load_journal import read, summarise
 from tests.lab.mysql_fixture import DatabaseServer, ServerFailed, Settings, free_port
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 
-KINDS = [("mysql-9.7", True), ("mysql-9.7", False), ("mariadb-10.11", True), ("mariadb-11.8", True)]
+KINDS = [("mysql-9.7", True), ("mysql-9.7", False), ("mariadb-10.11", True)]
 
 
 @pytest.fixture
