@@ -139,7 +139,7 @@ def ship(session: S3Session, shop: Shop, content: bytes, wanted: Part, number: i
 
 def fetched(session: S3Session, wanted: Part) -> bytes:
     stream_id = StreamId(line=wanted.line, guid=wanted.guid, base=wanted.base)
-    return b"".join(session.stream(stream_id, Meter()))
+    return b"".join(bytes(content) for content in session.stream(stream_id, Meter()))
 
 
 def some_key() -> bytes:

@@ -1,5 +1,6 @@
 """Whatever happens to objects in the bucket is detected before a byte of it is given to anybody."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,9 @@ import pytest
 
 from tests.destinations.shop import LINE, Shop, fetched, new_shop, part, ship, some_key, stream
 from tests.lab.s3_server import S3Server
+from zbackup.destinations.s3.keys import data_key
 from zbackup.destinations.s3.layout import StreamId
+from zbackup.destinations.s3.manifest import to_json, whole_from
 from zbackup.model.errors import VerificationFailed, ZbackupError
 from zbackup.proc.pipeline import Meter
 
@@ -64,7 +67,8 @@ HARMS = {
     "page without its last segment": page(lambda c: c["segments"].pop()),  # type: ignore[attr-defined]
     "page with segments swapped": page(lambda c: c["segments"].reverse()),  # type: ignore[attr-defined]
     "page of other size": page(lambda c: c.update(size=1)),
-    "page with other hash": page(lambda c: c.update(sha256="0" * 64)),
+    "page without a hash": page(lambda c: c.pop("tree_sha256")),
+    "page with other hash": page(lambda c: c.update(tree_sha256="0" * 64)),
     "page with a word more": page(lambda c: c.update(extra=1)),
     "page that is no JSON": lambda shop, _: shop.replace(page_of(shop), b"{"),
 }
@@ -147,3 +151,25 @@ def test_listings_alone_tell_what_is_gone(server: S3Server, tmp_path: Path) -> N
     with shop.session() as session:
         (checked, _) = session.verify(deep=False, meter=Meter())
         assert checked.problems, "without a key nothing is known"
+
+
+@pytest.mark.parametrize("keys", [(), (some_key(),)], ids=["plain", "encrypted"])
+def test_pages_of_earlier_times_are_read(server: S3Server, tmp_path: Path, keys: tuple[bytes, ...]) -> None:
+    """They have the hash of the whole stream, and it is proven."""
+    shop = new_shop(server, tmp_path)
+    content = stream(11)
+    with shop.session(keys=keys) as session:
+        session.store(part(11), shop.sender(content), Meter())
+        new = whole_from(shop.body(page_of(shop)), "the page")
+        key = data_key(session.storing.keys, new.begun.encryption, f"{LINE}/@11-full")
+        for sha256, whole in ((hashlib.sha256(content).digest(), True), (bytes(32), False)):
+            old = new.model_copy(update={"tree_sha256": None, "sha256": sha256})
+            if key:
+                old = old.model_copy(update={"seal": key.mac(old.unsealed())})
+            assert b"tree" not in to_json(old)
+            shop.replace(page_of(shop), to_json(old))
+            if whole:
+                assert fetched(session, part(11)) == content
+            else:
+                with pytest.raises(VerificationFailed, match="is not the stream it was"):
+                    fetched(session, part(11))

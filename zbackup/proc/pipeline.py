@@ -109,6 +109,8 @@ def reading(sender: Command) -> Iterator[IO[bytes]]:
         source = running.process.stdout
         if source is None:
             raise AssertionError("it was started with a pipe")
+        with contextlib.suppress(OSError):
+            fcntl(source.fileno(), F_SETPIPE_SZ, PIPE_SIZE)
         yield source
         source.close()
         if (status := running.end()) != 0:
@@ -116,7 +118,7 @@ def reading(sender: Command) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def writing(receiver: Command) -> Iterator[Callable[[bytes | bytearray], None]]:
+def writing(receiver: Command) -> Iterator[Callable[[bytes | bytearray | memoryview], None]]:
     """A program's input: what is called with its next bytes. Raise its failure if it did not end well.
 
     Left early, by an exception, the program is ended: what it has got by then is not the end of the input.
@@ -129,7 +131,7 @@ def writing(receiver: Command) -> Iterator[Callable[[bytes | bytearray], None]]:
         with contextlib.suppress(OSError):
             fcntl(descriptor, F_SETPIPE_SZ, PIPE_SIZE)
 
-        def write(content: bytes | bytearray) -> None:
+        def write(content: bytes | bytearray | memoryview) -> None:
             with memoryview(content) as view:
                 at = 0
                 while at < len(view):

@@ -24,7 +24,7 @@ class StreamHead:
     base: int | None
 
 
-def stream_head(data: bytes | bytearray) -> StreamHead:
+def stream_head(data: bytes | bytearray | memoryview) -> StreamHead:
     """Of the first bytes of a stream, in either byte order. Raise VerificationFailed for anything else."""
     for order in "<>":
         if len(data) < SIZE:

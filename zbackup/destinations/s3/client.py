@@ -10,14 +10,16 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
-from typing import Any, Self
+from functools import cached_property, partial
+from typing import Any, Self, TypeVar
 
 from zbackup.destinations.s3.options import S3Options
 from zbackup.destinations.s3.server import NO_CONDITIONS, Server
 from zbackup.model.errors import BucketRefused, NotFound, VerificationFailed
 
-STEP = 1 << 18
+Fill = Callable[[memoryview], None]
+Result = TypeVar("Result")
+
 THOUSAND = 1000
 """So many objects are deleted by one request at most."""
 
@@ -88,6 +90,22 @@ class Bucket:
                 return _whole(body, answer["ContentLength"])
 
         return self._server.ask("get", key, fetch)
+
+    def fetch(self, key: str, size: int, use: Callable[[Fill], Result]) -> Result:
+        """What `use` makes of an object of `size` bytes. It is called anew when the answer breaks off.
+
+        `use` is given what fills a buffer with the object's next bytes. Raise NotFound, VerificationFailed
+        when it is of another size, and what `use` raises.
+        """
+
+        def attempt() -> Result:
+            answer = self._client.get_object(**self._name, Key=key)
+            with contextlib.closing(answer["Body"]) as body:
+                if answer["ContentLength"] != size:
+                    raise VerificationFailed(f"{self.place}/{key} is not what was stored: it is damaged")
+                return use(partial(_fill, body))
+
+        return self._server.ask("get", key, attempt)
 
     def _is(self, key: str, body: bytes) -> bool:
         try:
@@ -202,17 +220,28 @@ class Bucket:
 
 
 def _whole(body: Any, size: int) -> bytearray:
-    """All that is to come, in one buffer. urllib3 has a copy of what is asked for at once."""
     content = bytearray(size)
-    filled = 0
     with memoryview(content) as view:
-        while filled < size:
-            with view[filled : filled + STEP] as room:
-                count = body.readinto(room)
-            if not count:
-                raise OSError(f"the answer ended after {filled} of {size} bytes")
-            filled += count
+        _fill(body, view)
     return content
+
+
+def _fill(body: Any, room: memoryview) -> None:
+    """Fill the room with the answer's next bytes, without a copy of them in between.
+
+    urllib3 copies what is asked for twice, which takes as long as receiving it. So the response below it is
+    asked; at the end urllib3 is told that the connection is free again.
+    """
+    stream = body._raw_stream
+    response = stream._fp
+    filled = 0
+    while filled < len(room):
+        count = response.readinto(room[filled:])
+        if not count:
+            raise OSError(f"the answer ended {len(room) - filled} bytes early")
+        filled += count
+    if response.isclosed():
+        stream.release_conn()
 
 
 def _extra(options: S3Options) -> dict[str, str]:

@@ -10,12 +10,12 @@ import base64
 import hashlib
 import hmac
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers import AEADDecryptionContext, Cipher
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import GCM
@@ -29,7 +29,7 @@ TAG = 16
 AROUND = NONCE + TAG
 """Bytes that an encrypted segment has besides its content."""
 
-# A segment is encrypted in its own buffer, so much at a time.
+# A segment is encrypted in its own buffer, so much at a time: other threads have to wait for that long.
 STEP = 1 << 20
 
 
@@ -96,42 +96,53 @@ class DataKey:
     key: bytes
     stream: str
 
-    def seal(self, number: int, last: bool, content: bytearray) -> bytearray:
-        """The object that holds the content: nonce, encrypted content, tag. The buffer is used up."""
+    def seal(self, number: int, last: bool, sealed: memoryview, digest: bytes) -> None:
+        """Encrypt in place what lies between the room for the nonce and that for the tag.
+
+        `digest` is its SHA-256.
+        """
         place = _place(self.stream, number, last)
-        digest = hashlib.sha256(content).digest()
         nonce = hmac.digest(_derived(self.key, b"nonce"), place + digest, "sha256")[:NONCE]
         encryptor = Cipher(AES(self.key), GCM(nonce)).encryptor()
         encryptor.authenticate_additional_data(place)
-        with memoryview(content) as view:
-            for at in range(0, len(view), STEP):
-                view[at : at + STEP] = encryptor.update(view[at : at + STEP])
+        for some in _steps(sealed[NONCE:-TAG]):
+            encryptor.update_into(some, some)
         encryptor.finalize()
-        content[:0] = nonce
-        content += encryptor.tag
-        return content
+        sealed[:NONCE] = nonce
+        sealed[-TAG:] = encryptor.tag
 
-    def open(self, number: int, last: bool, sealed: bytearray) -> bytearray:
-        """The content again, in the same buffer. Raise VerificationFailed for anything that is not exactly
-        that segment."""
-        try:
-            decryptor = Cipher(AES(self.key), GCM(bytes(sealed[:NONCE]), bytes(sealed[-TAG:]))).decryptor()
-            decryptor.authenticate_additional_data(_place(self.stream, number, last))
-            del sealed[-TAG:]
-            del sealed[:NONCE]
-            with memoryview(sealed) as view:
-                for at in range(0, len(view), STEP):
-                    view[at : at + STEP] = decryptor.update(view[at : at + STEP])
-            decryptor.finalize()
-        except (InvalidTag, ValueError) as wrong:
-            raise VerificationFailed(
-                f"segment {number} of {self.stream} does not open: damaged, or another segment's"
-            ) from wrong
-        return sealed
+    def opening(self, number: int, last: bool, nonce: bytes) -> "Opening":
+        """What decrypts that segment, as it comes."""
+        decryptor = Cipher(AES(self.key), GCM(nonce)).decryptor()
+        decryptor.authenticate_additional_data(_place(self.stream, number, last))
+        return Opening(decryptor, f"segment {number} of {self.stream}")
 
     def mac(self, page: bytes) -> str:
         """The seal of a page about the stream, in hexadecimal."""
         return hmac.digest(_derived(self.key, b"page"), page, "sha256").hex()
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A segment that is being decrypted. What comes of it is not to be trusted before end()."""
+
+    decryptor: AEADDecryptionContext
+    name: str
+
+    def decrypt(self, some: memoryview) -> None:
+        """The next bytes, in place."""
+        self.decryptor.update_into(some, some)
+
+    def end(self, tag: bytes) -> None:
+        """Raise VerificationFailed unless it was exactly that segment."""
+        try:
+            self.decryptor.finalize_with_tag(tag)
+        except (InvalidTag, ValueError) as wrong:
+            raise VerificationFailed(f"{self.name} does not open: damaged, or another segment's") from wrong
+
+
+def _steps(content: memoryview) -> Iterator[memoryview]:
+    return (content[at : at + STEP] for at in range(0, len(content), STEP))
 
 
 def new_data_key(store: KeyStore, stream: str) -> tuple[DataKey, Envelope]:

@@ -6,7 +6,16 @@ All are JSON. A reader refuses a version it does not know, and everything that i
 import json
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from zbackup.model.errors import VerificationFailed
 
@@ -77,17 +86,25 @@ class Segment(_Page):
 
 
 class Whole(_Page):
-    """A stream that is whole in the bucket. `sha256` and `size` are of the send stream itself.
+    """A stream that is whole in the bucket. `size` is of the send stream itself.
 
-    `seal` (hexadecimal) is the HMAC-SHA-256 of this page with seal "", by the stream's data key; "" if there
-    is no key.
+    `tree_sha256` is the SHA-256 of the SHA-256s of what each segment holds of the send stream, in order.
+    Pages of earlier times have `sha256` instead, that of the send stream. `seal` (hexadecimal) is the
+    HMAC-SHA-256 of this page with seal "", by the stream's data key; "" if there is no key.
     """
 
     begun: Begun
     size: Count
-    sha256: Digest
+    sha256: Digest | None = None
+    tree_sha256: Digest | None = None
     segments: tuple[Segment, ...]
     seal: str = ""
+
+    @model_serializer(mode="wrap")
+    def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """With the one hash it has: the seal of an earlier page is of that page as it was."""
+        page: dict[str, object] = dump(self)
+        return {k: v for k, v in page.items() if v is not None or k not in ("sha256", "tree_sha256")}
 
     def unsealed(self) -> bytes:
         """What the seal is of."""

@@ -16,8 +16,10 @@ import structlog
 
 from zbackup.destinations.copies import Copies, Leg
 from zbackup.destinations.s3.back import copies_of, legs_to, needed_by
+from zbackup.destinations.s3.buffers import Buffers
 from zbackup.destinations.s3.chains import Found, inventory_of
 from zbackup.destinations.s3.client import Bucket
+from zbackup.destinations.s3.fetching import check_page, fetch
 from zbackup.destinations.s3.keep import Keeper
 from zbackup.destinations.s3.keys import DataKey, data_key, new_data_key
 from zbackup.destinations.s3.layout import BEGUN, Layout, StreamId, segment_of
@@ -32,7 +34,7 @@ from zbackup.destinations.s3.manifest import (
     to_json,
     whole_from,
 )
-from zbackup.destinations.s3.segments import Piece, Way, check_page, cut, fetch, is_worth_compressing, store
+from zbackup.destinations.s3.segments import Piece, Way, cut, is_worth_compressing, store
 from zbackup.destinations.s3.storing import Storing, require_stream
 from zbackup.destinations.s3.verify import Verifier
 from zbackup.model.backup import Backup
@@ -134,21 +136,29 @@ class S3Session:
         begun = self._begun(stream)
         page: Whole | None = None
         with reading(sender) as source:
-            pieces = cut(source, begun.segment_size if begun else self.storing.segment_size, meter)
+            buffers = self._buffers(begun)
+            pieces = cut(source, buffers, meter)
             first = next(pieces)
             # Nothing at all is what a sender writes that fails: leaving, it is asked why.
-            if first.content:
-                require_stream(first.content, part)
+            if len(first.buffer) > buffers.front + buffers.back:
+                with first.content() as content:
+                    require_stream(content, part)
                 way = self._going_on(stream, begun) if begun else self._beginning(stream, part, first)
-                page = store(way, following((first,), pieces), self._present(stream))
+                page = store(way, following((first,), pieces), buffers, self._present(stream))
         # Only now is it known that the sender came to its end.
         if page is None:
             raise VerificationFailed("what was to be stored is empty, and no ZFS send stream")
         self.bucket.put_new(self.layout.whole(stream), to_json(page))
         return page.size
 
-    def stream(self, stream: StreamId, meter: Meter) -> Iterator[bytearray]:
-        """The send stream again, in order; see segments.fetch for what is proven before a byte is given."""
+    def _buffers(self, begun: Begun | None) -> Buffers:
+        """One is filled while the others are on their way."""
+        size = begun.segment_size if begun else self.storing.segment_size
+        sealed = begun.encryption is not None if begun else self.storing.seals
+        return Buffers(self.storing.parallel + 1, size, sealed=sealed)
+
+    def stream(self, stream: StreamId, meter: Meter) -> Iterator[memoryview]:
+        """The send stream again, in order; see fetching.fetch for what is proven before a byte is given."""
         key = self.layout.whole(stream)
         page = self.page(stream, self.bucket.get(key, MOST_MANIFEST))
         data = data_key(self.storing.keys, page.begun.encryption, str(stream))
@@ -239,7 +249,7 @@ class S3Session:
         return self._way(stream, begun, data_key(self.storing.keys, begun.encryption, str(stream)))
 
     def _beginning(self, stream: StreamId, part: Part, first: Piece) -> Way:
-        keys = self.storing.keys if self.storing.encrypts else None
+        keys = self.storing.keys if self.storing.seals else None
         key, envelope = new_data_key(keys, str(stream)) if keys else (None, None)
         begun = Begun(
             line=part.line,
@@ -258,7 +268,8 @@ class S3Session:
 
     def _compression(self, part: Part, first: Piece) -> Literal["zstd", "none"]:
         if self.storing.compression == "auto":
-            return "zstd" if not part.raw and is_worth_compressing(first.content) else "none"
+            with first.content() as content:
+                return "zstd" if not part.raw and is_worth_compressing(content) else "none"
         return self.storing.compression
 
     def _way(self, stream: StreamId, begun: Begun, key: DataKey | None) -> Way:

@@ -4,6 +4,7 @@ Facts are of the S3 API reference (error responses) and of botocore's configurat
 """
 
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from typing import Any, TypeVar
 
 import boto3
@@ -44,8 +45,16 @@ PASSING = frozenset(
         "XAmzContentSHA256Mismatch",
     }
 )
-# The last but one is urllib3's: botocore lets it through when an answer that is not streamed breaks off.
-PASSING_FAILURES = (ConnectionError, HTTPClientError, ResponseStreamingError, HTTPError, OSError)
+# HTTPError is urllib3's: botocore lets it through when an answer that is not streamed breaks off. OSError and
+# HTTPException are of the response below it, which objects are read from.
+PASSING_FAILURES = (
+    ConnectionError,
+    HTTPClientError,
+    ResponseStreamingError,
+    HTTPError,
+    HTTPException,
+    OSError,
+)
 ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 NO_CONDITIONS = frozenset({"NotImplemented", "501"})
 ADVICE = {
@@ -84,7 +93,7 @@ class Server:
             raise self.refusal(verb, key, refused.response.get("Error", {})) from refused
         except (NoCredentialsError, ProfileNotFound) as missing:
             raise BucketRefused(f"no credentials for {self.place}: {missing}", "NoCredentials") from missing
-        except (BotoCoreError, HTTPError, OSError) as failure:
+        except (BotoCoreError, HTTPError, HTTPException, OSError) as failure:
             raise ConnectionFailed(
                 ("s3", verb), -1, str(failure), self._options.endpoint or self.place
             ) from failure

@@ -26,8 +26,13 @@ class Storing:
     encrypts: bool = False
     chains: Chains = field(default_factory=Chains)
 
+    @property
+    def seals(self) -> bool:
+        """Whether new streams are encrypted."""
+        return self.encrypts and self.keys is not None
 
-def require_stream(content: bytearray, part: Part) -> None:
+
+def require_stream(content: memoryview, part: Part) -> None:
     """Raise VerificationFailed when what begins so is not the part's stream."""
     head = stream_head(content)
     if (head.guid, head.base) != (part.guid, part.base):

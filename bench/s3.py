@@ -1,0 +1,224 @@
+"""A send stream into a bucket and back, beside what would be used instead: `python -m bench.s3`.
+
+On one real S3 server of the machine itself, the same file for all. Everybody gets the stream from `cat` by
+a pipe, and gives it to `cat` by a pipe, as it would be with `zfs send` and `zfs receive`; the CPU time is of
+all of these, and the peak memory is that of the largest process. The server is SeaweedFS, or with LAB_S3 set
+to the path of a versitygw program, that.
+"""
+
+import argparse
+import os
+import shlex
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench import s3_peers
+from bench.report import circumstances, median, table, write
+from tests.lab.s3_server import ACCESS, SECRET, S3Server, client, s3_server
+from zbackup.destinations.s3.destination import S3Destination
+from zbackup.destinations.s3.keys import KeyFiles
+from zbackup.destinations.s3.layout import StreamId
+from zbackup.destinations.s3.options import S3Options
+from zbackup.destinations.s3.storing import Storing
+from zbackup.model.shipping import Part
+from zbackup.proc.pipeline import Meter, local, writing
+from zbackup.zfs.stream_head import MAGIC
+
+MIB = 1 << 20
+BUCKET = "zbackup-bench"
+PART = Part(line="tank/bench", guid=11, name="bench", base=None, raw=False)
+OURS = {
+    "zbackup": (),
+    "zbackup, encrypted": ("--encrypted",),
+    "zbackup, 64 MiB segments": ("--segment", "64"),
+}
+HEAD = ("tool", "put MiB/s", "CPU s", "peak MiB", "get MiB/s", "CPU s", "peak MiB")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`put` and `get` are what a shell runs; `$STREAM` is the file that is put."""
+
+    name: str
+    put: str
+    get: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one run: seconds, seconds of CPU, and bytes of memory at most."""
+
+    seconds: float
+    cpu: float
+    memory: int
+
+
+def tools(server: S3Server) -> list[Tool]:
+    """Ours first; the others with their defaults."""
+    place = f"s3://{BUCKET}"
+    return [
+        *(Tool(name, ours("put", server, words), ours("get", server, words)) for name, words in OURS.items()),
+        peer("aws s3 cp", f"aws s3 cp - {place}/aws", f"aws s3 cp {place}/aws -"),
+        peer("rclone", f"rclone rcat bench:{BUCKET}/rclone", f"rclone cat bench:{BUCKET}/rclone"),
+        peer("s5cmd", f"s5cmd pipe {place}/s5cmd", f"s5cmd cat {place}/s5cmd"),
+    ]
+
+
+def ours(verb: str, server: S3Server, words: Sequence[str]) -> str:
+    """It runs `cat` itself."""
+    return shlex.join(("exec", sys.executable, "-m", "bench.s3", verb, server.endpoint, *words))
+
+
+def peer(name: str, put: str, get: str) -> Tool:
+    return Tool(name, f'cat "$STREAM" | {put}', f"set -o pipefail; {get} | cat > /dev/null")
+
+
+def environment(server: S3Server, stream: Path) -> Mapping[str, str]:
+    """What all of them find the server by, and are found by."""
+    programs = (Path(sys.executable).parent, *s3_peers.fetch())
+    rclone = {
+        "TYPE": "s3",
+        "PROVIDER": "Other",
+        "ENDPOINT": server.endpoint,
+        "ACCESS_KEY_ID": ACCESS,
+        "SECRET_ACCESS_KEY": SECRET,
+        "REGION": "us-east-1",
+    }
+    return os.environ | {
+        "PATH": ":".join((*map(str, programs), os.environ["PATH"])),
+        "STREAM": str(stream),
+        "AWS_ENDPOINT_URL": server.endpoint,
+        "S3_ENDPOINT_URL": server.endpoint,
+        "AWS_ACCESS_KEY_ID": ACCESS,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_REGION": "us-east-1",
+        **{f"RCLONE_CONFIG_BENCH_{key}": value for key, value in rclone.items()},
+    }
+
+
+def run(command: str, environ: Mapping[str, str]) -> Cost:
+    """Raise CalledProcessError when it fails."""
+    began = time.monotonic()
+    argv = ("bash", "-c", command)
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, env=environ
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            raise subprocess.CalledProcessError(process.returncode, argv, stderr=said.read())
+    return Cost(time.monotonic() - began, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+
+
+def make_stream(path: Path, mib: int) -> None:
+    """What begins as a send stream and cannot be compressed, as what `zfs send -c` writes hardly can."""
+    head = struct.pack("<IIQQQIIQQ", 0, 0, MAGIC, 1, 0, 2, 0, PART.guid, 0)
+    with path.open("wb") as file:
+        file.write(head)
+        for number in range(mib):
+            file.write(os.urandom(MIB - (len(head) if number == 0 else 0)))
+
+
+def one_end(argv: Sequence[str]) -> None:
+    """One end of zbackup's, as a program."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("verb", choices=("put", "get"))
+    parser.add_argument("endpoint")
+    parser.add_argument("--segment", type=int, default=0)
+    parser.add_argument("--encrypted", action="store_true")
+    given = parser.parse_args(argv)
+    storing = Storing(
+        keys=KeyFiles(lambda: (bytes(32),)) if given.encrypted else None,
+        encrypts=given.encrypted,
+        **({"segment_size": given.segment * MIB} if given.segment else {}),
+    )
+    destination = S3Destination(
+        name="bench",
+        place="bench",
+        prefix=f"ours-{given.segment}-{given.encrypted}",
+        instance="bench",
+        options=S3Options(
+            bucket=BUCKET,
+            endpoint=given.endpoint,
+            region="us-east-1",
+            access=ACCESS,
+            secret=lambda: SECRET,
+            path_style=True,
+        ),
+        storing=storing,
+        now=lambda: datetime.now(UTC),
+    )
+    with destination.connect() as session:
+        if given.verb == "put":
+            session.store(PART, local(("cat", os.environ["STREAM"])), Meter())
+        else:
+            stream = StreamId(line=PART.line, guid=PART.guid, base=None)
+            with writing(local(("cat",))) as sink:
+                for content in session.stream(stream, Meter()):
+                    sink(content)
+
+
+def measure(mib: int, rounds: int, say: Callable[[str], None]) -> str:
+    """The tables' text."""
+    with tempfile.TemporaryDirectory(prefix="bench-s3-") as directory, s3_server() as server:
+        source = Path(directory) / "stream"
+        make_stream(source, mib)
+        environ, there = environment(server, source), tools(server)
+        put: dict[str, list[Cost]] = {tool.name: [] for tool in there}
+        get: dict[str, list[Cost]] = {tool.name: [] for tool in there}
+        for number in range(rounds):
+            for tool in there:
+                empty(server)
+                put[tool.name].append(run(tool.put, environ))
+                get[tool.name].append(run(tool.get, environ))
+                say(f"round {number + 1}: {tool.name} {put[tool.name][-1]} {get[tool.name][-1]}")
+    rows = [[tool.name, *_cells(mib, put[tool.name]), *_cells(mib, get[tool.name])] for tool in there]
+    kind = "versitygw" if os.environ.get("LAB_S3") else "SeaweedFS"
+    return f"{mib} MiB, medians of {rounds} rounds, {kind} on the same machine.\n\n{table(HEAD, rows)}"
+
+
+def empty(server: S3Server) -> None:
+    """Make the bucket, or take all out of it."""
+    direct = client(server)
+    if BUCKET not in [found["Name"] for found in direct.list_buckets()["Buckets"]]:
+        direct.create_bucket(Bucket=BUCKET)
+    while found := direct.list_objects_v2(Bucket=BUCKET).get("Contents"):
+        direct.delete_objects(Bucket=BUCKET, Delete={"Objects": [{"Key": each["Key"]} for each in found]})
+
+
+def _cells(mib: int, costs: Sequence[Cost]) -> list[str]:
+    return [
+        f"{mib / median([c.seconds for c in costs]):.0f}",
+        f"{median([c.cpu for c in costs]):.1f}",
+        f"{max(c.memory for c in costs) / MIB:.0f}",
+    ]
+
+
+def main(argv: Sequence[str] = ()) -> int:
+    """Measure, and put the table into the page."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mib", type=int, default=4096)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--dry", action="store_true", help="print the table only")
+    given = parser.parse_args(argv)
+    text = measure(given.mib, given.rounds, lambda said: print(said, file=sys.stderr, flush=True))
+    print(text)
+    if not given.dry:
+        write("s3", f"{circumstances('python -m bench.s3')}; {text}")
+    return 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] in (["put"], ["get"]):
+        one_end(sys.argv[1:])
+    else:
+        sys.exit(main(sys.argv[1:]))

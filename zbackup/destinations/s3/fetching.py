@@ -1,0 +1,170 @@
+"""A stream on its way out of the bucket: several segments at a time, proven before a byte of one is given."""
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+import zstandard
+
+from zbackup.destinations.s3.client import Fill
+from zbackup.destinations.s3.keys import AROUND, NONCE, TAG, DataKey, Opening
+from zbackup.destinations.s3.manifest import Whole
+from zbackup.destinations.s3.segments import MOST_AROUND, Pace, Way
+from zbackup.model.errors import NotFound, VerificationFailed
+from zbackup.proc.pipeline import Meter
+
+# Received, hashed and decrypted at a time: threads that change more often wait for each other more often.
+STEP = 1 << 22
+
+COMPRESSED_STEP = 1 << 18
+"""So much is decompressed at a time."""
+
+
+def fetch(way: Way, page: Whole, meter: Meter) -> Iterator[memoryview]:
+    """The send stream, in order. A segment is proven to be what was stored before a byte of it is given.
+
+    What is given is overwritten when the next is asked for. There are (`parallel` + 1) buffers at most. Raise
+    VerificationFailed with what is damaged or gone.
+    """
+    pace = Pace(meter)
+    tree, whole = hashlib.sha256(), hashlib.sha256()
+    ahead: deque[tuple[bytearray, Future[bytes]]] = deque()
+    waiting = iter(range(len(page.segments)))
+    spare = _buffers(way, page)
+    with ThreadPoolExecutor(way.parallel, thread_name_prefix="segment") as pool:
+        try:
+            for number, segment in enumerate(page.segments):
+                while (following := next(waiting, None) if spare else None) is not None:
+                    buffer = spare.pop()
+                    ahead.append((buffer, pool.submit(_get, way, page, following, buffer)))
+                buffer, getting = ahead.popleft()
+                tree.update(getting.result())
+                with memoryview(buffer)[: segment.plain] as content:
+                    if page.sha256:
+                        whole.update(content)
+                    if number == len(page.segments) - 1:
+                        _require_whole(way, page, tree.digest(), whole.digest())
+                    pace.passed(len(content))
+                    yield content
+                spare.append(buffer)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _buffers(way: Way, page: Whole) -> list[bytearray]:
+    size = max((segment.plain for segment in page.segments), default=0)
+    return [bytearray(size) for _ in range(min(way.parallel + 1, len(page.segments)))]
+
+
+def _require_whole(way: Way, page: Whole, tree: bytes, whole: bytes) -> None:
+    if (page.tree_sha256 or tree, page.sha256 or whole) != (tree, whole):
+        raise VerificationFailed(f"{way.stream} at {way.bucket.place} is not the stream it was")
+
+
+def _get(way: Way, page: Whole, number: int, buffer: bytearray) -> bytes:
+    """Fill the buffer with what the segment holds of the send stream, and return its SHA-256."""
+    segment = page.segments[number]
+    last = number == len(page.segments) - 1
+    key = way.layout.segment(way.stream, number, segment.sha256)
+    opening = partial(way.key.opening, number, last) if way.key else None
+
+    def use(fill: Fill) -> None:
+        inside = _Inside(fill, segment.size, opening)
+        with memoryview(buffer)[: segment.plain] as room:
+            if way.begun.compression == "zstd":
+                problem = _expand(inside, room)
+            else:
+                inside.readinto(room)
+                problem = ""
+        if inside.end() != segment.sha256:
+            raise VerificationFailed(f"{way.bucket.place}/{key} is not what was stored: it is damaged")
+        inside.require_opened()
+        if problem:
+            raise VerificationFailed(f"{way.bucket.place}/{key} {problem}")
+
+    try:
+        way.bucket.fetch(key, segment.size, use)
+    except NotFound as missing:
+        raise VerificationFailed(f"a segment is gone: {missing}") from missing
+    if way.key is None and way.begun.compression == "none":
+        return segment.sha256
+    with memoryview(buffer)[: segment.plain] as content:
+        return hashlib.sha256(content).digest()
+
+
+class _Inside:
+    """What an object of `size` bytes holds, as it comes: hashed, then decrypted if it is encrypted."""
+
+    def __init__(self, fill: Fill, size: int, opening: Callable[[bytes], Opening] | None) -> None:
+        self._fill = fill
+        self._hash = hashlib.sha256()
+        self._left = size - (AROUND if opening else 0)
+        self._opening = opening(bytes(self._next(NONCE))) if opening else None
+        self._tag = b""
+
+    def readinto(self, room: memoryview) -> int:
+        """As much of the rest as there is room for."""
+        wanted = min(len(room), self._left)
+        for at in range(0, wanted, STEP):
+            some = room[at : min(wanted, at + STEP)]
+            self._fill(some)
+            self._hash.update(some)
+            if self._opening:
+                self._opening.decrypt(some)
+        self._left -= wanted
+        return wanted
+
+    def read(self, count: int) -> bytearray:
+        some = bytearray(min(count, self._left))
+        with memoryview(some) as room:
+            self.readinto(room)
+        return some
+
+    def end(self) -> bytes:
+        """Of all that came and of what is left, the SHA-256."""
+        while self._left:
+            self.read(COMPRESSED_STEP)
+        if self._opening:
+            self._tag = bytes(self._next(TAG))
+        return self._hash.digest()
+
+    def require_opened(self) -> None:
+        """Raise VerificationFailed unless it was that segment, encrypted by that key. After end()."""
+        if self._opening:
+            self._opening.end(self._tag)
+
+    def _next(self, count: int) -> bytearray:
+        some = bytearray(count)
+        with memoryview(some) as room:
+            self._fill(room)
+        self._hash.update(some)
+        return some
+
+
+def _expand(inside: _Inside, room: memoryview) -> str:
+    """Decompress into all of the room, and no further; what is wrong, if anything is."""
+    reader = zstandard.ZstdDecompressor().stream_reader(inside, read_size=COMPRESSED_STEP)  # type: ignore[arg-type]
+    try:
+        if reader.readinto(room) == len(room) and not reader.read(1):
+            return ""
+    except zstandard.ZstdError as wrong:
+        return f"cannot be decompressed: {wrong}"
+    return "is not what its stream's page says"
+
+
+def check_page(page: Whole, key: DataKey | None, where: str) -> None:
+    """Raise VerificationFailed when the page was changed, or says what cannot be."""
+    if key and key.mac(page.unsealed()) != page.seal:
+        raise VerificationFailed(f"{where} was changed since it was written, or is another stream's")
+    around = AROUND if key else 0
+    stored = page.begun.compression == "none"
+    sound = all(
+        s.plain <= page.begun.segment_size
+        and (s.size == s.plain + around if stored else around <= s.size <= s.plain + MOST_AROUND + around)
+        for s in page.segments
+    )
+    hashed = bool(page.sha256 or page.tree_sha256)
+    if not sound or not hashed or sum(s.plain for s in page.segments) != page.size:
+        raise VerificationFailed(f"{where} contradicts itself")
