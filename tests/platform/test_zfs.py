@@ -1,9 +1,8 @@
-"""The Zfs class against a real pool, method by method, and every phrase of the error table as ZFS says it."""
+"""The Zfs class against a real pool, method by method."""
 
 import os
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,40 +11,17 @@ import pytest
 from tests.lab.pool import Dataset as Place
 from tests.lab.pool import Pool
 from tests.lab.pool import run as tool
-from zbackup.catalog.local import clones, read
+from tests.platform.zfs_places import ZFS, names, place, snapshot
 from zbackup.model.errors import (
     CommandFailed,
-    CommandTimedOut,
     DatasetBusy,
     DatasetExists,
     DatasetNotFound,
     NotFound,
-    PoolFull,
-    Refused,
 )
 from zbackup.model.record import CHUNK
-from zbackup.model.snapshot import Dataset, Snapshot
-from zbackup.proc.run import run
-from zbackup.zfs.datasets import Zfs
 
-ZFS = Zfs()
-_numbers = iter(range(10**6))
-
-
-@pytest.fixture
-def place(pool: Pool) -> Place:
-    """A fresh dataset with a space in its name."""
-    return pool.dataset(f"place {next(_numbers)}")
-
-
-def snapshot(dataset: Place | Dataset, name: str, **properties: str) -> Snapshot:
-    values = {f"zbackup:{key}": value for key, value in properties.items()}
-    ZFS.snapshot([f"{dataset.name}@{name}"], values, timeout=60)
-    return next(s for s in ZFS.snapshots(dataset.name) if s.name == name)
-
-
-def names(root: str) -> list[str]:
-    return tool("zfs", "list", "-Hrt", "all", "-o", "name", root).splitlines()
+__all__ = ["place"]
 
 
 # looking
@@ -328,140 +304,3 @@ def test_a_file_system_with_a_snapshot_stays(place: Place) -> None:
     with pytest.raises(CommandFailed):
         ZFS.destroy_filesystem(box)
     assert ZFS.exists(f"{box.name}@s")
-
-
-# the error table, in the words of the real thing
-
-
-@pytest.fixture
-def busy(place: Place) -> Iterator[Dataset]:
-    """A mounted file system with an open file in it."""
-    made = ZFS.create(f"{place.name}/busy", {"mountpoint": str(place.mountpoint / "busy")})
-    ZFS.mount(made.name)
-    with (place.mountpoint / "busy" / "open").open("w"):
-        yield ZFS.filesystems(made.name)[0]
-
-
-def test_busy(busy: Dataset) -> None:
-    with pytest.raises(DatasetBusy):
-        ZFS.destroy_filesystem(busy)
-    assert ZFS.exists(busy.name)
-
-
-def test_busy_for_a_moment_is_waited_out(place: Place) -> None:
-    made = ZFS.create(f"{place.name}/soon", {"mountpoint": str(place.mountpoint / "soon")})
-    ZFS.mount(made.name)
-    with subprocess.Popen(["sleep", "1"], cwd=place.mountpoint / "soon"):
-        ZFS.destroy_filesystem(made)
-    assert not ZFS.exists(made.name)
-
-
-def test_dependent_clones(place: Place) -> None:
-    made = snapshot(place, "s")
-    ZFS.clone(made, f"{place.name}/clone", {})
-    with pytest.raises(DatasetBusy, match="dependent clones"):
-        ZFS.destroy_snapshot(made)
-
-
-def test_not_found_in_all_its_ways(place: Place) -> None:
-    made = snapshot(place, "s")
-    ZFS.destroy_snapshot(made)
-    for attempt in (
-        lambda: ZFS.filesystems(f"{place.name}/no"),
-        lambda: ZFS.filesystems("no-such-pool/db"),
-        lambda: ZFS.snapshots(f"{place.name}/no"),
-        lambda: ZFS.used(f"{place.name}/no"),
-        lambda: ZFS.user_properties(f"{place.name}/no"),
-        lambda: ZFS.destroy_snapshot(made),
-        lambda: ZFS.clone(made, f"{place.name}/c", {}),
-        lambda: ZFS.set_properties(str(made), {"zbackup:a": "1"}),
-        lambda: ZFS.mount(f"{place.name}/no"),
-    ):
-        with pytest.raises(DatasetNotFound):
-            attempt()
-
-
-def test_exists_already(place: Place) -> None:
-    made = snapshot(place, "s")
-    ZFS.create(f"{place.name}/x", {})
-    for attempt in (
-        lambda: ZFS.create(f"{place.name}/x", {}),
-        lambda: ZFS.clone(made, f"{place.name}/x", {}),
-        lambda: ZFS.snapshot([str(made)], {}, timeout=60),
-    ):
-        with pytest.raises(DatasetExists):
-            attempt()
-
-
-def test_out_of_quota(pool: Pool) -> None:
-    small = pool.dataset(f"place {next(_numbers)}", quota="4M")
-    made = snapshot(small, "s")
-    with pytest.raises(OSError, match=r"quota|space"):
-        (small.mountpoint / "file").write_bytes(os.urandom(8 << 20))
-    tool("zpool", "sync")
-    with pytest.raises(PoolFull):
-        ZFS.clone(made, f"{small.name}/clone", {})
-
-
-def test_out_of_space(tmp_path: Path) -> None:
-    vdev = tmp_path / "vdev"
-    with vdev.open("xb") as file:
-        file.truncate(64 << 20)
-    name = f"lab-full-{os.getpid()}"
-    tool("zpool", "create", "-o", "cachefile=none", "-O", f"mountpoint={tmp_path / 'full'}", name, str(vdev))
-    try:
-        box = ZFS.create(f"{name}/db", {"mountpoint": str(tmp_path / "full" / "db")})
-        ZFS.mount(box.name)
-        made = snapshot(box, "s")
-        for size in (1 << 20, 128 << 10, 4096):
-            try:
-                with (tmp_path / "full" / "db" / f"file {size}").open("wb", buffering=0) as file:
-                    while True:
-                        file.write(os.urandom(size))
-            except OSError:
-                tool("zpool", "sync", name)
-        with pytest.raises(PoolFull):
-            ZFS.clone(made, f"{name}/clone", {})
-        with pytest.raises(PoolFull):
-            ZFS.create(f"{name}/more", {})
-    finally:
-        tool("zpool", "destroy", "-f", name)
-
-
-def test_what_has_no_name_of_its_own_is_a_plain_failure(place: Place) -> None:
-    with pytest.raises(CommandFailed) as failure:
-        ZFS.create(f"{place.name}/x", {"recordsize": "17"})
-    assert type(failure.value) is CommandFailed
-    assert "recordsize" in str(failure.value)
-
-
-def test_a_late_answer_is_a_timeout(place: Place) -> None:
-    def slow(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
-        return run(("sh", "-c", 'sleep 20; exec "$@"', "sh", *argv), mutates=mutates, timeout=timeout)
-
-    with pytest.raises(CommandTimedOut):
-        Zfs(slow).snapshot([f"{place.name}@s"], {}, timeout=0.3)
-    assert not ZFS.exists(f"{place.name}@s")
-
-
-# the catalogue
-
-
-def test_the_catalogue_leaves_out_what_is_not_the_instances(place: Place) -> None:
-    for below in ("clones", "clones/r1", "clones2", "log"):
-        tool("zfs", "create", f"{place.name}/{below}")
-    found = read(ZFS, "shop", [place.name], without=f"{place.name}/clones")
-    assert [d.name for d in found.datasets] == [place.name, f"{place.name}/clones2", f"{place.name}/log"]
-    assert (found.backups, found.unreadable) == ((), ())
-    with pytest.raises(DatasetNotFound):
-        read(ZFS, "shop", [place.name, f"{place.name}/no"], without="")
-
-
-def test_a_damaged_clone_is_refused_by_name(place: Place) -> None:
-    assert clones(ZFS, f"{place.name}/clones") == []
-    tool("zfs", "create", f"{place.name}/clones")
-    tool("zfs", "create", "-o", "zbackup:clone={}", f"{place.name}/clones/dev")
-    with pytest.raises(
-        Refused, match=rf"{place.name}/clones/dev has a zbackup:clone property that cannot be read"
-    ):
-        clones(ZFS, f"{place.name}/clones")
