@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from pymongo import WriteConcern
-from pymongo.errors import AutoReconnect
+from pymongo.errors import AutoReconnect, PyMongoError
 
-from tests.lab.mongo_fixture import MongoServer, await_primary, initiate
+from tests.lab.mongo_fixture import MongoServer, initiate
 from tests.lab.pool import Pool
 from tests.system.house import now, utc, wait_until
 from tests.system.mongo_house import MongoHouse, build
@@ -30,9 +30,20 @@ class Set:
         self.house, self.others = house, others
         self.moments: list[tuple[list[int], datetime]] = []
 
-    def write(self, primary: MongoServer, numbers: list[int], concern: int | str = "majority") -> None:
+    def primary(self) -> MongoServer:
+        """Whoever it is now."""
+        found: list[MongoServer] = []
+
+        def there() -> bool:
+            found[:] = [s for s in (self.house.server, *self.others) if s.running and _leads(s)]
+            return bool(found)
+
+        wait_until("there is a primary", there, 120)
+        return found[0]
+
+    def write(self, numbers: list[int], concern: int | str = "majority") -> None:
         """Write them, and note what there is at which moment."""
-        with primary.client() as client:
+        with self.primary().client() as client:
             marks = client.shop.marks.with_options(write_concern=WriteConcern(concern))
             marks.insert_many([{"_id": number} for number in numbers])
             there = sorted(mark["_id"] for mark in marks.find())
@@ -48,6 +59,12 @@ class Set:
         ):
             return sorted(mark["_id"] for mark in client.shop.marks.find()) == numbers
         return False
+
+
+def _leads(server: MongoServer) -> bool:
+    with suppress(PyMongoError), server.client() as client:
+        return bool(client.admin.command("hello")["isWritablePrimary"])
+    return False
 
 
 @pytest.fixture(scope="module")
@@ -70,23 +87,21 @@ def members(pool: Pool) -> Iterator[Set]:
 def taken(members: Set) -> list[dict[str, Any]]:
     """Before, amidst and after: the backups."""
     house, (second, third) = members.house, members.others
-    members.write(house.server, list(range(20)))
+    members.write(list(range(20)))
     backups = [house.snapshot()]
-    members.write(house.server, list(range(20, 40)))
+    members.write(list(range(20, 40)))
     second.kill()
     third.kill()
-    members.write(house.server, LOST, 1)
+    members.write(LOST, 1)
     backups.append(house.snapshot())
     house.server.kill()
     for other in (second, third):
         other.start()
-    with second.client() as client:
-        await_primary(client, 120)
-    members.write(second, list(range(40, 60)))
+    members.write(list(range(40, 60)))
     house.server.start()
     wait_until("what was lost is rolled back", lambda: members.holds(list(range(60))), 120)
     backups.append(house.snapshot())
-    members.write(second, list(range(60, 80)))
+    members.write(list(range(60, 80)))
     wait_until("the backed up member has it", lambda: members.holds(list(range(80))), 60)
     return backups
 
