@@ -13,7 +13,7 @@ import typer
 
 from zbackup.cli import logs
 from zbackup.cli.exit_status import table as exit_status_table
-from zbackup.cli.options import Options, common_options
+from zbackup.cli.options import FLAGS, VALUED, Options, common_options
 from zbackup.cli.output import describe_error, print_document, print_error
 from zbackup.model.errors import UsageError, ZbackupError
 
@@ -120,7 +120,7 @@ def invoke(words: list[str]) -> int:
 
 def _dispatch(words: list[str]) -> int:
     logs.set_up()
-    command = typer.main.get_command(build(words[0] if words else None))
+    command = typer.main.get_command(build(_named(words)))
     try:
         status = command.main(words, prog_name="zbackup", standalone_mode=False)
     except typer.TyperException as failure:
@@ -128,6 +128,19 @@ def _dispatch(words: list[str]) -> int:
     except typer.Abort:
         status = INTERRUPTED
     return status if isinstance(status, int) else 0
+
+
+def _named(words: list[str]) -> str | None:
+    """The command's name, which only options of every command may precede; None where that is not clear."""
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-"):
+            return word
+        if word in VALUED:
+            next(rest, None)
+        elif word not in FLAGS and word.partition("=")[0] not in VALUED:
+            return None
+    return None
 
 
 def _usage(failure: typer.TyperException) -> str:

@@ -12,6 +12,8 @@ from zbackup.cli import logs
 from zbackup.cli.logs import LogFormat
 
 PANEL = "Options of every command"
+FLAGS = ("--json", "--quiet", "-q", "--debug")
+VALUED = ("--config", "--log-format")
 
 ConfigFile = Annotated[
     Path | None,

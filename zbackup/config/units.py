@@ -4,11 +4,11 @@ import re
 from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from pydantic_core import PydanticCustomError
 
-from zbackup.model.moment import nearest_zone
+from zbackup.model.moment import nearest_zone, zone_named
 
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -98,9 +98,10 @@ def instance_name_is_valid(name: str) -> bool:
 def zone(value: object) -> ZoneInfo:
     if isinstance(value, ZoneInfo):
         return value
-    if not isinstance(value, str) or value not in available_timezones():
+    found = zone_named(value) if isinstance(value, str) else None
+    if found is None:
         refuse('a time zone such as "Europe/Berlin" or "UTC"', nearest_zone(str(value)))
-    return ZoneInfo(value)
+    return found
 
 
 def argv(value: object) -> tuple[str, ...]:

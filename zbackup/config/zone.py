@@ -2,15 +2,17 @@
 
 import os
 from pathlib import Path
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
+
+from zbackup.model.moment import zone_named
 
 LOCALTIME = Path("/etc/localtime")
 
 
 def local_zone() -> ZoneInfo:
     """$TZ if it names a zone, else what /etc/localtime is (a link to), else UTC."""
-    if (named := os.environ.get("TZ", "").removeprefix(":")) in available_timezones():
-        return ZoneInfo(named)
+    if found := zone_named(os.environ.get("TZ", "").removeprefix(":")):
+        return found
     return _from_localtime(LOCALTIME)
 
 
@@ -18,8 +20,8 @@ def _from_localtime(path: Path) -> ZoneInfo:
     """localtime(5): a link into the zone database, whose tail is the zone's name; some systems copy."""
     parts = path.resolve().parts
     for start in range(1, len(parts)):
-        if (name := "/".join(parts[start:])) in available_timezones():
-            return ZoneInfo(name)
+        if found := zone_named("/".join(parts[start:])):
+            return found
     try:
         with path.open("rb") as file:
             return ZoneInfo.from_file(file, key="local time")

@@ -4,7 +4,7 @@ import difflib
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from zbackup.model.errors import UsageError
 
@@ -21,6 +21,8 @@ _ABSOLUTE = re.compile(
     r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]{1,6}))?)?"
     r" ?(?P<zone>Z|[+-][0-9]{2}(?::?[0-9]{2})?|[A-Za-z][A-Za-z0-9_+/-]*)?"
 )
+# Beside the zones in the same directory: the same once more, and with leap seconds (tzfile(5)).
+_NO_ZONES = ("posix", "posixrules", "right")
 _DATE_ONLY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|today|yesterday")
 
 FORMS = '"2024-05-01 10:02", "2024-05-01T10:02:03.5Z", "yesterday 10:02", "10:02", "-15m" or "now"'
@@ -113,6 +115,19 @@ def nearest_zone(text: str) -> str:
     return next(iter(city or difflib.get_close_matches(text, names, n=1)), "")
 
 
+def zone_named(text: str) -> ZoneInfo | None:
+    """A zone of the database, whose names are those of files; None when there is none of that name.
+
+    Its lists of all names are not asked: reading them takes as long as a small command does.
+    """
+    if text.partition("/")[0] in _NO_ZONES:
+        return None
+    try:
+        return ZoneInfo(text)
+    except (OSError, ValueError, ZoneInfoNotFoundError):
+        return None
+
+
 def _length(text: str) -> timedelta:
     return sum((int(n) * _UNITS[unit] for n, unit in _RELATIVE_PART.findall(text)), timedelta(0))
 
@@ -166,8 +181,8 @@ def _zone(text: str) -> tzinfo:
     if "/" not in text and text.isupper():
         # Some are in the zone database and do not mean there what people mean: its CET has summer time.
         raise UsageError(f'"{text}" is not clear: write an offset such as "+02:00", or "Europe/Berlin"')
-    if text in available_timezones():
-        return ZoneInfo(text)
+    if found := zone_named(text):
+        return found
     near = nearest_zone(text)
     hint = f'; did you mean "{near}"?' if near else '; write an offset such as "+02:00"'
     raise UsageError(f'"{text}" is not a time zone{hint}')

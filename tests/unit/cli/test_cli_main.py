@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from zbackup.cli import main
-from zbackup.cli.main import invoke
+from zbackup.cli.main import _named, invoke
 from zbackup.config.load import VARIABLE
 
 ROOT = Path(__file__).parents[3]
@@ -112,6 +112,20 @@ def test_options_before_and_after_the_command_add_up(capsys: pytest.CaptureFixtu
 def test_a_relative_moment_is_not_taken_for_an_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["restore", "--to", "-15x", "shop", "--config", EXAMPLE]) == 2
     assert '"-15x" is not a moment' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("--config /etc/x --json -q clone list", "clone"),
+        ("--config=/etc/x --log-format json list", "list"),
+        ("--help clone", None),
+        ("--config", None),
+        ("", None),
+    ],
+)
+def test_only_the_named_command_is_imported(words: str, named: str | None) -> None:
+    assert _named(words.split()) == named
 
 
 def test_tracebacks_are_for_debug_only(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from zbackup.config.secret import SecretRef
 from zbackup.config.settings import Settings
 from zbackup.config.zone import _from_localtime, local_zone
 from zbackup.model.errors import ConfigError
+from zbackup.model.moment import zone_named
 
 EXAMPLE = Path(__file__).parents[3] / "config.example.toml"
 SMALL = '[instance.shop]\nengine = "mysql"\ndatasets = ["tank/my db"]\n'
@@ -320,6 +321,13 @@ def test_the_machines_zone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     link.symlink_to("/usr/share/zoneinfo/America/New_York")
     assert _from_localtime(link).key == "America/New_York"
     assert _from_localtime(tmp_path / "none").key == "UTC"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Europe", "right/UTC", "posixrules", "zone.tab", "../UTC", "a\0b", "mars"]
+)
+def test_what_is_no_zone_of_the_database(name: str) -> None:
+    assert zone_named(name) is None
 
 
 def test_the_example_is_valid_and_shows_every_setting() -> None:
