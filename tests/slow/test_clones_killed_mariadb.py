@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.system.clone_kills_story import CloneKills
+from tests.system.clone_kills_story import CloneKills, MomentKills
 from tests.system.clone_story import history
 from tests.system.conftest import door, house
 from tests.system.house import Variant
@@ -17,6 +17,13 @@ def variant() -> Variant:
 
 class TestKills(CloneKills):
     """See CloneKills."""
+
+    some = 1
+    twice = True
+
+
+class TestMomentKills(MomentKills):
+    """See MomentKills."""
 
     some = 1
     twice = True

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.system.clone_care_story import CloneCareStory
-from tests.system.clone_kills_story import CloneKills
+from tests.system.clone_kills_story import CloneKills, MomentKills
 from tests.system.clone_story import history
 from tests.system.conftest import door, house
 from tests.system.house import Variant
@@ -22,6 +22,13 @@ class TestCare(CloneCareStory):
 
 class TestKills(CloneKills):
     """See CloneKills."""
+
+    some = 1
+    twice = True
+
+
+class TestMomentKills(MomentKills):
+    """See MomentKills."""
 
     some = 1
     twice = True

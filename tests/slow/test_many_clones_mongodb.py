@@ -8,7 +8,7 @@ from pymongo.errors import OperationFailure
 
 from tests.lab.pool import Pool
 from tests.slow.many_clones import destroy, make, password
-from tests.system.clone_story import ADMIN
+from tests.system.clone_story import ADMIN, create
 from tests.system.conftest import end_clones
 from tests.system.mongo_house import MongoHouse
 from tests.system.mongo_story import mongo_house
@@ -41,5 +41,11 @@ def test_twenty_side_by_side(house: MongoHouse) -> None:
             client.shop.people.find_one()
     with house.server.client() as client:
         assert client.shop.people.count_documents({}) == DOCUMENTS
+    (child,) = create(house, "--from-clone", made[0]["name"], "--name", "child")
+    with pymongo.MongoClient(
+        "127.0.0.1", child["port"], username=ADMIN, password=password(child), directConnection=True
+    ) as client:
+        assert client.shop.people.count_documents({}) == 0, "it is as its parent is"
+    house.destroy("child")
     destroy(house, made)
     assert house.names() == before | {house.clones}

@@ -18,6 +18,8 @@ def variant() -> Variant:
 class TestSwitch(SwitchStory):
     """See SwitchStory."""
 
+    thorough = True
+
 
 class TestKills(SwitchKills):
     """See SwitchKills."""

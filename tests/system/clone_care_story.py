@@ -1,17 +1,20 @@
-"""The second half of the story of dev clones: masked, with children, reset, leased, and killed half-way."""
+"""The second half of the story of dev clones: masked, with children, reset, leased, and following."""
 
 import json
+import signal
 import sys
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.lab.servers.accounts import REPLICATION_PASSWORD, REPLICATION_USER
+from tests.lab.servers.accounts import APP_PASSWORD, APP_USER, REPLICATION_PASSWORD, REPLICATION_USER
 from tests.platform.contexts import context
 from tests.system.clone_story import asked, create, entered, production
 from tests.system.house import House, checksums, wait_until
 from zbackup.jobs.clone_lease import Reaped, reap
+from zbackup.proc.detached import Process
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "mask.sql"
 CARDS = (
@@ -119,8 +122,11 @@ class CloneCareStory:
     """The tests, in the order of the story."""
 
     def test_two_processes_give_no_name_or_port_twice(self, house: House, history: dict[str, Any]) -> None:
+        """One of them, made with production's accounts, has those and no password of its own."""
         sums = production(house)
-        both = [house.begin("clone", "create", "--json") for _ in range(2)]
+        boot = self.boot(house)
+        words = ("clone", "create", "--lease", "never", "--json")
+        both = [house.begin(*words, *more, config=boot) for more in ((), ("--keep-accounts",))]
         made = [c for each in both for c in json.loads(each.end(300).out)["data"]["clones"]]
         assert {c["name"] for c in made} == {"shop-dev1", "shop-dev2"}
         assert len({c["port"] for c in made}) == 2
@@ -128,8 +134,32 @@ class CloneCareStory:
         assert {(c["name"], c["port"], c["running"]) for c in listed} == {
             (c["name"], c["port"], True) for c in made
         }
-        house.destroy(*(c["name"] for c in made))
+        (kept,) = (c for c in made if c["user"] is None)
+        assert kept["password_file"] is None
+        with entered(house, kept["name"], APP_USER, APP_PASSWORD) as clone:
+            assert checksums(clone, ["shop.orders"]) == {"shop.orders": sums["shop.orders"]}
         assert production(house) == sums
+
+    def test_the_daemon_brings_a_clone_back_and_ends_it_when_its_lease_is_over(self, house: House) -> None:
+        """As after a reboot, when no server runs."""
+        left, back = "shop-dev1", "shop-dev2"
+        house.zb("clone", "stop", left, "--json").data  # noqa: B018  somebody's wish
+        Process.parse((house.home / "run" / f"{back}.process").read_text()).send(signal.SIGKILL)
+        daemon = house.begin("daemon", "--log-format", "json", config=self.boot(house))
+        try:
+            wait_until("it runs again", lambda: self.running(house) == {back: True, left: False}, 60)
+            house.zb("clone", "extend", back, "--lease", "1s", "--json").data  # noqa: B018
+            wait_until("the clone is gone", lambda: self.running(house) == {left: False}, 120)
+        finally:
+            daemon.signal_group(signal.SIGTERM)
+            assert daemon.end().rc == 0
+        house.destroy(left)
+
+    def boot(self, house: House) -> Path:
+        return house.configure("boot", clones={"start": "boot"}, schedule={"snapshot": "180d"})
+
+    def running(self, house: House) -> dict[str, bool]:
+        return {c["name"]: c["running"] for c in house.zb("clone", "list", "--json").data}
 
     def test_reset_gives_the_data_anew_and_keeps_the_rest(
         self, house: House, history: dict[str, Any]
@@ -209,32 +239,39 @@ class CloneCareStory:
 class ReplicaStory:
     """Production has been told of an account for replication."""
 
-    def test_a_replica_follows_production(self, house: House, history: dict[str, Any]) -> None:
+    count = 1
+
+    def test_replicas_follow_production(self, house: House, history: dict[str, Any]) -> None:
         secret = house.home / "replication"
         secret.touch(mode=0o600)
         secret.write_text(REPLICATION_PASSWORD)
         ((port,),) = house.server.sql("SELECT @@port")
         account = {"port": port, "user": REPLICATION_USER, "password": {"file": str(secret)}}
-        config = house.configure("replica", clones={"replica": account})
+        config = house.configure("replica", clones={"replica": account, "memory": "32MiB"})
         refused = house.zb("clone", "create", "--as-replica-of", "production", "-q").refused(2)
         assert "clones.replica" in refused
         house.snapshot()
         house.server.sql("UPDATE shop.customers SET name = 'between' WHERE id = 1")
-        create(house, "--as-replica-of", "production", "--name", "rep", config=config)
+        words = ("--as-replica-of", "production", "--count", str(self.count), "--name", "rep")
+        names = [made["name"] for made in create(house, *words, config=config)]
+        assert len(names) == self.count
         house.server.sql("UPDATE shop.customers SET name = 'after' WHERE id = 2")
-        self.await_names(house, ["between", "after"])
-        house.zb("clone", "stop", "rep", "--json").data  # noqa: B018
+        self.await_names(house, names, ["between", "after"])
+        house.zb("clone", "stop", names[0], "--json").data  # noqa: B018
         house.server.sql("UPDATE shop.customers SET name = 'again' WHERE id = 2")
-        house.zb("clone", "start", "rep", "--json").data  # noqa: B018
-        self.await_names(house, ["between", "again"])
-        with entered(house, "rep") as clone:
-            assert checksums(clone, ["shop.customers"]) == house.server.checksum(["shop.customers"])
-        house.destroy("rep")
+        house.zb("clone", "start", names[0], "--json").data  # noqa: B018
+        self.await_names(house, names, ["between", "again"])
+        sums = house.server.checksum()
+        for name in names:
+            with entered(house, name) as clone:
+                assert checksums(clone, list(sums)) == sums, name
+        house.destroy(*names)
 
-    def await_names(self, house: House, names: list[str]) -> None:
-        def there() -> bool:
-            with entered(house, "rep") as clone:
+    def await_names(self, house: House, replicas: list[str], names: list[str]) -> None:
+        def there(replica: str) -> bool:
+            with entered(house, replica) as clone:
                 found = asked(clone, "SELECT name FROM shop.customers WHERE id IN (1, 2) ORDER BY id")
             return [name for (name,) in found] == names
 
-        wait_until(f"the replica has {names}", there, 60)
+        for replica in replicas:
+            wait_until(f"{replica} has {names}", partial(there, replica), 120)

@@ -10,7 +10,7 @@ from tests.system.zfs_door import ZfsDoor
 class SwitchKills:
     """Production is what it was, or what the clone is, and nothing in between: also the backups say so."""
 
-    some = 13
+    some = 19
     """Of this many changes one is broken; 1 breaks all of them."""
     twice = False
     """Whether each is broken before and after it takes effect, or in one of the two ways."""
@@ -56,6 +56,7 @@ class SwitchKills:
                 door.kill(**{way: nth})
                 ended = shop.switch(word, environment=door.environment)
                 if ended.rc == 0:
+                    assert nth > self.some, "there is nothing to kill it at"
                     return
                 where = f"{word}, killed {way} change {nth}"
                 assert ended.rc == -9, f"{where}: {ended}"

@@ -118,6 +118,9 @@ def of(sums: dict[str, int | None]) -> dict[str, int | None]:
 class SwitchStory:
     """The tests, in the order of the story."""
 
+    thorough = False
+    """Whether all kinds of moments are restored on both sides, or one of each."""
+
     def test_it_has_to_be_confirmed_and_configured(self, shop: Shop) -> None:
         before = shop.house.state()
         zb = shop.house.zb
@@ -183,7 +186,8 @@ class SwitchStory:
         shop.house.snapshot(shop.config)
         assert shop.restored(shop.moment) == of(shop.then)
         assert shop.restored(shop.after) == of(shop.dropped)
-        assert shop.restored(moment) == of(fresh)
+        if self.thorough:
+            assert shop.restored(moment) == of(fresh)
         kept = shop.house.zb("prune", "--dry-run", "--json").data[0]
         assert {row["backup"] for row in kept["keep"]} == shop.backups()
 
@@ -200,7 +204,8 @@ class SwitchStory:
         assert shop.backups() == known | {self.backup_of(shop, report["backup"])}
         assert not [n for n in shop.house.names() if "-before-" in n]
         shop.house.zb("clone", "start", CLONE, "--json").data  # noqa: B018
-        assert shop.restored(shop.moment) == of(shop.then)
+        if self.thorough:
+            assert shop.restored(shop.moment) == of(shop.then)
         assert shop.restored(moment) == of(last), "of the time when the clone was production"
         shop.house.zb("clone", "stop", CLONE, "--json").data  # noqa: B018
         assert shop.house.zb("clone", "destroy", CLONE, "--yes", "-q").rc == 9, "it holds backups"
@@ -212,7 +217,8 @@ class SwitchStory:
         assert failed.rc == 7 and "does not run" in failed.err, failed
         assert "half" in shop.house.zb("clone", "start", CLONE, "-q").refused(9)
         assert "under way or was cut short" in shop.house.zb("snapshot", "-q", config=shop.config).refused(9)
-        assert shop.switch(CLONE).data["outcome"] == "switched"
-        shop.require(shop.last)
+        if self.thorough:
+            assert shop.switch(CLONE).data["outcome"] == "switched"
+            shop.require(shop.last)
         assert shop.switch("--undo").data["outcome"] == "undone"
         shop.require(shop.bad)

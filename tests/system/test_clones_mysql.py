@@ -1,10 +1,9 @@
-"""Dev clones of MySQL 9.7."""
+"""Dev clones of MySQL 9.7: what is told of MariaDB alone here, tests/slow tells of MySQL."""
 
 import pytest
 
-from tests.lab.mysql_fixture import free_port
-from tests.system.clone_care_story import MaskStory, ReplicaStory
-from tests.system.clone_story import CloneStory, KeptStory, history
+from tests.system.clone_care_story import MaskStory
+from tests.system.clone_story import CloneStory, history
 from tests.system.house import Variant
 
 __all__ = ["history"]
@@ -12,21 +11,12 @@ __all__ = ["history"]
 
 @pytest.fixture(scope="module")
 def variant() -> Variant:
-    network = ("--skip-networking=OFF", f"--port={free_port()}", "--bind-address=127.0.0.1")
-    return Variant(flavour="mysql-9.7", options=network)
+    return Variant(flavour="mysql-9.7")
 
 
 class TestClones(CloneStory):
     """See CloneStory."""
 
 
-class TestKept(KeptStory):
-    """See KeptStory."""
-
-
 class TestMasking(MaskStory):
     """See MaskStory."""
-
-
-class TestReplica(ReplicaStory):
-    """See ReplicaStory."""

@@ -1,8 +1,9 @@
-"""A recovered clone takes the place of a MariaDB 10.11, and goes back."""
+"""A recovered clone takes the place of a MariaDB 10.11, and goes back; also when both are killed."""
 
 import pytest
 
 from tests.system.house import Variant
+from tests.system.switch_kills import SwitchKills
 from tests.system.switch_story import SwitchStory, shop
 
 __all__ = ["shop"]
@@ -15,3 +16,7 @@ def variant() -> Variant:
 
 class TestSwitch(SwitchStory):
     """See SwitchStory."""
+
+
+class TestKills(SwitchKills):
+    """See SwitchKills."""
