@@ -5,7 +5,7 @@ import pytest
 from tests.system.conftest import door, house
 from tests.system.house import Variant
 from tests.system.switch_kills import SwitchKills
-from tests.system.switch_story import SwitchStory, shop
+from tests.system.switch_story import SecondSwitch, SwitchStory, shop
 
 __all__ = ["door", "house", "shop"]
 
@@ -19,6 +19,10 @@ class TestSwitch(SwitchStory):
     """See SwitchStory."""
 
     thorough = True
+
+
+class TestSecond(SecondSwitch):
+    """See SecondSwitch."""
 
 
 class TestKills(SwitchKills):

@@ -57,9 +57,9 @@ class Shop:
         self.house = house
         self.service = Service(house.home, house.server)
         self.config = house.configure("service", service=self.service.table())
-        self.root = house.datasets[0]
+        self.roots = house.datasets
         for key, value in OWN.items():
-            run("zfs", "set", f"{key}={value}", self.root)
+            run("zfs", "set", f"{key}={value}", self.roots[0])
         self.first = house.snapshot()
         house.server.sql("UPDATE shop.customers SET email = CONCAT('new', id)")
         self.then = house.server.checksum()
@@ -73,18 +73,21 @@ class Shop:
         self.last = self.then
         house.restore(self.moment, CLONE)
 
+    @property
+    def parts(self) -> list[str]:
+        """Production's datasets."""
+        return [name for root in self.roots for name in run("zfs", "list", "-Hro", "name", root).splitlines()]
+
     def switch(self, *words: str, config: Path | None = None, **more: Any) -> Result:
         argv = ("switch", "shop", *words, "--confirm", "shop", "--json", "-q")
         return self.house.zb(*argv, config=config or self.config, **more)
 
     def places(self) -> list[str]:
         """Production's datasets, all that is set on them, and their snapshots."""
-        columns = "name,guid,origin,mounted,mountpoint,userrefs"
-        listed = run("zfs", "list", "-Hpr", "-t", "all", "-o", columns, self.root).splitlines()
-        columns = "name,property,value"
-        return sorted(
-            [*listed, *run("zfs", "get", "-Hpr", "-s", "local", "-o", columns, "all", self.root).splitlines()]
-        )
+        columns = ("-o", "name,guid,origin,mounted,mountpoint,userrefs")
+        listed = run("zfs", "list", "-Hpr", "-t", "all", *columns, *self.roots)
+        own = run("zfs", "get", "-Hpr", "-s", "local", "-o", "name,property,value", "all", *self.roots)
+        return sorted([*listed.splitlines(), *own.splitlines()])
 
     def backups(self) -> set[str]:
         listed = self.house.zb("list", "--json", config=self.config).data[0]["backups"]
@@ -130,8 +133,12 @@ class SwitchStory:
         said = zb("switch", "shop", CLONE, "--confirm", "shop", "-q").refused(2)
         assert "instance.shop.service: missing" in said
         plan = zb("switch", "shop", CLONE, "--dry-run", "--json", config=shop.config).data
-        assert [row["to"] for row in plan["renames"][1:]] == [shop.root, f"{shop.root}/bin log"]
-        assert plan["renames"][0]["to"].startswith(f"{shop.root}-before-2")
+        aside, places = (
+            [row["to"] for row in plan["renames"][: len(shop.roots)]],
+            [row["to"] for row in plan["renames"][len(shop.roots) :]],
+        )
+        assert all(new.startswith(f"{root}-before-2") for new, root in zip(aside, shop.roots, strict=True))
+        assert sorted(places) == sorted(shop.parts)
         assert shop.switch("--undo").rc == 4
         assert shop.house.state() == before
 
@@ -142,10 +149,11 @@ class SwitchStory:
         failed = shop.switch(CLONE, config=stays)
         assert failed.rc == 7 and "still answers" in failed.err, failed
         assert shop.places() == before
-        with (shop.house.pool.data.mountpoint / "note").open("w"):
+        note = shop.house.server.settings.datadir.parent / "note"
+        with note.open("w"):
             busy = shop.switch(CLONE)
         assert busy.rc == 10 and "busy" in busy.err, busy
-        (shop.house.pool.data.mountpoint / "note").unlink()
+        note.unlink()
         shop.require(shop.bad)
         assert shop.places() == before
         assert shop.house.zb("clone", "show", CLONE, "--json").data["state"] == "ready"
@@ -154,10 +162,8 @@ class SwitchStory:
         known = shop.backups()
         before = {line for line in shop.places() if "@" not in line}
         report = shop.switch(CLONE).data
-        assert (report["outcome"], report["aside"][0].startswith(f"{shop.root}-before-2")) == (
-            "switched",
-            True,
-        )
+        assert report["outcome"] == "switched" and len(report["aside"]) == len(shop.parts)
+        assert any(name.startswith(f"{shop.roots[0]}-before-2") for name in report["aside"])
         shop.require(shop.then)
         settings = {line for line in before if len(line.split("\t")) == 3}
         assert settings <= set(shop.places())
@@ -222,3 +228,33 @@ class SwitchStory:
             shop.require(shop.last)
         assert shop.switch("--undo").data["outcome"] == "undone"
         shop.require(shop.bad)
+
+
+class SecondSwitch:
+    """A switch, work, another switch on top of it, and both ways back."""
+
+    def test_one_on_top_of_another(self, shop: Shop) -> None:
+        house = shop.house
+        assert shop.switch(CLONE).data["outcome"] == "switched"
+        shop.require(shop.last)
+        house.server.sql("UPDATE shop.customers SET name = 'second' WHERE id = 1")
+        better, moment = house.server.checksum(), next_second()
+        house.server.sql("DROP TABLE shop.customers")
+        worse = house.server.checksum()
+        house.restore(moment, "better")
+        assert shop.switch("better").data["outcome"] == "switched"
+        shop.require(better)
+        known = shop.backups()
+        self.require_all_moments(shop, moment, better)
+        assert "cannot be undone" in shop.switch(CLONE, "--undo").refused(9)
+        assert shop.switch("--undo").data["outcome"] == "undone"
+        shop.require(worse)
+        assert shop.switch("--undo").data["outcome"] == "undone"
+        shop.require(shop.bad)
+        assert known <= shop.backups()
+        self.require_all_moments(shop, moment, better)
+
+    def require_all_moments(self, shop: Shop, moment: datetime, better: dict[str, int | None]) -> None:
+        assert shop.restored(shop.moment) == of(shop.then)
+        assert shop.restored(shop.after) == of(shop.dropped)
+        assert shop.restored(moment) == of(better)
