@@ -15,6 +15,7 @@ from tests.lab.mongo_fixture import MongoSettings, await_primary, free_port
 from tests.lab.mysql_fixture import SERVER_UID
 from tests.lab.pool import Pool, run
 from tests.system.conftest import end_clones
+from tests.system.forked import forks
 from tests.system.house import Result, now
 from tests.system.mongo_house import MongoHouse
 from tests.system.mongo_story import REPLICA_SET, mongo_house, opened
@@ -113,7 +114,7 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop(pool: Pool) -> Iterator[Shop]:
-    with mongo_house(pool) as house:
+    with mongo_house(pool) as house, forks(house.home) as house.forks:
         shop = Shop(house)
         yield shop
         shop.do("stop")

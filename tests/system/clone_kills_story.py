@@ -36,7 +36,7 @@ class Kills:
             ways = ("before", "after") if self.twice else (("before", "after")[nth // some % 2],)
             for way in ways:
                 door.kill(**{way: nth})
-                ended = house.begin(*words, environment=door.environment).end()
+                ended = house.zb(*words, environment=door.environment)
                 if ended.rc == 0:
                     assert nth > some, "there is nothing to kill it at"
                     return

@@ -1,6 +1,7 @@
 """The story of dev clones of MySQL and MariaDB, told once for each by the modules test_clones_*."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -10,6 +11,7 @@ import pytest
 
 from tests.lab.pool import run
 from tests.lab.servers.accounts import APP_PASSWORD, APP_USER
+from tests.system.forked import forks
 from tests.system.house import Connection, House, Zbackup, checksums, next_second, utc
 
 FIRST, LAST = 33100, 33199
@@ -18,8 +20,13 @@ EVENT = "CREATE EVENT shop.purge ON SCHEDULE EVERY 1 SECOND DO DELETE FROM shop.
 
 
 @pytest.fixture(scope="module")
-def history(house: House) -> dict[str, Any]:
+def history(house: House) -> Iterator[dict[str, Any]]:
     """Production has an event, knows a source, and is written to after a moment that a clone is made of."""
+    with forks(house.home) as house.forks:
+        yield _history(house)
+
+
+def _history(house: House) -> dict[str, Any]:
     server = house.server
     server.sql(EVENT)
     word = "SOURCE" if server.settings.kind == "mysql" else "MASTER"

@@ -21,6 +21,7 @@ from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.pool import Dataset, Pool, run
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 from tests.lab.servers.templates import DAEMON
+from tests.system.forked import Forks
 
 ZONE = ZoneInfo("Europe/Berlin")
 INSTANCE = "shop"
@@ -100,7 +101,7 @@ class Zbackup:
     """zbackup on a pool, with a configuration for one instance.
 
     `instance` is what its table says, with the `password` put into a file; `program` is the server to
-    recover with.
+    recover with. With `forks` set, commands that are waited for go without Python's start.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Zbackup:
         self.datasets = datasets
         self.pools = [pool.name]
         self.clones = f"{pool.name}/zbackup"
+        self.forks: Forks | None = None
         file = self.home / "password"
         file.write_text(password)
         file.chmod(0o600)
@@ -162,7 +164,11 @@ class Zbackup:
         self, *words: str, config: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> Result:
         """Run `zbackup WORDS` to its end."""
-        return self.begin(*words, config=config, environment=environment).end()
+        if self.forks is None:
+            return self.begin(*words, config=config, environment=environment).end()
+        argv = ("--config", str(config or self.default), *words)
+        rc, out, err = self.forks.run(argv, environment or {}, ANSWER_LIMIT)
+        return Result(argv=argv, rc=rc, out=out, err=err)
 
     def snapshot(self, config: Path | None = None) -> dict[str, Any]:
         """Take a snapshot; returns its JSON."""

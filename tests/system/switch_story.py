@@ -13,6 +13,7 @@ from tests.lab import servers
 from tests.lab.mysql_fixture import SERVER_UID, DatabaseServer
 from tests.lab.pool import run
 from tests.lab.servers.templates import DAEMON
+from tests.system.forked import forks
 from tests.system.house import House, Result, checksums, next_second
 
 CLONE = "good"
@@ -109,9 +110,10 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop(house: House) -> Iterator[Shop]:
-    shop = Shop(house)
-    yield shop
-    shop.service.stop()
+    with forks(house.home) as house.forks:
+        shop = Shop(house)
+        yield shop
+        shop.service.stop()
 
 
 def of(sums: dict[str, int | None]) -> dict[str, int | None]:

@@ -14,6 +14,7 @@ from tests.lab.pool import Pool
 from tests.system.clone_story import ADMIN as CLONE_ADMIN
 from tests.system.clone_story import FIRST, LAST, create
 from tests.system.conftest import end_clones
+from tests.system.forked import forks
 from tests.system.house import now
 from tests.system.mongo_house import MongoHouse
 from tests.system.mongo_story import hashes, mongo_house
@@ -32,7 +33,7 @@ with pymongo.MongoClient(f"mongodb://{where}/?directConnection=true") as client:
 
 @pytest.fixture(scope="module")
 def house(pool: Pool) -> Iterator[MongoHouse]:
-    with mongo_house(pool) as house:
+    with mongo_house(pool) as house, forks(house.home) as house.forks:
         with house.server.client() as client:
             client.shop.people.insert_many(PEOPLE)
         house.snapshot()
