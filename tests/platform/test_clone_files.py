@@ -15,6 +15,7 @@ from tests.platform.contexts import context
 from tests.unit.samples import PLAIN
 from zbackup.catalog.local import clones
 from zbackup.jobs import clone_files
+from zbackup.jobs.clone import list_clones
 from zbackup.jobs.clone_claim import ROOT
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
@@ -123,6 +124,21 @@ def test_the_property_is_the_registry(
     assert found is not None
     assert (found[0], found[1].name) == (ready, f"{ctx.clones}/r1")
     assert clone_files.find_clone(ctx, "r") is None
+
+
+def test_one_that_is_destroyed_while_they_are_listed_is_not_listed(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+) -> None:
+    for name in ("r1", "r2"):
+        clone_files.build(ctx, clone(name), backup)
+
+    def somebody_is_faster(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
+        if "used" in argv and argv[-1].endswith("/r1"):
+            destroy(ctx, "r1")
+        return really_run(argv, mutates=mutates, timeout=timeout)
+
+    listed = list_clones([replace(ctx, zfs=Zfs(somebody_is_faster))])
+    assert [status.clone.name for status in listed] == ["r2"]
 
 
 def test_after_a_reboot_it_is_found_and_mounted_again(

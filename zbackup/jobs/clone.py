@@ -1,7 +1,7 @@
 """Clones that exist: list, stop, start, destroy."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +12,7 @@ from zbackup.jobs.clone_handover import password_file, serving
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.cloning import Login
-from zbackup.model.errors import NotFound, Refused
+from zbackup.model.errors import DatasetNotFound, NotFound, Refused
 from zbackup.model.snapshot import Dataset
 from zbackup.plan.clone_name import copy_name, recovery_of
 from zbackup.plan.lease import judge
@@ -34,12 +34,13 @@ class CloneStatus:
 
 
 def list_clones(contexts: Sequence[Context]) -> list[CloneStatus]:
-    """All clones of these instances, oldest first."""
+    """All clones of these instances, oldest first. One that is destroyed meanwhile is not there."""
     found: dict[str, CloneStatus] = {}
     for ctx in contexts:
         for clone, dataset in clones(ctx.zfs, ctx.clones):
             if clone.instance == ctx.instance:
-                found[dataset.name] = status_of(ctx, clone, dataset)
+                with suppress(DatasetNotFound):
+                    found[dataset.name] = status_of(ctx, clone, dataset)
     return list(found.values())
 
 
