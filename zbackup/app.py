@@ -104,9 +104,9 @@ def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
     schedule = instance.schedule
     timing = schedule.snapshot
     every = expected_every(timing, now, settings.timezone) if timing else None
-    return Expected(
-        snapshot_every=every, daemon=bool(timing or schedule.prune), lock_ceiling=instance.lock.hold
-    )
+    there = any(ship.prune or ship.verify for ship in instance.ship)
+    scheduled = bool(timing or schedule.prune or schedule.ship or there)
+    return Expected(snapshot_every=every, daemon=scheduled, lock_ceiling=instance.lock.hold)
 
 
 def daemon_lock(settings: Settings) -> Path:
@@ -246,6 +246,7 @@ def _target(settings: Settings, instance: Instance, ship: Ship) -> ShipTarget:
         retention=_retention(ship.retention),
         initial=ship.initial == "allow",
         limit=ship.bandwidth or 0,
+        sample=ship.verify_read,
     )
 
 

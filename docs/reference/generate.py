@@ -17,6 +17,7 @@ from zbackup.cli.exit_status import meanings
 from zbackup.cli.main import invoke
 from zbackup.config.clones import ClonePool, Clones, Mask, Replica
 from zbackup.config.retention import Retention
+from zbackup.config.s3 import S3
 from zbackup.config.schedule import Daemon, Notify, Schedule
 from zbackup.config.service import Service
 from zbackup.config.settings import Instance, Lock, Recovery, Settings, Tls
@@ -29,7 +30,7 @@ COMMANDS = (
     ("clone",), ("clone", "create"), ("clone", "list"), ("clone", "show"), ("clone", "dsn"), ("clone", "env"),
     ("clone", "reset"), ("clone", "snapshot"), ("clone", "promote"), ("clone", "extend"),
     ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("switch",),
-    ("status",), ("daemon",),
+    ("verify",), ("release",), ("gate",), ("status",), ("daemon",),
 )  # fmt: skip
 SUB_TABLES = ("lock", "recovery", "clones", "retention", "schedule", "notify", "tls", "service", "ship")
 
@@ -105,8 +106,9 @@ def configuration() -> str:
         ("`[instance.NAME.schedule]`", Schedule.__doc__, Schedule, ()),
         ("`[instance.NAME.notify]`", Notify.__doc__, Notify, ()),
         ("`[instance.NAME.service]`", Service.__doc__, Service, ()),
-        ("`[[instance.NAME.ship]]`", Ship.__doc__, Ship, ("ssh",)),
+        ("`[[instance.NAME.ship]]`", Ship.__doc__, Ship, ("ssh", "s3")),
         ("`[instance.NAME.ship.ssh]`", Ssh.__doc__, Ssh, ()),
+        ("`[instance.NAME.ship.s3]`", S3.__doc__, S3, ()),
     ]
     text = """# Configuration
 
@@ -154,12 +156,16 @@ def _default(value: object, required: bool, name: str) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, float):
-        return f'`"{value:g}s"`'
-    if name == "memory" and isinstance(value, int):
-        return f'`"{value // 1024**2}MiB"`'
+        return f"`{value:g}`" if name == "max_share" else f'`"{value:g}s"`'
+    if name in ("memory", "segment", "verify_read") and isinstance(value, int):
+        return f'`"{_size(value)}"`'
     if isinstance(value, tuple):
         return '`"' + "-".join(map(str, value)) + '"`'
     return f"`{value}`" if isinstance(value, int) else f'`"{value}"`'
+
+
+def _size(value: int) -> str:
+    return f"{value // 1024**3}GiB" if value % 1024**3 == 0 else f"{value // 1024**2}MiB"
 
 
 def write() -> None:

@@ -3,12 +3,17 @@
 import json
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.lab.pool import Pool, run
 from tests.platform.shipping import Yard
+from zbackup.jobs.ship import ship
+from zbackup.model.record import PREFIX
 
+LIMIT_S = 240
 ZBACKUP = Path(sys.executable).with_name("zbackup")
 
 
@@ -56,3 +61,49 @@ def test_the_way_from_nothing_to_a_divergence(pool: Pool, vault: Pool, tmp_path:
     assert (diverged.returncode, diverged.stderr.count("\n")) == (13, 1)
     assert "@mine (guid" in diverged.stderr and f"@{second} (guid" in diverged.stderr
     assert program("shop", "elsewhere").returncode == 4
+
+
+def status(config: Path) -> dict[str, Any]:
+    argv = [str(ZBACKUP), "--config", str(config), "status", "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    found: dict[str, Any] = json.loads(done.stdout)["data"][0]
+    return found
+
+
+def until(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + LIMIT_S
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.3)
+
+
+def test_the_daemon_prunes_at_a_destination_and_says_when_it_differs(
+    pool: Pool, vault: Pool, tmp_path: Path
+) -> None:
+    yard = Yard(pool, vault)
+    ctx = yard.context()
+    names = []
+    for _ in range(4):
+        names.append(yard.backup())
+        ship(ctx, ctx.targets[0])
+    config = tmp_path / "zbackup.toml"
+    config.write_text(
+        f'run_dir = "{tmp_path}"\ndaemon = {{ state_dir = "{tmp_path}" }}\n'
+        f'[instance.shop]\nengine = "mysql"\ndatasets = ["{yard.outer.name}"]\n'
+        f'[[instance.shop.ship]]\nto = "zfs:{yard.root}"\nname = "vault"\nprune = "1s"\nverify = "1s"\n'
+        'verify_read = "all"\nretention = { last = 2, minimum = 1, window = "1 minute" }\n'
+    )
+    daemon = subprocess.Popen([str(ZBACKUP), "--config", str(config), "daemon"], stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: yard.committed() == names[2:])
+        until(
+            lambda: {j["job"] for j in status(config)["jobs"] if j["last"]} == {"prune:vault", "verify:vault"}
+        )
+        assert not [f for f in status(config)["findings"] if ":" in f["subject"]]
+        run("zfs", "set", f"{PREFIX}gtid=forged", f"{yard.home}/{yard.outer.name}@{names[-1]}")
+        until(lambda: any(f["subject"] == "verify:vault" for f in status(config)["findings"]))
+        (found,) = [f for f in status(config)["findings"] if ":" in f["subject"]]
+        assert found["severity"] == "error" and "says something else of itself there" in found["text"]
+    finally:
+        daemon.terminate()
+        assert daemon.wait(LIMIT_S) == 0

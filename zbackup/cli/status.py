@@ -18,6 +18,7 @@ from zbackup.jobs.journal import Journal, Remembered
 from zbackup.jobs.status import Status, look
 from zbackup.model.finding import Finding
 from zbackup.model.moment import local_text
+from zbackup.model.schedule import parted
 from zbackup.proc.lock import holder
 
 HELP = """Show how the instances are.
@@ -114,7 +115,8 @@ def render(status: Status, zone: ZoneInfo) -> str:
         ("space", _space(status)),
         ("backups", _tiers(status)),
     ]
-    lines = [f"  {name.ljust(16)} {text}" for name, text in rows]
+    wide = max(16, *(len(name) for name, _ in rows))
+    lines = [f"  {name.ljust(wide)} {text}" for name, text in rows]
     return "\n".join(
         [f"Instance {status.instance}: {VERDICT[status.health]}", *findings(status.findings), *lines]
     )
@@ -145,7 +147,8 @@ def _window(status: Status, zone: ZoneInfo) -> str:
 
 def _planned(job: Remembered) -> bool:
     """Jobs that people schedule; the daemon's own looks only when they fail."""
-    return job.job in ("snapshot", "prune", "ship") or job.failures > 0
+    kind, _ = parted(job.job)
+    return kind in ("snapshot", "prune", "ship", "verify") or job.failures > 0
 
 
 def _next(job: Remembered, status: Status, zone: ZoneInfo) -> str:

@@ -10,13 +10,10 @@ from zbackup.cli import complete, tables
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
 from zbackup.cli.working import AnyInstance, Done, conclude, on_each
-from zbackup.config.clones import Size
+from zbackup.config.ship import Sample
 from zbackup.jobs.context import Context
 from zbackup.jobs.verify_at import ReadBack, VerifyReport, verify_at
 from zbackup.model.errors import UsageError, VerificationFailed
-
-NONE = "none"
-ALL = "all"
 
 HELP = """Compare the backups at a destination with those that are here.
 
@@ -27,7 +24,7 @@ that may read there: zbackup gate lets an --append-only key compare, and not rea
 What is in a bucket is proven by itself, too, also where nothing else of the instance is: what is written
 about backups and streams by the listing of their objects, and with --read all every byte.
 
-\\b
+\b
 zbackup verify --at offsite                 compare all, and read the first GiB of each dataset
 zbackup verify shop --at offsite --read all
 zbackup verify --at offsite --read none     compare, and read nothing
@@ -69,10 +66,8 @@ def command(
 
 def _most(text: str) -> int:
     """Bytes; 0 for all, -1 for none."""
-    if text in (ALL, NONE):
-        return 0 if text == ALL else -1
     try:
-        return TypeAdapter(Size).validate_python(text)
+        return TypeAdapter(Sample).validate_python(text)
     except ValidationError as wrong:
         raise UsageError(f'--read "{text}": expected a size such as "1GiB", or all, or none') from wrong
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from zbackup.config.engine_rules import of_engine
 from zbackup.config.problems import Path_
-from zbackup.config.ship_rules import of_ship
+from zbackup.config.ship_rules import of_pings, of_ship
 from zbackup.config.units import instance_name_is_valid
 
 Found = tuple[Path_, str]
@@ -91,6 +91,7 @@ _RULES: tuple[Callable[[str, dict[str, Any]], Iterator[Found]], ...] = (
     _clones_beside,
     _service,
     of_ship,
+    of_pings,
 )
 
 

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, StrictInt
@@ -13,6 +13,8 @@ from zbackup.model.cron import Cron
 from zbackup.model.schedule import Interval, Timing
 
 _ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})")
+
+_TOLD = re.compile("snapshot|prune|ship|(prune|verify):.+")
 
 # More often than that the jobs would do nothing but wait for each other.
 _SHORTEST_S = 1.0
@@ -51,6 +53,13 @@ def address(value: object) -> tuple[str, int]:
     return match[1] or match[2], int(match[3])
 
 
+def told_job(value: object) -> str:
+    """A job that others are told of."""
+    if not isinstance(value, str) or not _TOLD.fullmatch(value):
+        units.refuse('one of snapshot, prune, ship, or "prune:NAME" or "verify:NAME" at a destination')
+    return value
+
+
 def url(value: object) -> str:
     parts = urlsplit(value) if isinstance(value, str) else None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
@@ -77,7 +86,8 @@ class Schedule(Table):
     prune: When | None = Field(default=None, description="when to destroy what the retention lets go")
     ship: When | None = Field(
         default=None,
-        description="when to copy backups to the instance's destinations ([[instance.NAME.ship]])",
+        description="when to copy backups to the instance's destinations ([[instance.NAME.ship]], which "
+        "has times of its own for `prune` and `verify` there)",
     )
     jitter: Seconds = Field(
         default=0.0,
@@ -93,9 +103,10 @@ class Schedule(Table):
 class Notify(Table):
     """Whom the daemon tells how its jobs ended. None of it can make a job fail or wait."""
 
-    ping: dict[Literal["snapshot", "prune", "ship"], Url] = Field(
+    ping: dict[Annotated[str, BeforeValidator(told_job)], Url] = Field(
         default_factory=dict,
-        description="a URL for each job, called with /start, as it is on success, with /fail on failure "
+        description='a URL for each job (`snapshot`, `prune`, `ship`, and at a destination `"prune:NAME"`, '
+        '`"verify:NAME"`), called with /start, as it is on success, with /fail on failure '
         "(as healthchecks.io and others have it)",
     )
     on_success: Argv | None = Field(default=None, description="program to run after a job that went well")

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, StrictBool
 from zbackup.config import units
 from zbackup.config.retention import Retention
 from zbackup.config.s3 import S3
+from zbackup.config.schedule import When
 from zbackup.config.table import Table
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
@@ -21,6 +22,9 @@ _S3 = re.compile(
 )
 _PLACES = 'a place such as "ssh://backup@host/tank/backups", "zfs:otherpool/backups" or "s3://bucket/prefix"'
 _OPTION = re.compile(r"[^\x00-\x1f\x7f]+")
+
+ALL, NONE = "all", "none"
+"""How much is read to verify, besides a size."""
 
 OPTIONS = (
     "AddressFamily",
@@ -133,6 +137,16 @@ def rate(value: object) -> int:
     return found
 
 
+def sample(value: object) -> int:
+    """Bytes; 0 for all, -1 for none."""
+    if value in (ALL, NONE):
+        return 0 if value == ALL else -1
+    found = value if isinstance(value, int) else units.size(value)
+    if found < 1:
+        units.refuse('a size such as "1GiB", or "all", or "none"')
+    return found
+
+
 def heartbeat(value: object) -> float:
     seconds = value if isinstance(value, float) else units.duration(value)
     if not 1 <= seconds <= 3600 or seconds != int(seconds):
@@ -140,6 +154,7 @@ def heartbeat(value: object) -> float:
     return seconds
 
 
+Sample = Annotated[int, BeforeValidator(sample)]
 AbsolutePath = Annotated[Path, BeforeValidator(units.absolute_path)]
 
 
@@ -185,6 +200,21 @@ class Ship(Table):
         default_factory=Retention,
         description="which backups are kept there, as in `[instance.NAME.retention]`: those and the newest "
         "are sent. Without rules only the newest is sent each time, and nothing goes",
+    )
+    prune: When | None = Field(
+        default=None,
+        description="when the daemon destroys there what `retention` lets go: an interval, or a cron "
+        "expression. Default: never, as befits a host that may only add",
+    )
+    verify: When | None = Field(
+        default=None,
+        description="when the daemon compares what is there with what is here (`zbackup verify`); a "
+        "difference is a failure, and the instance is not well",
+    )
+    verify_read: Sample = Field(
+        default=1024**3,
+        description="how much of each dataset it reads for that on both sides, or `all` or `none`; of a "
+        "bucket `all` or nothing but listings",
     )
 
     @property

@@ -7,6 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from zbackup.config.problems import Path_
 from zbackup.config.ship import Place, S3Place, default_name, place
+from zbackup.model.schedule import parted
 
 Found = tuple[Path_, str]
 
@@ -28,12 +29,34 @@ def of_ship(_: str, table: dict[str, Any]) -> Iterator[Found]:
             )
         seen.setdefault(name, number)
         yield from ((("ship", number, *where), text) for where, text in _bucket_alone(row, to))
+        if "prune" in row and not _has_rules(row.get("retention")):
+            yield (
+                ("ship", number, "prune"),
+                "nothing says what is kept there, so nothing would go: add retention = { keep = [...] }",
+            )
         if isinstance(to, S3Place) or to.host:
             continue
         yield from ((("ship", number, "to"), text) for text in _overlaps(to.dataset, table))
     schedule = table.get("schedule")
     if isinstance(schedule, dict) and "ship" in schedule and not rows:
         yield ("schedule", "ship"), "there is nothing to ship to: add [[instance.NAME.ship]]"
+
+
+def of_pings(_: str, table: dict[str, Any]) -> Iterator[Found]:
+    """A URL that nobody would ever call."""
+    notify, rows = table.get("notify"), table.get("ship")
+    pings = notify.get("ping") if isinstance(notify, dict) else None
+    rows = rows if isinstance(rows, list) else []
+    places = [(row, _place(row.get("to"))) for row in rows if isinstance(row, dict)]
+    known = [row.get("name") or default_name(to) for row, to in places if to]
+    for job in pings if isinstance(pings, dict) else ():
+        _, destination = parted(job)
+        if destination and destination not in known:
+            yield ("notify", "ping", job), f'there is no destination "{destination}"'
+
+
+def _has_rules(retention: object) -> bool:
+    return isinstance(retention, dict) and bool(retention.get("keep") or retention.get("last"))
 
 
 PAIRS = (("access_key", "secret_key"), ("object_lock", "object_lock_days"))

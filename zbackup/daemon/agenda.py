@@ -10,16 +10,14 @@ import structlog
 
 from zbackup.clock import Clock
 from zbackup.daemon.scheduler import Scheduler
-from zbackup.model.schedule import Due, Interval, JobKind, Outcome, Retry, Timing
+from zbackup.model.schedule import Due, Interval, Job, Outcome, Retry, Timing, parted
 from zbackup.plan import schedule
 from zbackup.plan.schedule import History
 
 log = structlog.get_logger()
 
-Key = tuple[str, JobKind]
+Key = tuple[str, Job]
 """An instance's name and a job."""
-
-LONG_JOBS: tuple[JobKind, ...] = ("ship",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +52,18 @@ class _Entry:
 
 
 def lane(key: Key) -> str:
-    """Jobs of one lane never run at the same time. Shipping, which may take hours, has one of its own.
+    """Jobs of one lane never run at the same time. What goes to destinations, which may take hours, has one
+    of its own.
 
     No instance's name has a colon.
     """
-    instance, job = key
-    return f"{instance}:{job}" if job in LONG_JOBS else instance
+    return f"{key[0]}:ship" if is_long(key) else key[0]
+
+
+def is_long(key: Key) -> bool:
+    """Shipping, and what is done at a destination."""
+    kind, destination = parted(key[1])
+    return kind == "ship" or bool(destination)
 
 
 class Agenda:
@@ -160,7 +164,7 @@ class Agenda:
             return
         key = chosen.task.key
         self._next[name] = key
-        self._scheduler.at(name, chosen.due.at, lambda: self._run(key), long=key[1] in LONG_JOBS)
+        self._scheduler.at(name, chosen.due.at, lambda: self._run(key), long=is_long(key))
 
     def _due(self, entry: _Entry) -> Due | None:
         task, history = entry.task, entry.history

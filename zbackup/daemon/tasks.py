@@ -7,19 +7,24 @@ from zbackup import app
 from zbackup.config.settings import Instance, Settings
 from zbackup.daemon.agenda import Key, Task
 from zbackup.jobs.clone_lease import reap
-from zbackup.jobs.context import Context
+from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.journal import Journal, Remembered
 from zbackup.jobs.prune import PruneReport, prune
+from zbackup.jobs.prune_at import prune_at
 from zbackup.jobs.reconcile import reconcile
 from zbackup.jobs.ship import ship_all
 from zbackup.jobs.snapshot import snapshot
 from zbackup.jobs.status import Status, look
+from zbackup.jobs.verify_at import VerifyReport, prove_at
 from zbackup.model.errors import ConfigError
-from zbackup.model.schedule import Interval, JobKind, Retry, Timing
+from zbackup.model.schedule import Interval, Job, JobKind, Retry, Timing, job_at, parted
 from zbackup.plan.schedule import History
 
 # Snapshots are due meanwhile, and an instance has one job at a time.
 PRUNE_TURN_S = 30.0
+
+# How often that which was different is compared again, at last.
+VERIFY_AGAIN_S = 6 * 3600.0
 
 # How late the end of a dev clone's lease may be noticed.
 LEASES_EVERY_S = 60.0
@@ -43,20 +48,36 @@ def _of(settings: Settings, instance: Instance) -> Iterator[Task]:
         ("ship", schedule.ship),
     ]
     configured = [(job, timing) for job, timing in wanted if timing is not None]
-    if not configured and "clones" not in instance.model_fields_set:
-        return
-    own: list[tuple[JobKind, Timing | None]] = [
-        ("watch", Interval(settings.daemon.watch)),
-        ("leases", Interval(LEASES_EVERY_S)),
-    ]
-    for job, timing in [("reconcile", None), *configured, *own]:
+    retry = Retry(first=schedule.retry, most=schedule.retry_max)
+    jobs: list[tuple[Job, Timing | None, Retry]] = []
+    # A host that receives prunes there, and has nothing else of the instance: it has no more to do.
+    if configured or "clones" in instance.model_fields_set:
+        at_home: list[tuple[JobKind, Timing | None]] = [
+            ("reconcile", None),
+            *configured,
+            ("watch", Interval(settings.daemon.watch)),
+            ("leases", Interval(LEASES_EVERY_S)),
+        ]
+        jobs += [(job, timing, retry) for job, timing in at_home]
+    for job, timing, again in (*jobs, *_there(instance, retry)):
         yield Task(
             key=(instance.name, job),
             timing=timing,
-            retry=Retry(first=schedule.retry, most=schedule.retry_max),
+            retry=again,
             jitter=schedule.jitter,
             zone=settings.timezone,
         )
+
+
+def _there(instance: Instance, retry: Retry) -> Iterator[tuple[Job, Timing, Retry]]:
+    """What is done at the instance's destinations."""
+    for ship in instance.ship:
+        if ship.prune:
+            yield job_at("prune", ship.label), ship.prune, retry
+        if ship.verify:
+            # What was different is so a minute later, and it takes gigabytes to say so.
+            seldom = Retry(first=retry.most, most=max(VERIFY_AGAIN_S, retry.most))
+            yield job_at("verify", ship.label), ship.verify, seldom
 
 
 def histories(remembered: Iterable[Remembered]) -> dict[Key, History]:
@@ -64,14 +85,16 @@ def histories(remembered: Iterable[Remembered]) -> dict[Key, History]:
 
     Each start reconciles anew, and tries anew what failed.
     """
-    jobs: dict[str, JobKind] = {"prune": "prune", "ship": "ship"}
-    return {(row.instance, jobs[row.job]): History(last=row.last) for row in remembered if row.job in jobs}
+    kept: tuple[JobKind, ...] = ("prune", "ship", "verify")
+    return {
+        (row.instance, row.job): History(last=row.last) for row in remembered if parted(row.job)[0] in kept
+    }
 
 
 def jobs(
     settings: Callable[[], Settings], journal: Journal, stopping: Callable[[], bool]
-) -> Mapping[JobKind, Callable[[Context], Any]]:
-    """What each job does. `settings` are those of the moment in which a job begins; what is being sent is
+) -> Callable[[Job, Context], Any]:
+    """What does a job. `settings` are those of the moment in which a job begins; what is being sent is
     cut when the daemon is `stopping`: the next run continues it."""
 
     def watch(ctx: Context) -> Status:
@@ -85,7 +108,10 @@ def jobs(
     def everywhere(ctx: Context) -> None:
         ship_all(ctx, stopping)
 
-    return {
+    def prune_there(ctx: Context, target: ShipTarget) -> PruneReport:
+        return prune_at(ctx, target, stopping)
+
+    at_home: Mapping[str, Callable[[Context], Any]] = {
         "reconcile": reconcile,
         "snapshot": snapshot,
         "prune": some,
@@ -93,3 +119,15 @@ def jobs(
         "watch": watch,
         "leases": reap,
     }
+    there: Mapping[str, Callable[[Context, ShipTarget], PruneReport | VerifyReport]] = {
+        "prune": prune_there,
+        "verify": prove_at,
+    }
+
+    def do(job: Job, ctx: Context) -> Any:
+        kind, destination = parted(job)
+        if destination:
+            return there[kind](ctx, app.choose_target(ctx, destination))
+        return at_home[kind](ctx)
+
+    return do

@@ -12,7 +12,7 @@ import structlog
 
 from zbackup.config.schedule import Notify
 from zbackup.model.errors import CommandFailed
-from zbackup.model.schedule import JobKind, Outcome
+from zbackup.model.schedule import JobKind, Outcome, parted
 from zbackup.proc.hook import run_hook
 
 log = structlog.get_logger()
@@ -24,7 +24,7 @@ END_LIMIT_S = 5.0
 BODY_LIMIT = 10_000
 
 # The jobs that people schedule; the daemon's own looks are not news.
-TOLD: tuple[JobKind, ...] = ("snapshot", "prune", "ship")
+TOLD: tuple[JobKind, ...] = ("snapshot", "prune", "ship", "verify")
 
 _Call = Callable[[], object]
 
@@ -41,7 +41,7 @@ class Teller:
 
     def ended(self, outcome: Outcome, notify: Notify, failures: int) -> None:
         """A job has ended; `failures` is how many times it has failed now in a row."""
-        if outcome.job not in TOLD:
+        if parted(outcome.job)[0] not in TOLD:
             return
         self._ping(_url(notify, outcome.job), "/fail" if outcome.error else "", outcome.message)
         argv = notify.on_failure if outcome.error else notify.on_success

@@ -1,6 +1,6 @@
 """One turn of one job: the boundary behind which a failure, whatever it is, stays."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from zbackup.daemon.agenda import Ended, Key
 from zbackup.jobs.context import Context
 from zbackup.model.errors import ZbackupError
 from zbackup.model.progress import Silent
-from zbackup.model.schedule import JobKind, Outcome
+from zbackup.model.schedule import Job, Outcome
 
 log = structlog.get_logger()
 
@@ -30,7 +30,8 @@ class LogProgress(Silent):
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """`context` makes what a job on an instance works with; `begin` is called before each job.
+    """`context` makes what a job on an instance works with; `begin` is called before each job and `do`
+    does it.
 
     What still waits for a free thread when it is `stopping` is not begun any more.
     """
@@ -38,7 +39,7 @@ class Worker:
     clock: Clock
     context: Callable[[str], Context]
     begin: Callable[[Key], None]
-    jobs: Mapping[JobKind, Callable[[Context], Any]]
+    do: Callable[[Job, Context], Any]
     stopping: Callable[[], bool]
 
     def run(self, key: Key) -> Ended:
@@ -50,13 +51,13 @@ class Worker:
         with structlog.contextvars.bound_contextvars(job=job, instance=instance, run=uuid4().hex[:12]):
             return self._attempt(instance, job)
 
-    def _attempt(self, instance: str, job: JobKind) -> Ended:
+    def _attempt(self, instance: str, job: Job) -> Ended:
         started, began = self.clock.now(), self.clock.monotonic()
         report: Any = None
         failure: Exception | None = None
         try:
             self.begin((instance, job))
-            report = self.jobs[job](self.context(instance))
+            report = self.do(job, self.context(instance))
         except ZbackupError as named:
             failure = named
         except Exception as defect:  # the job boundary: other instances' jobs go on

@@ -26,7 +26,8 @@ class ShipTarget:
     """A destination of the instance, and what is wanted of it.
 
     `tag` is the tag of the holds on what is being sent there; `initial` allows a full stream of everything;
-    `limit` is in bytes a second, 0 for none.
+    `limit` is in bytes a second, 0 for none; `sample` is how many bytes of each dataset a verification on
+    schedule reads, 0 for all, -1 for none.
     """
 
     destination: Destination
@@ -34,6 +35,7 @@ class ShipTarget:
     retention: Retention = EMPTY
     initial: bool = False
     limit: int = 0
+    sample: int = -1
 
     @property
     def name(self) -> str:

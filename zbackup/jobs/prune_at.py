@@ -4,16 +4,16 @@ By whoever has the power to: the host that receives, for which the destination i
 host that is trusted with more than adding.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import structlog
 
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
-from zbackup.jobs.ship import alone
+from zbackup.jobs.ship import alone, never
 from zbackup.model.backup import Backup
-from zbackup.model.errors import BucketRefused, CommandFailed, NotFound, Refused
+from zbackup.model.errors import BucketRefused, CommandFailed, NotFound, Refused, ZbackupError
 from zbackup.plan.retention import Kept, RetentionPlan, plan_retention
 
 log = structlog.get_logger()
@@ -26,30 +26,44 @@ def plan_prune_at(ctx: Context, target: ShipTarget) -> PrunePlan:
         return PrunePlan(retention=retention, freed=None, strays=session.strays())
 
 
-def prune_at(ctx: Context, target: ShipTarget) -> PruneReport:
+def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never) -> PruneReport:
     """Destroy what the destination's policy does not keep, oldest first, and what was left of it before.
 
     What is held, cloned from or busy is skipped and reported. The newest committed backup always stays: the
-    next stream starts from it. Raise Taken while something is shipped there from this host.
+    next stream starts from it. `stop` ends it between two. Raise Taken while something is shipped there from
+    this host, and what the destination says to a host that may destroy nothing there.
     """
     destroyed: list[Backup] = []
     skipped: list[Skipped] = []
+    lacking: ZbackupError | None = None
     with alone(ctx, target), target.destination.connect() as session:
         copies = session.copies()
         retention = _decide(ctx, target, copies.backups)
-        for number, backup in enumerate((*copies.remains, *retention.destroy)):
+        going = (*copies.remains, *retention.destroy)
+        for number, backup in enumerate(going):
+            if stop():
+                break
             ctx.progress.phase("destroying", f"{backup.name}, {number + 1}")
             try:
                 session.remove(backup, ctx.clock.now().isoformat())
             except (CommandFailed, NotFound, Refused, BucketRefused) as failure:
+                lacking = failure if _is_lack_of_power(failure) else lacking
                 skipped.append(Skipped(backup, str(failure)))
                 log.warning("prune.skipped", snapshot=backup.name, destination=target.name, why=str(failure))
             else:
                 destroyed.append(backup)
                 log.info("prune.destroyed", snapshot=backup.name, destination=target.name)
-        strays = session.sweep()
+        if lacking and not destroyed:
+            raise lacking
+        strays = () if stop() else session.sweep()
     plan = PrunePlan(retention=retention, freed=None, strays=strays)
-    return PruneReport(plan=plan, destroyed=tuple(destroyed), skipped=tuple(skipped))
+    left = len(going) - len(destroyed) - len(skipped)
+    return PruneReport(plan=plan, destroyed=tuple(destroyed), skipped=tuple(skipped), left=left)
+
+
+def _is_lack_of_power(failure: ZbackupError) -> bool:
+    """It concerns all that is to go, and not one that is held, busy or locked."""
+    return isinstance(failure, BucketRefused) or type(failure) is CommandFailed
 
 
 def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup]) -> RetentionPlan:

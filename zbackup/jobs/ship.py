@@ -37,7 +37,8 @@ from zbackup.zfs.streams import ZfsStreams, failure_of, resume_argv, send_argv
 log = structlog.get_logger()
 
 
-def _never() -> bool:
+def never() -> bool:
+    """Nobody wants it to stop."""
     return False
 
 
@@ -109,7 +110,7 @@ def ready(ctx: Context, target: ShipTarget) -> str:
 
 
 def ship(
-    ctx: Context, target: ShipTarget, *, initial: bool = False, stop: Callable[[], bool] = _never
+    ctx: Context, target: ShipTarget, *, initial: bool = False, stop: Callable[[], bool] = never
 ) -> ShipReport:
     """Bring the destination up to date. Cut off anywhere, the next run goes on.
 
@@ -135,7 +136,7 @@ def ship(
     return ShipReport(target=target, sent=tuple(done.sent), committed=tuple(done.committed), newest=newest)
 
 
-def ship_all(ctx: Context, stop: Callable[[], bool] = _never) -> tuple[ShipReport, ...]:
+def ship_all(ctx: Context, stop: Callable[[], bool] = never) -> tuple[ShipReport, ...]:
     """Bring all of the instance's destinations up to date, one after the other.
 
     One that fails does not keep the others from their turn; the first failure is raised when all had theirs.

@@ -78,7 +78,9 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         unfinished=0 if working else sum(b.complete and not b.finished for b in catalog.backups),
         broken=sum(not b.complete for b in catalog.backups) + len(catalog.unreadable),
         future=tuple(b.name for b in catalog.backups if b.record.taken > now + health.FUTURE),
-        jobs=tuple(health.JobFacts(job=r.job, failures=r.failures, message=r.message) for r in jobs),
+        jobs=tuple(
+            health.JobFacts(job=r.job, failures=r.failures, message=r.message, error=r.error) for r in jobs
+        ),
         daemon_runs=daemon_runs,
         pool=room.pool,
         written_a_day=written_a_day(catalog.backups, now),

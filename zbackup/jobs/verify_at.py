@@ -12,7 +12,7 @@ from zbackup.destinations.base import Provable, Readable, Session
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.ship import alone
 from zbackup.model.backup import Backup
-from zbackup.model.errors import DatasetNotFound
+from zbackup.model.errors import DatasetNotFound, VerificationFailed
 from zbackup.model.shipping import Checked
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter
@@ -61,6 +61,8 @@ def verify_at(ctx: Context, target: ShipTarget, *, most: int) -> VerifyReport:
         here = {b.record.backup: b for b in _backups(ctx, session)}
         pairs = [(b, here[b.record.backup]) for b in copies.backups if b.record.backup in here]
         problems = [f"{name} cannot be read: {problem}" for name, problem in copies.unreadable]
+        if not copies.backups:
+            problems += [f"there is no committed backup of {ctx.instance} at {target.destination.place}"]
         problems += [text for there, mine in pairs for text in _differences(there, mine)]
         complete = [(there, mine) for there, mine in pairs if mine.complete]
         read = _read(ctx, session, *complete[-1], most) if complete and most >= 0 else ()
@@ -77,6 +79,19 @@ def verify_at(ctx: Context, target: ShipTarget, *, most: int) -> VerifyReport:
         problems=tuple(problems),
         proven=proven,
     )
+
+
+def prove_at(ctx: Context, target: ShipTarget) -> VerifyReport:
+    """As verify_at, for who reads no report: raise VerificationFailed when anything is different, and when
+    nothing could be compared."""
+    report = verify_at(ctx, target, most=target.sample)
+    problems = list(report.problems)
+    if not (problems or report.compared or report.proven):
+        problems = [f"none of the {len(report.alone)} backups that are there is here, too"]
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if problems[1:] else ""
+        raise VerificationFailed(f"{problems[0]}{more}")
+    return report
 
 
 def _backups(ctx: Context, session: Session) -> Sequence[Backup]:

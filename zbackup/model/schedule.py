@@ -6,7 +6,21 @@ from typing import Literal
 
 from zbackup.model.cron import Cron
 
-JobKind = Literal["reconcile", "snapshot", "prune", "ship", "watch", "leases"]
+JobKind = Literal["reconcile", "snapshot", "prune", "ship", "verify", "watch", "leases"]
+
+Job = str
+"""What the daemon does: a JobKind on an instance, or `prune:NAME` and `verify:NAME` at a destination."""
+
+
+def job_at(kind: JobKind, destination: str) -> Job:
+    """The job of this kind at a destination. No destination's name has a colon."""
+    return f"{kind}:{destination}"
+
+
+def parted(job: Job) -> tuple[str, str]:
+    """The job's kind, and at which destination it is ("" for none)."""
+    kind, _, destination = job.partition(":")
+    return kind, destination
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +58,7 @@ class Outcome:
     """
 
     instance: str
-    job: JobKind
+    job: Job
     started: datetime
     seconds: float
     evidence: datetime | None = None

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from zbackup.model.errors import VerificationFailed
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.space import Pool
 
@@ -12,6 +13,7 @@ LATE, LOST = 2.0, 3.0
 GRACE = timedelta(minutes=2)
 
 FAILURES_SERIOUS = 3
+DIFFERENT = VerificationFailed.__name__
 FREE_LOW, FREE_SERIOUS = 0.20, 0.10
 DAYS_LOW = 3.0
 
@@ -31,11 +33,12 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
-    """How a job of the daemon's went lately."""
+    """How a job of the daemon's went lately. `error` is the name of the last failure."""
 
     job: str
     failures: int
     message: str
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +140,8 @@ def _daemon(facts: Facts, expected: Expected) -> Finding | None:
 def _jobs(jobs: Sequence[JobFacts]) -> list[Finding]:
     return [
         Finding(
-            severity="error" if job.failures >= FAILURES_SERIOUS else "warning",
+            # That two sides differ does not pass.
+            severity="error" if job.failures >= FAILURES_SERIOUS or job.error == DIFFERENT else "warning",
             subject=job.job,
             text=f"failed {job.failures} time{'s' * (job.failures > 1)} in a row, last: {job.message}",
         )

@@ -8,6 +8,7 @@ from zbackup.config.load import parse
 from zbackup.config.settings import Settings
 from zbackup.config.ship import ZfsPlace, _place
 from zbackup.model.errors import ConfigError
+from zbackup.model.schedule import Interval
 
 TOP = '[instance.shop]\nengine = "mysql"\ndatasets = ["tank/mysql"]\n'
 
@@ -95,3 +96,21 @@ def test_only_harmless_options_of_ssh_are_taken() -> None:
 def test_a_schedule_needs_a_destination() -> None:
     with pytest.raises(ConfigError, match="there is nothing to ship to"):
         parse(TOP + '[instance.shop.schedule]\nship = "15m"\n')
+
+
+def test_a_prune_there_needs_rules_and_a_ping_a_destination() -> None:
+    rules = 'retention = { keep = ["daily for 9 days"] }'
+    (ship,) = ships(f'to = "zfs:vault/b"\nprune = "1d"\n{rules}').instance["shop"].ship
+    assert ship.prune == Interval(86_400) and ship.verify is None
+    (line,) = problems('to = "zfs:vault/b"\nprune = "1d"')
+    assert "ship[1].prune: nothing says what is kept there" in line
+    (line,) = problems('to = "zfs:vault/b"\n[instance.shop.notify]\nping = { "prune:valt" = "http://a/b" }')
+    assert 'there is no destination "valt"' in line
+
+
+@pytest.mark.parametrize(("text", "most"), [("2GiB", 2 * 1024**3), ("all", 0), ("none", -1)])
+def test_how_much_is_read_to_verify(text: str, most: int) -> None:
+    (ship,) = ships(f'to = "zfs:vault/b"\nverify = "@weekly"\nverify_read = "{text}"').instance["shop"].ship
+    assert ship.verify_read == most
+    (line,) = problems('to = "zfs:vault/b"\nverify_read = "0"')
+    assert 'or "all", or "none"' in line

@@ -13,7 +13,7 @@ from apscheduler.executors.debug import DebugExecutor
 from zbackup.daemon.agenda import Agenda, Ended, Key, Task
 from zbackup.daemon.scheduler import Scheduler
 from zbackup.model.cron import Cron
-from zbackup.model.schedule import Interval, JobKind, Outcome, Retry, Timing
+from zbackup.model.schedule import Interval, Job, Outcome, Retry, Timing
 from zbackup.plan.schedule import History
 
 START = datetime(2024, 1, 1, 0, 0, 7, tzinfo=UTC)
@@ -84,11 +84,11 @@ class World:
             # Long sleeps are as good as many short ones when nobody sets the clock meanwhile.
             self.clock.sleep(min(end - self.clock.steady, TICK if wait is None else max(wait, 0.001)))
 
-    def times(self, job: JobKind = "snapshot", instance: str = "shop") -> list[datetime]:
+    def times(self, job: Job = "snapshot", instance: str = "shop") -> list[datetime]:
         return [when for key, when in self.ran if key == (instance, job)]
 
 
-def task(timing: Timing | None, job: JobKind = "snapshot", instance: str = "shop", jitter: float = 0) -> Task:
+def task(timing: Timing | None, job: Job = "snapshot", instance: str = "shop", jitter: float = 0) -> Task:
     return Task(key=(instance, job), timing=timing, retry=RETRY, jitter=jitter, zone=BERLIN)
 
 
@@ -156,7 +156,7 @@ def test_what_takes_many_turns_goes_on_at_once_and_lets_others_in_between() -> N
 @pytest.mark.parametrize("more", [False, True])
 def test_a_job_that_takes_longer_than_its_interval_starves_no_other(more: bool) -> None:
     """Such as snapshots on a pool that is full of work: prune is what helps it."""
-    jobs: tuple[JobKind, ...] = ("prune", "watch", "leases")
+    jobs: tuple[Job, ...] = ("prune", "watch", "leases")
     world = World(
         [task(Interval(10)), *(task(Interval(60), job) for job in jobs)],
         takes=lambda key: 30.0 if key[1] == "snapshot" else 1.0,

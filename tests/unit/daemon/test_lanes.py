@@ -7,7 +7,7 @@ import time
 from zbackup.clock import SystemClock
 from zbackup.daemon.agenda import Agenda, Ended, Key, Task, lane
 from zbackup.daemon.scheduler import Scheduler
-from zbackup.model.schedule import Interval, JobKind, Outcome, Retry
+from zbackup.model.schedule import Interval, Job, Outcome, Retry
 
 
 def test_snapshots_go_on_while_a_stream_is_under_way() -> None:
@@ -21,10 +21,10 @@ def test_snapshots_go_on_while_a_stream_is_under_way() -> None:
 
     scheduler = Scheduler(1, ended.put, long_workers=1)
     agenda = Agenda(clock, scheduler, run)
-    jobs: tuple[JobKind, ...] = ("ship", "snapshot")
+    jobs: tuple[Job, ...] = ("ship", "snapshot")
     retry = Retry(first=1, most=1)
     agenda.set_tasks([Task(key=("shop", job), timing=Interval(1), retry=retry) for job in jobs], {})
-    done: list[JobKind] = []
+    done: list[Job] = []
     until = time.monotonic() + 60
     while done.count("snapshot") < 2 and time.monotonic() < until:
         agenda.step()
@@ -43,3 +43,7 @@ def test_snapshots_go_on_while_a_stream_is_under_way() -> None:
 def test_each_instance_has_a_lane_for_streams() -> None:
     assert lane(("shop", "snapshot")) == lane(("shop", "prune")) == "shop"
     assert len({lane(("shop", "ship")), lane(("wiki", "ship")), lane(("shop", "prune"))}) == 3
+
+
+def test_nothing_else_is_done_at_a_destination_while_it_is_shipped_to() -> None:
+    assert {lane(("shop", job)) for job in ("ship", "prune:vault", "verify:cloud")} == {"shop:ship"}

@@ -39,16 +39,33 @@ def test_all_that_can_be_scheduled() -> None:
     assert "snapshot" not in found
 
 
+SHIP = '[[instance.shop.ship]]\nto = "zfs:vault/b"\nname = "here"\nretention = { last = 3 }\n'
+
+
+def test_a_host_that_only_receives_prunes_there_and_has_nothing_else_to_do() -> None:
+    found = {task.key: task for task in tasks(parse(f'{SHOP}{SHIP}prune = "0 4 * * *"\n'))}
+    assert list(found) == [("shop", "prune:here")]
+    assert found["shop", "prune:here"].timing == Cron.parse("0 4 * * *")
+
+
+def test_what_was_different_is_not_compared_again_every_minute() -> None:
+    settings = parse(f'{SHOP}schedule = {{ ship = "15m" }}\n{SHIP}prune = "1d"\nverify = "7d"\n')
+    found = {task.key[1]: task for task in tasks(settings)}
+    assert list(found) == ["reconcile", "ship", "watch", "leases", "prune:here", "verify:here"]
+    assert found["prune:here"].retry == Retry(first=30, most=900)
+    assert found["verify:here"].retry == Retry(first=900, most=6 * 3600)
+
+
 def test_nothing_to_do_is_a_mistake() -> None:
     with pytest.raises(ConfigError, match="no instance has a schedule"):
         tasks(parse(SHOP))
 
 
 def test_prunes_are_remembered_and_snapshots_are_read_from_zfs() -> None:
-    rows = [
-        Remembered(instance="shop", job=job, last=NOW, failures=3) for job in ("snapshot", "prune", "watch")
-    ]
-    assert histories(rows) == {("shop", "prune"): History(last=NOW)}
+    jobs = ("snapshot", "prune", "watch", "prune:here", "verify:here")
+    rows = [Remembered(instance="shop", job=job, last=NOW, failures=3) for job in jobs]
+    kept = ("prune", "prune:here", "verify:here")
+    assert histories(rows) == {("shop", job): History(last=NOW) for job in kept}
 
 
 def test_what_only_a_restart_takes_on() -> None:

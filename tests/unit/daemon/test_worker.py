@@ -23,7 +23,9 @@ def test_who_waits_for_a_thread_when_the_daemon_is_told_to_stop_does_not_begin()
         begun.put(context)
         assert go_on.wait(LIMIT_S)
 
-    worker = Worker(SystemClock(), lambda name: name, lambda _: None, {"snapshot": snapshot}, stop.is_set)  # type: ignore[arg-type, return-value]
+    worker = Worker(
+        SystemClock(), lambda name: name, lambda _: None, lambda _, context: snapshot(context), stop.is_set
+    )  # type: ignore[arg-type, return-value]
     scheduler: Scheduler[Ended] = Scheduler(1, ended.put)
     agenda = Agenda(SystemClock(), scheduler, worker.run)
     keys: list[Key] = [("books", "snapshot"), ("shop", "snapshot"), ("wiki", "snapshot")]
@@ -47,7 +49,7 @@ def test_whatever_goes_wrong_before_a_job_is_a_failure_of_that_job() -> None:
     def begin(_: Key) -> None:
         raise RuntimeError("no")
 
-    worker = Worker(SystemClock(), lambda _: None, begin, {}, lambda: False)  # type: ignore[arg-type, return-value]
+    worker = Worker(SystemClock(), lambda _: None, begin, lambda *_: None, lambda: False)  # type: ignore[arg-type, return-value]
     assert worker.run(("shop", "snapshot")).outcome.error == "RuntimeError"
 
 
@@ -55,6 +57,8 @@ def test_what_a_program_said_before_it_failed_is_made_fit_for_an_environment() -
     def fail(_: Any) -> None:
         raise DatabaseError("a \0 byte\nand " + "more " * 10_000)
 
-    worker = Worker(SystemClock(), lambda _: None, lambda _: None, {"snapshot": fail}, lambda: False)  # type: ignore[arg-type, return-value]
+    worker = Worker(
+        SystemClock(), lambda _: None, lambda _: None, lambda _, context: fail(context), lambda: False
+    )  # type: ignore[arg-type, return-value]
     said = worker.run(("shop", "snapshot")).outcome.message
     assert "a byte and more" in said and len(said) == MOST_SAID
