@@ -3,7 +3,7 @@
 import difflib
 import os
 import socket
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from zbackup.catalog.local import clones
@@ -247,6 +247,7 @@ def _target(settings: Settings, instance: Instance, ship: Ship) -> ShipTarget:
         initial=ship.initial == "allow",
         limit=ship.bandwidth or 0,
         sample=ship.verify_read,
+        max_lag=timedelta(seconds=ship.max_lag) if ship.max_lag else None,
     )
 
 

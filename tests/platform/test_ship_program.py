@@ -5,12 +5,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.lab.pool import Pool, run
-from tests.platform.shipping import Yard
+from tests.platform.shipping import START, Yard
+from zbackup.jobs.journal import Journal
 from zbackup.jobs.ship import ship
+from zbackup.jobs.shipped import shipped
+from zbackup.model.errors import Refused
 from zbackup.model.record import PREFIX
 
 LIMIT_S = 240
@@ -63,13 +69,6 @@ def test_the_way_from_nothing_to_a_divergence(pool: Pool, vault: Pool, tmp_path:
     assert program("shop", "elsewhere").returncode == 4
 
 
-def status(config: Path) -> dict[str, Any]:
-    argv = [str(ZBACKUP), "--config", str(config), "status", "--json"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
-    found: dict[str, Any] = json.loads(done.stdout)["data"][0]
-    return found
-
-
 def until(what: Callable[[], bool]) -> None:
     end = time.monotonic() + LIMIT_S
     while not what():
@@ -94,16 +93,38 @@ def test_the_daemon_prunes_at_a_destination_and_says_when_it_differs(
         'verify_read = "all"\nretention = { last = 2, minimum = 1, window = "1 minute" }\n'
     )
     daemon = subprocess.Popen([str(ZBACKUP), "--config", str(config), "daemon"], stderr=subprocess.DEVNULL)
+    journal = Journal(tmp_path)
+
+    def failures() -> dict[str, str]:
+        return {row.job: row.error for row in journal.read() if row.last}
+
     try:
         until(lambda: yard.committed() == names[2:])
-        until(
-            lambda: {j["job"] for j in status(config)["jobs"] if j["last"]} == {"prune:vault", "verify:vault"}
-        )
-        assert not [f for f in status(config)["findings"] if ":" in f["subject"]]
+        until(lambda: failures() == {"prune:vault": "", "verify:vault": ""})
         run("zfs", "set", f"{PREFIX}gtid=forged", f"{yard.home}/{yard.outer.name}@{names[-1]}")
-        until(lambda: any(f["subject"] == "verify:vault" for f in status(config)["findings"]))
-        (found,) = [f for f in status(config)["findings"] if ":" in f["subject"]]
-        assert found["severity"] == "error" and "says something else of itself there" in found["text"]
+        until(lambda: failures() == {"prune:vault": "", "verify:vault": "VerificationFailed"})
     finally:
         daemon.terminate()
         assert daemon.wait(LIMIT_S) == 0
+
+
+def test_how_far_a_destination_is_behind_is_known_without_it(pool: Pool, vault: Pool) -> None:
+    yard = Yard(pool, vault)
+    ctx = yard.context()
+
+    def behind() -> tuple[str, timedelta] | None:
+        (found,) = shipped(ctx, START + timedelta(hours=5))
+        return (found.newest.name, found.behind) if found.newest and found.behind is not None else None
+
+    assert behind() is None
+    first = yard.backup()
+    ship(ctx, ctx.targets[0])
+    second = yard.backup()
+    assert behind() == (first, timedelta(hours=4))
+    ship(ctx, ctx.targets[0])
+    assert behind() == (second, timedelta(hours=3))
+    # Somebody put the copies aside: nothing is there.
+    run("zfs", "rename", yard.home, f"{yard.home}.old")
+    with pytest.raises(Refused):
+        ship(ctx, yard.target(initial=False))
+    assert behind() is None

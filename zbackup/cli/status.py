@@ -15,6 +15,7 @@ from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.config.load import load
 from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Journal, Remembered
+from zbackup.jobs.shipped import Shipped
 from zbackup.jobs.status import Status, look
 from zbackup.model.finding import Finding
 from zbackup.model.moment import local_text
@@ -89,6 +90,7 @@ def _shape(done: Done[Status]) -> dict[str, Any]:
         "tiers": output.plain(status.tiers),
         "daemon_runs": status.daemon_runs,
         "working": status.working or None,
+        "shipped": [_shipped_shape(each) for each in status.shipped],
         "jobs": [_job_shape(job) for job in status.jobs],
         "findings": [shapes.finding(f) for f in status.findings],
     }
@@ -97,6 +99,18 @@ def _shape(done: Done[Status]) -> dict[str, Any]:
 def _job_shape(job: Remembered) -> dict[str, Any]:
     shape: dict[str, Any] = output.plain(job)
     return {key: value for key, value in shape.items() if key != "instance"}
+
+
+def _shipped_shape(each: Shipped) -> dict[str, Any]:
+    newest, behind, most = each.newest, each.behind, each.max_lag
+    return {
+        "destination": each.destination,
+        "newest": newest.name if newest else None,
+        "taken": output.plain(newest.taken) if newest else None,
+        "as_of": output.plain(newest.as_of) if newest else None,
+        "behind_seconds": round(behind.total_seconds(), 3) if behind is not None else None,
+        "max_lag_seconds": most.total_seconds() if most is not None else None,
+    }
 
 
 def _text(found: list[Done[Status]]) -> str:
@@ -112,6 +126,7 @@ def render(status: Status, zone: ZoneInfo) -> str:
         *(("last " + job.job, _last(job, zone)) for job in status.jobs if _planned(job)),
         ("daemon", "runs" if status.daemon_runs else "does not run"),
         *([("works on it", status.working)] if status.working else []),
+        *(("at " + each.destination, _arrived(each, zone)) for each in status.shipped),
         ("space", _space(status)),
         ("backups", _tiers(status)),
     ]
@@ -139,6 +154,14 @@ def _newest(status: Status, zone: ZoneInfo) -> str:
     as_of = f", data as of {local_text(record.as_of, zone)}" if record.as_of else ""
     held = f", locked for {tables.length(record.lock_held_ms / 1000)}" if record.lock_held_ms else ""
     return f"{status.newest.name}, {_ago(status.looked - record.taken)}{as_of}{held}"
+
+
+def _arrived(each: Shipped, zone: ZoneInfo) -> str:
+    newest, behind = each.newest, each.behind
+    if newest is None or behind is None:
+        return "nothing yet"
+    as_of = f", data as of {local_text(newest.as_of, zone)}" if newest.as_of else ""
+    return f"{newest.name}, {tables.length(behind.total_seconds())} behind{as_of}"
 
 
 def _window(status: Status, zone: ZoneInfo) -> str:

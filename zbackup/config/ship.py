@@ -147,6 +147,13 @@ def sample(value: object) -> int:
     return found
 
 
+def lag(value: object) -> float:
+    seconds = value if isinstance(value, float) else units.duration(value)
+    if seconds < 1:
+        units.refuse('a duration such as "1h", at least "1s"')
+    return seconds
+
+
 def heartbeat(value: object) -> float:
     seconds = value if isinstance(value, float) else units.duration(value)
     if not 1 <= seconds <= 3600 or seconds != int(seconds):
@@ -205,6 +212,11 @@ class Ship(Table):
         default=None,
         description="when the daemon destroys there what `retention` lets go: an interval, or a cron "
         "expression. Default: never, as befits a host that may only add",
+    )
+    max_lag: Annotated[float, BeforeValidator(lag)] | None = Field(
+        default=None,
+        description="the promise how much may be lost with this host: when the newest backup there was taken "
+        "longer ago than this, the instance is not well",
     )
     verify: When | None = Field(
         default=None,

@@ -1,7 +1,7 @@
 """Prometheus metrics of the daemon. The only user of prometheus_client."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib import metadata
 
@@ -18,6 +18,7 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from zbackup.daemon.agenda import Key
+from zbackup.jobs.shipped import Shipped
 from zbackup.jobs.snapshot import SnapshotReport
 from zbackup.jobs.status import Status
 from zbackup.model.errors import Taken
@@ -37,6 +38,7 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         self._pools: dict[str, str] = {}
+        self._destinations: dict[str, list[str]] = {}
         ProcessCollector(registry=self._registry)
         GCCollector(registry=self._registry)
         info = Info("zbackup_build", "Version of zbackup", registry=self._registry)
@@ -67,6 +69,13 @@ class Metrics:
             "last_snapshot_as_of_timestamp_seconds",
             "Last transaction in the newest usable snapshot",
             instance,
+        )
+        destination = ("instance", "destination")
+        self._there = self._gauge(
+            "shipped_timestamp_seconds", "When the newest backup at a destination was taken", destination
+        )
+        self._there_as_of = self._gauge(
+            "shipped_as_of_timestamp_seconds", "Last transaction in the newest backup there", destination
         )
         self._window = self._gauge(
             "recovery_window_start_timestamp_seconds", "Moments after this one can be restored", instance
@@ -137,6 +146,7 @@ class Metrics:
         self._free.labels(*name, room.pool.name).set(room.pool.free)
         self._size.labels(*name, room.pool.name).set(room.pool.size)
         self._health.labels(*name).set(LEVEL[status.health])
+        self._shipped(status.instance, status.shipped)
 
     def forget(self, instance: str) -> None:
         """It is not in the configuration any more."""
@@ -145,9 +155,20 @@ class Metrics:
             _remove(gauge, (instance,))
         for kind in SPACE:
             _remove(self._space, (instance, kind))
+        self._shipped(instance, ())
         pool = self._pools.pop(instance, "")
         for gauge in (self._free, self._size):
             _remove(gauge, (instance, pool))
+
+    def _shipped(self, instance: str, shipped: Sequence[Shipped]) -> None:
+        for gone in self._destinations.pop(instance, []):
+            _remove(self._there, (instance, gone))
+            _remove(self._there_as_of, (instance, gone))
+        for each in shipped:
+            newest, labels = each.newest, (instance, each.destination)
+            _set(self._there, labels, newest.taken if newest else None)
+            _set(self._there_as_of, labels, newest.as_of if newest else None)
+        self._destinations[instance] = [each.destination for each in shipped]
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
         return Gauge(f"zbackup_{name}", text, labels, registry=self._registry)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -27,7 +28,7 @@ class ShipTarget:
 
     `tag` is the tag of the holds on what is being sent there; `initial` allows a full stream of everything;
     `limit` is in bytes a second, 0 for none; `sample` is how many bytes of each dataset a verification on
-    schedule reads, 0 for all, -1 for none.
+    schedule reads, 0 for all, -1 for none. `max_lag` is how far it may be behind, None if nobody said.
     """
 
     destination: Destination
@@ -36,6 +37,7 @@ class ShipTarget:
     initial: bool = False
     limit: int = 0
     sample: int = -1
+    max_lag: timedelta | None = None
 
     @property
     def name(self) -> str:

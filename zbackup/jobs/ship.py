@@ -15,6 +15,7 @@ import structlog
 from zbackup.destinations.base import Session
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.ship_marks import let_go, pin
+from zbackup.jobs.shipped import write_down
 from zbackup.model.backup import Backup
 from zbackup.model.errors import Diverged, Refused, Taken, ZbackupError
 from zbackup.model.shipping import Inventory, SourceDataset
@@ -123,6 +124,7 @@ def ship(
         inventory = session.inventory()
         with ctx.alone(f"zbackup ship to {target.name} (planning)"):
             sides = _look(ctx, target, inventory, initial=initial)
+            newest = write_down(ctx, target, sides.backups, inventory)
             _require_plan(ctx, target, sides.plan)
             pin(ctx, target, sides.sources, inventory, [s.snapshot for s in _sends(sides.plan)])
         done = _Done()
@@ -130,9 +132,8 @@ def ship(
             _act(ctx, target, session, step, done, stop)
         if done.committed:
             sides = replace(sides, inventory=session.inventory())
+            newest = write_down(ctx, target, sides.backups, sides.inventory)
         _tidy(ctx, target, sides, again=bool(_sends(sides.plan)))
-    committed = sides.inventory.committed
-    newest = next((b for b in reversed(sides.backups) if b.record.backup in committed), None)
     return ShipReport(target=target, sent=tuple(done.sent), committed=tuple(done.committed), newest=newest)
 
 

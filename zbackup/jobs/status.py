@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from zbackup.catalog.local import Catalog, clones
 from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Remembered
+from zbackup.jobs.shipped import Shipped, shipped
 from zbackup.jobs.window import look as look_at_window
 from zbackup.model.backup import Backup
 from zbackup.model.finding import Finding, Severity, worst
@@ -31,6 +32,7 @@ SHORTEST_TREND = timedelta(hours=1)
 class Status:
     """`working` is who works on the instance now, "" for nobody. `jobs` are the daemon's.
 
+    `shipped` is what has arrived at each destination.
     `gaps` are the causes of those in the promised window, and `lost` how much of it is out of reach, though
     backups go back far enough: gaps, and what somebody destroyed.
     """
@@ -48,6 +50,7 @@ class Status:
     jobs: tuple[Remembered, ...]
     daemon_runs: bool
     working: str
+    shipped: tuple[Shipped, ...]
     findings: tuple[Finding, ...]
 
     @property
@@ -71,6 +74,7 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
     jobs = tuple(row for row in remembered if row.instance == ctx.instance)
     room = space(ctx, catalog)
     retention = plan_retention(catalog.backups, ctx.retention, now, ctx.zone, {}, ctx.clock.reading())
+    arrived = shipped(ctx, now)
     facts = health.Facts(
         now=now,
         newest=newest.record.taken if newest else None,
@@ -87,6 +91,7 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         gaps=gaps,
         lost=lost,
         doubt=retention.note,
+        lags=tuple(health.Lag(destination=s.destination, behind=s.behind, most=s.max_lag) for s in arrived),
     )
     return Status(
         instance=ctx.instance,
@@ -102,6 +107,7 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         jobs=jobs,
         daemon_runs=daemon_runs,
         working=working,
+        shipped=arrived,
         findings=health.judge(facts, expected),
     )
 

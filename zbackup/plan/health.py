@@ -42,6 +42,15 @@ class JobFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """How far a destination is behind (None: nothing is there), and how far it may be (None: nobody said)."""
+
+    destination: str
+    behind: timedelta | None
+    most: timedelta | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """`newest` is when the newest usable backup was taken; `written_a_day` bytes that go into snapshots;
     `gaps` are reasons for moments of the promised window that cannot be restored; `lost` is how much of the
@@ -60,6 +69,7 @@ class Facts:
     gaps: tuple[str, ...] = ()
     lost: timedelta = timedelta()
     doubt: str = ""
+    lags: tuple[Lag, ...] = ()
 
 
 def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
@@ -70,6 +80,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         _short(facts),
         _daemon(facts, expected),
         *_jobs(facts.jobs),
+        *_lags(facts.lags),
         _clock(facts),
         _doubt(facts),
         _left(facts),
@@ -147,6 +158,22 @@ def _jobs(jobs: Sequence[JobFacts]) -> list[Finding]:
         )
         for job in jobs
         if job.failures
+    ]
+
+
+def _lags(lags: Sequence[Lag]) -> list[Finding]:
+    return [
+        Finding(
+            severity="error",
+            subject="ship",
+            text=f"{lag.destination} "
+            + (f"is {_length(lag.behind)} behind" if lag.behind is not None else "has no backup yet")
+            + f", and {_length(lag.most)} was promised",
+            why="what is not there is lost with this host",
+            fix="zbackup ship",
+        )
+        for lag in lags
+        if lag.most is not None and (lag.behind is None or lag.behind > lag.most)
     ]
 
 

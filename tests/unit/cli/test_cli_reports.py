@@ -37,6 +37,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Remembered
 from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
 from zbackup.jobs.restore import RestorePlan, RestoreReport
+from zbackup.jobs.shipped import Shipped
 from zbackup.jobs.snapshot import SnapshotPlan, SnapshotReport
 from zbackup.jobs.stale import Stale
 from zbackup.jobs.status import Status
@@ -52,6 +53,7 @@ from zbackup.model.record import Record
 from zbackup.model.recovery import Recovered, ReplayRange
 from zbackup.model.retention import Retention, Span, Tier
 from zbackup.model.server import LockChoice
+from zbackup.model.shipped import arrived_of
 from zbackup.model.snapshot import Snapshot
 from zbackup.model.space import Pool, Space
 from zbackup.plan.retention import Kept, RetentionPlan
@@ -291,6 +293,10 @@ def a_status(**changes: Any) -> Status:
         ),
         daemon_runs=True,
         working="zbackup restore (pid 7)",
+        shipped=(
+            Shipped(destination="offsite", newest=arrived_of(a_backup()), behind=at(2) - at(0), max_lag=None),
+            Shipped(destination="cloud", newest=None, behind=None, max_lag=at(1) - at(0)),
+        ),
         findings=(low,),
     )
     return dataclasses.replace(well, **changes)
@@ -313,6 +319,8 @@ locked for 41 ms
   last prune       failed 2 times, last 2024-05-01 10:01:00 CEST: busy
   daemon           runs
   works on it      zbackup restore (pid 7)
+  at offsite       zbackup-20240501T080000Z, 2 min 0 s behind, data as of 2024-05-01 10:00:00.500000 CEST
+  at cloud         nothing yet
   space            data 40.0 GiB, snapshots 1.0 GiB, clones 0 B; tank has 15.0 GiB free (15%)
   backups          3; hourly: 2 (1.0 GiB), to be pruned: 1 (2.0 KiB)"""
     )

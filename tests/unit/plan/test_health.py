@@ -7,7 +7,7 @@ import pytest
 
 from zbackup.model.finding import worst
 from zbackup.model.space import Pool
-from zbackup.plan.health import Expected, Facts, JobFacts, judge
+from zbackup.plan.health import Expected, Facts, JobFacts, Lag, judge
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 GIB = 1024**3
@@ -72,6 +72,22 @@ def test_jobs_that_fail(failures: int, severity: str) -> None:
     times = "time" if failures == 1 else "times"
     expected = f"{severity} prune: failed {failures} {times} in a row, last: cannot reach the server"
     assert said(replace(WELL, jobs=(job,))) == [expected]
+
+
+def test_what_differs_at_a_destination_is_no_passing_trouble() -> None:
+    job = JobFacts(job="verify:vault", failures=1, message="other data", error="VerificationFailed")
+    expected = ["error verify:vault: failed 1 time in a row, last: other data"]
+    assert said(replace(WELL, jobs=(job,))) == expected
+
+
+def test_a_destination_that_is_further_behind_than_promised() -> None:
+    hour = timedelta(hours=1)
+    behind = [(None, None), (3 * hour, None), (hour, hour), (3 * hour, hour), (None, hour)]
+    lags = tuple(Lag(destination=f"d{n}", behind=b, most=m) for n, (b, m) in enumerate(behind))
+    assert said(replace(WELL, lags=lags)) == [
+        "error ship: d3 is 3 hours behind, and 1 hour was promised",
+        "error ship: d4 has no backup yet, and 1 hour was promised",
+    ]
 
 
 def test_a_gap_in_the_window() -> None:

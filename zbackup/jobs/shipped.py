@@ -1,0 +1,60 @@
+"""How far each destination is behind, by what the last run that looked there wrote down here.
+
+It is written on the instance's first dataset, so that whoever asks, after whatever restart, asks nobody else.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.model.backup import Backup
+from zbackup.model.shipped import SHIPPED, Arrived, arrived, arrived_of, to_text
+from zbackup.model.shipping import Inventory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shipped:
+    """`behind` is how much would be lost with this host, at most; None with `newest` when nothing is there.
+
+    `max_lag` is how much that may be.
+    """
+
+    destination: str
+    newest: Arrived | None
+    behind: timedelta | None
+    max_lag: timedelta | None
+
+
+def write_down(
+    ctx: Context, target: ShipTarget, backups: Sequence[Backup], inventory: Inventory
+) -> Backup | None:
+    """The newest of these backups that is committed there, which is returned.
+
+    That both sides have none in common is no reason to forget what arrived once, unless nothing is there.
+    """
+    committed = inventory.committed
+    newest = next((b for b in reversed(backups) if b.record.backup in committed), None)
+    key, dataset = f"{SHIPPED}{target.name}", ctx.datasets[0]
+    before = ctx.zfs.own_settings(dataset).get(key)
+    if newest:
+        text = to_text(arrived_of(newest))
+        if text != before:
+            ctx.zfs.set_properties(dataset, {key: text})
+    elif before and not committed:
+        ctx.zfs.clear_property(dataset, key)
+    return newest
+
+
+def shipped(ctx: Context, now: datetime) -> tuple[Shipped, ...]:
+    """Of each destination that is configured. Raise CommandFailed when ZFS cannot be asked."""
+    if not ctx.targets:
+        return ()
+    known = arrived(ctx.zfs.own_settings(ctx.datasets[0]))
+    return tuple(_of(target, known.get(target.name), now) for target in ctx.targets)
+
+
+def _of(target: ShipTarget, newest: Arrived | None, now: datetime) -> Shipped:
+    # A backup from the future is not ahead: a clock was wrong.
+    behind = max(now - newest.taken, timedelta()) if newest else None
+    return Shipped(destination=target.name, newest=newest, behind=behind, max_lag=target.max_lag)
