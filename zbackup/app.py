@@ -254,7 +254,7 @@ def _target(settings: Settings, instance: Instance, ship: Ship) -> ShipTarget:
 def _destination(settings: Settings, instance: Instance, ship: Ship) -> Destination:
     match ship.to:
         case S3Place() as to:
-            # Reading boto3 takes a third of a second: only who has a bucket waits for that.
+            # Reading botocore takes a third of a second: only who has a bucket waits for that.
             from zbackup.destinations.s3.configured import destination
 
             return destination(ship, to, instance.name, SystemClock())

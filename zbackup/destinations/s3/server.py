@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from typing import Any, TypeVar
 
-import boto3
 import structlog
 from botocore.config import Config
 from botocore.exceptions import (
@@ -19,6 +18,8 @@ from botocore.exceptions import (
     ProfileNotFound,
     ResponseStreamingError,
 )
+from botocore.loaders import create_loader
+from botocore.session import Session
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 from urllib3.exceptions import HTTPError
 
@@ -67,6 +68,9 @@ ADVICE = {
     "RequestTimeTooSkewed": "this host's clock is wrong: set it",
     "SignatureDoesNotMatch": "the secret key is not the one of the access key",
 }
+
+# What botocore knows of services takes longer to read than a client takes to make: it is read once.
+_MODELS = create_loader()
 
 Result = TypeVar("Result")
 
@@ -130,16 +134,15 @@ def _may_pass(failure: BaseException) -> bool:
 
 
 def _client(options: S3Options) -> Any:
-    session = boto3.session.Session(
-        profile_name=options.profile or None,
+    session = Session(profile=options.profile or None)
+    session.register_component("data_loader", _MODELS)
+    proxies = {"http": options.proxy, "https": options.proxy} if options.proxy else None
+    return session.create_client(
+        "s3",
         aws_access_key_id=options.access or None,
         aws_secret_access_key=options.secret() or None,
         aws_session_token=options.token() or None,
         region_name=options.region or None,
-    )
-    proxies = {"http": options.proxy, "https": options.proxy} if options.proxy else None
-    return session.client(
-        "s3",
         endpoint_url=options.endpoint or None,
         verify=str(options.ca_file) if options.ca_file else None,
         config=Config(
