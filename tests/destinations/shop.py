@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tests.lab.s3_server import S3Server, client
 from tests.unit.samples import PLAIN
@@ -44,8 +46,8 @@ class Shop:
         return f"{self.prefix}/shop"
 
     @property
-    def direct(self):  # type: ignore[no-untyped-def]
-        return client(self.server)
+    def direct(self) -> Any:
+        return _direct(self.server)
 
     def destination(
         self,
@@ -110,6 +112,12 @@ class Shop:
 
     def replace(self, key: str, body: bytes) -> None:
         self.direct.put_object(Bucket=self.bucket, Key=key, Body=body)
+
+
+@cache
+def _direct(server: S3Server) -> Any:
+    """Making one takes as long as ten requests."""
+    return client(server)
 
 
 def new_shop(server: S3Server, home: Path) -> Shop:

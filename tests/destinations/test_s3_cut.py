@@ -1,23 +1,22 @@
 """Requests that break: one that may pass is tried again; a run that ends is gone on with by the next."""
 
 import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import botocore.auth
 import pytest
 
 from tests.destinations.shop import SEGMENT, WHEN, Shop, fetched, new_shop, part, record, some_key, stream
-from tests.lab.s3_proxy import Fault, proxy
+from tests.lab.s3_proxy import AtChange, Fault, proxy
 from tests.lab.s3_server import S3Server
 from zbackup.destinations.s3.place import S3Session
 from zbackup.model.errors import BucketRefused, ConnectionFailed
 from zbackup.proc.pipeline import Meter
 
 SEGMENTS = 4
-FAULTS = {
-    "refused": Fault(status=500),
-    "reset in the request": Fault(body=700),
-    "reset after it took effect": Fault(answer=0),
-}
+Breaking = Callable[[int, str], Fault | None]
 
 
 @pytest.fixture
@@ -35,22 +34,35 @@ def job(session: S3Session, shop: Shop, content: bytes) -> None:
         session.commit(record(1), [part(11)], WHEN)
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_cut_at_every_request_and_run_again(server: S3Server, tmp_path: Path, fault: Fault) -> None:
-    """One request after the other ends the run, before or after it took effect."""
+def at_request(number: int, fault: Fault) -> Breaking:
+    return lambda n, _: fault if n == number else None
+
+
+@pytest.mark.parametrize(
+    ("breaking", "fault"),
+    [
+        (at_request, Fault(status=500)),
+        (AtChange, Fault(body=700)),
+        (AtChange, Fault(answer=0)),
+    ],
+    ids=["refused", "reset in the request", "reset after it took effect"],
+)
+def test_cut_and_run_again(
+    server: S3Server, tmp_path: Path, breaking: Callable[[int, Fault], Breaking], fault: Fault
+) -> None:
+    """One request after the other ends the run; of those that just look, it is the same how they break."""
     keys = (some_key(),)
     content = stream(11, size=SEGMENTS * SEGMENT)
     cuts = 0
     for number in range(1, 100):
         shop = new_shop(server, tmp_path)
-        with proxy(server.endpoint, lambda n, _, at=number: fault if n == at else None) as through:
+        with proxy(server.endpoint, breaking(number, fault)) as through:
             try:
                 with shop.session(endpoint=through.endpoint, attempts=1, keys=keys, parallel=1) as session:
                     job(session, shop, content)
             except (ConnectionFailed, BucketRefused):
                 cuts += 1
             else:
-                assert len(through.seen) < number, "a request broke and nobody was told"
                 break
         before = shop.written()
         with shop.session(keys=keys, parallel=2) as session:
@@ -59,7 +71,11 @@ def test_cut_at_every_request_and_run_again(server: S3Server, tmp_path: Path, fa
             assert fetched(session, part(11)) == content
         assert len(shop.segments()) == SEGMENTS
         assert before.items() <= shop.written().items(), "nothing was stored twice"
-    assert cuts >= SEGMENTS + 5
+    changes = [seen for seen in through.seen if seen.startswith("PUT ")]
+    assert cuts == len(through.seen if breaking is at_request else changes), (
+        "a request broke, and nobody was told"
+    )
+    assert len(changes) == SEGMENTS + 3
 
 
 def test_what_passes_by_itself_fails_nobody(server: S3Server, shop: Shop) -> None:
@@ -67,7 +83,7 @@ def test_what_passes_by_itself_fails_nobody(server: S3Server, shop: Shop) -> Non
     chance = random.Random(11)
     ways = [
         lambda: Fault(status=500),
-        lambda: Fault(status=503),
+        lambda: Fault(status=503, code="SlowDown"),
         lambda: Fault(body=chance.randrange(SEGMENT)),
         lambda: Fault(answer=chance.randrange(SEGMENT)),
     ]
@@ -83,10 +99,62 @@ def test_what_passes_by_itself_fails_nobody(server: S3Server, shop: Shop) -> Non
 
 
 def test_a_server_that_stays_ill_is_told(server: S3Server, shop: Shop) -> None:
+    slow = Fault(status=503, code="SlowDown")
     with (
-        proxy(server.endpoint, lambda n, method: Fault(status=503) if method == "PUT" else None) as through,
+        proxy(server.endpoint, lambda n, method: slow if method == "PUT" else None) as through,
         shop.session(endpoint=through.endpoint, attempts=3) as session,
         pytest.raises(BucketRefused, match=r"put .*begun\.json was refused: SlowDown: made by the proxy"),
     ):
         job(session, shop, stream(11))
     assert sum(seen.startswith("PUT") for seen in through.seen) == 3
+
+
+@pytest.mark.parametrize(
+    "full",
+    [
+        Fault(status=403, code="QuotaExceeded"),
+        Fault(status=400, code="XMinioAdminBucketQuotaExceeded"),
+        Fault(status=507, code="InsufficientStorage"),
+    ],
+    ids=lambda fault: fault.code,
+)
+def test_a_full_bucket_is_told_at_once(server: S3Server, shop: Shop, full: Fault) -> None:
+    """Waiting does not help. When there is room again, what was stored is not stored again."""
+    content = stream(11, size=SEGMENTS * SEGMENT)
+    puts: list[int] = []
+
+    def fault(number: int, method: str) -> Fault | None:
+        puts.extend([number] * (method == "PUT"))
+        return full if method == "PUT" and len(puts) > 3 else None
+
+    with (
+        proxy(server.endpoint, fault) as through,
+        shop.session(endpoint=through.endpoint, parallel=1) as session,
+        pytest.raises(BucketRefused, match=rf"put .* was refused: {full.code}: .*the bucket is full") as told,
+    ):
+        job(session, shop, content)
+    assert "\n" not in str(told.value) and len(puts) == 4, "it was tried again"
+    before = shop.written()
+    assert len(before) == 2
+    with shop.session() as session:
+        assert session.inventory().committed == frozenset()
+        job(session, shop, content)
+        assert fetched(session, part(11)) == content
+    assert before.items() <= shop.written().items(), "nothing was stored twice"
+
+
+def test_a_host_whose_clock_is_wrong_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a day, as the server sees it: what it accepts is signed with a time."""
+    now = botocore.auth.get_current_datetime
+
+    def yesterday(remove_tzinfo: bool = True) -> datetime:
+        return now(remove_tzinfo) - timedelta(days=1)
+
+    monkeypatch.setattr(botocore.auth, "get_current_datetime", yesterday)
+    with (
+        shop.session() as session,
+        pytest.raises(BucketRefused, match=r"RequestTimeTooSkewed.*clock is wrong: set it") as told,
+    ):
+        session.inventory()
+    assert f"the server has {datetime.now(UTC):%a, %d %b %Y}" in str(told.value)
+    assert "\n" not in str(told.value)

@@ -19,13 +19,30 @@ ERROR = b'<?xml version="1.0"?><Error><Code>%s</Code><Message>made by the proxy<
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`status` is answered instead of asking the server; or the connection is reset: when so many bytes of
-    the request's body have come (`body`), or of the answer's have gone (`answer`), which is after the request
-    took effect."""
+    """`status` with `code` is answered instead of asking the server; or the connection is reset: when so
+    many bytes of the request's body have come (`body`), or of the answer's have gone (`answer`), which is
+    after the request took effect."""
 
     status: int = 0
+    code: str = "InternalError"
     body: int | None = None
     answer: int | None = None
+
+
+@dataclass(slots=True)
+class AtChange:
+    """`fault` at the `at`th request, from 1, that changes something; if `staying`, at all from it on."""
+
+    at: int
+    fault: Fault
+    staying: bool = False
+    count: int = 0
+
+    def __call__(self, _: int, method: str) -> Fault | None:
+        changes = method in ("PUT", "POST", "DELETE")
+        self.count += changes
+        hit = self.count >= self.at if self.staying else changes and self.count == self.at
+        return self.fault if hit else None
 
 
 @dataclass(slots=True)
@@ -79,10 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         body = self.rfile.read(length)
         if fault.status:
-            code = {503: b"SlowDown", 403: b"AccessDenied", 400: b"ExpiredToken"}.get(
-                fault.status, b"InternalError"
-            )
-            self._answer(fault.status, {}, ERROR % code)
+            self._answer(fault.status, {}, ERROR % fault.code.encode())
             return
         asked = http.client.HTTPConnection(server.upstream, timeout=60)
         asked.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)

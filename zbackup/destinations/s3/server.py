@@ -58,15 +58,24 @@ PASSING_FAILURES = (
 )
 ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 NO_CONDITIONS = frozenset({"NotImplemented", "501"})
+# What Ceph, MinIO and others say when there is no more room. Some answer with 507, and it does not pass.
+FULL = frozenset(
+    {
+        "507",
+        "InsufficientStorage",
+        "QuotaExceeded",
+        "XMinioAdminBucketQuotaExceeded",
+        "XMinioStorageFull",
+    }
+)
 ADVICE = {
     "AccessDenied": "the credentials do not allow it",
     "403": "the credentials do not allow it",
     "ExpiredToken": "the session token has expired: get a new one",
     "InvalidAccessKeyId": "the server does not know the access key",
     "NoSuchBucket": "create the bucket first, or correct its name",
-    "QuotaExceeded": "the bucket's quota is used up",
-    "RequestTimeTooSkewed": "this host's clock is wrong: set it",
     "SignatureDoesNotMatch": "the secret key is not the one of the access key",
+    **dict.fromkeys(FULL, "the bucket is full: raise its quota, or prune it with zbackup prune --at"),
 }
 
 # What botocore knows of services takes longer to read than a client takes to make: it is read once.
@@ -94,7 +103,8 @@ class Server:
         try:
             return self._tries(verb, key)(request)
         except ClientError as refused:
-            raise self.refusal(verb, key, refused.response.get("Error", {})) from refused
+            answer = refused.response
+            raise self.refusal(verb, key, answer.get("Error", {}), _date_of(answer)) from refused
         except (NoCredentialsError, ProfileNotFound) as missing:
             raise BucketRefused(f"no credentials for {self.place}: {missing}", "NoCredentials") from missing
         except (BotoCoreError, HTTPError, HTTPException, OSError) as failure:
@@ -115,21 +125,32 @@ class Server:
             reraise=True,
         )
 
-    def refusal(self, verb: str, key: str, error: Mapping[str, Any]) -> NotFound | BucketRefused:
-        """What an error of the server's (Code, Message) is called."""
+    def refusal(
+        self, verb: str, key: str, error: Mapping[str, Any], date: str = ""
+    ) -> NotFound | BucketRefused:
+        """What an error of the server's (Code, Message) is called; `date` is when it was, at the server."""
         code, message = str(error.get("Code", "")), str(error.get("Message", "")).strip()
         where = f"{self.place}/{key}"
         if code in ABSENT:
             return NotFound(f"there is no object {where}")
-        said = ": ".join(part for part in (code, message, ADVICE.get(code, "")) if part)
+        advice = ADVICE.get(code, "")
+        if code == "RequestTimeTooSkewed":
+            advice = "this host's clock is wrong: set it" + (f" (the server has {date})" if date else "")
+        said = ": ".join(part for part in (code, message, advice) if part)
         return BucketRefused(f"{verb} {where} was refused: {said}", code)
+
+
+def _date_of(answer: Mapping[str, Any]) -> str:
+    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    return str(headers.get("date", ""))
 
 
 def _may_pass(failure: BaseException) -> bool:
     if isinstance(failure, ClientError):
         status = failure.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         code = str(failure.response.get("Error", {}).get("Code", ""))
-        return code in PASSING or (status >= 500 and code not in NO_CONDITIONS)
+        lasting = status == 507 or code in NO_CONDITIONS | FULL
+        return code in PASSING or (status >= 500 and not lasting)
     return isinstance(failure, PASSING_FAILURES)
 
 
