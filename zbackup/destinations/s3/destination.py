@@ -8,6 +8,7 @@ from datetime import datetime
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.layout import Layout, root_of
 from zbackup.destinations.s3.options import S3Options
+from zbackup.destinations.s3.pages import Pages
 from zbackup.destinations.s3.place import S3Session
 from zbackup.destinations.s3.storing import Storing
 
@@ -30,11 +31,13 @@ class S3Destination:
 
     @contextmanager
     def connect(self) -> Iterator[S3Session]:
+        layout = Layout(root_of(self.prefix, self.instance))
         with Bucket(self.options, self.now) as bucket:
             yield S3Session(
                 bucket=bucket,
-                layout=Layout(root_of(self.prefix, self.instance)),
+                layout=layout,
                 place=self.place,
                 storing=self.storing,
                 now=self.now,
+                pages=Pages(bucket=bucket, layout=layout, keys=self.storing.keys),
             )

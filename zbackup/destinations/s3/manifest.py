@@ -4,7 +4,7 @@ All are JSON. A reader refuses a version it does not know, and everything that i
 """
 
 import json
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -15,6 +15,7 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     ValidationError,
     model_serializer,
+    model_validator,
 )
 
 from zbackup.model.errors import VerificationFailed
@@ -43,6 +44,8 @@ Digest = Annotated[
 ]
 Count = Annotated[int, Field(ge=0)]
 
+
+_SEALING = ("encryption", "seal")
 
 PageT = TypeVar("PageT", bound=BaseModel)
 
@@ -125,13 +128,30 @@ class PartPage(_Page):
 
 
 class Manifest(_Page):
-    """A backup that is committed. `record` is as zbackup writes it on snapshots, without the prefix."""
+    """A backup that is committed. `record` is as zbackup writes it on snapshots, without the prefix.
 
-    version: Literal[1] = 1
+    Version 2 is sealed: `seal` (hexadecimal) is the HMAC-SHA-256 of this page with seal "", by a key of its
+    own that is in `encryption`.
+    """
+
+    version: Literal[1, 2] = 1
     committed: str
     host: str
     record: dict[str, str]
     parts: tuple[PartPage, ...]
+    encryption: Envelope | None = None
+    seal: str = ""
+
+    @model_validator(mode="after")
+    def _sealed_or_not(self) -> Self:
+        if (self.version == 2) != (self.encryption is not None) or (self.version == 1 and self.seal):
+            raise ValueError("version 2 is sealed, and version 1 is not")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        page: dict[str, object] = dump(self)
+        return page if self.version == 2 else {k: v for k, v in page.items() if k not in _SEALING}
 
 
 def to_json(page: BaseModel) -> bytes:

@@ -7,7 +7,7 @@ import hashlib
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from itertools import chain as following
 from typing import Literal
@@ -19,26 +19,17 @@ from zbackup.destinations.s3.back import copies_of, legs_to, needed_by
 from zbackup.destinations.s3.buffers import Buffers
 from zbackup.destinations.s3.chains import Found, inventory_of
 from zbackup.destinations.s3.client import Bucket
-from zbackup.destinations.s3.fetching import check_page, fetch
+from zbackup.destinations.s3.fetching import fetch
 from zbackup.destinations.s3.keep import Keeper
 from zbackup.destinations.s3.keys import DataKey, data_key, new_data_key
 from zbackup.destinations.s3.layout import BEGUN, Layout, StreamId, segment_of
-from zbackup.destinations.s3.manifest import (
-    MOST_MANIFEST,
-    Begun,
-    Manifest,
-    PartPage,
-    Whole,
-    begun_from,
-    manifest_from,
-    to_json,
-    whole_from,
-)
+from zbackup.destinations.s3.manifest import Begun, Manifest, PartPage, Whole, to_json
+from zbackup.destinations.s3.pages import Pages
 from zbackup.destinations.s3.segments import Piece, Way, cut, is_worth_compressing, store
 from zbackup.destinations.s3.storing import Storing, require_stream
 from zbackup.destinations.s3.verify import Verifier
 from zbackup.model.backup import Backup
-from zbackup.model.errors import BucketRefused, NotFound, NotResumable, Taken, VerificationFailed
+from zbackup.model.errors import BucketRefused, NotResumable, Taken, VerificationFailed
 from zbackup.model.record import PREFIX, Record, to_properties
 from zbackup.model.shipping import Checked, Inventory, Part
 from zbackup.model.snapshot import Snapshot
@@ -49,14 +40,14 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Session:
-    """The instance's part of a bucket. `read` are manifests by their keys: they never change."""
+    """The instance's part of a bucket."""
 
     bucket: Bucket
     layout: Layout
     place: str
     storing: Storing
     now: Callable[[], datetime]
-    read: dict[str, Manifest] = field(default_factory=dict)
+    pages: Pages
 
     def inventory(self) -> Inventory:
         found = self.found()
@@ -90,11 +81,11 @@ class S3Session:
 
     def size(self, leg: Leg) -> int:
         stream = _stream_of(leg)
-        known = (p for m in self.read.values() for p in m.parts)
+        known = (p for m in self.pages.known.values() for p in m.parts)
         return next((p.size for p in known if (p.line, p.guid, p.base) == astuple(stream)), 0)
 
     def _called(self, stream: StreamId) -> str:
-        begun = self._begun(stream)
+        begun = self.pages.begun(stream)
         if begun is None:
             raise VerificationFailed(f"how {stream} was stored is not to be found at {self.place}")
         return begun.snapshot
@@ -103,9 +94,10 @@ class S3Session:
         if token:
             raise NotResumable(f"{leg.copy}: a stream from a bucket begins anew when it was cut off")
         stream = _stream_of(leg)
+        page = self.pages.committed(stream)
         with writing(receiver) as write:
             count = 0
-            for content in self.stream(stream, meter):
+            for content in self._content(stream, page, meter):
                 write(content)
                 count += len(content)
         return count
@@ -118,7 +110,7 @@ class S3Session:
             return sum(len(content) for content in self.stream(stream, meter))
 
         verifier = Verifier(
-            bucket=self.bucket, layout=self.layout, page=self.page, read=read if deep else None
+            bucket=self.bucket, layout=self.layout, pages=self.pages, read=read if deep else None
         )
         return verifier.verify(self.found())
 
@@ -133,7 +125,7 @@ class S3Session:
 
     def store(self, part: Part, sender: Command, meter: Meter) -> int:
         stream = StreamId(line=part.line, guid=part.guid, base=part.base)
-        begun = self._begun(stream)
+        begun = self.pages.begun(stream)
         page: Whole | None = None
         with reading(sender) as source:
             buffers = self._buffers(begun)
@@ -159,8 +151,9 @@ class S3Session:
 
     def stream(self, stream: StreamId, meter: Meter) -> Iterator[memoryview]:
         """The send stream again, in order; see fetching.fetch for what is proven before a byte is given."""
-        key = self.layout.whole(stream)
-        page = self.page(stream, self.bucket.get(key, MOST_MANIFEST))
+        return self._content(stream, self.pages.whole(stream).page, meter)
+
+    def _content(self, stream: StreamId, page: Whole, meter: Meter) -> Iterator[memoryview]:
         data = data_key(self.storing.keys, page.begun.encryption, str(stream))
         return fetch(self._way(stream, page.begun, data), page, meter)
 
@@ -190,16 +183,18 @@ class S3Session:
             record={key.removeprefix(PREFIX): value for key, value in to_properties(record).items()},
             parts=tuple(pages),
         )
+        if self.storing.keys is not None:
+            manifest = self.pages.sealed(manifest)
         key = self.layout.manifest(record.backup)
         if not self.bucket.put_new(key, to_json(manifest)):
-            there = self._manifest(key)
+            there = self.pages.manifest(key)
             if [p.guid for p in there.parts] != [p.guid for p in manifest.parts]:
                 raise VerificationFailed(f"{self.bucket.place}/{key} is there already, of other snapshots")
 
     def _part(self, part: Part, stream: StreamId) -> PartPage:
         """The stream's page is read back, and every segment it names is found in a listing."""
-        body = self.bucket.get(self.layout.whole(stream), MOST_MANIFEST)
-        page = self.page(stream, body)
+        proven = self.pages.whole(stream)
+        page = proven.page
         present = self._present(stream)
         for number, segment in enumerate(page.segments):
             if present.get((number, segment.sha256)) != segment.size:
@@ -212,7 +207,7 @@ class S3Session:
             size=page.size,
             stored=sum(s.size for s in page.segments),
             raw=page.begun.raw,
-            stream_sha256=hashlib.sha256(body).digest(),
+            stream_sha256=proven.sha256,
         )
 
     def _incomplete(self, stream: StreamId, number: int) -> str:
@@ -223,26 +218,8 @@ class S3Session:
         self.bucket.delete(self.layout.whole(stream))
         return f"{said}: the next run stores it again"
 
-    def page(self, stream: StreamId, body: bytes | bytearray) -> Whole:
-        """A stream's page, proven to be the one that was written for this stream."""
-        where = f"{self.bucket.place}/{self.layout.whole(stream)}"
-        page = whole_from(body, where)
-        if (page.begun.line, page.begun.guid, page.begun.base) != (stream.line, stream.guid, stream.base):
-            raise VerificationFailed(f"{where} is another stream's page")
-        check_page(page, data_key(self.storing.keys, page.begun.encryption, str(stream)), where)
-        return page
-
-    def _begun(self, stream: StreamId) -> Begun | None:
-        """How an earlier run began to store this stream; None when none did."""
-        key = self.layout.begun(stream)
-        try:
-            begun = begun_from(self.bucket.get(key, MOST_MANIFEST), f"{self.bucket.place}/{key}")
-        except NotFound:
-            return None
-        log.info("s3.stream_continued", stream=str(stream), host=begun.host)
-        return begun
-
     def _going_on(self, stream: StreamId, begun: Begun) -> Way:
+        log.info("s3.stream_continued", stream=str(stream), host=begun.host)
         # Written once more as it is: somebody works on it, and whoever collects strays sees that.
         body = to_json(begun)
         self.bucket.put(self.layout.begun(stream), body, hashlib.sha256(body).digest())
@@ -289,15 +266,9 @@ class S3Session:
     def _read_or_not(self, key: str) -> Manifest | str:
         """The manifest, or why it cannot be understood."""
         try:
-            return self._manifest(key)
+            return self.pages.manifest(key)
         except VerificationFailed as problem:
             return str(problem)
-
-    def _manifest(self, key: str) -> Manifest:
-        if key not in self.read:
-            body = self.bucket.get(key, MOST_MANIFEST)
-            self.read[key] = manifest_from(body, f"{self.bucket.place}/{key}")
-        return self.read[key]
 
 
 def _stream_of(leg: Leg) -> StreamId:

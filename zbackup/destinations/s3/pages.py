@@ -1,0 +1,124 @@
+"""What is written in the bucket about streams and backups: read, and proven to be what was written there."""
+
+import hashlib
+import hmac
+from dataclasses import dataclass, field
+
+import structlog
+
+from zbackup.destinations.s3.client import Bucket
+from zbackup.destinations.s3.fetching import check_page
+from zbackup.destinations.s3.keys import DataKey, KeyStore, data_key, new_data_key
+from zbackup.destinations.s3.layout import Layout, StreamId
+from zbackup.destinations.s3.manifest import (
+    MOST_MANIFEST,
+    Begun,
+    Manifest,
+    Whole,
+    begun_from,
+    manifest_from,
+    to_json,
+    whole_from,
+)
+from zbackup.model.errors import NotFound, Refused, VerificationFailed
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """A stream's page, and the SHA-256 of it as it is in the bucket."""
+
+    page: Whole
+    sha256: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pages:
+    """Of an instance's part of a bucket. `known` are manifests by their keys: they never change."""
+
+    bucket: Bucket
+    layout: Layout
+    keys: KeyStore | None
+    known: dict[str, Manifest] = field(default_factory=dict)
+
+    def manifest(self, key: str) -> Manifest:
+        """A backup's. Its seal is proven if the key for that is here; see also require_agreed().
+
+        Raise NotFound, and VerificationFailed when it cannot be understood or was changed.
+        """
+        if key not in self.known:
+            where = f"{self.bucket.place}/{key}"
+            manifest = manifest_from(self.bucket.get(key, MOST_MANIFEST), where)
+            if self.layout.manifest(manifest.record.get("backup", "")) != key:
+                raise VerificationFailed(f"{where} is another backup's manifest")
+            try:
+                self._prove(manifest, where)
+            except Refused as keyless:
+                log.debug("s3.manifest_unproven", key=key, reason=str(keyless))
+            self.known[key] = manifest
+        return self.known[key]
+
+    def begun(self, stream: StreamId) -> Begun | None:
+        """How an earlier run began to store the stream; None when none did."""
+        key = self.layout.begun(stream)
+        try:
+            return begun_from(self.bucket.get(key, MOST_MANIFEST), f"{self.bucket.place}/{key}")
+        except NotFound:
+            return None
+
+    def whole(self, stream: StreamId) -> Proven:
+        """A stream's page. Raise NotFound, and VerificationFailed when it is not what was written for it."""
+        key = self.layout.whole(stream)
+        where = f"{self.bucket.place}/{key}"
+        body = self.bucket.get(key, MOST_MANIFEST)
+        page = whole_from(body, where)
+        if (page.begun.line, page.begun.guid, page.begun.base) != (stream.line, stream.guid, stream.base):
+            raise VerificationFailed(f"{where} is another stream's page")
+        check_page(page, data_key(self.keys, page.begun.encryption, str(stream)), where)
+        return Proven(page, hashlib.sha256(body).digest())
+
+    def committed(self, stream: StreamId) -> Whole:
+        """As whole(); and every manifest that names the stream, of those that are known, agrees with it."""
+        proven = self.whole(stream)
+        for manifest in self.known.values():
+            self.require_agreed(manifest, stream, proven)
+        return proven.page
+
+    def require_agreed(self, manifest: Manifest, stream: StreamId, proven: Proven) -> None:
+        """Raise VerificationFailed when what the manifest says of the stream is not true, or the manifest was
+        changed, and Refused when the key that proves it is not here."""
+        where = f"{self.bucket.place}/{self.layout.manifest(manifest.record.get('backup', ''))}"
+        parts = [p for p in manifest.parts if (p.line, p.guid) == (stream.line, stream.guid)]
+        if any(p.stream_sha256 != proven.sha256 for p in parts if p.base == stream.base):
+            raise VerificationFailed(f"the page of {stream} is not the one that {where} was written for")
+        if not parts or proven.page.begun.encryption is None:
+            return
+        self._prove(manifest, where)
+        # Who has a key and writes pages with this hash seals manifests; and the page is sealed itself.
+        if manifest.encryption is None and proven.page.tree_sha256 is not None:
+            raise VerificationFailed(f"{where} lost its seal: it was changed since it was written")
+
+    def sealed(self, manifest: Manifest) -> Manifest:
+        """The manifest with a seal by the instance's key, which is here."""
+        if self.keys is None:
+            raise AssertionError("who has no key seals nothing")
+        key, envelope = new_data_key(self.keys, _about(manifest))
+        page = manifest.model_copy(update={"version": 2, "encryption": envelope})
+        return page.model_copy(update={"seal": key.mac(to_json(page))})
+
+    def _prove(self, manifest: Manifest, where: str) -> None:
+        """Raise Refused without the key, and VerificationFailed when the seal is not of this page."""
+        key = data_key(self.keys, manifest.encryption, _about(manifest))
+        if key and not _is_seal(key, manifest):
+            raise VerificationFailed(f"{where} was changed since it was written")
+
+
+def _is_seal(key: DataKey, manifest: Manifest) -> bool:
+    unsealed = to_json(manifest.model_copy(update={"seal": ""}))
+    return hmac.compare_digest(key.mac(unsealed), manifest.seal)
+
+
+def _about(manifest: Manifest) -> str:
+    """What the manifest's key is wrapped for; no stream is called so."""
+    return f"the manifest of {manifest.record.get('backup', '')}"
