@@ -12,6 +12,7 @@ from tests.destinations.shop import BUCKET
 from tests.lab.pool import Pool, create_pool
 from tests.lab.s3_server import ACCESS, SECRET, S3Server, client, s3_server
 from tests.system.conftest import house
+from tests.system.forked import forks
 from tests.system.house import House, Variant, next_second
 
 __all__ = ["house"]
@@ -31,6 +32,12 @@ def server() -> Iterator[S3Server]:
     with s3_server() as started:
         client(started).create_bucket(Bucket=BUCKET)
         yield started
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forked(house: House) -> Iterator[None]:
+    with forks(house.home, "zbackup.destinations.s3.configured") as house.forks:
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ its own, with the environment and the output it is to have: what the program is 
 """
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -47,10 +48,10 @@ class Forks:
 
 
 @contextlib.contextmanager
-def forks(home: Path) -> Iterator[Forks]:
-    """A server, which ends with the block."""
+def forks(home: Path, *modules: str) -> Iterator[Forks]:
+    """A server, which ends with the block. `modules` are what commands import only when they need it."""
     address = home / "forks.sock"
-    server = subprocess.Popen((sys.executable, "-m", "tests.system.forked", str(address)))
+    server = subprocess.Popen((sys.executable, "-m", "tests.system.forked", str(address), *modules))
     try:
         while not address.exists():
             assert server.poll() is None, "it does not start"
@@ -77,11 +78,13 @@ def _exactly(end: socket.socket, count: int) -> bytes:
     return found
 
 
-def serve(address: str) -> None:
+def serve(address: str, *modules: str) -> None:
     """Until it is killed. What asked is answered by a child, which waits for the command."""
     from zbackup.cli.main import build, run
 
     build()
+    for module in modules:
+        importlib.import_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(f"{address}.new")
@@ -113,4 +116,4 @@ def serve(address: str) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(*sys.argv[1:])

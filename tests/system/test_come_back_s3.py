@@ -14,9 +14,11 @@ from tests.destinations.shop import BUCKET
 from tests.lab.pool import Pool, create_pool, run
 from tests.lab.s3_proxy import Fault, Proxy, proxy
 from tests.lab.s3_server import ACCESS, SECRET, S3Server, client, s3_server
+from tests.system.forked import forks
 from tests.system.house import House, Result, Run, Variant, next_second
 
 PREFIX = "fire/drill"
+BUCKETS = "zbackup.destinations.s3.configured"
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +93,11 @@ class Offsite:
 def offsite(house: House) -> Iterator[Offsite]:
     """Three backups of a growing table in two chains, on a real server."""
     new = create_pool()
-    with s3_server() as server, proxy(server.endpoint, lambda number, method: None) as through:
+    with (
+        s3_server() as server,
+        proxy(server.endpoint, lambda number, method: None) as through,
+        forks(house.home, BUCKETS) as house.forks,
+    ):
         client(server).create_bucket(Bucket=BUCKET)
         made = Offsite(house, server, through, new)
         house.server.sql("CREATE DATABASE story")
