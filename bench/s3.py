@@ -1,12 +1,13 @@
 """A send stream into a bucket and back, beside what would be used instead: `python -m bench.s3`.
 
-On one real S3 server of the machine itself, the same file for all. Everybody gets the stream from `cat` by
+On a real S3 server on the machine itself, the same file for all. Everybody gets the stream from `cat` by
 a pipe, and gives it to `cat` by a pipe, as it would be with `zfs send` and `zfs receive`; the CPU time is of
 all of these, and the peak memory is that of the largest process. The server is SeaweedFS, or with LAB_S3 set
 to the path of a versitygw program, that.
 """
 
 import argparse
+import itertools
 import os
 import shlex
 import struct
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from bench import s3_peers
 from bench.report import circumstances, median, table, write
-from tests.lab.s3_server import ACCESS, SECRET, S3Server, client, s3_server
+from tests.lab.s3_server import ACCESS, SECRET, client, s3_server
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.keys import KeyFiles
 from zbackup.destinations.s3.layout import StreamId
@@ -32,6 +33,8 @@ from zbackup.proc.pipeline import Meter, local, writing
 from zbackup.zfs.stream_head import MAGIC
 
 MIB = 1 << 20
+SPARE = 4 << 30
+"""Bytes of memory for what is measured, and for who else is there."""
 BUCKET = "zbackup-bench"
 PART = Part(line="tank/bench", guid=11, name="bench", base=None, raw=False)
 OURS = {
@@ -60,33 +63,36 @@ class Cost:
     memory: int
 
 
-def tools(server: S3Server) -> list[Tool]:
+def tools(endpoint: str) -> list[Tool]:
     """Ours first; the others with their defaults."""
     place = f"s3://{BUCKET}"
     return [
-        *(Tool(name, ours("put", server, words), ours("get", server, words)) for name, words in OURS.items()),
+        *(
+            Tool(name, ours("put", endpoint, words), ours("get", endpoint, words))
+            for name, words in OURS.items()
+        ),
         peer("aws s3 cp", f"aws s3 cp - {place}/aws", f"aws s3 cp {place}/aws -"),
         peer("rclone", f"rclone rcat bench:{BUCKET}/rclone", f"rclone cat bench:{BUCKET}/rclone"),
         peer("s5cmd", f"s5cmd pipe {place}/s5cmd", f"s5cmd cat {place}/s5cmd"),
     ]
 
 
-def ours(verb: str, server: S3Server, words: Sequence[str]) -> str:
+def ours(verb: str, endpoint: str, words: Sequence[str]) -> str:
     """It runs `cat` itself."""
-    return shlex.join(("exec", sys.executable, "-m", "bench.s3", verb, server.endpoint, *words))
+    return shlex.join(("exec", sys.executable, "-m", "bench.s3", verb, endpoint, *words))
 
 
 def peer(name: str, put: str, get: str) -> Tool:
     return Tool(name, f'cat "$STREAM" | {put}', f"set -o pipefail; {get} | cat > /dev/null")
 
 
-def environment(server: S3Server, stream: Path) -> Mapping[str, str]:
+def environment(endpoint: str, stream: Path) -> Mapping[str, str]:
     """What all of them find the server by, and are found by."""
     programs = (Path(sys.executable).parent, *s3_peers.fetch())
     rclone = {
         "TYPE": "s3",
         "PROVIDER": "Other",
-        "ENDPOINT": server.endpoint,
+        "ENDPOINT": endpoint,
         "ACCESS_KEY_ID": ACCESS,
         "SECRET_ACCESS_KEY": SECRET,
         "REGION": "us-east-1",
@@ -94,8 +100,8 @@ def environment(server: S3Server, stream: Path) -> Mapping[str, str]:
     return os.environ | {
         "PATH": ":".join((*map(str, programs), os.environ["PATH"])),
         "STREAM": str(stream),
-        "AWS_ENDPOINT_URL": server.endpoint,
-        "S3_ENDPOINT_URL": server.endpoint,
+        "AWS_ENDPOINT_URL": endpoint,
+        "S3_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": ACCESS,
         "AWS_SECRET_ACCESS_KEY": SECRET,
         "AWS_REGION": "us-east-1",
@@ -168,31 +174,32 @@ def one_end(argv: Sequence[str]) -> None:
 
 
 def measure(mib: int, rounds: int, say: Callable[[str], None]) -> str:
-    """The tables' text."""
-    with tempfile.TemporaryDirectory(prefix="bench-s3-") as directory, s3_server() as server:
+    """The table's text. Each tool has a new server each time: what was deleted may stay for a while."""
+    tempfile.tempdir = memory(2 * mib * MIB)
+    costs: dict[str, tuple[list[Cost], list[Cost]]] = {}
+    with tempfile.TemporaryDirectory(prefix="bench-s3-") as directory:
         source = Path(directory) / "stream"
         make_stream(source, mib)
-        environ, there = environment(server, source), tools(server)
-        put: dict[str, list[Cost]] = {tool.name: [] for tool in there}
-        get: dict[str, list[Cost]] = {tool.name: [] for tool in there}
-        for number in range(rounds):
-            for tool in there:
-                empty(server)
-                put[tool.name].append(run(tool.put, environ))
-                get[tool.name].append(run(tool.get, environ))
-                say(f"round {number + 1}: {tool.name} {put[tool.name][-1]} {get[tool.name][-1]}")
-    rows = [[tool.name, *_cells(mib, put[tool.name]), *_cells(mib, get[tool.name])] for tool in there]
+        for number, which in itertools.product(range(rounds), range(len(tools("")))):
+            with s3_server() as server:
+                client(server).create_bucket(Bucket=BUCKET)
+                tool, environ = tools(server.endpoint)[which], environment(server.endpoint, source)
+                put, get = costs.setdefault(tool.name, ([], []))
+                put.append(run(tool.put, environ))
+                get.append(run(tool.get, environ))
+                say(f"round {number + 1}: {tool.name} {put[-1]} {get[-1]}")
+    rows = [[name, *_cells(mib, put), *_cells(mib, get)] for name, (put, get) in costs.items()]
     kind = "versitygw" if os.environ.get("LAB_S3") else "SeaweedFS"
-    return f"{mib} MiB, medians of {rounds} rounds, {kind} on the same machine.\n\n{table(HEAD, rows)}"
+    where = "in memory" if tempfile.tempdir else "on disk"
+    about = f"{mib} MiB, medians of {rounds} rounds, {kind} on the same machine with its data {where}"
+    return f"{about}\n\n{table(HEAD, rows)}"
 
 
-def empty(server: S3Server) -> None:
-    """Make the bucket, or take all out of it."""
-    direct = client(server)
-    if BUCKET not in [found["Name"] for found in direct.list_buckets()["Buckets"]]:
-        direct.create_bucket(Bucket=BUCKET)
-    while found := direct.list_objects_v2(Bucket=BUCKET).get("Contents"):
-        direct.delete_objects(Bucket=BUCKET, Delete={"Objects": [{"Key": each["Key"]} for each in found]})
+def memory(size: int) -> str | None:
+    """Where files are in memory, if there is room for them; there no disk is what is measured."""
+    known = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
+    available = int(known["MemAvailable"].split()[0]) * 1024
+    return "/dev/shm" if available > size + SPARE else None
 
 
 def _cells(mib: int, costs: Sequence[Cost]) -> list[str]:
