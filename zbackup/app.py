@@ -91,6 +91,7 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         cloning=_cloning(settings, instance),
         helper=_helper(settings),
         service=instance.service.orders() if instance.service else None,
+        elsewhere=instance.clones_elsewhere,
     )
 
 
@@ -122,7 +123,8 @@ def clone_names(settings: Settings) -> list[str]:
 
 def _places(settings: Settings) -> tuple[str, ...]:
     """The datasets below which clones are made, of all instances."""
-    return tuple(dict.fromkeys(i.clones_dataset for i in settings.instance.values()))
+    instances = settings.instance.values()
+    return tuple(dict.fromkeys(p for i in instances for p in (i.clones_dataset, *i.clones_elsewhere)))
 
 
 def _source(replica: Replica | None) -> Source | None:

@@ -13,7 +13,14 @@ from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan,
 from zbackup.cli.working import OneInstance, on_one
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.restore import RestoreOptions, RestorePlan, plan_restore, restore
-from zbackup.jobs.restore_from import LATEST, latest_moment, plan_restore_from, restore_from
+from zbackup.jobs.restore_from import (
+    LATEST,
+    latest_moment,
+    plan_restore_from,
+    plan_restore_there,
+    restore_from,
+    restore_there,
+)
 from zbackup.model.errors import UsageError
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import FORMS, Moment, parse_moment
@@ -32,6 +39,7 @@ zbackup restore --to "2024-05-01 10:02"
 zbackup restore shop --to -15m --dry-run
 zbackup restore shop --to "yesterday 10:02:03.5" --name before-drop --port 3307 --read-only
 zbackup restore shop --from offsite --to latest    from a destination, fetched into new datasets
+zbackup restore shop --from here --run-at-destination --to latest    on the destination's own pool
 zbackup restore docs --to-timestamp 1714557720,1 --port 27018 --as-replica-set rescue
 """
 
@@ -83,6 +91,13 @@ From = Annotated[
         show_default=False,
     ),
 ]
+There = Annotated[
+    bool,
+    typer.Option(
+        "--run-at-destination",
+        help="With --from a pool of this host (zfs:...): run on clones of what is there, and copy nothing.",
+    ),
+]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep what was made when the restore fails.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")]
 
@@ -94,6 +109,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     to: Target = None,
     to_timestamp: ToTimestamp = None,
     origin: From = None,
+    there: There = False,
     name: Name = "",
     port: Port = 0,
     read_only: ReadOnly = False,
@@ -112,12 +128,15 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     )
     with on_one(options, "restore", instance) as ctx:
         target = app.choose_target(ctx, origin) if origin else None
+        if there and not target:
+            raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
         asked = Asked(ctx.instance, _moment(ctx, target, to or "", exact), exact)
         ctx.progress.note(headline(asked))
         if dry_run:
-            plan = _planned(ctx, target, asked.moment, choice)
+            plan = _planned(ctx, target, asked.moment, choice, there=there)
         elif target:
-            report = restore_from(ctx, target, asked.moment, choice)
+            bring_back = restore_there if there else restore_from
+            report = bring_back(ctx, target, asked.moment, choice)
         else:
             report = restore(ctx, asked.moment, choice)
     if dry_run:
@@ -134,9 +153,11 @@ def _moment(ctx: Context, target: ShipTarget | None, to: str, exact: ClusterTime
     return parse_moment(to, ctx.zone, ctx.clock.now())
 
 
-def _planned(ctx: Context, target: ShipTarget | None, moment: Moment, choice: RestoreOptions) -> RestorePlan:
+def _planned(
+    ctx: Context, target: ShipTarget | None, moment: Moment, choice: RestoreOptions, *, there: bool
+) -> RestorePlan:
     if target:
-        return plan_restore_from(ctx, target, moment, choice)
+        return (plan_restore_there if there else plan_restore_from)(ctx, target, moment, choice)
     return plan_restore(ctx, moment, choice)
 
 

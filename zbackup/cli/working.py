@@ -77,11 +77,12 @@ def on_one(options: Options, job: str, name: str | None) -> Iterator[Context]:
 
 @contextmanager
 def on_all(options: Options, job: str) -> Iterator[list[Context]]:
-    """The contexts of all instances, for work that looks across them."""
+    """The contexts of all instances, and of each place of their clones, for work that looks across them."""
     settings = load(options.config)
     logs.bind(job=job)
     with shown(options) as progress:
-        yield [app.context(settings, instance, progress) for instance in app.choose(settings, None)]
+        own = [app.context(settings, instance, progress) for instance in app.choose(settings, None)]
+        yield [each for context in own for each in context.everywhere()]
 
 
 def on_each(

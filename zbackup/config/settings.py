@@ -12,7 +12,7 @@ from zbackup.config.retention import Retention
 from zbackup.config.schedule import Daemon, Notify, Schedule
 from zbackup.config.secret import SecretRef, secret_ref, uri_ref
 from zbackup.config.service import Service
-from zbackup.config.ship import Ship
+from zbackup.config.ship import Ship, ZfsPlace
 from zbackup.config.table import Table
 from zbackup.config.zone import local_zone
 
@@ -177,6 +177,15 @@ class Instance(Table):
     def clones_dataset(self) -> str:
         """The dataset below which this instance's clones are made."""
         return self.recovery.clones or self.datasets[0].partition("/")[0] + "/zbackup"
+
+    @property
+    def clones_elsewhere(self) -> tuple[str, ...]:
+        """Datasets below which clones of its copies are made, on each other pool of this host with copies."""
+        places = (ship.to for ship in self.ship)
+        pools = (p.dataset.partition("/")[0] for p in places if isinstance(p, ZfsPlace) and not p.host)
+        own = self.clones_dataset.partition("/")[0]
+        # Not "zbackup", which may be what the copies themselves lie in.
+        return tuple(dict.fromkeys(f"{pool}/zbackup-clones" for pool in pools if pool != own))
 
 
 class Settings(Table):

@@ -120,5 +120,9 @@ class Destination(Protocol):
     def aside(self) -> str:
         """How the copies that are there are put aside, so that others can be begun; for people."""
 
+    @property
+    def here(self) -> str:
+        """The dataset of this host that the copies lie below; "" when they are anywhere else."""
+
     def connect(self) -> AbstractContextManager[Session]:
         """Work with it, over one connection, which ends with the body."""

@@ -135,6 +135,10 @@ class ZfsDestination:
     def aside(self) -> str:
         return f"rename them over there (zfs rename .../{self.instance} .../{self.instance}.old)"
 
+    @property
+    def here(self) -> str:
+        return "" if self.target else self.root
+
     @contextmanager
     def connect(self) -> Iterator[ZfsSession]:
         if self.target is None:

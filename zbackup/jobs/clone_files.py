@@ -4,6 +4,7 @@
 <clones>/<name>/0..   clones of the backup's snapshots, one for each member
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -20,7 +21,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.fetched_parts import abort_partials, held
 from zbackup.model.backup import Backup
 from zbackup.model.clone import INTENT, PROPERTY, Clone
-from zbackup.model.errors import NotFound, Refused
+from zbackup.model.errors import DatasetNotFound, NotFound, Refused
 from zbackup.model.record import Record, from_properties, to_properties
 from zbackup.model.recovery import Files, process_note
 from zbackup.model.relocation import Relocation
@@ -107,6 +108,9 @@ def hidden_from(ctx: Context, members: Sequence[Dataset], visible: Sequence[Clon
     """Mountpoints that a server on a clone must not see: the original's, and all other clones'."""
     own = tuple(f"{ctx.clones}/{clone.name}" for clone in visible)
     others = ctx.zfs.filesystems(ctx.clones)
+    for place in ctx.elsewhere:
+        with contextlib.suppress(DatasetNotFound):
+            others += ctx.zfs.filesystems(place)
     foreign = [d for d in others if not any(d.name == o or d.name.startswith(o + "/") for o in own)]
     return tuple(d.mountpoint for d in (*members, *foreign) if d.mountpoint)
 

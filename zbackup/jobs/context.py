@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -49,7 +49,8 @@ class Context:
     """`datasets` are the instance's root datasets; clones go below the dataset `clones`, mounted below
     the directory `mountpoint`; `run_dir` is for sockets and locks and is empty after a reboot. `helper` is
     the socket of the one who does what only root may, None where it is not needed or not there. `service` is
-    how its server is stopped and started, None where that is not configured."""
+    how its server is stopped and started, None where that is not configured. `elsewhere` are datasets on
+    other pools of this host that there may be clones below, of copies that were shipped there."""
 
     instance: str
     engine_name: str
@@ -68,6 +69,16 @@ class Context:
     cloning: CloneRules = DEFAULTS
     helper: Path | None = None
     service: Service | None = None
+    elsewhere: tuple[str, ...] = ()
+
+    def at(self, clones: str) -> "Context":
+        """The same, with its clones below another dataset."""
+        rest = (place for place in (self.clones, *self.elsewhere) if place != clones)
+        return replace(self, clones=clones, elsewhere=tuple(rest))
+
+    def everywhere(self) -> tuple["Context", ...]:
+        """One for each dataset that the instance's clones may be below."""
+        return (self, *(self.at(place) for place in self.elsewhere))
 
     def catalog(self) -> Catalog:
         """The instance's datasets, without clones that may lie below them, and its backups.

@@ -5,8 +5,8 @@
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import count
 
 import structlog
@@ -50,10 +50,15 @@ def fetch(ctx: Context, session: Session, name: str, base: Backup, source: Backu
     for number, arriving in enumerate(streams, 1):
         ctx.progress.phase(f"fetching {arriving.leg.copy}", f"stream {number} of {len(streams)}")
         _receive(ctx, session, clone, arriving, limit)
-    parts = _mounted(ctx, container, len(base.snapshots))
+    parts = mounted(ctx, container, len(base.snapshots))
     backups = [_here(ctx, backup, parts) for backup in (base, *((source,) if source is not base else ()))]
-    clone_files.describe(ctx, replace(clone, state="ready"))
-    return Catalog(parts, tuple(backups), ())
+    clone_files.mark_ready(ctx, clone)
+    return of_parts(ctx, parts, backups)
+
+
+def of_parts(ctx: Context, parts: Sequence[Dataset], backups: Iterable[Backup]) -> Catalog:
+    """These backups alone. The original's datasets, if it is on this host, are none that a server may see."""
+    return Catalog(tuple(parts), tuple(backups), (), former=ctx.members())
 
 
 def sizes(session: Session, base: Backup, source: Backup) -> int:
@@ -130,7 +135,8 @@ def _is_here(ctx: Context, part: str, copy: Snapshot) -> bool:
     return found is not None and found.guid == copy.guid
 
 
-def _mounted(ctx: Context, container: str, members: int) -> tuple[Dataset, ...]:
+def mounted(ctx: Context, container: str, members: int) -> tuple[Dataset, ...]:
+    """What is below the container, at least so many, mounted. Raise Refused for want of a key."""
     found = [d for d in ctx.zfs.filesystems(container) if d.name != container]
     if len(found) < members:
         raise VerificationFailed(f"{container} holds {len(found)} datasets of {members}")

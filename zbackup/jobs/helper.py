@@ -30,7 +30,8 @@ def obey(line: str, contexts: Mapping[str, Context]) -> dict[str, Any]:
         raise Refused("no such verb")
     if instance not in contexts:
         raise Refused("no such instance in the helper's configuration")
-    ended = VERBS[verb](contexts[instance], clone)
+    everywhere = contexts[instance].everywhere()
+    ended = next((told for at in everywhere if (told := VERBS[verb](at, clone))), None)
     return {"said": ended[0] if ended else "", "done": bool(ended and ended[1])}
 
 

@@ -11,12 +11,14 @@ from zbackup.catalog.local import Catalog, clones
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone import start, working_on
 from zbackup.jobs.context import Context
+from zbackup.jobs.fetched_parts import held
 from zbackup.jobs.finish import finish_all
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import Taken, ZbackupError
 from zbackup.model.shipping import holder_of
-from zbackup.plan.clone_name import log_name, require_good
+from zbackup.model.snapshot import Dataset
+from zbackup.plan.clone_name import recovery_of, require_good
 from zbackup.proc.helper import ask
 
 log = structlog.get_logger()
@@ -44,16 +46,7 @@ def reconcile(ctx: Context) -> Reconciled:
         backups = finish_all(ctx, catalog.places, catalog.backups)
         healed += [f"finished {b.name}" for b in backups if b.finished and b.record.backup not in before]
         reported += [*_incomplete(catalog), *_forgotten_holds(ctx, catalog)]
-    for clone, _ in clones(ctx.zfs, ctx.clones):
-        if clone.instance != ctx.instance or clone.state != "building":
-            continue
-        if clone.kind == "copy":
-            # What was fetched for hours is not thrown away: the same restore goes on from it.
-            continue
-        if ended := _have_removed(ctx, clone):
-            said, done = ended
-            (healed if done else reported).append(said)
-    for said, done in _bring_back(ctx):
+    for said, done in (*_remove_unfinished(ctx), *_bring_back(ctx)):
         (healed if done else reported).append(said)
     for text in healed:
         log.warning("leftover.healed", what=text)
@@ -75,6 +68,24 @@ def _incomplete(catalog: Catalog) -> list[str]:
         for b in catalog.backups
         if not b.complete
     ] + [f"{name} cannot be read: {problem}" for name, problem in catalog.unreadable]
+
+
+def _remove_unfinished(ctx: Context) -> Iterator[tuple[str, bool]]:
+    for at in ctx.everywhere():
+        # What they are made of goes after them.
+        for clone, dataset in sorted(clones(at.zfs, at.clones), key=lambda pair: pair[0].kind == "copy"):
+            mine = clone.instance == ctx.instance and _is_leftover(at, clone, dataset)
+            if mine and (ended := _have_removed(at, clone)):
+                yield ended
+
+
+def _is_leftover(ctx: Context, clone: Clone, dataset: Dataset) -> bool:
+    """Never finished; or clones of copies that nobody runs on."""
+    if clone.kind != "copy":
+        return clone.state == "building"
+    # What was fetched for hours is not thrown away: the same restore goes on from it.
+    fetched = bool(held(ctx, dataset.name))
+    return not fetched and clone_files.find_clone(ctx, recovery_of(clone.name)) is None
 
 
 def _bring_back(ctx: Context) -> Iterator[tuple[str, bool]]:
@@ -127,7 +138,7 @@ def remove_unfinished(ctx: Context, name: str) -> tuple[str, bool] | None:
     What came of it and whether it is well now; None when there is no such clone, or its maker lives. Raise
     UsageError for what can be no clone's name.
     """
-    maker = name.removesuffix(log_name(""))
+    maker = recovery_of(name)
     require_good(maker)
     with ExitStack() as stack:
         try:
@@ -136,7 +147,7 @@ def remove_unfinished(ctx: Context, name: str) -> tuple[str, bool] | None:
             return None
         try:
             found = clone_files.find_clone(ctx, name)
-            if found is None or found[0].state != "building" or found[0].instance != ctx.instance:
+            if found is None or found[0].instance != ctx.instance or not _is_leftover(ctx, *found):
                 return None
             clone_files.destroy(ctx, *found)
             return f"removed the unfinished clone {name}", True

@@ -1,13 +1,18 @@
 """Bring an instance back from a destination, on a host that may have nothing else of it."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 
 import structlog
 
+from zbackup.catalog.local import Catalog
+from zbackup.destinations.base import Session
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.clone import working_on
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.fetched import fetch, sizes
+from zbackup.jobs.in_place import at_destination, clean_up, clone_there
 from zbackup.jobs.restore import (
     RestoreOptions,
     RestorePlan,
@@ -56,24 +61,69 @@ def plan_restore_from(
     )
 
 
+def plan_restore_there(
+    ctx: Context, target: ShipTarget, moment: Moment, options: RestoreOptions
+) -> RestorePlan:
+    """The same for a restore where the copies are, which fetches nothing."""
+    return replace(plan_restore_from(at_destination(ctx, target), target, moment, options), fetch=0)
+
+
+def restore_there(ctx: Context, target: ShipTarget, moment: Moment, options: RestoreOptions) -> RestoreReport:
+    """Recover it on the destination's own pool, from clones of what is there. No data is copied.
+
+    Raise Refused when the destination is not on this host, and whatever restore_from() raises.
+    """
+    at = at_destination(ctx, target)
+
+    def bring(_: Session, name: str, base: Backup, source: Backup) -> Catalog:
+        return clone_there(at, name, base, source)
+
+    return _restore(at, target, moment, options, _Way(bring, clean_up))
+
+
 def restore_from(ctx: Context, target: ShipTarget, moment: Moment, options: RestoreOptions) -> RestoreReport:
     """Fetch what is needed into new datasets beside the clones, and recover it there as always.
 
     Cut off while it fetches, the same command goes on. What was fetched goes with the clone. Raise
     NotRecoverable when the destination's backups do not reach the moment, and whatever restore() raises.
     """
+
+    def bring(session: Session, name: str, base: Backup, source: Backup) -> Catalog:
+        return fetch(ctx, session, name, base, source, target.limit)
+
+    return _restore(ctx, target, moment, options, _Way(bring, _note_kept))
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """`bring` makes what is needed of the destination a catalogue of this host; `failed` is told of the
+    recovery of that name when it came to nothing, and must not raise."""
+
+    bring: Callable[[Session, str, Backup, Backup], Catalog]
+    failed: Callable[[Context, str], None]
+
+
+def _restore(
+    ctx: Context,
+    target: ShipTarget,
+    moment: Moment,
+    options: RestoreOptions,
+    way: _Way,
+) -> RestoreReport:
     require_possible(ctx, options)
     name = options.name or default_name(ctx.instance, moment.at)
-    with working_on(ctx, name, "zbackup restore"), ExitStack() as noted:
+    with working_on(ctx, name, "zbackup restore"), ExitStack() as failed:
         require_free(ctx, name, options)
         ctx.progress.phase("looking", f"which backup, at {target.destination.place}")
         with target.destination.connect() as session:
             base, source, _ = _choose(ctx, target, session.copies(), moment, options)
-            noted.push(lambda kind, why, _: _note_kept(ctx, name, why))
-            catalog = fetch(ctx, session, name, base, source, target.limit)
+            failed.callback(way.failed, ctx, name)
+            catalog = way.bring(session, name, base, source)
         # What was fetched to read the log from, also where its record does not say how far it reaches.
         plan = make_plan(ctx, catalog, catalog.backups, moment, options, log=catalog.backups[-1])
-        return act(ctx, catalog, plan, moment, options, _nothing)
+        report = act(ctx, catalog, plan, moment, options, _nothing)
+        failed.pop_all()
+        return report
 
 
 def _choose(
@@ -98,18 +148,17 @@ def _choose(
     return choice.base, choice.log, choice.reason
 
 
-def _note_kept(ctx: Context, name: str, why: BaseException | None) -> bool:
+def _note_kept(ctx: Context, name: str) -> None:
     """Never hides the failure itself."""
     try:
-        kept = why is not None and ctx.zfs.exists(f"{ctx.clones}/{copy_name(name)}")
+        kept = ctx.zfs.exists(f"{ctx.clones}/{copy_name(name)}")
     except ZbackupError:
-        return False
+        return
     if kept:
         ctx.progress.note(
             f"what was fetched is kept in {ctx.clones}/{copy_name(name)}: the same command goes on with it, "
             f"zbackup clone destroy {copy_name(name)} removes it"
         )
-    return False
 
 
 def _nothing() -> None:

@@ -26,6 +26,10 @@ class S3Destination:
     now: Callable[[], datetime]
 
     @property
+    def here(self) -> str:
+        return ""
+
+    @property
     def aside(self) -> str:
         return "ship to another prefix of the bucket"
 
