@@ -153,7 +153,8 @@ def make_plan(
 
 def choose(ctx: Context, backups: Sequence[Backup], moment: Moment, options: RestoreOptions) -> RecoveryPlan:
     """Which of the backups to start from and to read the log from. Raise NotRecoverable."""
-    now = ctx.clock.now()
+    # What a backup has is not in the future, whatever this host's clock says: it may be another's.
+    now = max((ctx.clock.now(), *(b.record.complete_to for b in backups if b.record.complete_to)))
     # A cluster time is somewhere within its second, and the log has to reach beyond that.
     wanted = max(moment.at, min(moment.at + timedelta(seconds=1), now)) if options.cluster_time else moment.at
     return plan_recovery(wanted, now, backups, ctx.zone, cut=ctx.recovery.cut_for(exclusive_end(moment)))
