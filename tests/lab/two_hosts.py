@@ -106,6 +106,11 @@ class TwoHosts:
         """For programs on the first host that run ssh."""
         return {"PATH": f"{_bin()}:{os.environ['PATH']}"}
 
+    @property
+    def programs(self) -> Path:
+        """A directory for programs that are found first there."""
+        return self.home / "bin"
+
     def identity(self, name: str) -> Path:
         """The private key of that name: "plain", "append-only", or one made by `authorize`."""
         return self._keys[name]
@@ -243,6 +248,7 @@ def _furnish(made: TwoHosts) -> None:
     names = f"{THERE},[127.0.0.1]:{made.link.port}"
     made.known_hosts.write_text(f"{names} {public}\n")
     (made.home / "authorized_keys").touch()
+    made.programs.mkdir()
     made.authorize("plain")
     made.authorize("append-only", ("gate", "--root", made.root, "--append-only"))
     made.authorize("read-only", ("gate", "--root", made.root, "--read-only"))
@@ -258,7 +264,7 @@ def _furnish(made: TwoHosts) -> None:
         "PasswordAuthentication": "no",
         "KbdInteractiveAuthentication": "no",
         "AllowUsers": USER,
-        "SetEnv": f"PATH={_BIN}",  # a plain user's has no sbin, where zfs is
+        "SetEnv": f"PATH={made.programs}:{_BIN}",  # a plain user's has no sbin, where zfs is
         "MaxStartups": "100",
     }
     text = "".join(f"{key} {value}\n" for key, value in config.items())
