@@ -11,6 +11,7 @@ from tests.lab.mysql_fixture import Settings
 from tests.lab.pool import Pool, run
 from tests.platform.contexts import context
 from tests.unit.samples import PLAIN
+from zbackup.clock import SystemClock
 from zbackup.destinations.zfs_place import ZfsDestination
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.model.record import to_properties
@@ -23,6 +24,16 @@ from zbackup.zfs.streams import ZfsStreams
 
 _numbers = iter(range(10**6))
 START = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=48)
+
+
+class Skewed(SystemClock):
+    """A wall clock that is a day off, to one side and to the other by turns."""
+
+    day = timedelta(days=1)
+
+    def now(self) -> datetime:
+        self.day = -self.day
+        return super().now() + self.day
 
 
 class Yard:

@@ -3,12 +3,10 @@
 import struct
 import subprocess
 from dataclasses import replace
-from datetime import datetime, timedelta
 from pathlib import Path
 
 from tests.lab.pool import Pool, run
-from tests.platform.shipping import Yard
-from zbackup.clock import SystemClock
+from tests.platform.shipping import Skewed, Yard
 from zbackup.jobs.prune_at import plan_prune_at, prune_at
 from zbackup.jobs.ship import ship
 from zbackup.jobs.stale import find_stale, release_stale
@@ -44,16 +42,6 @@ def test_the_rules_of_the_destination_decide_there(yard: Yard) -> None:
     assert {c.partition("@")[2] for c in yard.copies()} == set(names[2:])
     later = yard.backup()
     assert [b.name for b in ship(ctx, target).committed] == [later], "the next stream has its base"
-
-
-class Skewed(SystemClock):
-    """A wall clock that is a day off, to one side and to the other by turns."""
-
-    day = timedelta(days=1)
-
-    def now(self) -> datetime:
-        self.day = -self.day
-        return super().now() + self.day
 
 
 def test_a_clock_that_is_a_day_off_ships_the_same_and_destroys_nothing_newer(yard: Yard) -> None:

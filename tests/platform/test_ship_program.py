@@ -76,10 +76,7 @@ def until(what: Callable[[], bool]) -> None:
         time.sleep(0.3)
 
 
-def test_the_daemon_prunes_at_a_destination_and_says_when_it_differs(
-    pool: Pool, vault: Pool, tmp_path: Path
-) -> None:
-    yard = Yard(pool, vault)
+def test_the_daemon_prunes_at_a_destination_and_says_when_it_differs(yard: Yard, tmp_path: Path) -> None:
     ctx = yard.context()
     names = []
     for _ in range(4):
@@ -108,8 +105,7 @@ def test_the_daemon_prunes_at_a_destination_and_says_when_it_differs(
         assert daemon.wait(LIMIT_S) == 0
 
 
-def test_how_far_a_destination_is_behind_is_known_without_it(pool: Pool, vault: Pool) -> None:
-    yard = Yard(pool, vault)
+def test_how_far_a_destination_is_behind_is_known_without_it(yard: Yard) -> None:
     ctx = yard.context()
 
     def behind() -> tuple[str, timedelta] | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.lab.pool import Pool, create_pool, run
 from tests.lab.two_hosts import TwoHosts
 from tests.system.house import Result, Zbackup
+from zbackup.model.shipping import COMMITTED
 
 
 class Offsite:
@@ -42,6 +43,21 @@ class Offsite:
     def restoring(self, to: str, name: str) -> tuple[str, ...]:
         """The words of a restore from there."""
         return ("restore", "--from", "offsite", "--to", to, "--name", name, "--json")
+
+    def in_place(self) -> Mapping[str, object]:
+        """The destination as the second host itself names it, which lies in the same kernel."""
+        return {"name": "here", "to": f"zfs:{self.hosts.root}/{self.place}"}
+
+    @property
+    def copies(self) -> list[str]:
+        """The datasets that hold the copies."""
+        return [f"{self.hosts.root}/{self.place}/shop/{name}" for name in self.house.datasets]
+
+    def committed(self) -> set[str]:
+        """Names of the backups that are committed there."""
+        columns = ("-Hrt", "snapshot", "-d", "1", "-o", f"name,{COMMITTED}")
+        rows = [[r.split("\t") for r in run("zfs", "list", *columns, c).splitlines()] for c in self.copies]
+        return set.intersection(*({n.partition("@")[2] for n, when in each if when != "-"} for each in rows))
 
     def left(self) -> list[str]:
         """All there is on the new pool, without the pool."""

@@ -1,22 +1,53 @@
-"""Shipped through the gate of a second host, and brought back from there when the first has lost all."""
+"""Shipped through the gate of a second host, and brought back from there when the first has lost all.
+
+A MariaDB whose data is encrypted and whose log is not: one set that is sent raw in part.
+"""
 
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
-from tests.lab.pool import run
+from tests.lab.pool import Pool, run
 from tests.lab.two_hosts import TwoHosts, hosts
+from tests.platform.shipping import Skewed
 from tests.system.come_back import Offsite, offsite_of
-from tests.system.house import House, Variant, next_second, wait_until
+from tests.system.conftest import end_clones
+from tests.system.forked import forks
+from tests.system.house import House, Variant, build, next_second, wait_until
+from zbackup import app
+from zbackup.config.load import load
+from zbackup.jobs.context import Context
+from zbackup.jobs.in_place import at_destination, clone_there
+from zbackup.jobs.reconcile import reconcile
+from zbackup.jobs.restore import RestoreOptions
+from zbackup.jobs.restore_from import latest_moment, restore_there
+from zbackup.jobs.verify_at import verify_at
+from zbackup.model.moment import parse_moment
+from zbackup.model.progress import Silent
 
 __all__ = ["hosts"]
 
 
 @pytest.fixture(scope="module")
-def variant() -> Variant:
-    return Variant(flavour="mysql-9.7")
+def key(pool: Pool) -> Path:
+    file = pool.home / "key"
+    file.write_text("not a secret")
+    return file
+
+
+@pytest.fixture(scope="module")
+def house(pool: Pool, key: Path) -> Iterator[House]:
+    encrypted = {"encryption": "on", "keyformat": "passphrase", "keylocation": f"file://{key}"}
+    data, log = pool.dataset("locked", encrypted), pool.dataset("log")
+    with build(pool, pool.home, Variant(flavour="mariadb-10.11"), data, log) as server:
+        house = House(pool, pool.home, server, (data.name, log.name))
+        with forks(house.home) as house.forks:
+            yield house
+        end_clones(house)
 
 
 @pytest.fixture(scope="module")
@@ -41,28 +72,27 @@ def offsite(house: House, hosts: TwoHosts, moments: dict[int, datetime]) -> Iter
         yield made
 
 
+def told(offsite: Offsite, socket: str) -> list[int]:
+    with offsite.house.clone({"socket": socket}) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT n FROM story.told ORDER BY n")
+        return [row[0] for row in cursor.fetchall()]
+
+
 def test_the_real_sender_passes_the_real_gate(offsite: Offsite) -> None:
     listed = offsite.send("list", "--at", "offsite", "--json").data[0]["backups"]
     assert [b["name"] for b in listed] == [b["name"] for b in offsite.house.backups()]
     assert all(b["complete"] and b["finished"] for b in listed)
     assert offsite.send("ship", "--json").data[0]["committed"] == []
-
-
-def test_the_window_at_the_destination_is_without_a_gap(offsite: Offsite) -> None:
-    report = offsite.back("window", "--at", "offsite", "--json").data[0]
-    assert len(report["ranges"]) == 1 and report["gaps"] == []
-
-
-def test_a_dry_run_fetches_nothing(offsite: Offsite) -> None:
-    planned = offsite.back("restore", "--from", "offsite", "--to", "latest", "--dry-run", "--json").data
-    assert planned["fetch"] > 1_000_000
-    assert offsite.left() == []
+    (said,) = offsite.house.zb("status", "--json", config=offsite.sending).data[0]["shipped"]
+    assert (said["destination"], said["newest"]) == ("offsite", listed[-1]["name"])
 
 
 def test_a_restore_is_cut_off_while_it_fetches_and_goes_on(
-    offsite: Offsite, moments: dict[int, datetime]
+    offsite: Offsite, moments: dict[int, datetime], key: Path
 ) -> None:
-    """To a moment between two backups, on a host that has nothing of the instance."""
+    """To a moment between two backups, on a host that has nothing of the instance, its key neither."""
+    planned = offsite.back("restore", "--from", "offsite", "--to", "latest", "--dry-run", "--json").data
+    assert planned["fetch"] > 1_000_000 and offsite.left() == [], "a dry run fetches nothing"
     words = offsite.restoring(moments[1].isoformat(), "back")
     link = offsite.hosts.link
     link.cut_after(3_000_000, back=True)
@@ -70,11 +100,14 @@ def test_a_restore_is_cut_off_while_it_fetches_and_goes_on(
     assert cut.rc != 0 and "the same command goes on" in cut.err, cut
     assert link.is_cut
     link.mend()
+    locked = offsite.back(*words)
+    part = f"{offsite.new.name}/back/back.copy/0"
+    assert locked.rc == 9 and f"zfs load-key {part}" in locked.err, locked
+    assert "going on with what was fetched" in locked.err
+    run("zfs", "load-key", "-L", f"file://{key}", part)
     report = offsite.back(*words)
     assert "going on with what was fetched" in report.err, report
-    with offsite.house.clone(report.data) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT n FROM story.told ORDER BY n")
-        assert [row[0] for row in cursor.fetchall()] == [0, 1, 2]
+    assert told(offsite, report.data["socket"]) == [0, 1, 2]
 
 
 def test_a_moment_after_the_last_backup_is_not_promised(offsite: Offsite) -> None:
@@ -83,54 +116,104 @@ def test_a_moment_after_the_last_backup_is_not_promised(offsite: Offsite) -> Non
 
 
 def test_the_clone_goes_and_what_was_fetched_with_it(offsite: Offsite) -> None:
-    before = offsite.hosts.pool.name
     names = {c["name"] for c in offsite.back("clone", "list", "--json").data}
     assert names == {"back", "back.copy"}
     refused = offsite.back("clone", "destroy", "back.copy", "--yes").refused(9)
     assert "has children: destroy back first" in refused
     assert offsite.back("clone", "destroy", "back", "--yes").rc == 0
     assert offsite.left() == [f"{offsite.new.name}/back"]
-    assert before in run("zpool", "list", "-Ho", "name")
 
 
-def test_the_newest_state_comes_back(offsite: Offsite) -> None:
-    report = offsite.back(*offsite.restoring("latest", "newest")).data
-    with offsite.house.clone(report) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT n FROM story.told ORDER BY n")
-        assert [row[0] for row in cursor.fetchall()] == [0, 1, 2, 3]
-    assert offsite.back("clone", "destroy", "newest", "--yes").rc == 0
+def test_it_runs_where_the_copies_lie_and_nothing_is_copied(
+    offsite: Offsite, moments: dict[int, datetime], key: Path
+) -> None:
+    """From a host that has the instance, and the copies on another pool."""
+    refused = offsite.send("restore", "--from", "offsite", "--run-at-destination", "--to", "latest", "-q")
+    assert "not on this host" in refused.refused(9)
+    config = offsite.house.configure("two pools", ship=[offsite.in_place()])
+    words = ("restore", "--from", "here", "--run-at-destination", "--to", moments[1].isoformat())
+    refused = offsite.house.zb(*words, "--name", "there", "-q", config=config)
+    assert f"zfs load-key {offsite.copies[0]}" in refused.refused(9)
+    run("zfs", "load-key", "-L", f"file://{key}", offsite.copies[0])
+    report = offsite.house.zb(*words, "--name", "there", "--json", config=config).data
+    assert told(offsite, report["socket"]) == [0, 1, 2]
+    place = f"{offsite.hosts.pool.name}/zbackup-clones"
+    origins = run("zfs", "list", "-Hro", "origin", f"{place}/there.copy").split()
+    assert origins[0] == "-" and {o.partition("@")[0] for o in origins[1:]} == set(offsite.copies)
+    # A restore here takes no name that is taken there.
+    taken = offsite.house.zb("restore", "--to", "now", "--name", "there", "-q", config=config)
+    assert f"{place}/there exists" in taken.refused(10)
+    assert offsite.house.zb("clone", "destroy", "there", "--yes", config=config).rc == 0
+    assert run("zfs", "list", "-Hro", "name", place).split() == [place]
+
+
+def test_what_a_killed_restore_cloned_of_the_copies_goes(offsite: Offsite) -> None:
+    settings = load(offsite.house.home / "two pools.toml")
+    ctx = app.context(settings, settings.instance["shop"], Silent())
+    at = at_destination(ctx, ctx.targets[0])
+    with ctx.targets[0].destination.connect() as session:
+        base, source = session.copies().backups
+    assert clone_there(at, "left", base, source).backups[0].complete
+    assert reconcile(ctx).healed == ("removed the unfinished clone left.copy",)
+    assert run("zfs", "list", "-Hro", "name", at.clones).split() == [at.clones]
+
+
+def test_on_the_receiving_host_whose_clock_is_a_day_off(
+    offsite: Offsite, moments: dict[int, datetime]
+) -> None:
+    """It has a configuration of its own, and none of the instance's datasets."""
+    settings = load(
+        offsite.house.configure(
+            "receiver", datasets=[f"{offsite.hosts.pool.name}/gone"], ship=[offsite.in_place()]
+        )
+    )
+    wrong = replace(app.context(settings, settings.instance["shop"], Silent()), clock=Skewed())
+    (target,) = wrong.targets
+    at = parse_moment(moments[1].isoformat(), wrong.zone, moments[1])
+    for moment, rows in ((at, [0, 1, 2]), (latest_moment(wrong, target), [0, 1, 2, 3])):
+        report = restore_there(wrong, target, moment, RestoreOptions(name=f"there{len(rows)}"))
+        assert told(offsite, report.socket) == rows
+    config = offsite.house.home / "receiver.toml"
+    for name in ("there3", "there4"):
+        assert offsite.house.zb("clone", "destroy", name, "--yes", config=config).rc == 0
+    assert _verified(offsite) == ()
+
+
+def _verified(offsite: Offsite) -> tuple[str, ...]:
+    """By a host that has both, with a wrong clock, too."""
+    settings = load(offsite.house.home / "two pools.toml")
+    wrong: Context = replace(app.context(settings, settings.instance["shop"], Silent()), clock=Skewed())
+    report = verify_at(wrong, wrong.targets[0], most=0)
+    assert len(report.compared) == 2 and [r.same for r in report.read] == [True, True]
+    return report.problems
 
 
 def test_only_a_trusted_key_prunes_there(offsite: Offsite) -> None:
     """By the destination's rules, and what is sent goes on from the newest."""
     rules = {"keep": [], "last": 1, "minimum": 1, "window": "1 minute"}
     names = [b["name"] for b in offsite.house.backups()]
-    for key, left in (("append-only", names), ("trusted", names[-1:])):
-        ship = {**offsite.ship(key), "retention": rules}
-        config = offsite.house.configure(f"pruning {key}", ship=[ship])
+    for trust, status, left in (("append-only", 3, names), ("trusted", 0, names[-1:])):
+        config = offsite.house.configure(
+            f"pruning {trust}", ship=[{**offsite.ship(trust), "retention": rules}]
+        )
         pruned = offsite.send("prune", "--at", "offsite", "--json", config=config)
-        listed = [b["name"] for b in offsite.send("list", "--at", "offsite", "--json").data[0]["backups"]]
-        assert (key == "append-only") == ("refused by the gate" in pruned.out), pruned
-        assert listed == left, pruned
+        assert pruned.rc == status and (not status or "refused by the gate" in pruned.out), pruned
+        assert offsite.committed() == set(left), pruned
     offsite.house.snapshot()
     assert len(offsite.send("ship", "--json").data[0]["committed"]) == 1
 
 
 def test_the_daemon_ships_on_schedule_and_goes_on_after_it_was_killed(offsite: Offsite) -> None:
-    schedule = {"snapshot": "10s", "ship": "5s"}
+    schedule = {"snapshot": "6s", "ship": "3s"}
     config = offsite.house.configure("daily", ship=[offsite.ship("append-only")], schedule=schedule)
-
-    def there() -> set[str]:
-        return {b["name"] for b in offsite.send("list", "--at", "offsite", "--json").data[0]["backups"]}
-
-    before = there()
+    before = offsite.committed()
     for wanted in (1, 2):
-        run = offsite.house.begin("daemon", config=config, environment=offsite.hosts.environment)
+        daemon = offsite.house.begin("daemon", config=config, environment=offsite.hosts.environment)
         try:
-            wait_until("one more is there", lambda many=wanted: len(there() - before) >= many, 150)
+            wait_until("one more is there", lambda n=wanted: len(offsite.committed() - before) >= n, 150)
         finally:
-            run.signal_group(signal.SIGKILL)
-            print(run.end())
+            daemon.signal_group(signal.SIGKILL)
+            print(daemon.end())
     # What received the stream that was cut may be there for a moment yet.
     wait_until("the next ship goes on", lambda: offsite.send("ship", "--json").rc == 0, 60)
-    assert [b["name"] for b in offsite.house.backups() if b["finished"]][-1] in there()
+    assert [b["name"] for b in offsite.house.backups() if b["finished"]][-1] in offsite.committed()
