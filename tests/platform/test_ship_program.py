@@ -4,15 +4,16 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.lab.pool import Pool, run
+from tests.lab.pool import run
 from tests.platform.shipping import START, Yard
+from tests.system.forked import Forks, forks
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.ship import ship
 from zbackup.jobs.shipped import shipped
@@ -26,7 +27,8 @@ ZBACKUP = Path(sys.executable).with_name("zbackup")
 class Program:
     """zbackup with a configuration for a yard, to two destinations."""
 
-    def __init__(self, yard: Yard, home: Path) -> None:
+    def __init__(self, yard: Yard, home: Path, forks: Forks) -> None:
+        self._forks = forks
         self.config = home / "zbackup.toml"
         self.config.write_text(
             f'run_dir = "{home}"\n[instance.shop]\nengine = "mysql"\ndatasets = ["{yard.outer.name}"]\n'
@@ -35,8 +37,8 @@ class Program:
         )
 
     def __call__(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        argv = [str(ZBACKUP), "--config", str(self.config), "ship", *words]
-        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=180)
+        argv = ("--config", str(self.config), "ship", *words)
+        return subprocess.CompletedProcess(argv, *self._forks.run(argv, {}, 180))
 
     def data(self, *words: str, status: int = 0) -> list[dict[str, Any]]:
         done = self(*words, "--json")
@@ -45,9 +47,13 @@ class Program:
         return rows
 
 
-def test_the_way_from_nothing_to_a_divergence(pool: Pool, vault: Pool, tmp_path: Path) -> None:
-    yard = Yard(pool, vault)
-    program = Program(yard, tmp_path)
+@pytest.fixture
+def program(yard: Yard, tmp_path: Path) -> Iterator[Program]:
+    with forks(tmp_path) as made:
+        yield Program(yard, tmp_path, made)
+
+
+def test_the_way_from_nothing_to_a_divergence(yard: Yard, program: Program) -> None:
     first = yard.backup()
     refused = program("shop", "vault")
     assert (refused.returncode, refused.stderr.count("\n")) == (9, 1), refused.stderr
