@@ -241,8 +241,8 @@ class SecondSwitch:
         shop.require(shop.last)
         house.server.sql("UPDATE shop.customers SET name = 'second' WHERE id = 1")
         better, moment = house.server.checksum(), next_second()
-        house.server.sql("DROP TABLE shop.customers")
-        worse = house.server.checksum()
+        house.server.sql("DROP TABLE shop.orders")
+        worse = shop.last = house.server.checksum()
         house.restore(moment, "better")
         assert shop.switch("better").data["outcome"] == "switched"
         shop.require(better)

@@ -84,12 +84,12 @@ def switch(ctx: Context, name: str) -> SwitchReport:
         except (ZbackupError, KeyboardInterrupt) as failure:
             _go_back(ctx, clone, failure)
             raise
-        _start(ctx, clone)
+        waits = _start(ctx, clone)
         clone = replace(clone, state="switched")
         clone_files.describe(ctx, clone)
     log.info("switch.done", clone=name)
     aside = tuple(intent.aside(each.name) for each in intent.leaving)
-    remarks = _remarks(record)
+    remarks = (*([waits] if waits else []), *_remarks(record))
     return SwitchReport(clone=clone, outcome="switched", aside=aside, backup=_backup(ctx), remarks=remarks)
 
 
@@ -112,12 +112,13 @@ def undo(ctx: Context, name: str = "") -> SwitchReport:
         clone = replace(clone, state="undoing")
         clone_files.describe(ctx, clone)
         _return(ctx, clone, intent)
-        _start(ctx, clone)
+        waits = _start(ctx, clone)
         clone = replace(clone, state="ready", stopped=True)
         clone_files.describe(ctx, clone)
     log.info("switch.undone", clone=name)
     aside = tuple(part_name(ctx, clone, each.number) for each in intent.coming)
-    return SwitchReport(clone=clone, outcome="undone", aside=aside, backup=_backup(ctx))
+    remarks = (waits,) if waits else ()
+    return SwitchReport(clone=clone, outcome="undone", aside=aside, backup=_backup(ctx), remarks=remarks)
 
 
 # acting
@@ -165,9 +166,9 @@ def _go_back(ctx: Context, clone: Clone, failure: ZbackupError | KeyboardInterru
     ctx.progress.note(f"{ctx.instance} is as it was, and runs")
 
 
-def _start(ctx: Context, clone: Clone) -> None:
+def _start(ctx: Context, clone: Clone) -> str:
     try:
-        start(ctx)
+        return start(ctx)
     except ZbackupError as failure:
         again = f"zbackup switch {ctx.instance} {clone.name}"
         back = f"{again} --undo"

@@ -3,12 +3,15 @@
 import time
 
 from zbackup.jobs.context import Context
-from zbackup.model.errors import ConfigError, DatabaseError
+from zbackup.model.errors import ConfigError, DatabaseError, NotInService
 from zbackup.model.switch import Service
 from zbackup.plan.placement import require_one_snapshot_covers
 from zbackup.proc.run import run
 
 POLL_S = 0.5
+
+# A member of a set that has just been started knows none, until it has read its files.
+STARTING_S = 10.0
 
 
 def service_of(ctx: Context) -> Service:
@@ -38,27 +41,36 @@ def stop(ctx: Context) -> None:
 def _answers(ctx: Context) -> bool:
     try:
         ctx.engine.inspect()
+    except NotInService:
+        return True
     except DatabaseError:
         return False
     return True
 
 
-def start(ctx: Context) -> None:
+def start(ctx: Context) -> str:
     """Start it unless it runs, and see that it answers and works on the instance's datasets.
 
-    Raise CommandFailed, DatabaseError when it does not answer in time, Refused when its files are elsewhere.
+    Returns what its operator has to do before anybody can work with it, "" for nothing: then nobody can tell
+    where its files are. Raise CommandFailed, DatabaseError when it does not answer in time, Refused when its
+    files are elsewhere.
     """
     service = service_of(ctx)
     ctx.progress.phase("starting the server", service.start[-1])
     if not _answers(ctx):
         run(service.start, timeout=service.limit)
-    end = ctx.clock.monotonic() + service.limit
+    begun = ctx.clock.monotonic()
+    end = begun + service.limit
     while True:
         try:
             facts = ctx.engine.inspect()
             break
+        except NotInService as waits:
+            if ctx.clock.monotonic() > begun + STARTING_S:
+                return str(waits)
         except DatabaseError as silent:
             if ctx.clock.monotonic() > end:
                 raise DatabaseError(f"no answer within {service.limit:g} s: {silent}") from silent
         time.sleep(POLL_S)
     require_one_snapshot_covers(facts.places, ctx.members())
+    return ""

@@ -131,6 +131,10 @@ class DatabaseError(ZbackupError):
     exit_status = 7
 
 
+class NotInService(DatabaseError):
+    """The server runs, but nobody can work with it until its operator has done something (named)."""
+
+
 class LockNotTaken(ZbackupError):
     """The database's lock was not obtained, or could not be held to the end; nothing was kept."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from zbackup.engines.mongodb.connection import Connection, Document
 from zbackup.engines.mongodb.optime import OPLOG, OplogEntry, OpTime
 from zbackup.engines.mongodb.terms import term_ends
-from zbackup.model.errors import DatabaseError
+from zbackup.model.errors import DatabaseError, NotInService
 
 # Among so many of the newest entries the latest wall-clock time is looked for: clocks step back at times, and
 # writers that run side by side get their times in another order than their places.
@@ -136,7 +136,10 @@ def _require_mongod(hello: Document, where: str) -> None:
             f"{where} is a mongos, which has no data: name the mongods of the shards and config servers"
         )
     if hello.get("isreplicaset"):
-        raise DatabaseError(f"{where} was started with a replica set's name but is in no set: rs.initiate()")
+        raise NotInService(
+            f"{where} was started with a replica set's name but is in no set: rs.initiate(); or it is no "
+            f"member of the set that it knows: rs.reconfig() with its address"
+        )
     if hello.get("arbiterOnly"):
         raise DatabaseError(f"{where} is an arbiter, which has no data")
 
