@@ -25,6 +25,7 @@ from zbackup.jobs.context import Context, ShipTarget
 from zbackup.model.cloning import CloneRules, Mask, Source
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.progress import Progress
+from zbackup.model.recovery import Limits
 from zbackup.model.retention import Retention
 from zbackup.model.shipping import hold_tag
 from zbackup.plan.health import Expected
@@ -142,7 +143,7 @@ def _cloning(settings: Settings, instance: Instance) -> CloneRules:
         lease=rules.lease,
         quota=rules.quota,
         reservation=rules.reservation,
-        nice=rules.nice,
+        limits=Limits(nice=rules.nice, memory=rules.memory_max, cpu=rules.cpu_quota),
         start=rules.start,
         mask=tuple(Mask(sql=step.sql or "", run=step.run or ()) for step in rules.mask),
         replica=_source(rules.replica),

@@ -53,6 +53,7 @@ def systemd(house: House) -> Iterator[Systemd]:
         password={"credential": "shop"},
         schedule={"snapshot": "5s", "prune": "5s"},
         retention={"last": 3, "minimum": 1, "window": "1 minute"},
+        clones={"memory": "32MiB", "memory_max": "320MiB", "cpu_quota": "150%"},
     )
     text = config.read_text().replace(str(house.home / "clones"), "/var/lib/zbackup/clones")
     (etc / "config.toml").write_text(text)
@@ -161,6 +162,20 @@ def test_told_to_stop_it_stops(house: House, systemd: Systemd) -> None:
     systemd.wait_for_log(DAEMON, '"daemon.stopped"')
     assert house.sessions() == []
     assert [b["name"] for b in house.backups() if not (b["complete"] and b["finished"])] == []
+
+
+def test_a_clone_s_limits_are_held_by_a_scope(systemd: Systemd) -> None:
+    assert systemd.zbackup("clone", "create", "--name", "small").rc == 0
+    for again in (True, False):
+        pid = Path("/run/zbackup/small.process").read_text().split()[0]
+        scope = systemd.inside("cat", f"/proc/{pid}/cgroup").out.strip().rpartition("/")[2]
+        assert scope.startswith("zbackup-server-"), scope
+        assert systemd.show(scope, "MemoryMax") == str(320 << 20)
+        assert float(systemd.show(scope, "CPUQuotaPerSecUSec").removesuffix("s")) == 1.5
+        if again:
+            assert systemd.zbackup("clone", "stop", "small").rc == 0
+            assert systemd.zbackup("clone", "start", "small").rc == 0
+    assert systemd.zbackup("clone", "destroy", "small", "--yes").rc == 0
 
 
 def test_how_it_is_confined(systemd: Systemd) -> None:

@@ -72,6 +72,12 @@ class Clones(Table):
     nice: Annotated[StrictInt, Field(ge=0, le=19)] = Field(
         default=10, description="how far a clone's server steps back behind others, see nice(1)"
     )
+    memory_max: Memory = Field(
+        default=0, description="how much memory a clone's server may have in all, by systemd; 0: no limit"
+    )
+    cpu_quota: Annotated[int, BeforeValidator(units.percent)] = Field(
+        default=0, description='how much of the CPUs, by systemd: "150%" is one and a half; 0: no limit'
+    )
     start: Literal["boot", "never"] = Field(
         default="never", description="whether the daemon starts clones again when the host was started"
     )

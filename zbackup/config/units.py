@@ -14,6 +14,7 @@ _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)(?:i?B)?")
 _SIZE_POWER = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_PERCENT = re.compile(r"([1-9][0-9]{0,4})%")
 _DATASET_COMPONENT = re.compile(r"[A-Za-z0-9_.: -]+")
 _INSTANCE = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
@@ -57,6 +58,14 @@ def memory(value: object) -> int:
     if bytes_ < 16 * 1024**2:
         refuse('at least "16MiB"')
     return bytes_
+
+
+def percent(value: object) -> int:
+    """From "150%"; 0 is no limit."""
+    match = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        refuse('a share of the CPUs such as "50%" or "200%"')
+    return int(match[1])
 
 
 def absolute_path(value: object) -> Path:

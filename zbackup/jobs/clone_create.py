@@ -22,6 +22,7 @@ from zbackup.model.errors import ConfigError, NotFound, Taken, UsageError
 from zbackup.model.moment import Moment
 from zbackup.plan.clone_choice import choose_backup
 from zbackup.plan.clone_name import log_name, next_name, numbered, require_good
+from zbackup.proc import detached
 
 log = structlog.get_logger()
 
@@ -158,13 +159,19 @@ def _make(
 def _begin(ctx: Context, clone: Clone, options: CreateOptions) -> Clone:
     """The clone as it is wanted, with its own dataset and port."""
     rules = ctx.cloning
+    if (rules.limits.memory or rules.limits.cpu) and not detached.limits_hold():
+        ctx.progress.note(
+            "memory_max and cpu_quota limit nothing: they are systemd's, which does not run here"
+        )
     end = ctx.clock.now() + timedelta(seconds=options.lease) if options.lease is not None else None
     wanted = replace(
         clone,
         kind="dev",
         port=options.port,
         memory=rules.memory,
-        nice=rules.nice,
+        nice=rules.limits.nice,
+        memory_max=rules.limits.memory,
+        cpu_quota=rules.limits.cpu,
         login="" if options.keep_accounts else USER,
         until=end.isoformat() if end else "",
         on_boot=rules.start == "boot",

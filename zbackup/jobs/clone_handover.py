@@ -10,7 +10,7 @@ from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.cloning import Adoption, Login, Mask, PrivateServer
 from zbackup.model.errors import MaskingFailed, ZbackupError
-from zbackup.model.recovery import Files, Serving
+from zbackup.model.recovery import Files, Limits, Serving
 from zbackup.proc.hook import run_hook
 from zbackup.proc.private import write_new
 
@@ -41,7 +41,7 @@ def serving(clone: Clone) -> Serving:
         read_only=clone.read_only,
         replica_set=clone.replica_set,
         memory=clone.memory,
-        nice=clone.nice,
+        limits=Limits(nice=clone.nice, memory=clone.memory_max, cpu=clone.cpu_quota),
         sealed=clone.kind == "dev",
         login=bool(clone.login),
         follows=clone.follows,

@@ -29,7 +29,8 @@ class Clone:
     was never handed over, "failed" that it was kept for a look all the same.
 
     Of dev clones: `login` is the user whose password is in the clone's password file, "" when production's
-    accounts were kept. `memory` and `nice` are its server's. `parent` is the clone it was made from. `until`
+    accounts were kept. `memory`, `nice`, `memory_max` and `cpu_quota` are its server's.
+    `parent` is the clone it was made from. `until`
     is the end of its lease and `protected` of its protection ("" for none, ISO 8601), `warned` whether its
     end was announced. `stopped`: somebody stopped it; `on_boot`: it is started when the host was. `masked`:
     the instance's masking was done. `replayed`: it is of a moment, not of a snapshot. `copied`: it
@@ -55,6 +56,8 @@ class Clone:
     login: str = ""
     memory: int = 0
     nice: int = 0
+    memory_max: int = 0
+    cpu_quota: int = 0
     parent: str = ""
     until: str = ""
     protected: str = ""

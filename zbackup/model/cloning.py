@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from zbackup.model.recovery import Serving
+from zbackup.model.recovery import Limits, Serving
 
 OnBoot = Literal["boot", "never"]
+NICE = Limits(nice=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class CloneRules:
     lease: float | None = None
     quota: int = 0
     reservation: int = 0
-    nice: int = 10
+    limits: Limits = NICE
     start: OnBoot = "never"
     mask: tuple[Mask, ...] = ()
     replica: Source | None = None

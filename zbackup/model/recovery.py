@@ -65,20 +65,35 @@ def process_note(run: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a server may take of the machine: `nice` is added to its priority's number.
+
+    `memory` is in bytes, all it uses, and `cpu` in percent of one CPU; 0: no limit. These two are systemd's
+    to hold.
+    """
+
+    nice: int = 0
+    memory: int = 0
+    cpu: int = 0
+
+
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
     """How a recovered server is to be handed over: `port` 0 means by its socket only.
 
     `replica_set` is the name of a set to be made of it alone; "" for a server that is in none. `memory` is in
-    bytes, 0 for what recovered servers get; `nice` is added to its priority's number. `sealed`: events cannot
-    even be turned on; `login`: it asks for logins, whatever the original did. `follows`:
-    it is a replica, and goes on being one.
+    bytes, 0 for what recovered servers get. `sealed`: events cannot even be turned on; `login`: it asks for
+    logins, whatever the original did. `follows`: it is a replica, and goes on being one.
     """
 
     port: int = 0
     read_only: bool = False
     replica_set: str = ""
     memory: int = 0
-    nice: int = 0
+    limits: Limits = NO_LIMITS
     sealed: bool = False
     login: bool = False
     follows: bool = False

@@ -7,6 +7,7 @@ clock ticks since the boot (proc(5), field 22 of stat), it is an identity.
 import contextlib
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -18,10 +19,13 @@ from pathlib import Path
 import structlog
 
 from zbackup.model.errors import CommandFailed
+from zbackup.model.recovery import NO_LIMITS, Limits
 
 log = structlog.get_logger()
 
 POLL_S = 0.05
+UNSHARE = ("unshare", "--mount", "--propagation", "slave", "--")
+SYSTEMD = Path("/run/systemd/system")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +34,14 @@ class Confinement:
 
     `hide` are mountpoints taken out of its sight first; then each (directory, mountpoint) of `bind` shows
     the directory at the mountpoint. So a server on a clone finds the clone's files under the very paths
-    of the original, and can not open the original's by any absolute path written in its data. `nice` is how
-    far it steps back behind other processes.
+    of the original, and can not open the original's by any absolute path written in its data.
     """
 
     hide: tuple[str, ...]
     bind: tuple[tuple[str, str], ...]
     uid: int
     gid: int
-    nice: int = 0
+    limits: Limits = NO_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,8 @@ def launch(
     not even be started; a server that ends later says why in `output`.
     """
     order = json.dumps({"argv": list(argv), "note": str(note) if note else None, **asdict(confinement)})
-    enter = ("unshare", "--mount", "--propagation", "slave", "--", sys.executable, "-m", "zbackup.proc.enter")
+    limited = _scope(confinement.limits, output.parent.name)
+    enter = (*limited, *UNSHARE, sys.executable, "-m", "zbackup.proc.enter")
     log.info("server.launched", argv=tuple(argv))
     with output.open("ab") as sink:
         try:
@@ -134,6 +138,25 @@ def launch(
     if process is None:
         raise CommandFailed(enter, started.wait(), last_lines(output))
     return process
+
+
+def limits_hold() -> bool:
+    """Whether systemd runs here, which alone can limit memory and CPU (sd_booted(3))."""
+    return SYSTEMD.is_dir()
+
+
+def _scope(limits: Limits, name: str) -> tuple[str, ...]:
+    """What puts a program into a scope of systemd's with these limits; it stays the same process.
+
+    Its name is new each time: the scope of the server before it may not be gone yet.
+    """
+    properties = [f"MemoryMax={limits.memory}"] if limits.memory else []
+    properties += [f"CPUQuota={limits.cpu}%"] if limits.cpu else []
+    if not properties or not limits_hold():
+        return ()
+    unit = f"zbackup-server-{secrets.token_hex(4)}.scope"
+    said = (f"--unit={unit}", f"--description={name}", *(f"--property={value}" for value in properties))
+    return ("systemd-run", "--scope", "--quiet", "--collect", *said, "--")
 
 
 def last_lines(output: Path, count: int = 10, *, without: str = "") -> str:

@@ -1,7 +1,7 @@
 """Becomes a server inside the mount namespace that unshare(1) has just made: see proc.detached.
 
 Run as `python -m zbackup.proc.enter ORDER`, the order being JSON: hide, bind, uid, gid,
-nice, argv, and note, which may be null.
+limits, argv, and note, which may be null.
 """
 
 import json
@@ -30,7 +30,7 @@ def main(order: str) -> None:
     # A shell's soft limit of 1,024 files is no server's: production's unit file had raised it.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    os.nice(wanted["nice"])
+    os.nice(wanted["limits"]["nice"])
     os.setgroups([])
     os.setgid(wanted["gid"])
     os.setuid(wanted["uid"])

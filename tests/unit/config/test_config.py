@@ -78,6 +78,8 @@ def test_a_problem_of_a_mongods_settings(line: str, says: str) -> None:
         ('[clones]\nports = "33199-33100"\n' + SMALL, "clones.ports: expected a range of ports"),
         ('[clones]\nports = "80"\n' + SMALL, "clones.ports: expected a range of ports"),
         (SMALL + "clones = { nice = 20 }", "instance.shop.clones.nice: expected at most 19"),
+        (SMALL + 'clones = { cpu_quota = "1.5" }', "clones.cpu_quota: expected a share of the CPUs"),
+        (SMALL + 'clones = { memory_max = "1MiB" }', 'clones.memory_max: expected at least "16MiB"'),
         (SMALL + 'clones = { start = "always" }', 'clones.start: expected "boot" or "never"'),
         (SMALL + 'clones = { lease = "long" }', "clones.lease: expected a duration"),
         (SMALL + "clones = { mask = [{}] }", "clones.mask[1]: expected either sql or run"),
@@ -94,11 +96,13 @@ def test_a_problem_of_clones_settings(text: str, says: str) -> None:
 
 
 def test_clones_settings() -> None:
-    text = SMALL + 'clones = { quota = "1GiB", mask = [{ sql = "/a.sql" }, { run = ["/b", "c"] }] }\n'
+    masks = '[{ sql = "/a.sql" }, { run = ["/b", "c"] }]'
+    text = SMALL + f'clones = {{ quota = "1GiB", cpu_quota = "150%", mask = {masks} }}\n'
     settings = parse('[clones]\nports = "40000"\n' + text)
     assert settings.clones.ports == (40000, 40000)
     clones = settings.instance["shop"].clones
     assert (clones.quota, clones.lease, clones.start) == (1 << 30, None, "never")
+    assert (clones.cpu_quota, clones.memory_max) == (150, 0)
     assert [(step.sql, step.run) for step in clones.mask] == [("/a.sql", None), (None, ("/b", "c"))]
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from zbackup.model.recovery import Limits
+from zbackup.proc import detached
 from zbackup.proc.detached import Process, last_lines
 
 
@@ -114,3 +116,15 @@ def test_last_lines_of_a_log(tmp_path: Path) -> None:
     assert last_lines(output, 2) == "line 9998\nline 9999"
     output.write_bytes(b"caf\xe9\n")
     assert last_lines(output) == "caf\ufffd"
+
+
+def test_limits_are_systemd_s_to_hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    both = Limits(nice=10, memory=1 << 30, cpu=150)
+    monkeypatch.setattr(detached, "SYSTEMD", tmp_path)
+    program, *options, end = detached._scope(both, "dev1")
+    assert (program, end) == ("systemd-run", "--")
+    assert {"--scope", "--property=MemoryMax=1073741824", "--property=CPUQuota=150%"} < set(options)
+    assert detached._scope(both, "dev1") != detached._scope(both, "dev1"), "a name is given once"
+    assert detached._scope(Limits(nice=10), "dev1") == ()
+    monkeypatch.setattr(detached, "SYSTEMD", tmp_path / "none")
+    assert detached._scope(both, "dev1") == ()

@@ -103,7 +103,7 @@ class CloneServer:
             auth=asks,
             key=bool(asks and serving.replica_set),
             replica_set=serving.replica_set,
-            nice=serving.nice,
+            limits=serving.limits,
         )
         return self.await_answer(self._start(shape), self.by_socket)
 
@@ -135,7 +135,7 @@ class CloneServer:
         uid, gid = self._owner()
         argv = [*self.program, *arguments(self.files.record.server, self.place, shape)]
         bind = tuple((now, original) for original, now in self.files.where.moves)
-        confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid, nice=shape.nice)
+        confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid, limits=shape.limits)
         return launch(argv, confinement, self.place.output, note=self.files.process)
 
     def _owner(self) -> tuple[int, int]:

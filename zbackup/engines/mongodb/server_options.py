@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from zbackup.model.recovery import NO_LIMITS, Limits
+
 Purpose = Literal["open", "replay", "serve"]
 
 SMALLEST_CACHE = 256 * 1024**2
@@ -41,7 +43,7 @@ class Shape:
 
     "open": looked into and written to by zbackup only. "replay": applies its oplog while it starts, is read
     only then, and puts what it applied on disk when it ends. "serve": for its users; `port` 0 is no network,
-    `nice` is added to its priority's number, `auth` asks for logins, and `key` lets whoever has the key log
+    `auth` asks for logins, and `key` lets whoever has the key log
     in as the server itself. `replica_set` is the set it is the only member of, "" for standalone.
     """
 
@@ -53,7 +55,7 @@ class Shape:
     auth: bool = False
     key: bool = False
     replica_set: str = ""
-    nice: int = 0
+    limits: Limits = NO_LIMITS
 
 
 def arguments(recorded: Mapping[str, str], place: Place, shape: Shape) -> list[str]:

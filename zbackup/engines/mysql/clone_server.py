@@ -182,7 +182,7 @@ class CloneServer:
         bind = tuple((now, original) for original, now in self.files.where.moves)
         members = [original for _, original in bind]
         bind += own_copy(self.files.record.server, members, self.place.keyring, (uid, gid))
-        confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid, nice=shape.nice)
+        confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid, limits=shape.limits)
         return launch(argv, confinement, self.place.output, note=self.files.process)
 
     def _shape(self, serving: Serving = PRIVATE, *, replaying: bool = False) -> Shape:
@@ -193,7 +193,7 @@ class CloneServer:
             port=serving.port,
             read_only=serving.read_only,
             replaying=replaying,
-            nice=serving.nice,
+            limits=serving.limits,
             sealed=serving.sealed,
             follows=serving.follows,
         )

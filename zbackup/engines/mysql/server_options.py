@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zbackup.engines.mysql import plugins
+from zbackup.model.recovery import NO_LIMITS, Limits
 
 # Recorded variables that are given on unchanged when they have a value.
 KEPT = (
@@ -96,7 +97,7 @@ class Place:
 class Shape:
     """What a server on a clone is for. `port` 0 is no network; `init` is run at every start.
 
-    `nice` is added to its priority's number; `sealed`: nobody can turn events on, and it is kept small.
+    `sealed`: nobody can turn events on, and it is kept small.
     `follows`: what it was told to replicate it goes on with at every start.
     `log_only` is a MariaDB that only gives out its log: InnoDB, whose recovery can take long, stays off.
     """
@@ -109,7 +110,7 @@ class Shape:
     init: Path | None = None
     replaying: bool = False
     log_only: bool = False
-    nice: int = 0
+    limits: Limits = NO_LIMITS
     sealed: bool = False
     follows: bool = False
 
