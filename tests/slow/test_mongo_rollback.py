@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from pymongo import WriteConcern
-from pymongo.errors import AutoReconnect, PyMongoError
+from pymongo.errors import PyMongoError
 
 from tests.lab.mongo_fixture import MongoServer, initiate
 from tests.lab.pool import Pool
@@ -54,7 +54,7 @@ class Set:
     def holds(self, numbers: list[int]) -> bool:
         """Whether the backed up member holds exactly these, and is done with rolling back."""
         with (
-            suppress(AutoReconnect),
+            suppress(PyMongoError),
             self.house.server.client(readPreference="secondaryPreferred") as client,
         ):
             return sorted(mark["_id"] for mark in client.shop.marks.find()) == numbers
@@ -106,32 +106,38 @@ def taken(members: Set) -> list[dict[str, Any]]:
     return backups
 
 
-def restored(members: Set, moment: datetime, name: str) -> tuple[list[int], dict[str, Any]]:
-    """What a server recovered to the moment holds, and the report."""
-    report = members.house.restore(moment, name)
+def restored(members: Set, moment: datetime, name: str, *more: str) -> list[int]:
+    """What a server recovered to the moment holds."""
+    report = members.house.restore(moment, name, *more)
     with opened(report) as client:
         found = sorted(mark["_id"] for mark in client.shop.marks.find())
     members.house.destroy(name)
-    return found, report
+    return found
 
 
-@pytest.mark.parametrize("which", [1, 3, 4])
+@pytest.mark.parametrize("which", [1, 4])
 def test_a_moment_of_the_set_holds_nothing_that_was_rolled_back(
     members: Set, taken: list[dict[str, Any]], which: int
 ) -> None:
     there, moment = members.moments[which]
-    assert restored(members, moment, f"then-{which}")[0] == there
+    assert restored(members, moment, f"then-{which}") == there
 
 
-def test_the_backup_amidst_is_what_it_was(members: Set, taken: list[dict[str, Any]]) -> None:
-    there, moment = members.moments[2]
-    found, _ = restored(members, moment, "amidst")
-    assert found in (there, [n for n in there if n not in LOST]), "neither history holds that"
+@pytest.mark.parametrize("which", [2, 3])
+def test_behind_what_was_rolled_back_an_older_base_leads_on(
+    members: Set, taken: list[dict[str, Any]], which: int
+) -> None:
+    there, moment = members.moments[which]
+    words = members.house.restoring(moment, f"then-{which}")
+    said = members.house.zb("-q", *words).refused(5)
+    assert "was rolled back later; start from an older backup (--base)" in said
+    found = restored(members, moment, f"then-{which}", "--base", taken[0]["name"])
+    assert found == [number for number in there if number not in LOST]
 
 
-def test_every_moment_in_the_window_can_be_restored(members: Set, taken: list[dict[str, Any]]) -> None:
+def test_the_window_has_a_gap_there(members: Set, taken: list[dict[str, Any]]) -> None:
     window = members.house.zb("window", "--json").data[0]
     ranges = [(utc(r["after"]), utc(r["to"])) for r in window["ranges"]]
-    for there, moment in members.moments[1:]:
-        if LOST[0] not in there:
-            assert any(after < moment <= to for after, to in ranges), (moment, window)
+    reached = [any(after < moment <= to for after, to in ranges) for _, moment in members.moments]
+    assert reached == [False, True, False, False, True]
+    assert [gap["cause"] for gap in window["gaps"]] == ["reset"]

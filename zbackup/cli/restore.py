@@ -38,6 +38,7 @@ were changed is refused, with both readings.
 zbackup restore --to "2024-05-01 10:02"
 zbackup restore shop --to -15m --dry-run
 zbackup restore shop --to "yesterday 10:02:03.5" --name before-drop --port 3307 --read-only
+zbackup restore shop --to 10:02 --base zbackup-20240501T080000Z   from an older backup than it would take
 zbackup restore shop --from offsite --to latest    from a destination, fetched into new datasets
 zbackup restore shop --from here --run-at-destination --to latest    on the destination's own pool
 zbackup restore docs --to-timestamp 1714557720,1 --port 27018 --as-replica-set rescue
@@ -63,6 +64,15 @@ AsReplicaSet = Annotated[
         "--as-replica-set",
         metavar="NAME",
         help="MongoDB: make the new server a replica set of its own (default: a standalone one).",
+        show_default=False,
+    ),
+]
+Base = Annotated[
+    str,
+    typer.Option(
+        "--base",
+        metavar="NAME",
+        help="Start from this backup instead of the newest that is old enough; see zbackup list.",
         show_default=False,
     ),
 ]
@@ -110,6 +120,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     to_timestamp: ToTimestamp = None,
     origin: From = None,
     there: There = False,
+    base: Base = "",
     name: Name = "",
     port: Port = 0,
     read_only: ReadOnly = False,
@@ -124,6 +135,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         read_only=read_only,
         keep=keep,
         cluster_time=exact,
+        base=base,
         replica_set=_replica_set(as_replica_set),
     )
     with on_one(options, "restore", instance) as ctx:

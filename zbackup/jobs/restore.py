@@ -42,7 +42,8 @@ class RestoreOptions:
     """`name` "" means one made from the instance and the moment; `keep` keeps a failed recovery's clones.
 
     `cluster_time` is the exact target, within the second that the moment is, and `replica_set` the name of
-    the set to be made of the result: both for MongoDB only.
+    the set to be made of the result: both for MongoDB only. `base` names the backup to start from, "" the
+    newest that is old enough.
     """
 
     name: str = ""
@@ -51,6 +52,7 @@ class RestoreOptions:
     keep: bool = False
     cluster_time: ClusterTime | None = None
     replica_set: str = ""
+    base: str = ""
     finish: Finish | None = None
 
 
@@ -157,7 +159,8 @@ def choose(ctx: Context, backups: Sequence[Backup], moment: Moment, options: Res
     now = max((ctx.clock.now(), *(b.record.complete_to for b in backups if b.record.complete_to)))
     # A cluster time is somewhere within its second, and the log has to reach beyond that.
     wanted = max(moment.at, min(moment.at + timedelta(seconds=1), now)) if options.cluster_time else moment.at
-    return plan_recovery(wanted, now, backups, ctx.zone, cut=ctx.recovery.cut_for(exclusive_end(moment)))
+    cut = ctx.recovery.cut_for(exclusive_end(moment))
+    return plan_recovery(wanted, now, backups, ctx.zone, cut=cut, base=options.base)
 
 
 def _recorded_warnings(*backups: Backup) -> tuple[str, ...]:

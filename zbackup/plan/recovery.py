@@ -9,7 +9,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup
-from zbackup.model.errors import NotRecoverable
+from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.plan.coverage import Coverage, continues
 from zbackup.plan.window import recovery_window, usable_bases
 
@@ -24,17 +24,26 @@ class RecoveryPlan:
 
 
 def plan_recovery(
-    target: datetime, now: datetime, backups: Sequence[Backup], zone: ZoneInfo, *, cut: datetime | None = None
+    target: datetime,
+    now: datetime,
+    backups: Sequence[Backup],
+    zone: ZoneInfo,
+    *,
+    cut: datetime | None = None,
+    base: str = "",
 ) -> RecoveryPlan:
     """The newest base whose last transaction is before the cut, and the oldest later log up to `target`.
 
     `cut` is where the log will be cut, if that is not the target itself: a log that knows whole seconds only
     is cut where the target's second begins, and a base that reaches into that second holds too much.
-    Raise NotRecoverable, with the window, when no base is old enough or the target is in the future.
+    `base` names the one to start from instead of the newest. Raise NotFound when there is none of that name;
+    NotRecoverable, with the window, when no base is old enough or the target is in the future.
     Times in messages are in `zone`.
     """
     cut = cut or target
-    bases = usable_bases(backups)
+    bases = [b for b in usable_bases(backups) if base in ("", b.name)]
+    if base and not bases:
+        raise NotFound(f"there is no finished backup {base} to start from: see zbackup list")
     reachable = recovery_window(backups, None, now).overall
     if reachable is None:
         raise NotRecoverable("there is no finished backup to start from: run zbackup snapshot first")
@@ -45,11 +54,10 @@ def plan_recovery(
     older = [b for b in bases if b.record.as_of and b.record.as_of < cut]
     if not older:
         coarse = " (the log knows whole seconds only)" if cut < target else ""
-        raise NotRecoverable(
-            f"no backup is that old; the recovery window is {reachable.describe(zone)}{coarse}"
-        )
-    base, log = _proven(target, older, backups) or _likeliest(target, older, backups)
-    return RecoveryPlan(base=base, log=log, reason=_reason(base, log))
+        none = f"{base} is not that old" if base else "no backup is that old"
+        raise NotRecoverable(f"{none}; the recovery window is {reachable.describe(zone)}{coarse}")
+    start, log = _proven(target, older, backups) or _likeliest(target, older, backups)
+    return RecoveryPlan(base=start, log=log, reason=_reason(start, log, asked=bool(base)))
 
 
 def _proven(
@@ -79,9 +87,10 @@ def _newness(backup: Backup) -> tuple[datetime, int]:
     return backup.record.as_of or backup.record.taken, backup.createtxg
 
 
-def _reason(base: Backup, log: Backup | None) -> str:
+def _reason(base: Backup, log: Backup | None, *, asked: bool) -> str:
+    chosen = f"{base.name} was asked for" if asked else f"{base.name} is the newest backup before the target"
     if log is None:
-        return f"{base.name} is the newest backup before the target; no later one holds the log up to it yet"
+        return f"{chosen}; no later one holds the log up to it yet"
     if log is base:
         return f"{base.name} holds the last transaction before the target itself: nothing to replay"
-    return f"{base.name} is the newest backup before the target, {log.name} the first that reaches it"
+    return f"{chosen}, {log.name} is the first that reaches it"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.samples import at, backup, lacking_one
 from zbackup.model.backup import Backup
-from zbackup.model.errors import NotRecoverable
+from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.plan.recovery import RecoveryPlan, plan_recovery
 from zbackup.plan.window import Window, recovery_window, usable_bases
 
@@ -88,6 +88,17 @@ def test_the_newest_base_before_the_target_is_taken() -> None:
     found = plan(35, [backup(1, 10, 11), backup(2, 20, 21), backup(3, 30, 31), backup(4, 40, 41)])
     assert (found.base.name, found.log and found.log.name) == ("zbackup-3", "zbackup-4")
     assert "zbackup-3" in found.reason and "zbackup-4" in found.reason
+
+
+def test_another_base_may_be_asked_for() -> None:
+    backups = [backup(1, 10, 11), backup(2, 20, 21), backup(3, 30, 41)]
+    found = plan_recovery(at(25), NOW, backups, BERLIN, base="zbackup-1")
+    assert (found.base.name, found.log and found.log.name) == ("zbackup-1", "zbackup-3")
+    assert found.reason.startswith("zbackup-1 was asked for")
+    with pytest.raises(NotRecoverable, match="zbackup-3 is not that old"):
+        plan_recovery(at(25), NOW, backups, BERLIN, base="zbackup-3")
+    with pytest.raises(NotFound, match="no finished backup zbackup-9"):
+        plan_recovery(at(25), NOW, backups, BERLIN, base="zbackup-9")
 
 
 def test_a_transaction_at_the_target_itself_is_too_new_for_a_base() -> None:

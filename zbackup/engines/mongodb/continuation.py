@@ -63,7 +63,7 @@ def holes(base: Mapping[Timestamp, bytes], log: Mapping[Timestamp, bytes]) -> tu
         if log.get(place) != document:
             raise NotRecoverable(
                 f"the base's oplog entry at {place.time},{place.inc} is not the log source's: what was "
-                "written then was rolled back; restore from an older backup, or to a moment before this one"
+                "written then was rolled back; start from an older backup (--base), or go further back"
             )
     return tuple(document for place, document in log.items() if place not in base)
 
@@ -111,7 +111,7 @@ def _require_reached(anchor: oplog.Entry, log: Connection, sure: oplog.Entry) ->
     if found is None or OpTime.of(found) != wanted or sure["ts"] < anchor["ts"]:
         raise NotRecoverable(
             f"the base's last entry, {wanted} ({_text(anchor)}), is not in the log source: what the base "
-            "holds was rolled back later; restore from an older backup, or to a moment before this one"
+            "holds was rolled back later; start from an older backup (--base), or go further back"
         )
 
 

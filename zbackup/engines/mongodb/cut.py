@@ -48,7 +48,7 @@ def find_cut(
     if behind:
         raise NotRecoverable(
             f"the base already holds what was written up to {begin.time},{begin.inc}, which is not before "
-            "the target: restore from an older backup"
+            "the target: start from an older backup (--base)"
         )
     skipped = oplog.find_first(log, wanted if exact else {**wanted, "wall": {"$gte": target}})
     if skipped is None:

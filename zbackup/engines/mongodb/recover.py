@@ -229,7 +229,7 @@ def _require_recorded(base: Connection, log: Connection, record: Record) -> bool
     if found is None or OpTime.of(found) != recorded:
         raise NotRecoverable(
             f"{recorded}, recorded as the end of the base's oplog, is not in the log source: it was rolled "
-            "back; restore from an older backup"
+            "back; start from an older backup (--base)"
         )
     end = OpTime.of(oplog.last(base))
     return record.lock == "fsync" and end <= recorded
