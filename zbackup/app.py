@@ -214,9 +214,7 @@ def _connect_mongodb(instance: Instance) -> MongoConnectOptions:
         password=secret.read if secret else None,
         auth_source=instance.auth_source,
         mechanism=instance.auth_mechanism or "",
-        tls=MongoTlsOptions(ca=str(tls.ca or ""), cert=str(tls.cert or ""), verify=tls.verify)
-        if tls
-        else None,
+        tls=tls,
         uri=(lambda: uri) if isinstance(uri, str) else uri.read if uri else None,
     )
 
@@ -229,17 +227,13 @@ def _connect(instance: Instance) -> ConnectOptions:
         host=instance.host or "",
         port=instance.tcp_port,
         user=instance.user,
-        password=secret.read if secret else _no_password,
+        password=secret.read if secret else lambda: "",
         tls=TlsOptions(
             ca=str(tls.ca or ""), cert=str(tls.cert or ""), key=str(tls.key or ""), verify=tls.verify
         )
         if tls
         else None,
     )
-
-
-def _no_password() -> str:
-    return ""
 
 
 def _target(settings: Settings, instance: Instance, ship: Ship) -> ShipTarget:
