@@ -11,7 +11,7 @@ from zbackup.proc.run import run
 POLL_S = 0.5
 
 # A member of a set that has just been started knows none, until it has read its files.
-STARTING_S = 10.0
+STARTING_S = 30.0
 
 
 def service_of(ctx: Context) -> Service:
