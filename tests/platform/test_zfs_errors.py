@@ -3,15 +3,20 @@
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.lab.mysql_fixture import Settings
 from tests.lab.pool import Dataset as Place
 from tests.lab.pool import Pool
 from tests.lab.pool import run as tool
+from tests.platform.contexts import context
 from tests.platform.zfs_places import ZFS, place, snapshot
+from tests.system.house import wait_until
 from zbackup.catalog.local import clones, read
+from zbackup.jobs.clone_claim import everywhere
 from zbackup.model.errors import (
     CommandFailed,
     CommandTimedOut,
@@ -19,6 +24,7 @@ from zbackup.model.errors import (
     DatasetExists,
     DatasetNotFound,
     PoolFull,
+    PoolSuspended,
     Refused,
 )
 from zbackup.model.snapshot import Dataset
@@ -166,3 +172,42 @@ def test_a_damaged_clone_is_refused_by_name(place: Place) -> None:
         Refused, match=rf"{place.name}/clones/dev has a zbackup:clone property that cannot be read"
     ):
         clones(ZFS, f"{place.name}/clones")
+
+
+@pytest.fixture
+def lost(tmp_path: Path) -> Iterator[str]:
+    """A pool whose disk takes nothing any more, until it is given room."""
+    disk, name = tmp_path / "disk", f"lab-lost-{os.getpid()}"
+    disk.mkdir()
+    tool("mount", "-t", "tmpfs", "-o", "size=70m", "none", str(disk))
+    with (disk / "vdev").open("xb") as file:
+        file.truncate(300 << 20)
+    made = ("zpool", "create", "-o", "cachefile=none", "-o", "failmode=wait")
+    tool(*made, "-O", f"mountpoint={tmp_path / 'lost'}", name, str(disk / "vdev"))
+    load = ("dd", "if=/dev/urandom", f"of={tmp_path / 'lost' / 'file'}", "bs=1M", "count=200")
+    with subprocess.Popen(load, stderr=subprocess.DEVNULL) as writer:
+        try:
+            wait_until("it is suspended", lambda: health(name) == "SUSPENDED", 60)
+            yield name
+        finally:
+            tool("mount", "-o", "remount,size=400m", str(disk))
+            tool("zpool", "clear", name)
+            writer.kill()
+    tool("zpool", "destroy", "-f", name)
+    tool("umount", str(disk))
+
+
+def health(name: str) -> str:
+    return tool("zpool", "list", "-Ho", "health", name).strip()
+
+
+def test_a_pool_that_lost_its_disk_is_named_and_others_do_not_wait_for_it(
+    pool: Pool, tmp_path: Path, lost: str
+) -> None:
+    with pytest.raises(PoolSuspended):
+        ZFS.exists(f"{lost}/zbackup-clones")
+    settings = Settings(flavour="mariadb-10.11", datadir=pool.data.mountpoint, run_dir=tmp_path)
+    here = context(pool, settings, (pool.data.name,))
+    ctx = replace(here, elsewhere=(f"{lost}/zbackup-clones",))
+    assert ctx.everywhere() == (ctx,)
+    assert everywhere(replace(ctx, cloning=replace(ctx.cloning, places=(ctx.clones, *ctx.elsewhere)))) == []

@@ -8,7 +8,7 @@ from dataclasses import replace
 from zbackup.catalog.local import clones
 from zbackup.jobs.context import Context
 from zbackup.model.clone import INTENT, PROPERTY, Clone
-from zbackup.model.errors import DatasetExists, Taken
+from zbackup.model.errors import DatasetExists, PoolSuspended, Taken
 from zbackup.model.snapshot import Dataset
 from zbackup.proc.lock import exclusive
 
@@ -18,9 +18,13 @@ LOOPBACK = "127.0.0.1"
 
 
 def everywhere(ctx: Context) -> list[tuple[Clone, Dataset]]:
-    """The clones of all instances."""
-    places = dict.fromkeys((ctx.clones, *ctx.cloning.places))
-    return [found for place in places for found in clones(ctx.zfs, place)]
+    """The clones of all instances, but those on another pool that lost its disks."""
+    found = clones(ctx.zfs, ctx.clones)
+    for place in dict.fromkeys(ctx.cloning.places):
+        if place != ctx.clones:
+            with contextlib.suppress(PoolSuspended):
+                found += clones(ctx.zfs, place)
+    return found
 
 
 def announce(

@@ -21,7 +21,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.fetched_parts import abort_partials, held
 from zbackup.model.backup import Backup
 from zbackup.model.clone import INTENT, PROPERTY, Clone
-from zbackup.model.errors import DatasetNotFound, NotFound, Refused
+from zbackup.model.errors import DatasetNotFound, NotFound, PoolSuspended, Refused
 from zbackup.model.record import Record, from_properties, to_properties
 from zbackup.model.recovery import Files, process_note
 from zbackup.model.relocation import Relocation
@@ -109,7 +109,7 @@ def hidden_from(ctx: Context, members: Sequence[Dataset], visible: Sequence[Clon
     own = tuple(f"{ctx.clones}/{clone.name}" for clone in visible)
     others = ctx.zfs.filesystems(ctx.clones)
     for place in ctx.elsewhere:
-        with contextlib.suppress(DatasetNotFound):
+        with contextlib.suppress(DatasetNotFound, PoolSuspended):
             others += ctx.zfs.filesystems(place)
     foreign = [d for d in others if not any(d.name == o or d.name.startswith(o + "/") for o in own)]
     return tuple(d.mountpoint for d in (*members, *foreign) if d.mountpoint)

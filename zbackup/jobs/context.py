@@ -13,7 +13,7 @@ from zbackup.clock import Clock
 from zbackup.destinations.base import Destination
 from zbackup.engines.base import Engine, Recovery
 from zbackup.model.cloning import DEFAULTS, CloneRules
-from zbackup.model.errors import DatasetNotFound
+from zbackup.model.errors import DatasetNotFound, PoolSuspended
 from zbackup.model.progress import Progress
 from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.snapshot import Dataset
@@ -77,8 +77,19 @@ class Context:
         return replace(self, clones=clones, elsewhere=tuple(rest))
 
     def everywhere(self) -> tuple["Context", ...]:
-        """One for each dataset that the instance's clones may be below."""
-        return (self, *(self.at(place) for place in self.elsewhere))
+        """One for each dataset that the instance's clones may be below, but on pools that lost their disks.
+
+        Nobody can work on a clone there, and this one's must not wait for that.
+        """
+        return (self, *(self.at(place) for place in self.elsewhere if self._answers(place)))
+
+    def _answers(self, place: str) -> bool:
+        try:
+            self.zfs.exists(place)
+        except PoolSuspended as lost:
+            self.progress.note(f"clones below {place} are left out: {lost}")
+            return False
+        return True
 
     def catalog(self) -> Catalog:
         """The instance's datasets, without clones that may lie below them, and its backups.

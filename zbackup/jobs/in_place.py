@@ -27,7 +27,7 @@ def at_destination(ctx: Context, target: ShipTarget) -> Context:
             "that host, where its configuration has the same place as zfs:pool/path"
         )
     pool = here.partition("/")[0]
-    return next(at for at in ctx.everywhere() if at.clones.partition("/")[0] == pool)
+    return ctx.at(next(place for place in (ctx.clones, *ctx.elsewhere) if place.partition("/")[0] == pool))
 
 
 def clone_there(ctx: Context, name: str, base: Backup, source: Backup) -> Catalog:

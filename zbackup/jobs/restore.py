@@ -229,9 +229,10 @@ def require_free(ctx: Context, name: str, options: RestoreOptions) -> None:
             clone_files.destroy(ctx, *found)
         elif found or ctx.zfs.exists(dataset):
             raise Taken(f"{dataset} exists: choose another --name, or zbackup clone destroy {wanted}")
-        for other in (f"{place}/{wanted}" for place in ctx.elsewhere):
-            if ctx.zfs.exists(other):
-                raise Taken(f"{other} exists: choose another --name, or zbackup clone destroy {wanted}")
+        for other in ctx.everywhere()[1:]:
+            if ctx.zfs.exists(f"{other.clones}/{wanted}"):
+                where = f"{other.clones}/{wanted}"
+                raise Taken(f"{where} exists: choose another --name, or zbackup clone destroy {wanted}")
 
 
 def act(

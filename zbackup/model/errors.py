@@ -107,6 +107,12 @@ class NotResumable(ZbackupError):
     """A stream that was cut off cannot be continued where it was; it has to begin anew."""
 
 
+class PoolSuspended(CommandFailed):
+    """The pool has lost its disks and answers nothing until they are back (zpool clear)."""
+
+    exit_status = 3
+
+
 class PoolFull(CommandFailed):
     """The pool or a quota has no room left."""
 

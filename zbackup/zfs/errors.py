@@ -7,6 +7,7 @@ from zbackup.model.errors import (
     DatasetNotFound,
     NotReceivable,
     PoolFull,
+    PoolSuspended,
 )
 
 PHRASES: tuple[tuple[str, type[CommandFailed]], ...] = (
@@ -23,6 +24,7 @@ PHRASES: tuple[tuple[str, type[CommandFailed]], ...] = (
     ("has been modified", NotReceivable),
     ("does not match incremental source", NotReceivable),
     ("must specify -f to overwrite", NotReceivable),
+    ("i/o is currently suspended", PoolSuspended),
     ("out of space", PoolFull),
     ("no space left", PoolFull),
     ("quota exceeded", PoolFull),
