@@ -17,26 +17,16 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import s3_peers
 from bench.report import circumstances, median, table, write
+from bench.s3_end import BUCKET, MIB, PART
 from tests.lab.s3_server import ACCESS, SECRET, client, s3_server
-from zbackup.destinations.s3.destination import S3Destination
-from zbackup.destinations.s3.keys import KeyFiles
-from zbackup.destinations.s3.layout import StreamId
-from zbackup.destinations.s3.options import S3Options
-from zbackup.destinations.s3.storing import Storing
-from zbackup.model.shipping import Part
-from zbackup.proc.pipeline import Meter, local, writing
 from zbackup.zfs.stream_head import MAGIC
 
-MIB = 1 << 20
 SPARE = 4 << 30
 """Bytes of memory for what is measured, and for who else is there."""
-BUCKET = "zbackup-bench"
-PART = Part(line="tank/bench", guid=11, name="bench", base=None, raw=False)
 OURS = {
     "zbackup": (),
     "zbackup, encrypted": ("--encrypted",),
@@ -79,7 +69,7 @@ def tools(endpoint: str) -> list[Tool]:
 
 def ours(verb: str, endpoint: str, words: Sequence[str]) -> str:
     """It runs `cat` itself."""
-    return shlex.join(("exec", sys.executable, "-m", "bench.s3", verb, endpoint, *words))
+    return shlex.join(("exec", sys.executable, "-m", "bench.s3_end", verb, endpoint, *words))
 
 
 def peer(name: str, put: str, get: str) -> Tool:
@@ -134,45 +124,6 @@ def make_stream(path: Path, mib: int) -> None:
             file.write(os.urandom(MIB - (len(head) if number == 0 else 0)))
 
 
-def one_end(argv: Sequence[str]) -> None:
-    """One end of zbackup's, as a program."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("verb", choices=("put", "get"))
-    parser.add_argument("endpoint")
-    parser.add_argument("--segment", type=int, default=0)
-    parser.add_argument("--encrypted", action="store_true")
-    given = parser.parse_args(argv)
-    storing = Storing(
-        keys=KeyFiles(lambda: (bytes(32),)) if given.encrypted else None,
-        encrypts=given.encrypted,
-        **({"segment_size": given.segment * MIB} if given.segment else {}),
-    )
-    destination = S3Destination(
-        name="bench",
-        place="bench",
-        prefix=f"ours-{given.segment}-{given.encrypted}",
-        instance="bench",
-        options=S3Options(
-            bucket=BUCKET,
-            endpoint=given.endpoint,
-            region="us-east-1",
-            access=ACCESS,
-            secret=lambda: SECRET,
-            path_style=True,
-        ),
-        storing=storing,
-        now=lambda: datetime.now(UTC),
-    )
-    with destination.connect() as session:
-        if given.verb == "put":
-            session.store(PART, local(("cat", os.environ["STREAM"])), Meter())
-        else:
-            stream = StreamId(line=PART.line, guid=PART.guid, base=None)
-            with writing(local(("cat",))) as sink:
-                for content in session.stream(stream, Meter()):
-                    sink(content)
-
-
 def measure(mib: int, rounds: int, say: Callable[[str], None]) -> str:
     """The table's text. Each tool has a new server each time: what was deleted may stay for a while."""
     tempfile.tempdir = memory(2 * mib * MIB)
@@ -225,7 +176,4 @@ def main(argv: Sequence[str] = ()) -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["put"], ["get"]):
-        one_end(sys.argv[1:])
-    else:
-        sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

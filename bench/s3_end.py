@@ -1,0 +1,65 @@
+"""zbackup's end of a stream into a bucket, as a program: `python -m bench.s3_end put|get ENDPOINT`.
+
+It imports what that takes, and is started for each measurement as the other tools are.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from bench.quiet import quiet
+from zbackup.destinations.s3.destination import S3Destination
+from zbackup.destinations.s3.keys import KeyFiles
+from zbackup.destinations.s3.layout import StreamId
+from zbackup.destinations.s3.options import S3Options
+from zbackup.destinations.s3.storing import Storing
+from zbackup.model.shipping import Part
+from zbackup.proc.pipeline import Meter, local, writing
+
+MIB = 1 << 20
+BUCKET = "zbackup-bench"
+PART = Part(line="tank/bench", guid=11, name="bench", base=None, raw=False)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Put or get it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("verb", choices=("put", "get"))
+    parser.add_argument("endpoint")
+    parser.add_argument("--segment", type=int, default=0)
+    parser.add_argument("--encrypted", action="store_true")
+    given = parser.parse_args(argv)
+    storing = Storing(
+        keys=KeyFiles(lambda: (bytes(32),)) if given.encrypted else None,
+        encrypts=given.encrypted,
+        **({"segment_size": given.segment * MIB} if given.segment else {}),
+    )
+    destination = S3Destination(
+        name="bench",
+        place="bench",
+        prefix=f"ours-{given.segment}-{given.encrypted}",
+        instance="bench",
+        options=S3Options(
+            bucket=BUCKET,
+            endpoint=given.endpoint,
+            region="us-east-1",
+            path_style=True,
+        ),
+        storing=storing,
+        now=lambda: datetime.now(UTC),
+    )
+    with destination.connect() as session:
+        if given.verb == "put":
+            session.store(PART, local(("cat", os.environ["STREAM"])), Meter())
+        else:
+            stream = StreamId(line=PART.line, guid=PART.guid, base=None)
+            with writing(local(("cat",))) as sink:
+                for content in session.stream(stream, Meter()):
+                    sink(content)
+
+
+if __name__ == "__main__":
+    quiet()
+    main(sys.argv[1:])
