@@ -1,5 +1,5 @@
 """python -m zbackup"""
 
-from zbackup.cli.main import run
+from zbackup.cli.start import run
 
 run()

@@ -1,15 +1,13 @@
 """zbackup gate"""
 
-import os
 from typing import Annotated
 
 import typer
 
 from zbackup.cli.options import Options
-from zbackup.jobs.gate import gate
+from zbackup.cli.start import POWERS, admit
 from zbackup.model.errors import UsageError
-from zbackup.plan.gate import Policy, Power
-from zbackup.proc.become import forget_environment
+from zbackup.plan.gate import Policy
 
 HELP = """Let another host store its backups here, and do nothing else: the forced command of an ssh key.
 
@@ -35,18 +33,8 @@ def command(
         bool, typer.Option("--read-only", help="Backups may be listed and fetched, no more.")
     ] = False,
 ) -> None:
-    policy = Policy(root=root, powers=_powers(append_only=append_only, read_only=read_only))
-    line = os.environ.get("SSH_ORIGINAL_COMMAND", "")
-    client = os.environ.get("SSH_CONNECTION", "nobody from").split()[0]
-    forget_environment()
-    status = gate(line, policy, client)
-    if status:
-        raise typer.Exit(status)
-
-
-def _powers(*, append_only: bool, read_only: bool) -> frozenset[Power]:
     if append_only and read_only:
         raise UsageError("--append-only and --read-only exclude each other: give each its own key")
-    if append_only:
-        return frozenset({"receive"})
-    return frozenset({"read"}) if read_only else frozenset({"receive", "read", "destroy"})
+    power = "--append-only" if append_only else "--read-only" if read_only else None
+    if status := admit(Policy(root=root, powers=POWERS[power])):
+        raise typer.Exit(status)
