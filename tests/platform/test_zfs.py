@@ -304,3 +304,14 @@ def test_a_file_system_with_a_snapshot_stays(place: Place) -> None:
     with pytest.raises(CommandFailed):
         ZFS.destroy_filesystem(box)
     assert ZFS.exists(f"{box.name}@s")
+
+
+def test_it_is_unmounted_though_somebody_looked_into_its_snapshots(place: Place) -> None:
+    """In a mount namespace of his own, as services have: what that mounts in ours does not go by itself."""
+    snapshot(place, "s")
+    looked = str(place.mountpoint / ".zfs" / "snapshot" / "s")
+    subprocess.run(["unshare", "--mount", "--propagation", "slave", "ls", f"{looked}/"], check=True)
+    assert looked.replace(" ", "\\040") in Path("/proc/self/mountinfo").read_text()
+    ZFS.unmount(place.name)
+    assert ZFS.filesystems(place.name)[0].mountpoint is None
+    ZFS.unmount(place.name)

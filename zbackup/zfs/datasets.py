@@ -1,5 +1,6 @@
 """The zfs commands zbackup uses, one method each. Nothing else runs zfs."""
 
+import contextlib
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -36,8 +37,7 @@ class Zfs:
         """`root` and every file system below it."""
         argv = ("list", "-Hp", "-t", "filesystem", "-r", "-o", parse.DATASET_COLUMNS, "--", root)
         listing = self._zfs(*argv, mutates=False)
-        mounts = self.mountinfo.read_bytes().decode(errors="surrogateescape")
-        return parse.datasets(listing, parse.zfs_mounts(mounts.split("\n")))
+        return parse.datasets(listing, self._mounts())
 
     def volumes(self, root: str) -> list[str]:
         """Names of the volumes below `root`: zbackup makes none, but what holds one is not its own."""
@@ -205,7 +205,15 @@ class Zfs:
                 raise
 
     def unmount(self, name: str) -> None:
-        """Unmount; not mounted is success. Raise DatasetBusy when somebody goes on using it."""
+        """Unmount; not mounted is success. Raise DatasetBusy when somebody goes on using it.
+
+        Snapshots that were looked into (`.zfs/snapshot`) stay mounted below it for minutes. They go with it
+        only if that was done in our own mount namespace, and a daemon under systemd has another.
+        """
+        for source, mountpoint in self._mounts().items():
+            if source.startswith(f"{name}@"):
+                with contextlib.suppress(CommandFailed):  # it is gone, or is why the next one fails
+                    self.runner(("umount", "--", mountpoint))
         try:
             self._patiently("unmount", "--", name)
         except CommandFailed as failure:
@@ -236,6 +244,11 @@ class Zfs:
                 if attempt == BUSY_TRIES:
                     raise
                 time.sleep(BUSY_PAUSE_S)
+
+    def _mounts(self) -> dict[str, str]:
+        """Dataset or snapshot -> where it is mounted."""
+        mounts = self.mountinfo.read_bytes().decode(errors="surrogateescape")
+        return parse.zfs_mounts(mounts.split("\n"))
 
     def _require_guid(self, name: str, guid: int) -> None:
         """Names may be reused: whatever we change, we prove first that it is what we mean."""

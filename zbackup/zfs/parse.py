@@ -70,7 +70,7 @@ def datasets(listing: str, mounts: Mapping[str, str]) -> list[Dataset]:
 
 
 def zfs_mounts(mountinfo: Iterable[str]) -> dict[str, str]:
-    """Dataset name -> mountpoint, from /proc/self/mountinfo (proc(5)).
+    """Dataset or snapshot name -> mountpoint, from /proc/self/mountinfo (proc(5)).
 
     The `mountpoint` property is not asked: it says where a dataset would be mounted, and nothing for
     `legacy`. Spaces and the like are written as octal escapes there.
