@@ -141,6 +141,8 @@ class SwitchStory:
         )
         assert all(new.startswith(f"{root}-before-2") for new, root in zip(aside, shop.roots, strict=True))
         assert sorted(places) == sorted(shop.parts)
+        blind = shop.house.configure("blind", service=shop.service.table(), password={"env": "NOWHERE"})
+        assert "NOWHERE" in shop.switch(CLONE, config=blind).err
         assert shop.switch("--undo").rc == 4
         assert shop.house.state() == before
 

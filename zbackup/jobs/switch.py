@@ -15,7 +15,7 @@ from zbackup.jobs.clone import working_on
 from zbackup.jobs.context import Context
 from zbackup.jobs.snapshot import snapshot
 from zbackup.jobs.switch_look import HALF_DONE, clone_to_switch, find, intend, intent_of, newest
-from zbackup.jobs.switch_service import service_of, start, stop
+from zbackup.jobs.switch_service import look, service_of, start, stop
 from zbackup.jobs.switch_steps import (
     all_of,
     away,
@@ -60,6 +60,7 @@ def plan(ctx: Context, name: str) -> SwitchPlan:
     """Look and decide, and change nothing. Raise what switch() would raise before it changes anything."""
     clone = clone_to_switch(ctx, name)
     switch = clone.switch if clone.state in HALF_DONE and clone.switch else intend(ctx, clone)
+    look(ctx)
     renames = [(root, switch.aside(root)) for root in switch.roots]
     renames += [(part_name(ctx, clone, each.number), each.name) for each in switch.coming]
     return SwitchPlan(clone=clone, renames=tuple(renames), service=service_of(ctx))
@@ -77,6 +78,7 @@ def switch(ctx: Context, name: str) -> SwitchReport:
         clone = clone_to_switch(ctx, name)
         record = clone_files.record_of(ctx, clone)
         intent = intent_of(clone) if clone.state in HALF_DONE else intend(ctx, clone)
+        look(ctx)
         clone = replace(clone, state="switching", stopped=True, switch=intent)
         _write_intent(ctx, clone)
         try:
@@ -103,7 +105,7 @@ def undo(ctx: Context, name: str = "") -> SwitchReport:
     with ExitStack() as held:
         held.enter_context(working_on(ctx, name, "zbackup switch --undo"))
         held.enter_context(ctx.alone("zbackup switch --undo"))
-        service_of(ctx)
+        look(ctx)
         clone = find(ctx, name)
         intent = intent_of(clone)
         if clone.state == "switched":

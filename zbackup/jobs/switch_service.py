@@ -24,6 +24,18 @@ def service_of(ctx: Context) -> Service:
     return ctx.service
 
 
+def look(ctx: Context) -> None:
+    """See that we can tell whether the server answers, before anybody stops it.
+
+    Raise ConfigError: a password that only the daemon can read would be missed when it is too late.
+    """
+    service_of(ctx)
+    try:
+        ctx.engine.inspect()
+    except DatabaseError as silent:
+        ctx.progress.note(f"{ctx.instance} does not answer before it is stopped: {silent}")
+
+
 def stop(ctx: Context) -> None:
     """Stop it, and see that nobody answers any more. Raise CommandFailed or DatabaseError."""
     service = service_of(ctx)
