@@ -7,13 +7,16 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pymysql
 import pytest
 
+from tests.lab import servers
 from tests.lab.mysql_fixture import SERVER_UID
 from tests.lab.pool import Pool, create_pool, run
+from tests.lab.servers.templates import DAEMON as DAEMON_OF
 from tests.slow.systemd_machine import ETC, Systemd
 from tests.system.conftest import house
-from tests.system.house import House, Variant, wait_until
+from tests.system.house import House, Variant, next_second, wait_until
 from tests.system.test_least_privilege import documented_permissions
 
 __all__ = ["house"]
@@ -21,6 +24,10 @@ __all__ = ["house"]
 DAEMON = "zbackup.service"
 DROP_IN = ETC / "zbackup.service.d"
 SOCKET = "zbackup-helper.socket"
+PRODUCTION = "production.service"
+UNIT = """[Service]
+ExecStart=/usr/bin/setpriv --reuid={uid} --regid={uid} --clear-groups {argv}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +61,7 @@ def systemd(house: House) -> Iterator[Systemd]:
         schedule={"snapshot": "5s", "prune": "5s"},
         retention={"last": 3, "minimum": 1, "window": "1 minute"},
         clones={"memory": "32MiB", "memory_max": "320MiB", "cpu_quota": "150%"},
+        service={"unit": PRODUCTION},
     )
     text = config.read_text().replace(str(house.home / "clones"), "/var/lib/zbackup/clones")
     (etc / "config.toml").write_text(text)
@@ -176,6 +184,44 @@ def test_a_clone_s_limits_are_held_by_a_scope(systemd: Systemd) -> None:
             assert systemd.zbackup("clone", "stop", "small").rc == 0
             assert systemd.zbackup("clone", "start", "small").rc == 0
     assert systemd.zbackup("clone", "destroy", "small", "--yes").rc == 0
+
+
+def test_a_switch_stops_and_starts_production_s_unit(house: House, systemd: Systemd) -> None:
+    settings = house.server.settings
+    program = servers.path(settings.flavour) / "bin" / DAEMON_OF[settings.kind]
+    argv = " ".join(f'"{word}"' for word in (str(program), *settings.arguments()))
+    (ETC / PRODUCTION).write_text(UNIT.format(uid=SERVER_UID, argv=argv))
+    house.server.stop()
+    systemd.do("daemon-reload")
+    systemd.do("start", PRODUCTION)
+    try:
+        wait_until("production answers", lambda: answers(house), 60)
+    finally:
+        print(systemd.ask("status", PRODUCTION), house.server.last_lines())
+    then, moment = house.server.checksum(), next_second()
+    house.server.sql("DROP TABLE shop.orders")
+    dropped = house.server.checksum()
+    assert systemd.zbackup("restore", "--to", moment.isoformat(), "--name", "good").rc == 0
+    # Who is no service of systemd's has no credentials.
+    by_hand, text = ETC.with_name("by-hand.toml"), Path("/etc/zbackup/config.toml").read_text()
+    password = '{ "file" = "/etc/zbackup/shop.password" }'
+    by_hand.write_text(text.replace('{ credential = "shop" }', password))
+    assert password in by_hand.read_text()
+    seen = {systemd.show(PRODUCTION, "MainPID")}
+    for words, sums in ((("good",), then), (("--undo",), dropped)):
+        said = systemd.zbackup("--config", str(by_hand), "switch", "shop", *words, "--confirm", "shop")
+        assert said.rc == 0, said
+        assert house.server.checksum() == sums
+        assert systemd.show(PRODUCTION, "ActiveState") == "active"
+        seen.add(systemd.show(PRODUCTION, "MainPID"))
+    assert len(seen) == 3, "it was stopped and started each time"
+
+
+def answers(house: House) -> bool:
+    try:
+        return bool(house.server.sql("SELECT 1"))
+    except pymysql.MySQLError:
+        return False
 
 
 def test_how_it_is_confined(systemd: Systemd) -> None:

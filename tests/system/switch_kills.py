@@ -3,8 +3,13 @@
 from collections.abc import Iterator
 from itertools import count
 
+import pytest
+
 from tests.system.switch_story import CLONE, Shop
 from tests.system.zfs_door import ZfsDoor
+
+LIMIT_S = 5400
+"""Of each test, when every change is broken."""
 
 
 class SwitchKills:
@@ -15,6 +20,7 @@ class SwitchKills:
     twice = False
     """Whether each is broken before and after it takes effect, or in one of the two ways."""
 
+    @pytest.mark.timeout(LIMIT_S)
     def test_there(self, shop: Shop, door: ZfsDoor) -> None:
         known = shop.backups()
         for nth, where in self.kills(shop, door, CLONE):
@@ -27,6 +33,7 @@ class SwitchKills:
             assert known <= shop.backups(), where
         shop.require(shop.last)
 
+    @pytest.mark.timeout(LIMIT_S)
     def test_back(self, shop: Shop, door: ZfsDoor) -> None:
         known = shop.backups()
         for nth, where in self.kills(shop, door, "--undo"):
