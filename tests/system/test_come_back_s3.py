@@ -195,7 +195,7 @@ def test_without_the_key_nothing_is_begun(offsite: Offsite) -> None:
     other.chmod(0o600)
     config = offsite.elsewhere("keyless", key={"file": str(other)})
     refused = offsite.back(*offsite.restoring("latest", "keyless"), config=config)
-    assert refused.rc == 9 and "needs the key" in refused.out, refused
+    assert refused.rc == 5 and "needs the key" in refused.out, refused
     config = offsite.elsewhere("expired")
     offsite.through.fault = lambda number, method: Fault(status=400, code="ExpiredToken")
     refused = offsite.back(*offsite.restoring("latest", "expired"), config=config)

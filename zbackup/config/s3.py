@@ -94,6 +94,11 @@ class S3(Table):
     old_keys: Annotated[tuple[SecretRef, ...], BeforeValidator(key_files)] = Field(
         default=(), description="keys that older streams were encrypted with"
     )
+    accept_plain: StrictBool = Field(
+        default=False,
+        description="with a key: backups in the bucket that are not encrypted count as well; anybody who may "
+        "write to the bucket can forge such ones",
+    )
     full_every: Annotated[float, BeforeValidator(units.duration)] | None = Field(
         default=None, description="a full stream is sent anew when the last one is as old as this"
     )

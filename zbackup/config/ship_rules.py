@@ -74,6 +74,12 @@ def _bucket_alone(row: dict[str, Any], to: Place) -> Iterator[Found]:
             if given in table and missing not in table:
                 yield ("s3", given), f"{missing} is missing: they belong together"
 
+    if table.get("old_keys") and not table.get("key") and table.get("accept_plain") is not True:
+        yield (
+            ("s3", "old_keys"),
+            "key is missing, so that new backups are plain: is accept_plain = true meant?",
+        )
+
 
 def _place(value: object) -> Place | None:
     try:

@@ -15,12 +15,14 @@ class Copies:
     """The committed backups, oldest first, and (snapshot, problem) where a record cannot be understood.
 
     A backup's snapshots are the copies as they lie at the destination, in the order of its members. `remains`
-    are what is left of backups whose removal was cut short.
+    are what is left of backups whose removal was cut short. `unproven` is why nobody can tell here which of
+    them are real, so that none may go for another; "" where that can be told.
     """
 
     backups: tuple[Backup, ...]
     unreadable: tuple[tuple[str, str], ...]
     remains: tuple[Backup, ...] = ()
+    unproven: str = ""
 
 
 @dataclass(frozen=True, slots=True)

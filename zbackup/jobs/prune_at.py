@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import structlog
 
+from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
 from zbackup.jobs.ship import alone, never
@@ -22,7 +23,9 @@ log = structlog.get_logger()
 def plan_prune_at(ctx: Context, target: ShipTarget) -> PrunePlan:
     """Look and decide, and change nothing."""
     with target.destination.connect() as session:
-        retention = _decide(ctx, target, session.copies().backups)
+        copies = session.copies()
+        _require_proven(copies)
+        retention = _decide(ctx, target, copies.backups)
         return PrunePlan(retention=retention, freed=None, strays=session.strays())
 
 
@@ -38,6 +41,7 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
     lacking: ZbackupError | None = None
     with alone(ctx, target), target.destination.connect() as session:
         copies = session.copies()
+        _require_proven(copies)
         retention = _decide(ctx, target, copies.backups)
         going = (*copies.remains, *retention.destroy)
         for number, backup in enumerate(going):
@@ -59,6 +63,12 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
     plan = PrunePlan(retention=retention, freed=None, strays=strays)
     left = len(going) - len(destroyed) - len(skipped)
     return PruneReport(plan=plan, destroyed=tuple(destroyed), skipped=tuple(skipped), left=left)
+
+
+def _require_proven(copies: Copies) -> None:
+    """Raise Refused where a forged backup would make a real one superfluous."""
+    if copies.unproven:
+        raise Refused(copies.unproven)
 
 
 def _is_lack_of_power(failure: ZbackupError) -> bool:

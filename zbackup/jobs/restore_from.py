@@ -43,7 +43,7 @@ def latest_moment(ctx: Context, target: ShipTarget) -> Moment:
         copies = session.copies()
     last = max((b.record.as_of for b in copies.backups if b.record.as_of), default=None)
     if last is None:
-        raise NotRecoverable(f"there is no committed backup of {ctx.instance} at {target.destination.place}")
+        raise NotRecoverable(_none(ctx, target, copies))
     return Moment(last, LATEST, ctx.zone, is_now=True)
 
 
@@ -132,7 +132,9 @@ def _choose(
     """Base, log source and why. There is no live log to go on with: a backup has to reach the moment."""
     place = target.destination.place
     if not copies.backups:
-        raise NotRecoverable(f"there is no committed backup of {ctx.instance} at {place}")
+        raise NotRecoverable(_none(ctx, target, copies))
+    for name, problem in copies.unreadable[:1]:
+        ctx.progress.note(f"{name} and so its backup cannot be read: {problem}")
     choice: RecoveryPlan = choose(ctx, copies.backups, moment, options)
     require_recoverable(choice.base)
     ctx.recovery.check_program(choice.base.record)
@@ -146,6 +148,11 @@ def _choose(
             f"{local_text(reached, ctx.zone)} (--to latest)"
         )
     return choice.base, choice.log, choice.reason
+
+
+def _none(ctx: Context, target: ShipTarget, copies: Copies) -> str:
+    said = f"there is no committed backup of {ctx.instance} at {target.destination.place}"
+    return ": ".join((f"{said} that can be read", copies.unreadable[0][1])) if copies.unreadable else said
 
 
 def _note_kept(ctx: Context, name: str) -> None:

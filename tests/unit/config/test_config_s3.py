@@ -56,12 +56,13 @@ def test_what_is_configured_arrives() -> None:
         object_lock = "COMPLIANCE"
         object_lock_days = 30
         key = { env = "KEY" }
+        accept_plain = true
         """
     )
     options, storing = made.options, made.storing
     assert (options.endpoint, options.path_style, options.lock_days) == ("https://s3.example.com", True, 30)
     assert (options.bucket, made.prefix, options.connections) == ("my.bucket", "some/prefix", 3)
-    assert (storing.segment_size, storing.encrypts) == (64 << 20, True)
+    assert (storing.segment_size, storing.encrypts, storing.accept_plain) == (64 << 20, True, True)
     assert storing.chains.every.days == 30
 
 
@@ -78,6 +79,7 @@ def test_no_address_of_a_bucket(place: str) -> None:
     [
         ('access_key = "AKIA"', "secret_key is missing"),
         ('object_lock = "GOVERNANCE"', "object_lock_days is missing"),
+        ('old_keys = [{ env = "KEY" }]', "accept_plain = true"),
         ('segment = "1KiB"', '"1MiB" to "1GiB"'),
         ('secret_key = "words"', "a password itself does not belong in this file"),
         ('endpoint = "s3.example.com"', "https://s3.example.com"),

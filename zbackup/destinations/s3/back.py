@@ -14,8 +14,8 @@ from zbackup.model.record import Record, from_properties
 from zbackup.model.snapshot import Snapshot
 
 
-def copies_of(found: Found) -> Copies:
-    """The committed backups of which every stream is there.
+def copies_of(found: Found, place: str, *, keyless: bool) -> Copies:
+    """The committed backups of which every stream is there. `keyless`: no key is here to prove seals by.
 
     Their snapshots are what a receiver would have, in the lines' names; `createtxg` is just their order here.
     """
@@ -37,7 +37,10 @@ def copies_of(found: Found) -> Copies:
         parts = [there[part.guid] for part in manifest.parts]
         shown = tuple(_snapshot(record, one, rank, alone=needed[one.way[-1]] == 1) for one in parts)
         backups.append(Backup(record=record, snapshots=shown))
-    return Copies(tuple(backups), tuple(unreadable))
+    unproven = ""
+    if keyless and any(manifest.encryption for manifest in found.manifests):
+        unproven = f"backups at {place} are sealed, and this host cannot tell forged ones: give it the key"
+    return Copies(tuple(backups), tuple(unreadable), unproven=unproven)
 
 
 def _record(manifest: Manifest) -> Record:

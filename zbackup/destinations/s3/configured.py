@@ -61,6 +61,7 @@ def _storing(table: S3) -> Storing:
         compression=table.compression,
         keys=KeyFiles(lambda: tuple(_key(ref) for ref in files)) if files else None,
         encrypts=table.key is not None,
+        accept_plain=table.accept_plain,
         chains=Chains(
             most=table.max_chain,
             every=timedelta(seconds=table.full_every or 0),

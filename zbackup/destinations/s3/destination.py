@@ -43,5 +43,10 @@ class S3Destination:
                 place=self.place,
                 storing=self.storing,
                 now=self.now,
-                pages=Pages(bucket=bucket, layout=layout, keys=self.storing.keys),
+                pages=Pages(
+                    bucket=bucket,
+                    layout=layout,
+                    keys=self.storing.keys,
+                    sealed_only=self.storing.sealed_only,
+                ),
             )

@@ -4,8 +4,6 @@ import hashlib
 import hmac
 from dataclasses import dataclass, field
 
-import structlog
-
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.fetching import check_page
 from zbackup.destinations.s3.keys import DataKey, KeyStore, data_key, new_data_key
@@ -22,7 +20,10 @@ from zbackup.destinations.s3.manifest import (
 )
 from zbackup.model.errors import NotFound, Refused, VerificationFailed
 
-log = structlog.get_logger()
+_PLAIN = (
+    "whoever wrote it did not have the key that is configured here; if all of the bucket is yours and was "
+    "plain before, set accept_plain = true"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +36,29 @@ class Proven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """Of an instance's part of a bucket. `known` are manifests by their keys: they never change."""
+    """Of an instance's part of a bucket. `known` are manifests by their keys: they never change.
+
+    With `sealed_only`, what is neither sealed nor encrypted was not written by whoever has the key.
+    """
 
     bucket: Bucket
     layout: Layout
     keys: KeyStore | None
+    sealed_only: bool
     known: dict[str, Manifest] = field(default_factory=dict)
 
     def manifest(self, key: str) -> Manifest:
-        """A backup's. Its seal is proven if the key for that is here; see also require_agreed().
+        """A backup's. Its seal is proven, unless no key at all is here; see also require_agreed().
 
-        Raise NotFound, and VerificationFailed when it cannot be understood or was changed.
+        Raise NotFound, and VerificationFailed when it cannot be understood or proven, or was changed.
         """
         if key not in self.known:
             where = f"{self.bucket.place}/{key}"
             manifest = manifest_from(self.bucket.get(key, MOST_MANIFEST), where)
             if self.layout.manifest(manifest.record.get("backup", "")) != key:
                 raise VerificationFailed(f"{where} is another backup's manifest")
-            try:
-                self._prove(manifest, where)
-            except Refused as keyless:
-                log.debug("s3.manifest_unproven", key=key, reason=str(keyless))
+            if self.keys is not None:
+                self._require_proven(manifest, where)
             self.known[key] = manifest
         return self.known[key]
 
@@ -75,6 +78,8 @@ class Pages:
         page = whole_from(body, where)
         if (page.begun.line, page.begun.guid, page.begun.base) != (stream.line, stream.guid, stream.base):
             raise VerificationFailed(f"{where} is another stream's page")
+        if self.sealed_only and page.begun.encryption is None:
+            raise VerificationFailed(f"{where} is of a stream that is not encrypted: {_PLAIN}")
         check_page(page, data_key(self.keys, page.begun.encryption, str(stream)), where)
         return Proven(page, hashlib.sha256(body).digest())
 
@@ -95,8 +100,8 @@ class Pages:
         if not parts or proven.page.begun.encryption is None:
             return
         self._prove(manifest, where)
-        # Who has a key and writes pages with this hash seals manifests; and the page is sealed itself.
-        if manifest.encryption is None and proven.page.tree_sha256 is not None:
+        # Who has a key seals manifests; and the page is sealed itself.
+        if manifest.encryption is None:
             raise VerificationFailed(f"{where} lost its seal: it was changed since it was written")
 
     def sealed(self, manifest: Manifest) -> Manifest:
@@ -106,6 +111,15 @@ class Pages:
         key, envelope = new_data_key(self.keys, _about(manifest))
         page = manifest.model_copy(update={"version": 2, "encryption": envelope})
         return page.model_copy(update={"seal": key.mac(to_json(page))})
+
+    def _require_proven(self, manifest: Manifest, where: str) -> None:
+        """Who has the key of others cannot tell either whether one is real: it does not count."""
+        if self.sealed_only and manifest.encryption is None:
+            raise VerificationFailed(f"{where} is not sealed: {_PLAIN}")
+        try:
+            self._prove(manifest, where)
+        except Refused as keyless:
+            raise VerificationFailed(f"{keyless}: add it to old_keys, if it is yours") from keyless
 
     def _prove(self, manifest: Manifest, where: str) -> None:
         """Raise Refused without the key, and VerificationFailed when the seal is not of this page."""

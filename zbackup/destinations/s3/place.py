@@ -74,7 +74,7 @@ class S3Session:
         )
 
     def copies(self) -> Copies:
-        return copies_of(self.found())
+        return copies_of(self.found(), self.place, keyless=self.storing.keys is None)
 
     def legs(self, wanted: Sequence[Snapshot]) -> Sequence[Leg]:
         return legs_to(self.found(), wanted, self._called)
@@ -193,12 +193,16 @@ class S3Session:
 
     def _part(self, part: Part, stream: StreamId) -> PartPage:
         """The stream's page is read back, and every segment it names is found in a listing."""
-        proven = self.pages.whole(stream)
+        try:
+            proven = self.pages.whole(stream)
+        except VerificationFailed as wrong:
+            raise VerificationFailed(self._incomplete(stream, str(wrong))) from wrong
         page = proven.page
         present = self._present(stream)
         for number, segment in enumerate(page.segments):
             if present.get((number, segment.sha256)) != segment.size:
-                raise VerificationFailed(self._incomplete(stream, number))
+                said = f"segment {number} of {stream} is not at {self.place} any more"
+                raise VerificationFailed(self._incomplete(stream, said))
         return PartPage(
             line=part.line,
             snapshot=part.name,
@@ -210,10 +214,10 @@ class S3Session:
             stream_sha256=proven.sha256,
         )
 
-    def _incomplete(self, stream: StreamId, number: int) -> str:
+    def _incomplete(self, stream: StreamId, said: str) -> str:
         """What is said of it. A stream that no backup needs yet is not whole any more: it is sent again."""
-        said = f"segment {number} of {stream} is not at {self.place} any more"
-        if stream in needed_by(self.found()):
+        found = self.found()
+        if found.unreadable or stream in needed_by(found):
             return said
         self.bucket.delete(self.layout.whole(stream))
         return f"{said}: the next run stores it again"

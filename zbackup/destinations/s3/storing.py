@@ -16,7 +16,8 @@ Compression = Literal["auto", "zstd", "none"]
 class Storing:
     """How streams are stored: `segment_size` in bytes of the stream, so many segments at a time.
 
-    New streams are encrypted if `encrypts`; `keys` open those that are there.
+    New streams are encrypted if `encrypts`; `keys` open those that are there. With keys nothing else counts,
+    unless `accept_plain`.
     """
 
     segment_size: int = 16 << 20
@@ -24,12 +25,18 @@ class Storing:
     compression: Compression = "auto"
     keys: KeyStore | None = None
     encrypts: bool = False
+    accept_plain: bool = False
     chains: Chains = field(default_factory=Chains)
 
     @property
     def seals(self) -> bool:
         """Whether new streams are encrypted."""
         return self.encrypts and self.keys is not None
+
+    @property
+    def sealed_only(self) -> bool:
+        """Whether what is not sealed and encrypted is nobody's who has the key."""
+        return self.keys is not None and not self.accept_plain
 
 
 def require_stream(content: memoryview, part: Part) -> None:
