@@ -135,3 +135,20 @@ def test_a_plain_stream_that_no_backup_needs_is_stored_again(
         with pytest.raises(VerificationFailed, match=r"is not encrypted.*the next run stores it again"):
             session.commit(record(1), [part(11)], "")
         assert session.inventory().lines[0].name == LINE and not session.inventory().lines[0].copies
+
+
+def test_a_stream_that_was_begun_plain_is_begun_anew(server: S3Server, tmp_path: Path, key: bytes) -> None:
+    """By an earlier configuration, or by somebody who wants it plain: nothing leaves the host unencrypted."""
+    shop = new_shop(server, tmp_path)
+    content = stream(11)
+    page = f"{shop.root}/streams/tank/my%20data/@11-full/begun.json"
+    with shop.session() as session:
+        session.store(part(11), shop.sender(content), Meter())
+        shop.direct.delete_object(Bucket=shop.bucket, Key=page.replace("begun", "stream"))
+    plain = set(shop.segments())
+    assert json.loads(shop.body(page))["encryption"] is None
+    with shop.session(keys=(key,), accept_plain=True) as session:
+        ship(session, shop, content, part(11), 1)
+        assert fetched(session, part(11)) == content
+    assert json.loads(shop.body(page))["encryption"] is not None
+    assert len(set(shop.segments()) - plain) == len(plain) == 3

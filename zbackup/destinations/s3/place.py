@@ -125,7 +125,7 @@ class S3Session:
 
     def store(self, part: Part, sender: Command, meter: Meter) -> int:
         stream = StreamId(line=part.line, guid=part.guid, base=part.base)
-        begun = self.pages.begun(stream)
+        begun = self._begun(stream)
         page: Whole | None = None
         with reading(sender) as source:
             buffers = self._buffers(begun)
@@ -142,6 +142,11 @@ class S3Session:
             raise VerificationFailed("what was to be stored is empty, and no ZFS send stream")
         self.bucket.put_new(self.layout.whole(stream), to_json(page))
         return page.size
+
+    def _begun(self, stream: StreamId) -> Begun | None:
+        """How an earlier run began, if one may go on so: nothing is sent plain because a bucket says it."""
+        begun = self.pages.begun(stream)
+        return begun if begun and (begun.encryption or not self.storing.seals) else None
 
     def _buffers(self, begun: Begun | None) -> Buffers:
         """One is filled while the others are on their way."""
@@ -243,8 +248,11 @@ class S3Session:
             encryption=envelope,
             host=socket.gethostname(),
         )
-        if not self.bucket.put_new(self.layout.begun(stream), to_json(begun)):
-            raise Taken(f"another zbackup has just begun to store {stream} at {self.place}")
+        body = to_json(begun)
+        if not self.bucket.put_new(self.layout.begun(stream), body):
+            if self._begun(stream):
+                raise Taken(f"another zbackup has just begun to store {stream} at {self.place}")
+            self.bucket.put(self.layout.begun(stream), body, hashlib.sha256(body).digest())
         return self._way(stream, begun, key)
 
     def _compression(self, part: Part, first: Piece) -> Literal["zstd", "none"]:
