@@ -11,6 +11,7 @@ from tests.destinations.shop import LINE, Shop, fetched, new_shop, part, record,
 from tests.lab.s3_proxy import AtChange, Fault, proxy
 from tests.lab.s3_server import S3Server
 from zbackup.destinations.s3.chains import Chains
+from zbackup.destinations.s3.client import Bucket, Entry
 from zbackup.destinations.s3.place import S3Session
 from zbackup.model.backup import Backup
 from zbackup.model.errors import BucketRefused, CommandFailed, NotResumable, Refused, VerificationFailed
@@ -265,3 +266,31 @@ def test_legs_are_of_the_line(shop: Shop) -> None:
         for snapshot in named(session)["backup-1"].snapshots:
             (leg,) = session.legs([snapshot])
             assert (leg.copy.dataset, leg.copy.name) == (snapshot.dataset, snapshot.name)
+
+
+def test_a_verification_blames_no_backup_that_another_host_prunes(shop: Shop) -> None:
+    with shop.session() as verifying, shop.session() as pruning:
+        chain(verifying, shop, (11, None), (12, None), (13, None))
+        going = verifying.verify(deep=True, meter=Meter())
+        assert next(going).problems == ()
+        pruning.remove(named(pruning)["backup-2"], "")
+        assert [(c.backup, c.problems) for c in going] == [("backup-3", ())]
+
+
+def test_a_manifest_that_goes_after_it_was_listed_is_not_there(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with shop.session() as session:
+        chain(session, shop, (11, None), (12, None))
+    listing = Bucket.list
+
+    def gone(bucket: Bucket, prefix: str) -> Iterator[Entry]:
+        found = list(listing(bucket, prefix))
+        for entry in found:
+            if entry.key.endswith("/backup-1/manifest.json"):
+                shop.direct.delete_object(Bucket=shop.bucket, Key=entry.key)
+        return iter(found)
+
+    monkeypatch.setattr(Bucket, "list", gone)
+    with shop.session() as session:
+        assert session.inventory().committed == {"backup-2"}

@@ -29,7 +29,7 @@ from zbackup.destinations.s3.segments import Piece, Way, cut, is_worth_compressi
 from zbackup.destinations.s3.storing import Storing, require_stream
 from zbackup.destinations.s3.verify import Verifier
 from zbackup.model.backup import Backup
-from zbackup.model.errors import BucketRefused, NotResumable, Taken, VerificationFailed
+from zbackup.model.errors import BucketRefused, NotFound, NotResumable, Taken, VerificationFailed
 from zbackup.model.record import PREFIX, Record, to_properties
 from zbackup.model.shipping import Checked, Inventory, Part
 from zbackup.model.snapshot import Snapshot
@@ -275,10 +275,12 @@ class S3Session:
         entries = self.bucket.list(self.layout.segments(stream))
         return {found: entry.size for entry in entries if (found := segment_of(entry.key))}
 
-    def _read_or_not(self, key: str) -> Manifest | str:
-        """The manifest, or why it cannot be understood."""
+    def _read_or_not(self, key: str) -> Manifest | str | None:
+        """The manifest, or why it cannot be understood; None when it has gone since it was listed."""
         try:
             return self.pages.manifest(key)
+        except NotFound:
+            return None
         except VerificationFailed as problem:
             return str(problem)
 

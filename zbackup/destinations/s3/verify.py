@@ -29,7 +29,7 @@ class Verifier:
     _known: dict[StreamId, "_Looked"] = field(default_factory=dict)
 
     def verify(self, found: Found) -> Iterator[Checked]:
-        """One after the other, also those of which streams are gone."""
+        """One after the other, also those of which streams are gone; not one that is pruned meanwhile."""
         for manifest in sorted(found.manifests, key=lambda m: m.record.get("taken", "")):
             problems: list[str] = []
             read = 0
@@ -44,10 +44,12 @@ class Verifier:
                     if looked.page:
                         problems += self._disagreement(manifest, stream, looked.page)
                     read += looked.read if fresh else 0
+            backup = manifest.record.get("backup", "")
+            # A manifest goes first: of a backup that is pruned nothing is missing.
+            if problems and not self.bucket.has(self.layout.manifest(backup)):
+                continue
             name = manifest.parts[0].snapshot if manifest.parts else ""
-            yield Checked(
-                backup=manifest.record.get("backup", ""), name=name, problems=tuple(problems), read=read
-            )
+            yield Checked(backup=backup, name=name, problems=tuple(problems), read=read)
 
     def _stream(self, stream: StreamId) -> "_Looked":
         if stream not in self._known:
