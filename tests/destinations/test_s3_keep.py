@@ -1,6 +1,7 @@
 """What goes from a bucket and what stays, and what is brought back from it, on a real server."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +12,6 @@ from tests.destinations.shop import LINE, Shop, fetched, new_shop, part, record,
 from tests.lab.s3_proxy import AtChange, Fault, proxy
 from tests.lab.s3_server import S3Server
 from zbackup.destinations.s3.chains import Chains
-from zbackup.destinations.s3.client import Bucket, Entry
 from zbackup.destinations.s3.place import S3Session
 from zbackup.model.backup import Backup
 from zbackup.model.errors import BucketRefused, CommandFailed, NotResumable, Refused, VerificationFailed
@@ -41,6 +41,14 @@ def named(session: S3Session) -> dict[str, Backup]:
 def named_by(shop: Shop) -> dict[str, Backup]:
     with shop.session() as session:
         return named(session)
+
+
+@contextmanager
+def days_later(shop: Shop, days: float) -> Iterator[S3Session]:
+    """By the server's clock."""
+    ahead = proxy(shop.server.endpoint, lambda number, method: None, timedelta(days=days))
+    with ahead as through, shop.session(endpoint=through.endpoint) as session:
+        yield session
 
 
 def later(days: float) -> datetime:
@@ -156,7 +164,7 @@ def test_a_removal_that_is_cut_is_finished_by_the_sweep(server: S3Server, tmp_pa
                 cuts += 1
             else:
                 break
-        with shop.session(now=lambda: later(2)) as session:
+        with days_later(shop, 2) as session:
             inventory = session.inventory()
             session.sweep()
             assert session.strays() == ()
@@ -174,11 +182,13 @@ def test_what_was_begun_is_no_stray_while_anybody_works_on_it(shop: Shop) -> Non
         chain(session, shop, (11, None))
         session.store(part(12, 11), shop.sender(stream(12, 11)), Meter())
         assert session.strays() == ()
-    with shop.session(now=lambda: later(0.9)) as session:
+    with days_later(shop, 0.9) as session:
         assert session.sweep() == ()
         # Another part is begun, which shows that somebody is there.
         session.store(part(31, line=INNER), shop.sender(stream(31)), Meter())
     with shop.session(now=lambda: later(3)) as session:
+        assert session.sweep() == (), "what time it is the server says"
+    with days_later(shop, 3) as session:
         assert session.sweep() == (f"{LINE}/@12-from-11", f"{INNER}/@31-full")
         assert set(named(session)) == {"backup-1"}
         assert session.inventory().lines[0].bases == (11,)
@@ -202,7 +212,7 @@ def test_a_manifest_that_cannot_be_read_keeps_all_streams(shop: Shop) -> None:
     """And hides no other backup from who looks for one to restore."""
     with shop.session() as session:
         chain(session, shop, (11, None), (12, 11))
-    with shop.session(now=lambda: later(3)) as session:
+    with shop.session() as session:
         key = shop.objects("backups/")[0]
         shop.replace(key, b"{")
         copies = session.copies()
@@ -266,31 +276,3 @@ def test_legs_are_of_the_line(shop: Shop) -> None:
         for snapshot in named(session)["backup-1"].snapshots:
             (leg,) = session.legs([snapshot])
             assert (leg.copy.dataset, leg.copy.name) == (snapshot.dataset, snapshot.name)
-
-
-def test_a_verification_blames_no_backup_that_another_host_prunes(shop: Shop) -> None:
-    with shop.session() as verifying, shop.session() as pruning:
-        chain(verifying, shop, (11, None), (12, None), (13, None))
-        going = verifying.verify(deep=True, meter=Meter())
-        assert next(going).problems == ()
-        pruning.remove(named(pruning)["backup-2"], "")
-        assert [(c.backup, c.problems) for c in going] == [("backup-3", ())]
-
-
-def test_a_manifest_that_goes_after_it_was_listed_is_not_there(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with shop.session() as session:
-        chain(session, shop, (11, None), (12, None))
-    listing = Bucket.list
-
-    def gone(bucket: Bucket, prefix: str) -> Iterator[Entry]:
-        found = list(listing(bucket, prefix))
-        for entry in found:
-            if entry.key.endswith("/backup-1/manifest.json"):
-                shop.direct.delete_object(Bucket=shop.bucket, Key=entry.key)
-        return iter(found)
-
-    monkeypatch.setattr(Bucket, "list", gone)
-    with shop.session() as session:
-        assert session.inventory().committed == {"backup-2"}

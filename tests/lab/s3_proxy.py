@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -47,10 +49,14 @@ class AtChange:
 
 @dataclass(slots=True)
 class Proxy:
-    """`fault` is asked with each request's number, from 1, and method; `seen` are the requests so far."""
+    """`fault` is asked with each request's number, from 1, and method; `seen` are the requests so far.
+
+    `ahead` is what is added to the time that the server says it is.
+    """
 
     endpoint: str
     fault: Callable[[int, str], Fault | None]
+    ahead: timedelta
     seen: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -61,11 +67,13 @@ class Proxy:
 
 
 @contextmanager
-def proxy(upstream: str, fault: Callable[[int, str], Fault | None]) -> Iterator[Proxy]:
+def proxy(
+    upstream: str, fault: Callable[[int, str], Fault | None], ahead: timedelta = timedelta(0)
+) -> Iterator[Proxy]:
     """In front of the server at `upstream`."""
     server = _Server(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
-    made = Proxy(f"http://127.0.0.1:{server.server_address[1]}", fault)
+    made = Proxy(f"http://127.0.0.1:{server.server_address[1]}", fault, ahead)
     server.proxy = made  # type: ignore[attr-defined]
     server.upstream = urlsplit(upstream).netloc  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
@@ -122,8 +130,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _head(self, status: int, headers: dict[str, str], length: int) -> None:
         self.send_response_only(status)
+        proxy: Proxy = self.server.proxy  # type: ignore[attr-defined]
         for name, value in headers.items():
-            if name.lower() not in ("content-length", "transfer-encoding", "connection"):
+            if name.lower() == "date":
+                self.send_header(
+                    name, format_datetime(parsedate_to_datetime(value) + proxy.ahead, usegmt=True)
+                )
+            elif name.lower() not in ("content-length", "transfer-encoding", "connection"):
                 self.send_header(name, value)
         known = headers.get("Content-Length") if self.command == "HEAD" else None
         self.send_header("Content-Length", known or str(length))

@@ -10,11 +10,12 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
 from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
 from zbackup.destinations.s3.options import S3Options
-from zbackup.destinations.s3.server import NO_CONDITIONS, Server
+from zbackup.destinations.s3.server import NO_CONDITIONS, Server, date_of
 from zbackup.model.errors import BucketRefused, NotFound, VerificationFailed
 
 Fill = Callable[[memoryview], None]
@@ -136,6 +137,19 @@ class Bucket:
         for page in self._pages(self._client.list_objects_v2, prefix, "ContinuationToken"):
             for found in page.get("Contents", ()):
                 yield Entry(found["Key"], found["Size"], found["LastModified"])
+
+    def time(self, prefix: str) -> datetime:
+        """What time it is by the clock that Entry.written is by; who may list below `prefix` may ask."""
+        answer = self._server.ask(
+            "list", prefix, lambda: self._client.list_objects_v2(**self._name, Prefix=prefix, MaxKeys=1)
+        )
+        said = date_of(answer)
+        try:
+            return parsedate_to_datetime(said)
+        except ValueError as wrong:
+            raise BucketRefused(
+                f"{self.place} does not say what time it has, but {said!r}", "Date"
+            ) from wrong
 
     def delete(self, key: str) -> None:
         """Delete exactly this object; gone already is success. With versioning a version stays."""

@@ -115,13 +115,17 @@ class S3Session:
         return verifier.verify(self.found())
 
     def strays(self) -> tuple[str, ...]:
-        return tuple(str(s) for s in Keeper(self.bucket, self.layout).strays(self.found(), self.now()))
+        return tuple(str(stream) for stream in self._strays())
 
     def sweep(self) -> tuple[str, ...]:
-        keeper = Keeper(self.bucket, self.layout)
-        strays = keeper.strays(self.found(), self.now())
-        keeper.take_away(strays)
+        strays = self._strays()
+        Keeper(self.bucket, self.layout).take_away(strays)
         return tuple(str(stream) for stream in strays)
+
+    def _strays(self) -> Sequence[StreamId]:
+        # When something was written is by the server's clock, and this host's may be days off.
+        now = self.bucket.time(self.layout.streams)
+        return Keeper(self.bucket, self.layout).strays(self.found(), now)
 
     def store(self, part: Part, sender: Command, meter: Meter) -> int:
         stream = StreamId(line=part.line, guid=part.guid, base=part.base)

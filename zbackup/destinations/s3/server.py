@@ -104,7 +104,7 @@ class Server:
             return self._tries(verb, key)(request)
         except ClientError as refused:
             answer = refused.response
-            raise self.refusal(verb, key, answer.get("Error", {}), _date_of(answer)) from refused
+            raise self.refusal(verb, key, answer.get("Error", {}), date_of(answer)) from refused
         except (NoCredentialsError, ProfileNotFound) as missing:
             raise BucketRefused(f"no credentials for {self.place}: {missing}", "NoCredentials") from missing
         except (BotoCoreError, HTTPError, HTTPException, OSError) as failure:
@@ -140,7 +140,8 @@ class Server:
         return BucketRefused(f"{verb} {where} was refused: {said}", code)
 
 
-def _date_of(answer: Mapping[str, Any]) -> str:
+def date_of(answer: Mapping[str, Any]) -> str:
+    """When it was given, at the server, in HTTP's words; "" when it does not say."""
     headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     return str(headers.get("date", ""))
 
