@@ -15,6 +15,7 @@ from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
 from zbackup.jobs.ship import alone, never
 from zbackup.model.backup import Backup
 from zbackup.model.errors import BucketRefused, CommandFailed, NotFound, Refused, ZbackupError
+from zbackup.plan.clocks import of_any_machine
 from zbackup.plan.retention import Kept, RetentionPlan, plan_retention
 
 log = structlog.get_logger()
@@ -43,6 +44,8 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
         copies = session.copies()
         _require_proven(copies)
         retention = _decide(ctx, target, copies.backups)
+        if retention.note:
+            log.warning("prune.clock_in_doubt", destination=target.name, why=retention.note)
         going = (*copies.remains, *retention.destroy)
         for number, backup in enumerate(going):
             if stop():
@@ -80,7 +83,7 @@ def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup]) -> Rete
     """By the same planner as at home. It knows a backup's snapshots by the datasets they were taken of."""
     there = {b.record.backup: b for b in backups}
     at_home = [_as_taken(b) for b in backups]
-    now, reading = ctx.clock.now(), ctx.clock.reading()
+    now, reading = ctx.clock.now(), of_any_machine(at_home, ctx.clock.reading())
     plan = plan_retention(at_home, target.retention, now, ctx.zone, _pins(backups), reading)
     return replace(
         plan,

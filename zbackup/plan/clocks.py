@@ -5,7 +5,7 @@ which snapshots came to be is known for certain, whatever the clock said.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from zbackup.model.backup import Backup
@@ -131,6 +131,16 @@ def certain_now(
         f"the clock went on by {ahead} (h:m:s) more than has certainly passed since {say(since)}, and may be "
         f"wrong: ages are counted up to {say(certain)}"
     )
+
+
+def of_any_machine(ordered: Sequence[Backup], reading: Reading) -> Reading:
+    """The reading of a machine that need not be the one that took the backups, to call certain_now() with.
+
+    How long it has been up says nothing of when another machine took the newest of them: unless that was in
+    this very run, nothing has certainly passed since. Whether its clock is synchronised counts as ever.
+    """
+    newest = next((b.record.clock for b in reversed(ordered) if b.record.clock), None)
+    return reading if newest and newest.boot == reading.boot else replace(reading, uptime=0.0)
 
 
 def _certainly_between(taken: datetime, clock: Reading, later: datetime, then: Reading) -> timedelta:

@@ -14,6 +14,7 @@ from zbackup.config.retention import tier
 from zbackup.model.backup import Backup
 from zbackup.model.reading import Reading
 from zbackup.model.retention import Retention, Span
+from zbackup.plan.clocks import of_any_machine
 from zbackup.plan.retention import RetentionPlan, plan_retention
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -78,6 +79,33 @@ happenings = st.sampled_from(["passes", "passes", "restarts", "is set", "synchro
 @settings(max_examples=300)
 def test_nothing_goes_that_is_not_old_enough(life: list[tuple[str, int, int]], hours: int) -> None:
     """For a week at most, whatever its clock does; each backup has a minute of the hour to itself."""
+    machine, backups, taken = lived(life)
+    assert young(machine, taken, hours) & set(gone(backups, policy(hours), machine)) == set()
+
+
+@given(
+    st.lists(st.tuples(happenings, st.integers(-30, 30), st.integers(0, 4)), max_size=24),
+    st.integers(1, 40),
+    st.tuples(st.integers(0, 200 * 24), st.integers(-100, 100), st.booleans()),
+)
+@settings(max_examples=300)
+def test_nor_by_a_machine_that_did_not_take_them(
+    life: list[tuple[str, int, int]], hours: int, other: tuple[int, int, bool]
+) -> None:
+    """It receives them, has been up for any time, and its clock is right or wrong."""
+    machine, backups, taken = lived(life)
+    up, off, synchronised = other
+    receiver = Machine(real=machine.real, booted=machine.real - up * HOUR, boots=0)
+    receiver.is_set(off * HOUR)
+    if synchronised:
+        receiver.synchronises()
+    reading = of_any_machine(backups, receiver.reading)
+    found = plan_retention(backups, policy(hours), receiver.now, BERLIN, {}, reading)
+    assert young(machine, taken, hours) & {b.record.backup for b in found.destroy} == set()
+
+
+def lived(life: list[tuple[str, int, int]]) -> tuple[Machine, list[Backup], dict[str, datetime]]:
+    """The machine then, its backups, and when each was really taken."""
     machine, backups, taken = Machine(), [], {}
     for number, (what, by, length) in enumerate(life, 1):
         machine.passes(HOUR + timedelta(minutes=1))
@@ -93,8 +121,11 @@ def test_nothing_goes_that_is_not_old_enough(life: list[tuple[str, int, int]], h
         if number % 2:
             backups.append(machine.backup(number))
             taken[f"backup-{number}"] = machine.real
-    young = {name for name, at in taken.items() if machine.real - at < hours * HOUR}
-    assert young & set(gone(backups, policy(hours), machine)) == set()
+    return machine, backups, taken
+
+
+def young(machine: Machine, taken: dict[str, datetime], hours: int) -> set[str]:
+    return {name for name, at in taken.items() if machine.real - at < hours * HOUR}
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 300)), min_size=1, max_size=40), st.integers(1, 40))

@@ -1,0 +1,117 @@
+"""What a prune at a destination takes away, and what it says of what it could not."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.unit.plan.histories import made
+from tests.unit.samples import NOON
+from zbackup.clock import SystemClock
+from zbackup.config.retention import tier
+from zbackup.destinations.copies import Copies
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.prune import PruneReport
+from zbackup.jobs.prune_at import prune_at
+from zbackup.model.backup import Backup
+from zbackup.model.errors import DatasetBusy, ZbackupError
+from zbackup.model.progress import Silent
+from zbackup.model.reading import Reading
+from zbackup.model.retention import Retention, Span
+
+HOUR = timedelta(hours=1)
+LAST = Retention(tiers=(), last=2, minimum=1, window=Span(1, "minute"))
+TWO_DAYS = Retention(tiers=(tier("every 1 hour for 48 hours"),), minimum=1, window=Span(1, "minute"))
+
+
+@dataclass
+class Place:
+    """A destination that holds these backups and fails as it is told to, by Record.backup."""
+
+    backups: Sequence[Backup]
+    failures: dict[str, ZbackupError] = field(default_factory=dict)
+    name: str = "offsite"
+    removed: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def connect(self) -> Iterator["Place"]:
+        yield self
+
+    def copies(self) -> Copies:
+        return Copies(tuple(self.backups), ())
+
+    def remove(self, backup: Backup, _: str) -> None:
+        if failure := self.failures.get(backup.record.backup):
+            raise failure
+        self.removed.append(backup.record.backup)
+
+    def sweep(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass
+class Now(SystemClock):
+    at: datetime
+    known: Reading
+
+    def now(self) -> datetime:
+        return self.at
+
+    def reading(self) -> Reading:
+        return self.known
+
+
+@dataclass
+class Receiver:
+    """A host with a clock of its own that prunes what others sent there."""
+
+    run_dir: Path
+    now: datetime = NOON + 6 * HOUR + timedelta(minutes=1)
+    reading: Reading = field(default_factory=lambda: Reading("receiver", 100 * 86400.0, synchronised=False))
+
+    def prunes(self, place: Place, rules: Retention) -> PruneReport:
+        ctx = SimpleNamespace(
+            run_dir=self.run_dir,
+            instance="shop",
+            clock=Now(self.now, self.reading),
+            zone=ZoneInfo("UTC"),
+            progress=Silent(),
+        )
+        target = ShipTarget(destination=cast(Any, place), tag="tag", retention=rules)
+        return prune_at(cast(Context, ctx), target)
+
+
+@pytest.fixture
+def receiver(tmp_path: Path) -> Receiver:
+    return Receiver(tmp_path)
+
+
+def hourly(count: int) -> list[Backup]:
+    found = [made(number, NOON + number * HOUR) for number in range(1, count + 1)]
+    clocks = [Reading("sender", 86400 + number * 3600.0, synchronised=False) for number in range(count)]
+    return [replace(b, record=replace(b.record, clock=clock)) for b, clock in zip(found, clocks, strict=True)]
+
+
+def test_a_receiver_whose_clock_is_ahead_destroys_nothing_for_its_uptime(receiver: Receiver) -> None:
+    place = Place(hourly(72))
+    receiver.now = NOON + 72 * HOUR + timedelta(days=2.9)
+    with capture_logs() as said:
+        report = receiver.prunes(place, TWO_DAYS)
+    assert place.removed == [f"backup-{number}" for number in range(1, 24)]
+    assert "may be wrong" in report.plan.retention.note
+    assert [line["why"] for line in said if line["event"] == "prune.clock_in_doubt"] == [
+        report.plan.retention.note
+    ]
+
+
+def test_what_is_held_is_skipped(receiver: Receiver) -> None:
+    failures: dict[str, ZbackupError] = {f"backup-{n}": DatasetBusy(("zfs",), 1, "held") for n in range(1, 5)}
+    report = receiver.prunes(Place(hourly(6), failures), LAST)
+    assert [s.backup.record.backup for s in report.skipped] == list(failures)
