@@ -14,7 +14,16 @@ from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
 from zbackup.jobs.ship import alone, never
 from zbackup.model.backup import Backup
-from zbackup.model.errors import BucketRefused, CommandFailed, NotFound, Refused, ZbackupError
+from zbackup.model.errors import (
+    BucketRefused,
+    CommandFailed,
+    ConnectionFailed,
+    DatasetBusy,
+    DatasetNotFound,
+    NotFound,
+    Refused,
+    ZbackupError,
+)
 from zbackup.plan.clocks import of_any_machine
 from zbackup.plan.retention import Kept, RetentionPlan, plan_retention
 
@@ -35,7 +44,8 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
 
     What is held, cloned from or busy is skipped and reported. The newest committed backup always stays: the
     next stream starts from it. `stop` ends it between two. Raise Taken while something is shipped there from
-    this host, and what the destination says to a host that may destroy nothing there.
+    this host, ConnectionFailed when the connection breaks, and what the destination says where nothing can be
+    destroyed.
     """
     destroyed: list[Backup] = []
     skipped: list[Skipped] = []
@@ -53,6 +63,8 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
             ctx.progress.phase("destroying", f"{backup.name}, {number + 1}")
             try:
                 session.remove(backup, ctx.clock.now().isoformat())
+            except ConnectionFailed:
+                raise
             except (CommandFailed, NotFound, Refused, BucketRefused) as failure:
                 lacking = failure if _is_lack_of_power(failure) else lacking
                 skipped.append(Skipped(backup, str(failure)))
@@ -75,8 +87,8 @@ def _require_proven(copies: Copies) -> None:
 
 
 def _is_lack_of_power(failure: ZbackupError) -> bool:
-    """It concerns all that is to go, and not one that is held, busy or locked."""
-    return isinstance(failure, BucketRefused) or type(failure) is CommandFailed
+    """It may concern all that is to go, and not only one that is held, busy, locked or gone."""
+    return not isinstance(failure, (DatasetBusy, DatasetNotFound, NotFound, Refused))
 
 
 def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup]) -> RetentionPlan:

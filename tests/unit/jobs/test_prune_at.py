@@ -21,7 +21,7 @@ from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.prune import PruneReport
 from zbackup.jobs.prune_at import prune_at
 from zbackup.model.backup import Backup
-from zbackup.model.errors import DatasetBusy, ZbackupError
+from zbackup.model.errors import CommandFailed, CommandTimedOut, ConnectionFailed, DatasetBusy, ZbackupError
 from zbackup.model.progress import Silent
 from zbackup.model.reading import Reading
 from zbackup.model.retention import Retention, Span
@@ -109,6 +109,23 @@ def test_a_receiver_whose_clock_is_ahead_destroys_nothing_for_its_uptime(receive
     assert [line["why"] for line in said if line["event"] == "prune.clock_in_doubt"] == [
         report.plan.retention.note
     ]
+
+
+def test_a_connection_that_broke_is_no_success(receiver: Receiver) -> None:
+    lost = ConnectionFailed(("ssh",), 255, "vault: Connection reset")
+    with pytest.raises(ConnectionFailed):
+        receiver.prunes(Place(hourly(6), {"backup-3": lost}), LAST)
+    with pytest.raises(ConnectionFailed):
+        receiver.prunes(Place(hourly(6), {"backup-1": lost}), LAST)
+
+
+@pytest.mark.parametrize("kind", [CommandFailed, CommandTimedOut])
+def test_when_nothing_could_be_destroyed_that_is_no_success(
+    receiver: Receiver, kind: type[CommandFailed]
+) -> None:
+    failures: dict[str, ZbackupError] = {f"backup-{n}": kind(("zfs",), 1, "no") for n in range(1, 5)}
+    with pytest.raises(kind):
+        receiver.prunes(Place(hourly(6), failures), LAST)
 
 
 def test_what_is_held_is_skipped(receiver: Receiver) -> None:
