@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from zbackup.model.backup import Backup
 from zbackup.model.record import from_properties
@@ -59,6 +60,33 @@ def committed(snapshots: Sequence[Snapshot]) -> Copies:
             else:
                 found[copy.backup] = backup
     return Copies(tuple(sorted(found.values(), key=lambda b: b.createtxg)), tuple(unreadable), tuple(remains))
+
+
+def by_server(backups: Sequence[Backup]) -> list[list[Backup]]:
+    """The backups of each server that shares this place under one instance's name; order is kept.
+
+    A line is of one dataset, so backups with a line in common are of one server, however its datasets are
+    called since, and whichever were added. Where streams lie beside each other, two servers with datasets
+    of the same name share lines: they are told apart by their identities, which take turns. One that only
+    follows another is the same server, set up anew.
+    """
+    found: list[tuple[set[str], list[Backup]]] = []
+    for backup in backups:
+        lines = {s.dataset for s in backup.snapshots}
+        joined = [each for each in found if each[0] & lines]
+        found = [each for each in found if each not in joined]
+        members = [b for _, others in joined for b in others]
+        found.append((lines.union(*(each[0] for each in joined)), [*members, backup]))
+    place = {b.record.backup: number for number, b in enumerate(backups)}
+    sets = (sorted(members, key=lambda b: place[b.record.backup]) for _, members in found)
+    return [server for members in sets for server in _taking_turns(members)]
+
+
+def _taking_turns(backups: Sequence[Backup]) -> list[list[Backup]]:
+    turns = [identity for identity, _ in groupby(b.record.server_uuid for b in backups)]
+    if len(turns) == len(set(turns)):
+        return [list(backups)]
+    return [[b for b in backups if b.record.server_uuid == identity] for identity in dict.fromkeys(turns)]
 
 
 def _condemned(snapshot: Snapshot) -> bool:

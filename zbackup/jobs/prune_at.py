@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import structlog
 
-from zbackup.destinations.copies import Copies
+from zbackup.destinations.copies import Copies, by_server
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
 from zbackup.jobs.ship import alone, never
@@ -35,7 +35,7 @@ def plan_prune_at(ctx: Context, target: ShipTarget) -> PrunePlan:
     with target.destination.connect() as session:
         copies = session.copies()
         _require_proven(copies)
-        retention = _decide(ctx, target, copies.backups)
+        retention = _all_of(_decide(ctx, target, copies.backups))
         return PrunePlan(retention=retention, freed=None, strays=session.strays())
 
 
@@ -53,10 +53,11 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
     with alone(ctx, target), target.destination.connect() as session:
         copies = session.copies()
         _require_proven(copies)
-        retention = _decide(ctx, target, copies.backups)
-        if retention.note:
-            log.warning("prune.clock_in_doubt", destination=target.name, why=retention.note)
-        going = (*copies.remains, *retention.destroy)
+        plans = _decide(ctx, target, copies.backups)
+        _say(target, plans)
+        retention = _all_of(plans)
+        remains = (b for b in copies.remains if b.record.instance == ctx.instance)
+        going = (*remains, *retention.destroy)
         for number, backup in enumerate(going):
             if stop():
                 break
@@ -91,7 +92,41 @@ def _is_lack_of_power(failure: ZbackupError) -> bool:
     return not isinstance(failure, (DatasetBusy, DatasetNotFound, NotFound, Refused))
 
 
-def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup]) -> RetentionPlan:
+def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup]) -> list[RetentionPlan]:
+    """What the policy says of each server's backups by themselves; another instance's are not looked at.
+
+    Two servers whose instances have the same name may share a destination, and neither's backups are a
+    reason to let the other's go.
+    """
+    servers = by_server([b for b in backups if b.record.instance == ctx.instance])
+    return [_decide_one(ctx, target, server) for server in servers]
+
+
+def _all_of(plans: Sequence[RetentionPlan]) -> RetentionPlan:
+    notes = [_shared(plans)] if len(plans) > 1 else []
+    notes += dict.fromkeys(plan.note for plan in plans if plan.note)
+    return RetentionPlan(
+        keep=tuple(sorted((k for plan in plans for k in plan.keep), key=lambda k: k.backup.createtxg)),
+        destroy=tuple(sorted((b for plan in plans for b in plan.destroy), key=lambda b: b.createtxg)),
+        note="; ".join(notes),
+    )
+
+
+def _shared(plans: Sequence[RetentionPlan]) -> str:
+    return (
+        f"backups of {len(plans)} servers, or from before the datasets were moved, lie there: the rules are "
+        "applied to those of each by themselves"
+    )
+
+
+def _say(target: ShipTarget, plans: Sequence[RetentionPlan]) -> None:
+    if len(plans) > 1:
+        log.warning("prune.shared", destination=target.name, why=_shared(plans))
+    for why in dict.fromkeys(plan.note for plan in plans if plan.note):
+        log.warning("prune.clock_in_doubt", destination=target.name, why=why)
+
+
+def _decide_one(ctx: Context, target: ShipTarget, backups: Sequence[Backup]) -> RetentionPlan:
     """By the same planner as at home. It knows a backup's snapshots by the datasets they were taken of."""
     there = {b.record.backup: b for b in backups}
     at_home = [_as_taken(b) for b in backups]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.samples import PLAIN, snapshots_of
-from zbackup.destinations.copies import committed
+from zbackup.destinations.copies import by_server, committed
 from zbackup.model.retention import CONDEMNED
 from zbackup.model.shipping import COMMITTED, commit_properties
 from zbackup.model.snapshot import Snapshot
@@ -71,3 +71,17 @@ def test_what_was_to_go_is_not_listed_and_what_remains_of_it_is_known() -> None:
 def test_a_part_that_is_missing_for_another_reason_is_never_among_the_remains() -> None:
     first, second = arrived("one", 100)
     assert committed([first]).remains == () and committed([second]).remains == ()
+
+
+def test_lines_tell_servers_apart_also_when_datasets_are_added() -> None:
+    """One that had one dataset, then another as well, then the other only; and one beside it."""
+    lines = ("a", "b", "x", "a", "x")
+    alone = [committed(arrived(f"{n}", n * 10, home=f"vault/{n}")).backups[0] for n in range(1, 6)]
+    moved = [
+        replace(b, snapshots=tuple(replace(s, dataset=line) for s in b.snapshots[:1]))
+        for b, line in zip(alone, lines, strict=True)
+    ]
+    both = replace(moved[3], snapshots=tuple(replace(moved[3].snapshots[0], dataset=d) for d in ("a", "b")))
+    found = by_server([*moved[:3], both, moved[4]])
+    assert [[b.record.backup for b in server] for server in found] == [["1", "2", "4"], ["3", "5"]]
+    assert by_server([]) == []

@@ -132,3 +132,48 @@ def test_what_is_held_is_skipped(receiver: Receiver) -> None:
     failures: dict[str, ZbackupError] = {f"backup-{n}": DatasetBusy(("zfs",), 1, "held") for n in range(1, 5)}
     report = receiver.prunes(Place(hourly(6), failures), LAST)
     assert [s.backup.record.backup for s in report.skipped] == list(failures)
+
+
+def of_server(backups: list[Backup], number: int, *, dataset: str = "", identity: str = "") -> list[Backup]:
+    """The same as another server took them, with datasets of another name or the same."""
+    return [
+        Backup(
+            record=replace(
+                b.record,
+                backup=f"{b.record.backup}-of-{number}",
+                server_uuid=identity or b.record.server_uuid,
+            ),
+            snapshots=tuple(replace(s, dataset=f"{dataset}{s.dataset}") for s in b.snapshots),
+        )
+        for b in backups
+    ]
+
+
+@pytest.mark.parametrize("other", [{"dataset": "other/"}, {"identity": "another server"}])
+def test_what_one_server_has_there_lets_nothing_of_another_go(
+    receiver: Receiver, other: dict[str, str]
+) -> None:
+    mine, others = hourly(6), of_server(hourly(6), 2, **other)
+    place = Place([b for pair in zip(mine, others, strict=True) for b in pair])
+    with capture_logs() as said:
+        report = receiver.prunes(place, LAST)
+    gone = [f"backup-{number}" for number in range(1, 5)]
+    assert place.removed == [name for one in gone for name in (one, f"{one}-of-2")]
+    assert report.plan.retention.note.startswith("backups of 2 servers, or from before")
+    assert "prune.shared" in [line["event"] for line in said]
+
+
+def test_backups_of_another_instance_are_left_alone(receiver: Receiver) -> None:
+    other = [replace(b, record=replace(b.record, instance="wiki")) for b in of_server(hourly(6), 2)]
+    place = Place([*other, *hourly(2)])
+    report = receiver.prunes(place, LAST)
+    assert (place.removed, report.destroyed) == ([], ())
+
+
+def test_a_server_that_was_set_up_anew_is_the_same_one(receiver: Receiver) -> None:
+    backups = hourly(6)
+    anew = of_server(backups[4:], 2, identity="set up anew")
+    place = Place([*backups[:4], *anew])
+    report = receiver.prunes(place, LAST)
+    assert place.removed == [f"backup-{number}" for number in range(1, 5)]
+    assert "servers" not in report.plan.retention.note
