@@ -102,8 +102,7 @@ class Agenda:
         if entry := self._entries.get(key):  # it may be gone from the configuration meanwhile
             entry.outcome = outcome
             if outcome.error:
-                failures = entry.history.failures + 1
-                entry.history = replace(entry.history, failures=failures, failed=self._clock.now())
+                entry.history = entry.history.after(outcome.error, outcome.message, self._clock.now())
             else:
                 last = outcome.evidence or outcome.started
                 entry.history = History(last=last, more=outcome.more, since=self._clock.now())

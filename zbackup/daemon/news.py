@@ -102,8 +102,8 @@ def _row(key: Key, history: History, due: Due | None, outcome: Outcome | None) -
         failures=history.failures,
         failed=history.failed,
         seconds=outcome.seconds if outcome else None,
-        error=outcome.error if outcome else "",
-        message=outcome.message if outcome else "",
+        error=history.error,
+        message=history.message,
         next=due.at if due else None,
         why=due.reason if due else "",
     )

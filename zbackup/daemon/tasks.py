@@ -83,12 +83,18 @@ def _there(instance: Instance, retry: Retry) -> Iterator[tuple[Job, Timing, Retr
 def histories(remembered: Iterable[Remembered]) -> dict[Key, History]:
     """What the journal says of each job. What it says of snapshots is replaced by what ZFS says.
 
-    Each start reconciles anew, and tries anew what failed.
+    Each start reconciles anew, and tries anew what failed. But a difference that was found is one until it is
+    disproved.
     """
     kept: tuple[JobKind, ...] = ("prune", "ship", "verify")
-    return {
-        (row.instance, row.job): History(last=row.last) for row in remembered if parted(row.job)[0] in kept
-    }
+    return {(row.instance, row.job): _history(row) for row in remembered if parted(row.job)[0] in kept}
+
+
+def _history(row: Remembered) -> History:
+    known = History(
+        last=row.last, failures=row.failures, failed=row.failed, error=row.error, message=row.message
+    )
+    return known if known.differs else History(last=row.last)
 
 
 def jobs(

@@ -18,7 +18,8 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """One job of one instance. `failures` are in a row; `error` and `message` are of the last one.
+    """One job of one instance. `failures` are in a row; `error` and `message` are of the last one, or of
+    the last that found a difference.
 
     `last` is the last success and `seconds` how long the last run took; `next` when it is due and `why`.
     """

@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from zbackup.model.errors import VerificationFailed
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.space import Pool
+from zbackup.plan.schedule import DIFFERENT
 
 # A snapshot is late when the next one should have been there too; something is wrong when two are missing.
 LATE, LOST = 2.0, 3.0
 GRACE = timedelta(minutes=2)
 
 FAILURES_SERIOUS = 3
-DIFFERENT = VerificationFailed.__name__
 FREE_LOW, FREE_SERIOUS = 0.20, 0.10
 DAYS_LOW = 3.0
 
@@ -33,7 +32,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
-    """How a job of the daemon's went lately. `error` is the name of the last failure."""
+    """How a job of the daemon's went lately. `error` is the name of the failure that counts."""
 
     job: str
     failures: int

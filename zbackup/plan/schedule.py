@@ -2,12 +2,15 @@
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from zbackup.model.cron import Cron
+from zbackup.model.errors import VerificationFailed
 from zbackup.model.schedule import Due, Interval, Retry, Timing
+
+DIFFERENT = VerificationFailed.__name__
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -19,15 +22,30 @@ CLOCK_TOLERANCE = timedelta(seconds=2)
 class History:
     """A job's last success (None: never), whether there was `more` to do, and its failures since then.
 
-    `since` is when that became known: what is to be done at once waits from then on, and others that become
-    due later come after it.
+    `error` and `message` are of the last of those, or of the last that found a difference: that another one
+    could not look does not disprove it. `since` is when that became known: what is to be done at once waits
+    from then on, and others that become due later come after it.
     """
 
     last: datetime | None = None
     more: bool = False
     failures: int = 0
     failed: datetime | None = None
+    error: str = ""
+    message: str = ""
     since: datetime | None = None
+
+    @property
+    def differs(self) -> bool:
+        """What was compared was different, and no success has said otherwise since."""
+        return bool(self.failures) and self.error == DIFFERENT
+
+    def after(self, error: str, message: str, now: datetime) -> "History":
+        """The same after one more failure, of this name."""
+        if self.differs and error != DIFFERENT:
+            error, message = self.error, self.message
+        failures = self.failures + 1
+        return replace(self, failures=failures, failed=now, error=error, message=message)
 
 
 def due(

@@ -13,15 +13,16 @@ from tests.unit.plan.histories import made
 from tests.unit.samples import NOON
 from zbackup.catalog.local import Catalog
 from zbackup.clock import SystemClock
-from zbackup.daemon.agenda import Agenda, Ended
+from zbackup.daemon.agenda import Agenda, Ended, Task
 from zbackup.daemon.metrics import Metrics
 from zbackup.daemon.news import News
 from zbackup.daemon.scheduler import Scheduler
 from zbackup.daemon.sd_notify import Notifier
+from zbackup.daemon.tasks import histories
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.status import lost_of
 from zbackup.model.backup import Backup
-from zbackup.model.schedule import Outcome
+from zbackup.model.schedule import Interval, Outcome, Retry
 from zbackup.plan.window import LiveLog, recovery_window
 
 HOUR = timedelta(hours=1)
@@ -46,6 +47,40 @@ def test_a_window_that_is_not_kept_is_said_once_each_time_it_changes(tmp_path: P
     assert hear(lost=2 * HOUR) == []
     assert hear(lost=2 * HOUR, gaps=("binlog.000002 was purged",)) == ["error window.not_kept"]
     assert hear() == ["info window.kept"]
+
+
+def test_a_difference_is_one_until_it_is_disproved(tmp_path: Path) -> None:
+    """Not only until the next look fails for another reason, and also for a daemon that was started anew."""
+
+    def never(_: object) -> Ended:
+        raise AssertionError
+
+    journal = Journal(tmp_path)
+
+    def started() -> News:
+        agenda = Agenda(SystemClock(), Scheduler(1, lambda _: None), never)
+        week = Interval(7 * 86400.0)
+        task = Task(key=("shop", "verify:here"), timing=week, retry=Retry(first=900, most=6 * 3600))
+        agenda.set_tasks([task], histories(journal.read()))
+        return News(agenda, journal, Metrics(), Notifier({}))
+
+    def hear(news: News, error: str, message: str) -> tuple[int, str, str]:
+        said = {"error": error, "message": message}
+        news.of(Ended(Outcome(instance="shop", job="verify:here", started=NOON, seconds=1, **said)))  # type: ignore[arg-type]
+        news.write()
+        (row,) = journal.read()
+        return row.failures, row.error, row.message
+
+    news = started()
+    assert hear(news, "ConnectionFailed", "no route") == (1, "ConnectionFailed", "no route")
+    assert hear(news, "VerificationFailed", "other data") == (2, "VerificationFailed", "other data")
+    assert hear(news, "ConnectionFailed", "no route") == (3, "VerificationFailed", "other data")
+    news = started()
+    news.write()
+    assert journal.read()[0].error == "VerificationFailed"
+    assert hear(news, "ConnectionFailed", "no route") == (4, "VerificationFailed", "other data")
+    assert hear(news, "VerificationFailed", "a copy is gone") == (5, "VerificationFailed", "a copy is gone")
+    assert hear(news, "", "") == (0, "", "")
 
 
 def hourly(first: int, last: int, *, since: int | None = None) -> list[Backup]:

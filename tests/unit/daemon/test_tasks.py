@@ -68,6 +68,17 @@ def test_prunes_are_remembered_and_snapshots_are_read_from_zfs() -> None:
     assert histories(rows) == {("shop", job): History(last=NOW) for job in kept}
 
 
+def test_a_difference_is_remembered_over_a_restart() -> None:
+    failed = {"failures": 2, "failed": NOW, "message": "other data"}
+    kinds = ("VerificationFailed", "ConnectionFailed")
+    rows = [Remembered(instance=e, job="verify:here", error=e, **failed) for e in kinds]  # type: ignore[arg-type]
+    different = History(failures=2, failed=NOW, error="VerificationFailed", message="other data")
+    assert histories(rows) == {
+        ("VerificationFailed", "verify:here"): different,
+        ("ConnectionFailed", "verify:here"): History(),
+    }
+
+
 def test_what_only_a_restart_takes_on() -> None:
     old = parse(f"{SHOP}")
     new = parse(f'run_dir = "/run/other"\ndaemon = {{ workers = 9, watch = "1m" }}\n{SHOP}')
