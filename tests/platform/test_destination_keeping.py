@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.lab.pool import Pool, run
 from tests.platform.shipping import Skewed, Yard
+from zbackup.jobs.held_there import held_there
 from zbackup.jobs.prune_at import plan_prune_at, prune_at
 from zbackup.jobs.ship import ship
 from zbackup.jobs.stale import find_stale, release_stale
@@ -65,14 +66,16 @@ def test_without_rules_nothing_goes(yard: Yard) -> None:
     assert yard.committed() == names
 
 
-def test_what_is_held_there_is_skipped_and_keeps_nobody_else(yard: Yard) -> None:
+def test_what_a_restore_holds_there_is_skipped_and_keeps_nobody_else(yard: Yard) -> None:
     names = shipped(yard, 4)
-    run("zfs", "hold", "mine", f"{yard.home}/{yard.inner.name}@{names[0]}")
     ctx = yard.context(retention=SHORT)
-    report = prune_at(ctx, ctx.targets[0])
-    assert [b.name for b in report.destroyed] == [names[1]]
+    target = ctx.targets[0]
+    with target.destination.connect() as session:
+        first = session.copies().backups[0]
+        with held_there(ctx, target, session, "look", (first,)):
+            assert [b.name for b in prune_at(ctx, target).destroyed] == [names[1]]
     assert yard.committed() == [names[0], *names[2:]]
-    run("zfs", "release", "mine", f"{yard.home}/{yard.inner.name}@{names[0]}")
+    assert [b.name for b in prune_at(ctx, target).destroyed] == [names[0]]
 
 
 def test_what_a_killed_prune_left_goes_with_the_next(yard: Yard) -> None:

@@ -95,6 +95,20 @@ class Readable(Protocol):
 
 
 @runtime_checkable
+class Holdable(Protocol):
+    """What a session offers besides where a copy can be kept from being destroyed.
+
+    Both raise CommandFailed where that is not ours to say, and of a copy that is gone DatasetNotFound.
+    """
+
+    def hold(self, tag: str, copy: Snapshot) -> None:
+        """Nobody destroys the copy until release(). A hold of this tag that is there already is success."""
+
+    def release(self, tag: str, copy: Snapshot) -> None:
+        """Take the hold back. One that is gone already is success."""
+
+
+@runtime_checkable
 class Provable(Protocol):
     """What a session offers besides where what is there can be proven without what was sent."""
 

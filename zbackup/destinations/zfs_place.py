@@ -88,6 +88,12 @@ class ZfsSession:
         argv = content_argv(str(copy), raw=self.zfs.encrypted(copy.dataset))
         return read_content(self.command(argv), most)
 
+    def hold(self, tag: str, copy: Snapshot) -> None:
+        Zfs(self.zfs.runner).hold(tag, copy)
+
+    def release(self, tag: str, copy: Snapshot) -> None:
+        Zfs(self.zfs.runner).release(tag, copy)
+
     def strays(self) -> tuple[str, ...]:
         return ()
 

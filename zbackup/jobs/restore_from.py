@@ -12,6 +12,7 @@ from zbackup.destinations.copies import Copies
 from zbackup.jobs.clone import working_on
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.fetched import fetch, sizes
+from zbackup.jobs.held_there import held_there
 from zbackup.jobs.in_place import at_destination, clean_up, clone_there
 from zbackup.jobs.restore import (
     RestoreOptions,
@@ -118,7 +119,8 @@ def _restore(
         with target.destination.connect() as session:
             base, source, _ = _choose(ctx, target, session.copies(), moment, options)
             failed.callback(way.failed, ctx, name)
-            catalog = way.bring(session, name, base, source)
+            with held_there(ctx, target, session, name, (base, source)):
+                catalog = way.bring(session, name, base, source)
         # What was fetched to read the log from, also where its record does not say how far it reaches.
         plan = make_plan(ctx, catalog, catalog.backups, moment, options, log=catalog.backups[-1])
         report = act(ctx, catalog, plan, moment, options, _nothing)

@@ -13,10 +13,12 @@ PARTS = f"{PREFIX}parts"
 """On a copy: the guids of its backup's snapshots as a JSON list of texts, in the order of the members."""
 
 MARK = "zbackup-ship"
+RESTORE = "zbackup-restore"
 _BOOKMARK = re.compile(rf"{MARK}:(?P<destination>[a-z0-9_.-]+):(?P<guid>[0-9]+)")
 _TAG = re.compile(rf"{MARK}:(?P<host>[^:]*):(?P<instance>[^:]+):(?P<destination>[^:]+)")
 
-# A tag ends at 238 bytes: dsl_userhold.c leaves room for a prefix in 256. A host's name has at most 64.
+# dsl_userhold.c leaves room for a prefix in 256 bytes. A host's name has at most 64.
+MOST_OF_TAG = 238
 MOST_OF_HOST = 64
 
 
@@ -182,6 +184,11 @@ def hold_tag(host: str, instance: str, destination: str) -> str:
     """The tag of the holds on what is being sent: whose it is can be told from it alone."""
     plain = re.sub(r"[^A-Za-z0-9_.-]", "_", host)[:MOST_OF_HOST]
     return f"{MARK}:{plain}:{instance}:{destination}"
+
+
+def restore_tag(tag: str, name: str) -> str:
+    """The tag of holds at a destination on what the restore `name` needs; `tag` is that of what is sent."""
+    return f"{tag.replace(MARK, RESTORE, 1)}:{name}"[:MOST_OF_TAG]
 
 
 @dataclass(frozen=True, slots=True)
