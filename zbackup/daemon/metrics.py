@@ -71,6 +71,9 @@ class Metrics:
             instance,
         )
         destination = ("instance", "destination")
+        self._arrived = self._gauge(
+            "shipped", "1 when any backup has arrived at a destination, 0 while none has", destination
+        )
         self._there = self._gauge(
             "shipped_timestamp_seconds", "When the newest backup at a destination was taken", destination
         )
@@ -162,10 +165,11 @@ class Metrics:
 
     def _shipped(self, instance: str, shipped: Sequence[Shipped]) -> None:
         for gone in self._destinations.pop(instance, []):
-            _remove(self._there, (instance, gone))
-            _remove(self._there_as_of, (instance, gone))
+            for gauge in (self._arrived, self._there, self._there_as_of):
+                _remove(gauge, (instance, gone))
         for each in shipped:
             newest, labels = each.newest, (instance, each.destination)
+            self._arrived.labels(*labels).set(int(newest is not None))
             _set(self._there, labels, newest.taken if newest else None)
             _set(self._there_as_of, labels, newest.as_of if newest else None)
         self._destinations[instance] = [each.destination for each in shipped]

@@ -75,6 +75,13 @@ def test_values() -> None:
     assert 'zbackup_lock_held_seconds_count{instance="shop",lock="backup-lock"} 1.0' in lines
 
 
+def test_a_destination_where_nothing_arrived_says_so() -> None:
+    lines = served(filled())
+    assert 'zbackup_shipped{destination="offsite",instance="shop"} 1.0' in lines
+    assert 'zbackup_shipped{destination="cloud",instance="shop"} 0.0' in lines
+    assert not [line for line in lines if line.startswith("zbackup_shipped_") and '"cloud"' in line]
+
+
 def test_of_an_instance_that_is_gone_nothing_is_said() -> None:
     metrics = filled()
     metrics.forget("shop")
