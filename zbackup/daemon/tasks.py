@@ -50,8 +50,9 @@ def _of(settings: Settings, instance: Instance) -> Iterator[Task]:
     configured = [(job, timing) for job, timing in wanted if timing is not None]
     retry = Retry(first=schedule.retry, most=schedule.retry_max)
     jobs: list[tuple[Job, Timing | None, Retry]] = []
+    promised = any(ship.max_lag for ship in instance.ship)
     # A host that receives prunes there, and has nothing else of the instance: it has no more to do.
-    if configured or "clones" in instance.model_fields_set:
+    if configured or promised or "clones" in instance.model_fields_set:
         at_home: list[tuple[JobKind, Timing | None]] = [
             ("reconcile", None),
             *configured,

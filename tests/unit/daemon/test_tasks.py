@@ -48,6 +48,11 @@ def test_a_host_that_only_receives_prunes_there_and_has_nothing_else_to_do() -> 
     assert found["shop", "prune:here"].timing == Cron.parse("0 4 * * *")
 
 
+def test_a_promise_is_watched_also_where_ship_is_not_on_schedule() -> None:
+    found = [task.key[1] for task in tasks(parse(f'{SHOP}{SHIP}max_lag = "1h"\n'))]
+    assert found == ["reconcile", "watch", "leases"]
+
+
 def test_what_was_different_is_not_compared_again_every_minute() -> None:
     settings = parse(f'{SHOP}schedule = {{ ship = "15m" }}\n{SHIP}prune = "1d"\nverify = "7d"\n')
     found = {task.key[1]: task for task in tasks(settings)}
