@@ -118,6 +118,9 @@ def jobs(
     def prune_there(ctx: Context, target: ShipTarget) -> PruneReport:
         return prune_at(ctx, target, stopping)
 
+    def prove_there(ctx: Context, target: ShipTarget) -> VerifyReport:
+        return prove_at(ctx, target, stopping)
+
     at_home: Mapping[str, Callable[[Context], Any]] = {
         "reconcile": reconcile,
         "snapshot": snapshot,
@@ -128,7 +131,7 @@ def jobs(
     }
     there: Mapping[str, Callable[[Context, ShipTarget], PruneReport | VerifyReport]] = {
         "prune": prune_there,
-        "verify": prove_at,
+        "verify": prove_there,
     }
 
     def do(job: Job, ctx: Context) -> Any:

@@ -90,7 +90,7 @@ class Session(Protocol):
 class Readable(Protocol):
     """What a session offers besides where whole snapshots lie, and not only streams of them."""
 
-    def content(self, copy: Snapshot, most: int) -> Content:
+    def content(self, copy: Snapshot, most: int, meter: Meter) -> Content:
         """What the copy holds, or what has the first `most` bytes of it (0: all), read there from disk."""
 
 

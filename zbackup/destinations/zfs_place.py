@@ -84,9 +84,9 @@ class ZfsSession:
         argv = resume_argv(token, raw=self._raw(leg)) if token else self._send(leg)
         return transfer(self.command(argv), receiver, meter)
 
-    def content(self, copy: Snapshot, most: int) -> Content:
+    def content(self, copy: Snapshot, most: int, meter: Meter) -> Content:
         argv = content_argv(str(copy), raw=self.zfs.encrypted(copy.dataset))
-        return read_content(self.command(argv), most)
+        return read_content(self.command(argv), most, meter)
 
     def hold(self, tag: str, copy: Snapshot) -> None:
         Zfs(self.zfs.runner).hold(tag, copy)

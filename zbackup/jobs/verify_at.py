@@ -3,14 +3,14 @@
 What is in a bucket is proven by itself: by listings, or by reading every byte.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import structlog
 
 from zbackup.destinations.base import Provable, Readable, Session
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.ship import alone
+from zbackup.jobs.ship import alone, never
 from zbackup.model.backup import Backup
 from zbackup.model.errors import DatasetNotFound, VerificationFailed
 from zbackup.model.shipping import Checked
@@ -48,12 +48,14 @@ class VerifyReport:
     proven: tuple[Checked, ...] = ()
 
 
-def verify_at(ctx: Context, target: ShipTarget, *, most: int) -> VerifyReport:
+def verify_at(
+    ctx: Context, target: ShipTarget, *, most: int, stop: Callable[[], bool] = never
+) -> VerifyReport:
     """Compare all that is committed there, and read the newest that is on both sides.
 
     `most` is how many bytes of each of its datasets are read, 0 for all, -1 for none; of a bucket all or
-    nothing is read. Nothing is changed on either side. Raise what connecting and reading raises; a
-    difference is a problem in the report.
+    nothing is read, never faster than the target's limit. Nothing is changed on either side. Raise what
+    connecting and reading raises, and Stopped when `stop` says so; a difference is a problem in the report.
     """
     with alone(ctx, target), target.destination.connect() as session:
         ctx.progress.phase("looking at both sides", target.destination.place)
@@ -65,8 +67,9 @@ def verify_at(ctx: Context, target: ShipTarget, *, most: int) -> VerifyReport:
             problems += [f"there is no committed backup of {ctx.instance} at {target.destination.place}"]
         problems += [text for there, mine in pairs for text in _differences(there, mine)]
         complete = [(there, mine) for there, mine in pairs if mine.complete]
-        read = _read(ctx, session, *complete[-1], most) if complete and most >= 0 else ()
-        proven = _prove(ctx, target, session, deep=most == 0)
+        meter = Meter(limit=target.limit, stop=stop)
+        read = _read(ctx, session, *complete[-1], most, meter) if complete and most >= 0 else ()
+        proven = _prove(ctx, session, deep=most == 0, meter=meter)
     problems += [f"{checked.name}: {text}" for checked in proven for text in checked.problems]
     problems += [f"{r.snapshot} holds other data at {target.destination.place}" for r in read if not r.same]
     for text in problems:
@@ -81,13 +84,15 @@ def verify_at(ctx: Context, target: ShipTarget, *, most: int) -> VerifyReport:
     )
 
 
-def prove_at(ctx: Context, target: ShipTarget) -> VerifyReport:
-    """As verify_at, for who reads no report: raise VerificationFailed when anything is different, and when
-    nothing could be compared."""
-    report = verify_at(ctx, target, most=target.sample)
+def prove_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never) -> VerifyReport:
+    """As verify_at, for who reads no report: raise VerificationFailed when anything is different, when
+    nothing could be compared, and when data was to be read and none was."""
+    report = verify_at(ctx, target, most=target.sample, stop=stop)
     problems = list(report.problems)
     if not (problems or report.compared or report.proven):
         problems = [f"none of the {len(report.alone)} backups that are there is here, too"]
+    elif not (problems or report.read or report.proven) and target.sample >= 0:
+        problems = ["no data was read: of no backup that is there all snapshots are here, too"]
     if problems:
         more = f" (and {len(problems) - 1} more)" if problems[1:] else ""
         raise VerificationFailed(f"{problems[0]}{more}")
@@ -104,10 +109,10 @@ def _backups(ctx: Context, session: Session) -> Sequence[Backup]:
         raise
 
 
-def _prove(ctx: Context, target: ShipTarget, session: Session, *, deep: bool) -> tuple[Checked, ...]:
+def _prove(ctx: Context, session: Session, *, deep: bool, meter: Meter) -> tuple[Checked, ...]:
     if not isinstance(session, Provable):
         return ()
-    meter = Meter(limit=target.limit, moved=lambda count: ctx.progress.advance(count, count))
+    meter = replace(meter, moved=lambda count: ctx.progress.advance(count, count))
     found = []
     for checked in session.verify(deep=deep, meter=meter):
         ctx.progress.phase("proven", checked.name)
@@ -125,7 +130,9 @@ def _differences(there: Backup, mine: Backup) -> list[str]:
     return found
 
 
-def _read(ctx: Context, session: Session, there: Backup, mine: Backup, most: int) -> Sequence[ReadBack]:
+def _read(
+    ctx: Context, session: Session, there: Backup, mine: Backup, most: int, meter: Meter
+) -> Sequence[ReadBack]:
     if not isinstance(session, Readable):
         return ()
     copies = {s.guid: s for s in there.snapshots}
@@ -135,9 +142,9 @@ def _read(ctx: Context, session: Session, there: Backup, mine: Backup, most: int
         if snapshot.guid not in copies:
             continue
         ctx.progress.phase(f"reading {snapshot}", "on both sides")
-        over_there = session.content(copies[snapshot.guid], most)
+        over_there = session.content(copies[snapshot.guid], most, meter)
         argv = content_argv(str(snapshot), raw=streams.encrypted(snapshot.dataset))
-        here = read_content(_local(argv), most)
+        here = read_content(_local(argv), most, meter)
         same = here == over_there
         found.append(ReadBack(snapshot=snapshot, size=here.size, whole=here.whole, same=same))
     return found

@@ -55,6 +55,24 @@ class Meter:
     stop: Callable[[], bool] = _never
 
 
+@dataclass(slots=True)
+class Pace:
+    """How fast a stream passes, as its meter wants it."""
+
+    meter: Meter
+    count: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def passed(self, count: int) -> None:
+        """So many bytes more; waits if that was too fast. Raise Stopped when the meter says so."""
+        self.count += count
+        self.meter.moved(self.count)
+        if self.meter.stop():
+            raise Stopped(("zfs", "send"), -1, "zbackup was told to end")
+        if self.meter.limit and (wait := self.count / self.meter.limit - (time.monotonic() - self.began)) > 0:
+            time.sleep(wait)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """One end of a pipeline: what is run, and what its failure is called.

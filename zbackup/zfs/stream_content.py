@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from zbackup.model.errors import VerificationFailed
-from zbackup.proc.pipeline import Command, reading
+from zbackup.proc.pipeline import Command, Meter, Pace, reading
 
 RECORD = 312
 """Bytes of a record, behind some of which a payload comes."""
@@ -43,14 +43,16 @@ class _Enough(Exception):
         self.found = found
 
 
-def read_content(sender: Command, most: int = 0) -> Content:
-    """What is in the full stream that `sender` writes, or in what has the first `most` bytes of its data.
+def read_content(sender: Command, most: int, meter: Meter) -> Content:
+    """What is in the full stream that `sender` writes, or in what has the first `most` bytes of its data
+    (0: all of it). No faster than the meter wants it.
 
-    Raise the sender's failure, or VerificationFailed when what it wrote is not such a stream.
+    Raise the sender's failure, VerificationFailed when what it wrote is not such a stream, and Stopped when
+    the meter says so.
     """
     try:
         with reading(sender) as source:
-            found = content(source, most)
+            found = content(source, most, Pace(meter))
             if found and not found.whole:
                 raise _Enough(found)
     except _Enough as enough:
@@ -68,7 +70,7 @@ class _Record:
     payload: int
 
 
-def content(source: IO[bytes], most: int = 0) -> Content | None:
+def content(source: IO[bytes], most: int, pace: Pace) -> Content | None:
     """As read_content; None when the stream ends before its end."""
     order = ""
     size, digest = 0, hashlib.sha256()
@@ -81,6 +83,7 @@ def content(source: IO[bytes], most: int = 0) -> Content | None:
             return Content(size, digest.hexdigest(), whole=True)
         if len(data := source.read(record.payload)) < record.payload:
             return None
+        pace.passed(RECORD + record.payload)
         if record.where:
             digest.update(struct.pack(f"<{1 + len(record.where)}Q", kind, *record.where) + data)
             size += len(data)

@@ -5,7 +5,8 @@ import struct
 
 import pytest
 
-from zbackup.model.errors import VerificationFailed
+from zbackup.model.errors import Stopped, VerificationFailed
+from zbackup.proc.pipeline import Meter, Pace
 from zbackup.zfs.stream_content import MAGIC, RECORD, content
 
 DATA = b"x" * 4096
@@ -42,14 +43,14 @@ EMBEDDED = record(8, "QQQQ8xII", 7, 0, 4096, 1, 4096, 11, payload=b"e" * 16)
 
 
 def sha(*records: bytes) -> str:
-    found = content(io.BytesIO(b"".join(records)))
+    found = content(io.BytesIO(b"".join(records)), 0, Pace(Meter()))
     assert found is not None and found.whole
     return found.sha256
 
 
 def test_all_kinds_of_data_count_and_are_measured() -> None:
     stream = (begin(), an_object(), write(), squeezed(), SPILL, EMBEDDED, FREE, END)
-    found = content(io.BytesIO(b"".join(stream)))
+    found = content(io.BytesIO(b"".join(stream)), 0, Pace(Meter()))
     assert found is not None and found.whole
     assert found.size == 8 + 4096 + 5 + 512 + 16
 
@@ -72,17 +73,29 @@ def test_every_other_content_is_another(other: bytes) -> None:
 
 def test_no_more_is_read_than_is_asked_for() -> None:
     source = io.BytesIO(begin() + write() + write(4096) + END)
-    found = content(source, most=10)
+    found = content(source, 10, Pace(Meter()))
     assert found is not None and not found.whole and found.size == 4096
     assert source.tell() == len(begin() + write())
 
 
 @pytest.mark.parametrize("cut", [0, 100, RECORD + 8, RECORD + 108, RECORD + 8 + RECORD + 1])
 def test_a_stream_that_ends_in_the_middle_has_no_content(cut: int) -> None:
-    assert content(io.BytesIO((begin() + write() + END)[:cut])) is None
+    assert content(io.BytesIO((begin() + write() + END)[:cut]), 0, Pace(Meter())) is None
 
 
 @pytest.mark.parametrize("stream", [b"x" * RECORD, begin() + record(77, "Q", 1)])
 def test_what_is_not_known_is_refused(stream: bytes) -> None:
     with pytest.raises(VerificationFailed):
-        content(io.BytesIO(stream))
+        content(io.BytesIO(stream), 0, Pace(Meter()))
+
+
+def test_it_is_read_no_faster_than_allowed_and_cut_when_zbackup_ends() -> None:
+    counted: list[int] = []
+    stream = begin() + write() + write(4096) + END
+    whole = content(io.BytesIO(stream), 0, Pace(Meter(limit=1 << 30, moved=counted.append)))
+    assert whole is not None and whole.whole
+    assert counted[-1] == len(stream) - len(END), "what a limit is of"
+    source = io.BytesIO(stream)
+    with pytest.raises(Stopped):
+        content(source, 0, Pace(Meter(stop=lambda: source.tell() > len(begin()))))
+    assert source.tell() == len(begin() + write())

@@ -11,9 +11,9 @@ import zstandard
 from zbackup.destinations.s3.client import Fill
 from zbackup.destinations.s3.keys import AROUND, NONCE, TAG, DataKey, Opening
 from zbackup.destinations.s3.manifest import Whole
-from zbackup.destinations.s3.segments import MOST_AROUND, Pace, Way
+from zbackup.destinations.s3.segments import MOST_AROUND, Way
 from zbackup.model.errors import NotFound, VerificationFailed
-from zbackup.proc.pipeline import Meter
+from zbackup.proc.pipeline import Meter, Pace
 
 # Received, hashed and decrypted at a time: threads that change more often wait for each other more often.
 STEP = 1 << 22

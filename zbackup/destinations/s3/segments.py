@@ -5,12 +5,11 @@ memory is bounded by (`parallel` + 1) buffers, and a segment that failed is sent
 """
 
 import hashlib
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from threading import BoundedSemaphore
 from typing import IO
@@ -22,8 +21,7 @@ from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.keys import DataKey
 from zbackup.destinations.s3.layout import Layout, StreamId
 from zbackup.destinations.s3.manifest import Begun, Segment, Whole
-from zbackup.model.errors import Stopped
-from zbackup.proc.pipeline import Meter
+from zbackup.proc.pipeline import Meter, Pace
 
 STEP = 1 << 20
 
@@ -87,24 +85,6 @@ def cut(source: IO[bytes], buffers: Buffers, meter: Meter) -> Iterator[Piece]:
             meter.moved(pace.count)
             return
         number += 1
-
-
-@dataclass(slots=True)
-class Pace:
-    """How fast a stream passes, as its meter wants it."""
-
-    meter: Meter
-    count: int = 0
-    began: float = field(default_factory=time.monotonic)
-
-    def passed(self, count: int) -> None:
-        """So many bytes more; waits if that was too fast. Raise Stopped when the meter says so."""
-        self.count += count
-        self.meter.moved(self.count)
-        if self.meter.stop():
-            raise Stopped(("zfs", "send"), -1, "zbackup was told to end")
-        if self.meter.limit and (wait := self.count / self.meter.limit - (time.monotonic() - self.began)) > 0:
-            time.sleep(wait)
 
 
 def _fill(source: IO[bytes], ahead: bytes, room: memoryview, pace: Pace) -> int:
