@@ -8,7 +8,7 @@ import structlog
 
 from zbackup.catalog.local import Catalog
 from zbackup.destinations.base import Session
-from zbackup.destinations.copies import Copies
+from zbackup.destinations.copies import Copies, by_server
 from zbackup.jobs.clone import working_on
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.fetched import fetch, sizes
@@ -138,6 +138,12 @@ def _choose(
     for name, problem in copies.unreadable[:1]:
         ctx.progress.note(f"{name} and so its backup cannot be read: {problem}")
     choice: RecoveryPlan = choose(ctx, copies.backups, moment, options)
+    if (servers := len(by_server(copies.backups))) > 1:
+        ctx.progress.note(
+            f"backups of {servers} servers, or from before the datasets were moved, lie at {place}: "
+            f"{choice.base.name}, which is chosen, is of {choice.base.record.members[0][0]} and server "
+            f"{choice.base.record.server_uuid}; --base NAME starts from another"
+        )
     require_recoverable(choice.base)
     ctx.recovery.check_program(choice.base.record)
     if moment.text == LATEST:

@@ -1,0 +1,41 @@
+"""Which backup at a destination is chosen, and what is said of it."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+from tests.unit.jobs.test_prune_at import HOUR, Place, hourly, of_server
+from tests.unit.samples import NOON, PLAIN
+from zbackup.clock import SystemClock
+from zbackup.destinations.copies import Copies
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.restore import RestoreOptions
+from zbackup.jobs.restore_from import _choose
+from zbackup.model.backup import Backup
+from zbackup.model.moment import Moment
+
+
+def chosen(backups: list[Backup]) -> tuple[str, list[str]]:
+    """The base of a restore, and the notes that come with it."""
+    notes: list[str] = []
+    ctx = SimpleNamespace(
+        instance="shop",
+        clock=SystemClock(),
+        zone=ZoneInfo("UTC"),
+        progress=SimpleNamespace(note=notes.append),
+        recovery=SimpleNamespace(check_program=lambda _: None, cut_for=lambda _: None),
+    )
+    target = ShipTarget(destination=cast(Any, Place(backups)), tag="tag")
+    moment = Moment(NOON + 3 * HOUR, "then", ZoneInfo("UTC"))
+    base, _, _ = _choose(cast(Context, ctx), target, Copies(tuple(backups), ()), moment, RestoreOptions())
+    return base.name, notes
+
+
+def test_whose_backup_it_is_is_said_where_there_are_two_servers_or_more() -> None:
+    mine = hourly(6)
+    assert chosen(mine)[1] == []
+    others = [replace(b, record=replace(b.record, as_of=NOON)) for b in of_server(mine[:1], 2, dataset="x/")]
+    name, (note,) = chosen([*mine, *others])
+    assert note.startswith("backups of 2 servers, or from before the datasets were moved, lie at zfs:vault/b")
+    assert name in note and PLAIN.members[0][0] in note and PLAIN.server_uuid in note
