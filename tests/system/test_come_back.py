@@ -6,7 +6,7 @@ A MariaDB whose data is encrypted and whose log is not: one set that is sent raw
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from tests.platform.shipping import Skewed
 from tests.system.come_back import Offsite, offsite_of
 from tests.system.conftest import end_clones
 from tests.system.forked import forks
-from tests.system.house import House, Variant, build, next_second, wait_until
+from tests.system.house import House, Variant, build, next_second, now, utc, wait_until
 from zbackup import app
 from zbackup.config.load import load
 from zbackup.jobs.context import Context
@@ -191,7 +191,9 @@ def _verified(offsite: Offsite) -> tuple[str, ...]:
 def test_only_a_trusted_key_prunes_there(offsite: Offsite) -> None:
     """By the destination's rules, and what is sent goes on from the newest."""
     rules = {"keep": [], "last": 1, "minimum": 1, "window": "1 minute"}
-    names = [b["name"] for b in offsite.house.backups()]
+    backups = offsite.house.backups()
+    names, newest = [b["name"] for b in backups], utc(backups[-1]["as_of"])
+    wait_until("none is needed for the promised minute", lambda: now() - newest > timedelta(minutes=1), 90)
     for trust, status, left in (("append-only", 3, names), ("trusted", 0, names[-1:])):
         config = offsite.house.configure(
             f"pruning {trust}", ship=[{**offsite.ship(trust), "retention": rules}]

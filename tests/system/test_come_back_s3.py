@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from tests.lab.pool import Pool, create_pool, run
 from tests.lab.s3_proxy import Fault, Proxy, proxy
 from tests.lab.s3_server import ACCESS, SECRET, S3Server, client, s3_server
 from tests.system.forked import forks
-from tests.system.house import House, Result, Run, Variant, next_second
+from tests.system.house import House, Result, Run, Variant, next_second, now, utc, wait_until
 
 PREFIX = "fire/drill"
 BUCKETS = "zbackup.destinations.s3.configured"
@@ -209,7 +209,9 @@ def test_the_bucket_is_pruned_by_rules_of_its_own(offsite: Offsite) -> None:
     rules = {"keep": [], "last": 1, "minimum": 1, "window": "1 minute"}
     ship = offsite.ship(offsite.server.endpoint) | {"retention": rules}
     config = offsite.house.configure("pruning", ship=[ship])
-    names = [b["name"] for b in offsite.house.backups()]
+    backups = offsite.house.backups()
+    names, newest = [b["name"] for b in backups], utc(backups[-1]["as_of"])
+    wait_until("none is needed for the promised minute", lambda: now() - newest > timedelta(minutes=1), 90)
     planned = offsite.house.zb("prune", "--at", "cloud", "--dry-run", "--json", config=config).data[0]
     assert [b["name"] for b in planned["destroy"]] == names[:-1]
     pruned = offsite.house.zb("prune", "--at", "cloud", "--json", config=config).data[0]
