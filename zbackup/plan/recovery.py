@@ -93,4 +93,4 @@ def _reason(base: Backup, log: Backup | None, *, asked: bool) -> str:
         return f"{chosen}; no later one holds the log up to it yet"
     if log is base:
         return f"{base.name} holds the last transaction before the target itself: nothing to replay"
-    return f"{chosen}, {log.name} is the first that reaches it"
+    return f"{chosen}, {log.name} the first that reaches it"
