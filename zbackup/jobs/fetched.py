@@ -5,7 +5,7 @@
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -76,6 +76,11 @@ def _prepare(ctx: Context, name: str, base: Backup, wanted: set[str]) -> Clone:
             return clone
         ctx.progress.note(f"{dataset.name} holds other backups than are needed now, and is removed")
         clone_files.destroy(ctx, clone, dataset)
+    return announced(ctx, name, base, {FETCHED: json.dumps(sorted(wanted))})
+
+
+def announced(ctx: Context, name: str, base: Backup, properties: Mapping[str, str]) -> Clone:
+    """A new copy for the recovery `name`, with nothing in it yet. Raise Taken when the name is another's."""
     clone = Clone(
         id=clone_files.new_id(),
         name=copy_name(name),
@@ -86,7 +91,7 @@ def _prepare(ctx: Context, name: str, base: Backup, wanted: set[str]) -> Clone:
         created=ctx.clock.now(),
         backup=base.name,
     )
-    return announce(ctx, clone, properties={FETCHED: json.dumps(sorted(wanted))})
+    return announce(ctx, clone, properties=properties)
 
 
 def _arriving(session: Session, container: str, base: Backup, source: Backup) -> list[_Arriving]:

@@ -6,12 +6,11 @@
 
 from zbackup.catalog.local import Catalog
 from zbackup.jobs import clone_files
-from zbackup.jobs.clone_claim import UNMOUNTED, announce
+from zbackup.jobs.clone_claim import UNMOUNTED
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.fetched import mounted, of_parts
+from zbackup.jobs.fetched import announced, mounted, of_parts
 from zbackup.jobs.fetched_parts import held
 from zbackup.model.backup import Backup
-from zbackup.model.clone import Clone
 from zbackup.model.errors import Refused, Taken, ZbackupError
 from zbackup.plan.clone_name import copy_name
 
@@ -44,19 +43,7 @@ def clone_there(ctx: Context, name: str, base: Backup, source: Backup) -> Catalo
                 f"zbackup clone destroy {copy_name(name)}"
             )
         clone_files.destroy(ctx, *found)
-    clone = announce(
-        ctx,
-        Clone(
-            id=clone_files.new_id(),
-            name=copy_name(name),
-            instance=ctx.instance,
-            engine=base.record.engine,
-            kind="copy",
-            state="building",
-            created=ctx.clock.now(),
-            backup=base.name,
-        ),
-    )
+    clone = announced(ctx, name, base, {})
     container = f"{ctx.clones}/{clone.name}"
     copies = [(backup, copy) for backup in backups for copy in backup.snapshots]
     for number, (_, copy) in enumerate(copies):
