@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.destinations.shop import BUCKET
+from tests.destinations.shop import BUCKET, some_key
 from tests.lab.s3_server import S3Server, client, s3_server
 
 
@@ -13,3 +13,9 @@ def server() -> Iterator[S3Server]:
     with s3_server() as started:
         client(started).create_bucket(Bucket=BUCKET)
         yield started
+
+
+@pytest.fixture
+def key() -> bytes:
+    """That of the instance, where what is shipped is encrypted."""
+    return some_key()

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.destinations.shop import LINE, Shop, fetched, new_shop, part, record, ship, some_key, stream
+from tests.destinations.shop import LINE, Shop, fetched, new_shop, part, record, ship, stream
 from tests.destinations.test_s3_seal import at, change, restore, unseal
 from tests.lab.s3_server import S3Server
 from zbackup.clock import SystemClock
@@ -20,11 +20,6 @@ from zbackup.model.retention import Retention, Span
 from zbackup.proc.pipeline import Meter
 
 SHORT = Retention(tiers=(), last=1, minimum=1, window=Span(1, "minute"))
-
-
-@pytest.fixture
-def key() -> bytes:
-    return some_key()
 
 
 @pytest.fixture

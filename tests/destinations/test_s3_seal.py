@@ -15,11 +15,6 @@ from zbackup.proc.pipeline import Meter, local
 
 
 @pytest.fixture
-def key() -> bytes:
-    return some_key()
-
-
-@pytest.fixture
 def shop(server: S3Server, tmp_path: Path, key: bytes) -> Shop:
     """With two encrypted backups of one chain."""
     made = new_shop(server, tmp_path)
