@@ -1,7 +1,9 @@
 """Real mongods that are held still and written to, for the lab's tests of locks."""
 
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,9 +11,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pymongo.errors import PyMongoError
 
-from tests.lab.mongo_fixture import MongoServer, MongoSettings, locked
+from tests.lab import servers
+from tests.lab.mongo_fixture import MongoServer, MongoSettings, locked, start_single
 from tests.lab.mongo_lock_holder import engine
 from zbackup.engines.mongodb.engine import MongoEngine
 from zbackup.engines.mongodb.options import LockOptions
@@ -24,6 +28,23 @@ def settings_in(home: Path, flavour: str, **more: Any) -> MongoSettings:
 def engine_of(server: MongoServer, **lock: Any) -> MongoEngine:
     limits: dict[str, Any] = {"wait_s": 3, "hold_s": 5, "long_query_s": 1}
     return engine(server.settings.socket, server.settings.run_dir, LockOptions(**(limits | lock)))
+
+
+@pytest.fixture(scope="module")
+def room() -> Iterator[Path]:
+    """A directory with a short name that the servers' user may enter."""
+    path = Path(tempfile.mkdtemp(prefix="zm", dir="/tmp"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope="module")
+def primary(room: Path) -> Iterator[MongoServer]:
+    """A set of one member."""
+    servers.ensure(["mongodb-6.0"])
+    with start_single(settings_in(room / "p", "mongodb-6.0", replica_set="rs0")) as running:
+        yield running
 
 
 class Writers:

@@ -1,9 +1,7 @@
 """Looking at real mongods and holding them still. Needs no ZFS; run with pytest by name."""
 
 import os
-import shutil
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -28,6 +26,8 @@ from tests.lab.mongo_locking import (
     lock_as_another,
     note_of,
     open_transaction,
+    primary,
+    room,
     settings_in,
     started,
     watchdog_of,
@@ -38,29 +38,16 @@ from zbackup.engines.mongodb.status import oplog_end
 from zbackup.model.errors import DatabaseError, LockNotTaken
 from zbackup.proc.detached import Process
 
+__all__ = ["primary", "room"]
+
 KILLS = int(os.environ.get("LAB_KILLS", "2"))
 """How often each way of dying is tried."""
-
-
-@pytest.fixture(scope="module")
-def room() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="zm", dir="/tmp"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path)
 
 
 @pytest.fixture(scope="module", params=FLAVOURS)
 def server(request: pytest.FixtureRequest, room: Path) -> Iterator[MongoServer]:
     servers.ensure([request.param])
     with start_single(settings_in(room / request.param, request.param, replica_set="rs0")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def primary(room: Path) -> Iterator[MongoServer]:
-    servers.ensure(["mongodb-6.0"])
-    with start_single(settings_in(room / "p", "mongodb-6.0", replica_set="rs0")) as running:
         yield running
 
 

@@ -1,44 +1,23 @@
 """What a real mongod says to an account that lacks something. Needs no ZFS; run with pytest by name."""
 
-import shutil
-import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from pymongo.errors import PyMongoError
 
-from tests.lab import servers
 from tests.lab.mongo_fixture import (
     MongoServer,
-    start_single,
 )
 from tests.lab.mongo_lock_holder import engine
-from tests.lab.mongo_locking import (
-    is_locked,
-    settings_in,
-)
+from tests.lab.mongo_locking import is_locked, primary, room
 from zbackup.engines.mongodb.connection import LoginRefused, PrivilegeMissing
 from zbackup.engines.mongodb.engine import MongoEngine
 from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
 from zbackup.engines.mongodb.privileges import role_document
 from zbackup.model.errors import DatabaseError
 
-
-@pytest.fixture(scope="module")
-def room() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="zm", dir="/tmp"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path)
-
-
-@pytest.fixture(scope="module")
-def primary(room: Path) -> Iterator[MongoServer]:
-    servers.ensure(["mongodb-6.0"])
-    with start_single(settings_in(room / "p", "mongodb-6.0", replica_set="rs0")) as running:
-        yield running
+__all__ = ["primary", "room"]
 
 
 def test_a_wrong_password_and_no_password_are_told_apart(primary: MongoServer) -> None:

@@ -1,8 +1,6 @@
 """TLS to a real mongod, logging in by certificate, and addresses as URIs. Run with pytest by name."""
 
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,21 +15,16 @@ from tests.lab.mongo_fixture import (
     MongoSettings,
     start_single,
 )
+from tests.lab.mongo_locking import room
 from zbackup.engines.mongodb.connection import LoginRefused, connect
 from zbackup.engines.mongodb.options import ConnectOptions, TlsOptions
 from zbackup.engines.mongodb.orders import WatchOrder
 from zbackup.engines.mongodb.privileges import ROLE
 from zbackup.model.errors import DatabaseError
 
+__all__ = ["room"]
+
 SUBJECT = "CN=zbackup,O=people"
-
-
-@pytest.fixture(scope="module")
-def room() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="zm", dir="/tmp"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path)
 
 
 @pytest.fixture(scope="module")
