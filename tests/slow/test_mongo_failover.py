@@ -14,7 +14,7 @@ from pymongo import WriteConcern
 from tests.lab.mongo_fixture import MongoServer, await_primary, initiate
 from tests.lab.pool import Pool, run
 from tests.system.house import now, utc, wait_until
-from tests.system.mongo_house import MongoHouse, build
+from tests.system.mongo_house import MongoHouse, member
 from tests.system.mongo_story import opened
 from zbackup.engines.mongodb.optime import OpTime
 
@@ -48,13 +48,7 @@ class Set:
 
 @pytest.fixture(scope="module")
 def members(pool: Pool) -> Iterator[Set]:
-    def member(name: str) -> tuple[MongoServer, str]:
-        home = pool.home / name
-        home.mkdir()
-        data = pool.dataset(f"member {name}")
-        return MongoServer(build(pool, home, name, data=data, replica_set="rs0")), data.name
-
-    (first, _), (second, dataset), (third, _) = (member(name) for name in "abc")
+    (first, _), (second, dataset), (third, _) = (member(pool, name) for name in "abc")
     with first, second, third:
         initiate([first, second, third], {0: {"priority": 1}, 2: {"priority": 0}})
         house = MongoHouse(pool, pool.home / "b", second, (dataset,))

@@ -17,7 +17,7 @@ from pymongo.errors import PyMongoError
 from tests.lab.mongo_fixture import MongoServer, initiate
 from tests.lab.pool import Pool
 from tests.system.house import now, utc, wait_until
-from tests.system.mongo_house import MongoHouse, build
+from tests.system.mongo_house import MongoHouse, member
 from tests.system.mongo_story import opened
 
 LOST = [1000, 1001, 1002]
@@ -69,13 +69,7 @@ def _leads(server: MongoServer) -> bool:
 
 @pytest.fixture(scope="module")
 def members(pool: Pool) -> Iterator[Set]:
-    def member(name: str) -> tuple[MongoServer, str]:
-        home = pool.home / name
-        home.mkdir()
-        data = pool.dataset(f"member {name}")
-        return MongoServer(build(pool, home, name, data=data, replica_set="rs0")), data.name
-
-    (first, dataset), (second, _), (third, _) = (member(name) for name in "abc")
+    (first, dataset), (second, _), (third, _) = (member(pool, name) for name in "abc")
     with first, second, third:
         initiate([first, second, third], {2: {"priority": 0}})
         house = MongoHouse(pool, pool.home / "a", first, (dataset,))

@@ -49,3 +49,11 @@ def build(
     """Of a mongod with its data in a directory of `data`, or of the pool's dataset with an odd name."""
     datadir = (data or pool.data).mountpoint / name
     return MongoSettings(datadir=datadir, run_dir=home / f"{name}-run", **more)
+
+
+def member(pool: Pool, name: str) -> tuple[MongoServer, str]:
+    """One of a set rs0, on a dataset of its own, and that dataset's name; `name` is its home, too."""
+    home = pool.home / name
+    home.mkdir()
+    data = pool.dataset(f"member {name}")
+    return MongoServer(build(pool, home, name, data=data, replica_set="rs0")), data.name
