@@ -1,0 +1,74 @@
+"""What is printed of how a new member joins a replica set from a backup."""
+
+import json
+import shlex
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.unit.samples import PLAIN, snapshots_of
+from zbackup.model.backup import Backup
+from zbackup.model.errors import Refused
+from zbackup.plan.member_steps import member_steps
+
+ZONE = ZoneInfo("Europe/Berlin")
+SERVER = {"dbpath": "/srv/my db/data", "replica_set": "carts", "uid": "999", "mongod": "/usr/bin/mongod"}
+
+
+def taken(members: tuple[tuple[str, str], ...] = PLAIN.members, **options: object) -> Backup:
+    server = SERVER | {"options": json.dumps(options)}
+    record = replace(PLAIN, engine="mongodb", server_version="6.0.5", server=server, members=members)
+    return Backup(record=record, snapshots=tuple(snapshots_of(record)))
+
+
+def commands(backup: Backup) -> list[list[str]]:
+    """All commands of a shell, as the shell reads them."""
+    steps = member_steps(backup, "m1", ZONE)
+    return [shlex.split(command) for step in steps if not step.mongosh for command in step.run]
+
+
+def test_all_datasets_are_cloned_the_outer_one_first_and_destroyed_the_other_way_round() -> None:
+    said = commands(taken(PLAIN.members[::-1]))
+    assert [words[-2:] for words in said if words[:2] == ["zfs", "clone"]] == [
+        ["tank/my db@zbackup-1", "tank/m1-1"],
+        ["tank/my db/bin log@zbackup-1", "tank/m1-0"],
+    ]
+    assert said[0][3] == "mountpoint=/var/lib/m1/srv/my db"
+    assert said[-2:] == [["zfs", "destroy", "tank/m1-0"], ["zfs", "destroy", "tank/m1-1"]]
+
+
+def test_links_are_led_away_from_production_s_files_within_one_dataset_too() -> None:
+    said = commands(taken(PLAIN.members[:1]))
+    assert [words[0] for words in said] == ["zfs", "find", "/usr/bin/mongod", "zfs"]
+    assert said[0][-1] == "tank/m1"
+    assert commands(taken())[2][0] == "find"
+
+
+def test_it_starts_with_the_original_s_file_of_settings_if_there_is_one() -> None:
+    own = [
+        *("--dbpath", "/var/lib/m1/srv/my db/data", "--port", "PORT"),
+        *("--logpath", "/var/lib/m1/srv/my db/data/mongod.log"),
+        *("--pidfilepath", "/var/lib/m1/srv/my db/data/mongod.pid", "--fork"),
+    ]
+    (started,) = (w for w in commands(taken(config="/etc/mongod.conf")) if "--dbpath" in w)
+    assert started == ["/usr/bin/mongod", "--config", "/etc/mongod.conf", *own]
+    engine = {"directoryForIndexes": True, "journalCompressor": "zlib"}
+    storage = {"directoryPerDB": True, "wiredTiger": {"engineConfig": engine}}
+    (started,) = (w for w in commands(taken(security={"keyFile": "/k"}, storage=storage)) if "--dbpath" in w)
+    assert started[1:] == [
+        *("--replSet", "carts", "--bind_ip", "localhost,HOST", "--keyFile", "/k", "--directoryperdb"),
+        *("--wiredTigerDirectoryForIndexes", "--wiredTigerJournalCompressor", "zlib", *own),
+    ]
+
+
+def test_it_says_how_far_back_the_oplog_has_to_reach() -> None:
+    (text,) = (s.text for s in member_steps(taken(), "m1", ZONE) if "oplog begins before" in s.text)
+    assert "2024-05-01 14:00:00 CEST" in text
+
+
+def test_nobody_joins_a_server_that_runs_alone() -> None:
+    alone = taken()
+    alone.record.server.pop("replica_set")
+    with pytest.raises(Refused, match="in no replica set"):
+        member_steps(alone, "m1", ZONE)
