@@ -187,14 +187,19 @@ class Zfs:
 
     # file systems
 
-    def create(self, name: str, properties: Mapping[str, str]) -> Dataset:
+    def create(self, name: str, properties: Mapping[str, str]) -> None:
         """A new, unmounted file system (canmount=noauto), with its missing parents left missing."""
         self._zfs("create", "-u", *_options(properties), "--", name)
-        return self.filesystems(name)[0]
 
     def clone(self, snapshot: Snapshot, target: str, properties: Mapping[str, str]) -> None:
-        self._require_guid(str(snapshot), snapshot.guid)
-        self._zfs("clone", *_options(properties), "--", str(snapshot), target)
+        self.clone_each({target: snapshot}, properties)
+
+    def clone_each(self, targets: Mapping[str, Snapshot], properties: Mapping[str, str]) -> None:
+        """Target -> what it is to be a clone of. All are proven before the first is cloned."""
+        if targets:
+            self._require_guids({str(s): s.guid for s in targets.values()})
+        for target, snapshot in targets.items():
+            self._zfs("clone", *_options(properties), "--", str(snapshot), target)
 
     def mount(self, name: str) -> None:
         """Mount; already mounted is success."""
@@ -251,10 +256,18 @@ class Zfs:
         return parse.zfs_mounts(mounts.split("\n"))
 
     def _require_guid(self, name: str, guid: int) -> None:
+        self._require_guids({name: guid})
+
+    def _require_guids(self, guids: Mapping[str, int]) -> None:
         """Names may be reused: whatever we change, we prove first that it is what we mean."""
-        found = self._zfs("get", "-Hp", "-o", "value", "guid", "--", name, mutates=False).strip()
-        if found != str(guid):
-            raise NotFound(f"{name} is not the one expected (guid {found}, not {guid}): nothing was changed")
+        listing = self._zfs("get", "-Hp", "-o", "name,value", "guid", "--", *guids, mutates=False)
+        # In an order of its own, whatever the order of the names.
+        found = dict(line.split("\t") for line in listing.split("\n") if line)
+        for name, guid in guids.items():
+            if found[name] != str(guid):
+                raise NotFound(
+                    f"{name} is not the one expected (guid {found[name]}, not {guid}): nothing was changed"
+                )
 
     def _zfs(self, *argv: str, mutates: bool = True, timeout: float = 600) -> str:
         try:

@@ -8,6 +8,7 @@ from zbackup.model.errors import (
     NotReceivable,
     PoolFull,
     PoolSuspended,
+    StreamRefused,
 )
 
 PHRASES: tuple[tuple[str, type[CommandFailed]], ...] = (
@@ -28,6 +29,10 @@ PHRASES: tuple[tuple[str, type[CommandFailed]], ...] = (
     ("out of space", PoolFull),
     ("no space left", PoolFull),
     ("quota exceeded", PoolFull),
+    ("invalid stream", StreamRefused),
+    ("invalid backup stream", StreamRefused),
+    ("checksum mismatch", StreamRefused),
+    ("must be upgraded to receive", StreamRefused),
 )
 
 

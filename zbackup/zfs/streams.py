@@ -7,7 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zbackup.model.errors import CommandFailed, DatasetExists, DatasetNotFound
+from zbackup.model.errors import (
+    CommandFailed,
+    CommandTimedOut,
+    ConnectionFailed,
+    DatasetExists,
+    DatasetNotFound,
+)
 from zbackup.model.shipping import COMMITTED, PARTS, Copy, Line, Origin, Partial, SourceDataset, copy_of
 from zbackup.proc.run import Runner, run
 from zbackup.zfs.errors import translate
@@ -72,6 +78,8 @@ class ZfsStreams:
         """
         try:
             said = self._zfs("send", "-nvP", "-t", text, mutates=False)
+        except (ConnectionFailed, CommandTimedOut):
+            raise
         except CommandFailed:
             return None
         found = re.findall(r"toguid\s*=\s*(?:0x)?([0-9a-f]+)", said)

@@ -16,6 +16,14 @@ def test_a_phrase_becomes_its_type(phrase: str, kind: type[CommandFailed]) -> No
     assert (found.argv, found.returncode, found.stderr) == (ARGV, 1, failure.stderr)
 
 
+def test_a_full_pool_comes_with_what_to_do() -> None:
+    full = translate(CommandFailed(("zfs", "snapshot", "-o"), 1, "cannot create snapshots : out of space"))
+    assert str(full) == (
+        "zfs snapshot exited with 1: cannot create snapshots : out of space; zfs list -o space shows what "
+        "takes the room, zbackup prune gives back what no rule keeps"
+    )
+
+
 def test_the_unknown_stays_what_it_is() -> None:
     failure = CommandFailed(ARGV, 1, "cannot open 'tank/db': permission denied")
     assert translate(failure) is failure

@@ -7,7 +7,8 @@ import pytest
 
 from zbackup.model.errors import Stopped, VerificationFailed
 from zbackup.proc.pipeline import Meter, Pace
-from zbackup.zfs.stream_content import MAGIC, RECORD, content
+from zbackup.zfs.stream_content import content
+from zbackup.zfs.stream_records import MAGIC, RECORD
 
 DATA = b"x" * 4096
 

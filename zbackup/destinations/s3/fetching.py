@@ -28,34 +28,47 @@ def fetch(way: Way, page: Whole, meter: Meter) -> Iterator[memoryview]:
     What is given is overwritten when the next is asked for. There are (`parallel` + 1) buffers at most. Raise
     VerificationFailed with what is damaged or gone.
     """
-    pace = Pace(meter)
     tree, whole = hashlib.sha256(), hashlib.sha256()
+    last = len(page.segments) - 1
+    for number, (content, digest) in enumerate(_proven(way, page, range(last + 1), meter)):
+        tree.update(digest)
+        if page.sha256:
+            whole.update(content)
+        if number == last:
+            _require_whole(way, page, tree.digest(), whole.digest())
+        yield content
+
+
+def fetch_some(way: Way, page: Whole, numbers: range, meter: Meter) -> Iterator[memoryview]:
+    """Of the send stream what these segments hold, each proven, as with fetch()."""
+    return (content for content, _ in _proven(way, page, numbers, meter))
+
+
+def _proven(way: Way, page: Whole, numbers: range, meter: Meter) -> Iterator[tuple[memoryview, bytes]]:
+    """What the segments hold, and the SHA-256 of it."""
+    pace = Pace(meter)
     ahead: deque[tuple[bytearray, Future[bytes]]] = deque()
-    waiting = iter(range(len(page.segments)))
-    spare = _buffers(way, page)
+    waiting = iter(numbers)
+    spare = _buffers(way, page, len(numbers))
     with ThreadPoolExecutor(way.parallel, thread_name_prefix="segment") as pool:
         try:
-            for number, segment in enumerate(page.segments):
+            for number in numbers:
                 while (following := next(waiting, None) if spare else None) is not None:
                     buffer = spare.pop()
                     ahead.append((buffer, pool.submit(_get, way, page, following, buffer)))
                 buffer, getting = ahead.popleft()
-                tree.update(getting.result())
-                with memoryview(buffer)[: segment.plain] as content:
-                    if page.sha256:
-                        whole.update(content)
-                    if number == len(page.segments) - 1:
-                        _require_whole(way, page, tree.digest(), whole.digest())
+                digest = getting.result()
+                with memoryview(buffer)[: page.segments[number].plain] as content:
                     pace.passed(len(content))
-                    yield content
+                    yield content, digest
                 spare.append(buffer)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _buffers(way: Way, page: Whole) -> list[bytearray]:
+def _buffers(way: Way, page: Whole, count: int) -> list[bytearray]:
     size = max((segment.plain for segment in page.segments), default=0)
-    return [bytearray(size) for _ in range(min(way.parallel + 1, len(page.segments)))]
+    return [bytearray(size) for _ in range(min(way.parallel + 1, count))]
 
 
 def _require_whole(way: Way, page: Whole, tree: bytes, whole: bytes) -> None:
@@ -160,7 +173,7 @@ def check_page(page: Whole, key: DataKey | None, where: str) -> None:
         raise VerificationFailed(f"{where} was changed since it was written, or is another stream's")
     around = AROUND if key else 0
     stored = page.begun.compression == "none"
-    sound = all(
+    sound = bool(page.segments) and all(
         s.plain <= page.begun.segment_size
         and (s.size == s.plain + around if stored else around <= s.size <= s.plain + MOST_AROUND + around)
         for s in page.segments
