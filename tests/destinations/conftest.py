@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.destinations.shop import BUCKET, some_key
+from tests.destinations.shop import BUCKET, seaweed_of, some_key
 from tests.lab.s3_server import S3Server, client, s3_server
 
 
@@ -19,3 +19,9 @@ def server() -> Iterator[S3Server]:
 def key() -> bytes:
     """That of the instance, where what is shipped is encrypted."""
     return some_key()
+
+
+@pytest.fixture(scope="session")
+def seaweed(server: S3Server) -> Iterator[S3Server]:
+    with seaweed_of(server) as found:
+        yield found

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.lab.s3_server import S3Server, client
+from tests.lab.s3_server import S3Server, client, s3_server
 from tests.unit.samples import PLAIN
 from zbackup.destinations.s3.chains import Chains
 from zbackup.destinations.s3.destination import S3Destination
@@ -58,6 +58,8 @@ class Shop:
         secret: str = "",
         lock_days: int = 0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        shelf: Path | None = None,
+        ca: Path | None = None,
         **storing: object,
     ) -> S3Destination:
         options = S3Options(
@@ -66,7 +68,9 @@ class Shop:
             region="us-east-1",
             access=self.server.access,
             secret=lambda: secret or self.server.secret,
+            token=lambda: self.server.token,
             path_style=True,
+            ca_file=ca,
             attempts=attempts,
             most_wait_s=0.5,
             lock_mode="GOVERNANCE" if lock_days else "",
@@ -83,6 +87,7 @@ class Shop:
             options=options,
             storing=Storing(**(how | storing)),  # type: ignore[arg-type]
             now=now,
+            shelf=shelf,
         )
 
     @contextmanager
@@ -112,6 +117,17 @@ class Shop:
 
     def replace(self, key: str, body: bytes) -> None:
         self.direct.put_object(Bucket=self.bucket, Key=key, Body=body)
+
+
+@contextmanager
+def seaweed_of(server: S3Server) -> Iterator[S3Server]:
+    """That one, or where it is another kind a SeaweedFS: it can be told who may do what."""
+    if server.shell:
+        yield server
+        return
+    with s3_server(other="") as started:
+        client(started).create_bucket(Bucket=BUCKET)
+        yield started
 
 
 @cache

@@ -205,7 +205,11 @@ def test_keys_may_be_rotated_and_a_lost_one_is_named(shop: Shop) -> None:
     with shop.session(keys=(new,)) as session:
         with pytest.raises(VerificationFailed, match=r"the manifest of backup-1 needs the key .* old_keys"):
             session.inventory()
-        assert [b.record.backup for b in session.copies().backups] == ["backup-2"]
+        copies = session.copies()
+        assert copies.backups == (), "of the second backup the full stream is of the old key"
+        told = [why.partition(" needs the key ")[::2] for _, why in copies.unreadable]
+        assert [of for of, _ in told] == ["the manifest of backup-1", f"{LINE}/@11-full"]
+        assert all(which.endswith("add it to old_keys, if it is yours") for _, which in told)
         assert fetched(session, part(12, 11)) == second
         with pytest.raises(Refused, match=r"@11-full needs the key [0-9a-f]{16}; the key files have"):
             fetched(session, part(11))

@@ -9,10 +9,11 @@ import botocore.auth
 import pytest
 
 from tests.destinations.shop import SEGMENT, WHEN, Shop, fetched, new_shop, part, record, some_key, stream
+from tests.lab.certificate import certificate
 from tests.lab.s3_proxy import AtChange, Fault, proxy
 from tests.lab.s3_server import S3Server
 from zbackup.destinations.s3.place import S3Session
-from zbackup.model.errors import BucketRefused, ConnectionFailed
+from zbackup.model.errors import BucketRefused, ConfigError, ConnectionFailed
 from zbackup.proc.pipeline import Meter
 
 SEGMENTS = 4
@@ -110,27 +111,28 @@ def test_a_server_that_stays_ill_is_told(server: S3Server, shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    "full",
+    ("lasting", "why"),
     [
-        Fault(status=403, code="QuotaExceeded"),
-        Fault(status=400, code="XMinioAdminBucketQuotaExceeded"),
-        Fault(status=507, code="InsufficientStorage"),
+        (Fault(status=403, code="QuotaExceeded"), "the bucket is full"),
+        (Fault(status=400, code="XMinioAdminBucketQuotaExceeded"), "the bucket is full"),
+        (Fault(status=507, code="InsufficientStorage"), "the bucket is full"),
+        (Fault(status=400, code="ExpiredToken"), "the session token has expired: get a new one"),
     ],
-    ids=lambda fault: fault.code,
+    ids=lambda value: getattr(value, "code", ""),
 )
-def test_a_full_bucket_is_told_at_once(server: S3Server, shop: Shop, full: Fault) -> None:
-    """Waiting does not help. When there is room again, what was stored is not stored again."""
+def test_what_does_not_pass_is_told_at_once(server: S3Server, shop: Shop, lasting: Fault, why: str) -> None:
+    """Waiting does not help. When there is room or a new token, what was stored is not stored again."""
     content = stream(11, size=SEGMENTS * SEGMENT)
     puts: list[int] = []
 
     def fault(number: int, method: str) -> Fault | None:
         puts.extend([number] * (method == "PUT"))
-        return full if method == "PUT" and len(puts) > 3 else None
+        return lasting if method == "PUT" and len(puts) > 3 else None
 
     with (
         proxy(server.endpoint, fault) as through,
         shop.session(endpoint=through.endpoint, parallel=1) as session,
-        pytest.raises(BucketRefused, match=rf"put .* was refused: {full.code}: .*the bucket is full") as told,
+        pytest.raises(BucketRefused, match=rf"put .* was refused: {lasting.code}: .*{why}") as told,
     ):
         job(session, shop, content)
     assert "\n" not in str(told.value) and len(puts) == 4, "it was tried again"
@@ -158,3 +160,31 @@ def test_a_host_whose_clock_is_wrong_is_told(shop: Shop, monkeypatch: pytest.Mon
         session.inventory()
     assert f"the server has {datetime.now(UTC):%a, %d %b %Y}" in str(told.value)
     assert "\n" not in str(told.value)
+
+
+def test_by_tls_a_stranger_gets_nothing(
+    server: S3Server, shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who is not vouched for by what is configured is told at once; through the right one all comes back."""
+    ours, strange = (certificate(new_directory(tmp_path / name)) for name in ("ours", "strange"))
+    content = stream(11, size=3 * SEGMENT + 5)
+    with proxy(server.endpoint, lambda number, method: None, tls=ours) as through:
+        for wrong in (None, strange.cert):
+            with (
+                shop.session(endpoint=through.endpoint, ca=wrong) as session,
+                pytest.raises(ConnectionFailed, match=r"its certificate is not trusted: .* ca_file") as told,
+            ):
+                session.inventory()
+            assert "\n" not in str(told.value) and through.seen == []
+        for none in (tmp_path / "nowhere", ours.key):
+            with pytest.raises(ConfigError, match=f"ca_file {none}: "), shop.session(ca=none):
+                pass
+        assert "s3.retried" not in capsys.readouterr().out, "to try again does not help"
+        with shop.session(endpoint=through.endpoint, ca=ours.cert, keys=(some_key(),)) as session:
+            job(session, shop, content)
+            assert fetched(session, part(11)) == content
+
+
+def new_directory(path: Path) -> Path:
+    path.mkdir()
+    return path

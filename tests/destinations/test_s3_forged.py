@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.destinations.shop import LINE, Shop, fetched, new_shop, part, record, ship, stream
+from tests.destinations.shop import LINE, Shop, fetched, new_shop, part, record, ship, some_key, stream
 from tests.destinations.test_s3_seal import at, change, restore, unseal
 from tests.lab.s3_server import S3Server
 from zbackup.clock import SystemClock
@@ -89,16 +89,62 @@ def test_a_forged_plain_backup_is_not_handed_out(shop: Shop, key: bytes) -> None
             fetched(session, part(66))
 
 
+def plant(shop: Shop, guid: int, base: int | None = None, **how: Any) -> None:
+    """A stream that is whole, by who may write to the bucket and has no key of ours."""
+    with shop.session(**how) as forging:
+        forging.store(part(guid, base), shop.sender(stream(guid, base)), Meter())
+
+
 def test_a_forged_shorter_way_to_a_real_copy_is_not_taken(shop: Shop, key: bytes) -> None:
-    """Of several ways the shortest is chosen; a plain one is nobody's who has the key."""
-    with shop.session() as forging:
-        forging.store(part(13), shop.sender(stream(13)), Meter())
+    plant(shop, 13)
     with shop.session(keys=(key,)) as session:
+        assert restore(session, 3) == 3 * len(stream(11))
+        assert not any(c.problems for c in session.verify(deep=True, meter=Meter()))
+
+
+def seen(shop: Shop, key: bytes) -> tuple[list[str], list[int], list[str]]:
+    """The backups in their order, the streams that bring the third back, and what prune would take away."""
+    with shop.session(keys=(key,)) as session:
+        backups = session.copies().backups
+        (third,) = [b for b in backups if b.record.backup == "backup-3"]
+        legs = [leg.copy.guid for leg in session.legs(third.snapshots)]
+        assert session.inventory().lines[0].bases == (22,)
+    plan = plan_prune_at(*pruning(shop, keys=(key,)))
+    return [b.record.backup for b in backups], legs, [b.record.backup for b in plan.retention.destroy]
+
+
+def test_streams_that_no_backup_names_change_no_order(shop: Shop, key: bytes) -> None:
+    """By a plain stream from a newer chain an older backup would come after it. Where no manifest says which
+    stream makes a copy, since that backup is pruned, only the key tells."""
+    with shop.session(keys=(key,)) as session:
+        ship(session, shop, stream(21), part(21), 4)
+        ship(session, shop, stream(22, 21), part(22, 21), 5)
+    before = seen(shop, key)
+    assert before[0] == [f"backup-{n}" for n in range(1, 6)] and before[1] == [11, 12, 13]
+    plant(shop, 13, 21)
+    assert seen(shop, key) == before
+    shop.direct.delete_object(Bucket=shop.bucket, Key=at(shop, 2))
+    pruned = seen(shop, key)
+    assert pruned[0] == ["backup-1", "backup-3", "backup-4", "backup-5"] and pruned[1] == before[1]
+    plant(shop, 12, 21)
+    plant(shop, 12, 22, keys=(some_key(),))
+    assert seen(shop, key) == pruned
+
+
+def test_a_forged_stream_that_alone_is_left_is_told(shop: Shop, key: bytes) -> None:
+    """The real one was deleted besides: the backup that needs it does not count, and nothing is pruned."""
+    for gone in (at(shop, 2), f"{shop.root}/streams/tank/my%20data/@12-from-11/stream.json"):
+        shop.direct.delete_object(Bucket=shop.bucket, Key=gone)
+    plant(shop, 12)
+    with shop.session(keys=(key,)) as session:
+        copies = session.copies()
+        assert [b.record.backup for b in copies.backups] == ["backup-1"]
+        ((where, why),) = copies.unreadable
+        assert where.endswith("@12-full/stream.json") and "is not encrypted" in why
         with pytest.raises(VerificationFailed, match="is not encrypted"):
-            restore(session, 3)
-        found = {c.backup: c.problems for c in session.verify(deep=True, meter=Meter())}
-    assert "is not encrypted" in found["backup-3"][0]
-    assert (found["backup-1"], found["backup-2"]) == ((), ())
+            session.inventory()
+    with pytest.raises(VerificationFailed, match="is not encrypted"):
+        prune_at(*pruning(shop, keys=(key,)))
 
 
 def test_a_bucket_that_became_encrypted_later(server: S3Server, tmp_path: Path, key: bytes) -> None:

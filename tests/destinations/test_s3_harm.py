@@ -75,6 +75,15 @@ HARMS = {
 }
 
 
+def culprits(shop: Shop, harm: str) -> list[str]:
+    """What may be named for it: the object, or what a page without a seal leads to."""
+    if harm == "page with other hash":
+        return [page_of(shop), f"{LINE}/@11-full at s3://"]
+    if harm == "page with segments swapped":
+        return [page_of(shop), f"{shop.root}/segments/tank/my%20data/@11-full/00000000."]
+    return [page_of(shop)] if harm.startswith("page") else shop.segments()[:2]
+
+
 KEYS = pytest.mark.parametrize("keys", [(), (some_key(),)], ids=["plain", "encrypted"])
 
 
@@ -96,10 +105,12 @@ def test_harm_is_detected(server: S3Server, tmp_path: Path, keys: tuple[bytes, .
         ship(session, shop, content, part(11), 1)
         for name, harm in HARMS.items():
             given = bytearray()
-            with harmed(shop, harm), pytest.raises(VerificationFailed):
+            with harmed(shop, harm), pytest.raises(VerificationFailed) as told:
                 for some in session.stream(StreamId(line=part(11).line, guid=11, base=None), Meter()):
                     given += some
             assert content.startswith(given) and len(given) < len(content), name
+            said = str(told.value)
+            assert "\n" not in said and any(named in said for named in culprits(shop, name)), (name, said)
         assert fetched(session, part(11)) == content
 
 

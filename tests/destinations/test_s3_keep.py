@@ -194,20 +194,6 @@ def test_what_was_begun_is_no_stray_while_anybody_works_on_it(shop: Shop) -> Non
         assert session.inventory().lines[0].bases == (11,)
 
 
-def test_who_may_not_delete_is_told_and_nothing_else_is_lost(server: S3Server, shop: Shop) -> None:
-    def forbid(_: int, method: str) -> Fault | None:
-        return Fault(status=403, code="AccessDenied") if method in ("DELETE", "POST") else None
-
-    with proxy(server.endpoint, forbid) as through, shop.session(endpoint=through.endpoint) as session:
-        chain(session, shop, (11, None))
-        with pytest.raises(BucketRefused, match="AccessDenied: made by the proxy: the credentials do not"):
-            session.remove(named(session)["backup-1"], "")
-        assert set(named(session)) == {"backup-1"}
-        with pytest.raises(CommandFailed):
-            session.store(part(12, 11), local(("sh", "-c", "exit 3")), Meter())
-        session.abort(LINE)
-
-
 def test_a_manifest_that_cannot_be_read_keeps_all_streams(shop: Shop) -> None:
     """And hides no other backup from who looks for one to restore."""
     with shop.session() as session:

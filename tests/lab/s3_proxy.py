@@ -5,6 +5,7 @@ Requests and answers pass as they are, so that signatures and checksums hold.
 
 import http.client
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,8 @@ from email.utils import format_datetime, parsedate_to_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
+
+from tests.lab.certificate import Certificate
 
 ERROR = b'<?xml version="1.0"?><Error><Code>%s</Code><Message>made by the proxy</Message></Error>'
 
@@ -68,12 +71,20 @@ class Proxy:
 
 @contextmanager
 def proxy(
-    upstream: str, fault: Callable[[int, str], Fault | None], ahead: timedelta = timedelta(0)
+    upstream: str,
+    fault: Callable[[int, str], Fault | None],
+    ahead: timedelta = timedelta(0),
+    tls: Certificate | None = None,
 ) -> Iterator[Proxy]:
-    """In front of the server at `upstream`."""
+    """In front of the server at `upstream`; with `tls` one speaks TLS to it."""
     server = _Server(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
-    made = Proxy(f"http://127.0.0.1:{server.server_address[1]}", fault, ahead)
+    if tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tls.cert, tls.key)
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    scheme = "https" if tls else "http"
+    made = Proxy(f"{scheme}://127.0.0.1:{server.server_address[1]}", fault, ahead)
     server.proxy = made  # type: ignore[attr-defined]
     server.upstream = urlsplit(upstream).netloc  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)

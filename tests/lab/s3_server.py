@@ -4,17 +4,17 @@ SeaweedFS, which the lab fetches; with LAB_S3 set to the path of a versitygw pro
 """
 
 import contextlib
-import json
 import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,8 @@ from typing import Any
 import boto3
 
 from tests.lab import servers
+from tests.lab.certificate import Certificate, certificate
+from tests.lab.s3_accounts import options
 
 ACCESS, SECRET = "test-access", "test-secret-key"
 START_LIMIT_S = 120.0
@@ -30,11 +32,17 @@ START_LIMIT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class S3Server:
-    """Where it listens, and the keys that may do everything."""
+    """Where it listens, the keys that may do everything, and by TLS whose certificate it has.
+
+    `shell` takes orders for a SeaweedFS; () for another.
+    """
 
     endpoint: str
     access: str = ACCESS
     secret: str = SECRET
+    token: str = ""
+    ca: Path | None = None
+    shell: tuple[str, ...] = ()
 
 
 def client(server: S3Server) -> Any:
@@ -44,22 +52,32 @@ def client(server: S3Server) -> Any:
         endpoint_url=server.endpoint,
         aws_access_key_id=server.access,
         aws_secret_access_key=server.secret,
+        aws_session_token=server.token or None,
         region_name="us-east-1",
+        verify=str(server.ca) if server.ca else None,
     )
 
 
 @contextmanager
-def s3_server() -> Iterator[S3Server]:
-    """With all it needs, its data in a new directory that goes with it."""
+def s3_server(*, tls: bool = False, other: str = os.environ.get("LAB_S3", "")) -> Iterator[S3Server]:
+    """With all it needs, its data in a new directory that goes with it; a certificate, too, for TLS.
+
+    `other` is a versitygw to take instead of SeaweedFS.
+    """
     home = Path(tempfile.mkdtemp(prefix="s3-"))
     log = home / "log"
     port = _free_port()
-    other = os.environ.get("LAB_S3")
-    argv = _versitygw(other, home, port) if other else _seaweedfs(home, port)
+    cert = certificate(home) if tls else None
+    argv = _versitygw(other, home, port, cert) if other else _seaweedfs(home, port, cert)
     process = subprocess.Popen(argv, stdout=log.open("wb"), stderr=subprocess.STDOUT)
+    made = S3Server(
+        f"{'https' if tls else 'http'}://127.0.0.1:{port}",
+        ca=cert.cert if cert else None,
+        shell=() if other else _shell(argv),
+    )
     try:
-        _wait(process, f"http://127.0.0.1:{port}/", log)
-        yield S3Server(f"http://127.0.0.1:{port}")
+        _wait(process, made, log)
+        yield made
     finally:
         # SeaweedFS does not end for SIGTERM while it has volumes open.
         with contextlib.suppress(ProcessLookupError):
@@ -68,22 +86,16 @@ def s3_server() -> Iterator[S3Server]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _versitygw(program: str, home: Path, port: int) -> list[str]:
+def _versitygw(program: str, home: Path, port: int, cert: Certificate | None) -> list[str]:
     data, versions = home / "data", home / "versions"
     for directory in (data, versions):
         directory.mkdir()
     listen = ("--access", ACCESS, "--secret", SECRET, "--port", f"127.0.0.1:{port}")
-    return [program, *listen, "posix", "--versioning-dir", str(versions), str(data)]
+    secured = ("--cert", str(cert.cert), "--key", str(cert.key)) if cert else ()
+    return [program, *listen, *secured, "posix", "--versioning-dir", str(versions), str(data)]
 
 
-def _seaweedfs(home: Path, port: int) -> list[str]:
-    identity = {
-        "name": "tester",
-        "credentials": [{"accessKey": ACCESS, "secretKey": SECRET}],
-        "actions": ["Admin", "Read", "Write", "List", "Tagging"],
-    }
-    accounts = home / "accounts.json"
-    accounts.write_text(json.dumps({"identities": [identity]}), encoding="ascii")
+def _seaweedfs(home: Path, port: int, cert: Certificate | None) -> list[str]:
     weed = servers.ensure(["s3"])["s3"] / "bin" / "weed"
     ports = {name: str(_free_port()) for name in ("master", "volume", "filer")}
     grpc = {name: str(_free_port()) for name in ("master", "volume", "filer", "s3")}
@@ -98,15 +110,23 @@ def _seaweedfs(home: Path, port: int) -> list[str]:
         "-volume.max=100",
         "-s3",
         f"-s3.port={port}",
-        f"-s3.config={accounts}",
-        "-s3.iam=false",
+        *options(home, ACCESS, SECRET),
         "-s3.autoCreateBucket=false",
         # Their ports are fixed ones: a second server would end for it.
         "-s3.port.iceberg=0",
         "-s3.port.lance=0",
+        *((f"-s3.cert.file={cert.cert}", f"-s3.key.file={cert.key}") if cert else ()),
         *(f"-{name}.port={number}" for name, number in ports.items()),
         *(f"-{name}.port.grpc={number}" for name, number in grpc.items()),
     ]
+
+
+def _shell(argv: Sequence[str]) -> tuple[str, ...]:
+    """What takes orders for the SeaweedFS that was started so."""
+    given = dict(word.removeprefix("-").split("=", 1) for word in argv[2:] if "=" in word)
+    places = {name: f"{given['ip']}:{given[f'{name}.port']}" for name in ("master", "filer")}
+    reached = (f"-{name}={place}.{given[f'{name}.port.grpc']}" for name, place in places.items())
+    return (argv[0], "shell", *reached)
 
 
 def _free_port() -> int:
@@ -115,13 +135,14 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
+def _wait(process: "subprocess.Popen[bytes]", server: S3Server, log: Path) -> None:
+    trusting = ssl.create_default_context(cafile=server.ca) if server.ca else None
     until = time.monotonic() + START_LIMIT_S
     while time.monotonic() < until:
         if process.poll() is not None:
             break
         try:
-            urllib.request.urlopen(url, timeout=2).close()
+            urllib.request.urlopen(server.endpoint, timeout=2, context=trusting).close()
             return
         except urllib.error.HTTPError:
             return

@@ -4,14 +4,15 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.destinations.shop import Shop
 from tests.lab.pool import Pool
 from tests.lab.s3_server import ACCESS, SECRET, S3Server
 from tests.platform.shipping import Yard
-from zbackup.destinations.s3.chains import chain
 from zbackup.destinations.s3.layout import StreamId
+from zbackup.destinations.s3.ways import Ways
 from zbackup.jobs.context import ShipTarget
 from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.shipping import Inventory, hold_tag
@@ -24,8 +25,15 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "s3-layout.md"
 class Bucketed(Yard):
     """`storing` changes how streams are stored (tests.destinations.shop.Shop.destination)."""
 
-    def __init__(self, pool: Pool, vault: Pool, shop: Shop, **storing: object) -> None:
-        super().__init__(pool, vault)
+    def __init__(
+        self,
+        pool: Pool,
+        vault: Pool,
+        shop: Shop,
+        properties: Mapping[str, str] | None = None,
+        **storing: object,
+    ) -> None:
+        super().__init__(pool, vault, properties=properties)
         self.shop, self.storing = shop, storing
 
     def target(
@@ -49,7 +57,7 @@ class Bucketed(Yard):
         with self.shop.session(**self.storing) as session:
             found = session.found()
         guids = [p.guid for m in found.manifests for p in m.parts if (p.line, p.snapshot) == (line, name)]
-        return chain(found.whole, line, guids[0]) or []
+        return Ways(found).to(line, guids[0]) or []
 
     def by_hand(self, line: str, name: str, target: str, key: Path | None = None) -> None:
         """Bring the copy back as the documentation says."""

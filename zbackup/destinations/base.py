@@ -12,7 +12,7 @@ Raised by all of them: ConnectionFailed when the other side cannot be reached, C
 (PoolFull, NotReceivable, DatasetBusy, ...) when it refuses; each says where. None of them asks the time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
@@ -33,7 +33,7 @@ class Session(Protocol):
     """
 
     def inventory(self) -> Inventory:
-        """What is there of the instance now; at most one round trip."""
+        """What is there of the instance now; one round trip, and one more when that is nothing."""
 
     def store(self, part: Part, sender: Command, meter: Meter) -> int:
         """Take the stream that `sender` writes as the copy `part`; returns its bytes.
@@ -98,8 +98,11 @@ class Readable(Protocol):
 class Holdable(Protocol):
     """What a session offers besides where a copy can be kept from being destroyed.
 
-    Both raise CommandFailed where that is not ours to say, and of a copy that is gone DatasetNotFound.
+    All raise CommandFailed where that is not ours to say, and of a copy that is gone DatasetNotFound.
     """
+
+    def holds(self, copies: Sequence[Snapshot]) -> Mapping[int, tuple[str, ...]]:
+        """Guid -> tags of the holds, anybody's, of those of the copies that are held."""
 
     def hold(self, tag: str, copy: Snapshot) -> None:
         """Nobody destroys the copy until release(). A hold of this tag that is there already is success."""

@@ -5,7 +5,7 @@ The room zfs is the same for here and there; what differs is the runner.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count, pairwise
@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from zbackup.destinations.copies import Copies, Leg, committed
 from zbackup.model.backup import Backup
-from zbackup.model.errors import CommandFailed, DatasetNotFound, NotResumable, Refused, VerificationFailed
+from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, NotResumable, VerificationFailed
 from zbackup.model.record import Record
 from zbackup.model.retention import CONDEMNED
 from zbackup.model.shipping import Inventory, Part, commit_properties
@@ -40,7 +40,10 @@ class ZfsSession:
     command: Callable[[tuple[str, ...]], Command]
 
     def inventory(self) -> Inventory:
-        return Inventory(place=self.place, lines=tuple(self.zfs.lines(self.home)))
+        found = self.zfs.lines(self.home)
+        if not found:
+            self._require_root()
+        return Inventory(place=self.place, lines=tuple(found))
 
     def store(self, part: Part, sender: Command, meter: Meter) -> int:
         target = f"{self.home}/{part.line}"
@@ -61,6 +64,7 @@ class ZfsSession:
         try:
             return committed(Zfs(self.zfs.runner).snapshots_below(self.home))
         except DatasetNotFound:
+            self._require_root()
             return Copies((), ())
 
     def remove(self, backup: Backup, when: str) -> None:
@@ -88,6 +92,9 @@ class ZfsSession:
         argv = content_argv(str(copy), raw=self.zfs.encrypted(copy.dataset))
         return read_content(self.command(argv), most, meter)
 
+    def holds(self, copies: Sequence[Snapshot]) -> Mapping[int, tuple[str, ...]]:
+        return Zfs(self.zfs.runner).holds(copies)
+
     def hold(self, tag: str, copy: Snapshot) -> None:
         Zfs(self.zfs.runner).hold(tag, copy)
 
@@ -109,13 +116,15 @@ class ZfsSession:
     def _make_room(self, line: str) -> None:
         """The containers that the line lies in; what lies in its own place is no concern of this."""
         above = [str(p) for p in reversed(PurePosixPath(line).parents) if str(p) != "."]
-        try:
-            for name in (self.home, *(f"{self.home}/{path}" for path in above)):
-                self.zfs.container(name)
-        except DatasetNotFound as missing:
-            raise Refused(
-                f"there is no dataset {self.root} at {self.place}: it has to be made there before"
-            ) from missing
+        for name in (self.home, *(f"{self.home}/{path}" for path in above)):
+            self.zfs.container(name)
+
+    def _require_root(self) -> None:
+        """A pool that was not imported is no empty one."""
+        if not Zfs(self.zfs.runner).exists(self.root):
+            raise NotFound(
+                f"there is no dataset {self.root} at {self.place}: import its pool, or make the dataset there"
+            )
 
     def _confirm(self, name: str, guid: int) -> None:
         found = self.zfs.guid(name)

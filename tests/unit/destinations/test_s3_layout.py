@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.destinations.s3.chains import chain
 from zbackup.destinations.s3.layout import BEGUN, WHOLE, Layout, StreamId, root_of, segment_of
 
 NAMES = st.from_regex(r"[a-zA-Z][A-Za-z0-9_.: -]{0,20}(/[A-Za-z0-9_.: -]{1,20}){0,3}", fullmatch=True)
@@ -48,15 +47,3 @@ def test_strangers_objects_are_left_out(key: str) -> None:
 
 def test_the_prefix_may_be_empty() -> None:
     assert (root_of("", "shop"), root_of("/a/b/", "shop")) == ("shop", "a/b/shop")
-
-
-def streams(*pairs: tuple[int, int | None]) -> list[StreamId]:
-    return [StreamId(line="tank", guid=guid, base=base) for guid, base in pairs]
-
-
-def test_a_chain_is_the_shortest_way_to_a_full_stream() -> None:
-    there = streams((1, None), (2, 1), (3, 2), (3, None), (4, 3), (6, 5), (8, 7), (7, 8))
-    assert chain(there, "tank", 4) == streams((3, None), (4, 3))
-    assert chain(there, "tank", 2) == streams((1, None), (2, 1))
-    assert [chain(there, "tank", guid) for guid in (5, 6, 7, 8, 9)] == [None] * 5
-    assert chain(there, "other", 1) is None

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from zbackup.destinations.copies import Copies, Leg
-from zbackup.destinations.s3.chains import Found, Held, chain, in_order, properties_of
+from zbackup.destinations.s3.chains import Held, in_order, properties_of
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.manifest import Manifest
+from zbackup.destinations.s3.ways import Found, Ways
 from zbackup.model.backup import Backup
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.record import Record, from_properties
@@ -69,10 +70,11 @@ def legs_to(found: Found, wanted: Sequence[Snapshot], named: Callable[[StreamId]
     `named` is what the snapshot is called that a stream makes. Raise VerificationFailed when one is gone.
     """
     known = {(p.line, p.guid): p.snapshot for m in found.manifests for p in m.parts}
+    ways = Ways(found)
     legs: list[Leg] = []
     before: list[StreamId] = []
     for copy in wanted:
-        streams = chain(found.whole, copy.dataset, copy.guid)
+        streams = ways.to(copy.dataset, copy.guid)
         if streams is None:
             raise VerificationFailed(f"a stream that {copy} needs is gone")
         goes_on = streams[: len(before)] == before

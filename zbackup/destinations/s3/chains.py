@@ -1,11 +1,12 @@
 """What the streams and manifests in a bucket make: lines of copies, chains, and what may be a base. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.manifest import Manifest, PartPage
+from zbackup.destinations.s3.ways import Found, Ways
 from zbackup.model.record import PREFIX
 from zbackup.model.shipping import Copy, Inventory, Line, Partial
 
@@ -23,44 +24,6 @@ class Chains:
     share: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What listings and manifests say. `whole` and `begun` with when they were written.
-
-    `unreadable` are manifests that cannot be understood: (key, problem).
-    """
-
-    whole: Mapping[StreamId, datetime]
-    begun: Mapping[StreamId, datetime]
-    manifests: Sequence[Manifest]
-    unreadable: Sequence[tuple[str, str]] = ()
-
-
-def chain(whole: Iterable[StreamId], line: str, guid: int) -> list[StreamId] | None:
-    """The streams that make a copy, the full one first; None when one of them is not whole.
-
-    Of several ways the shortest.
-    """
-    by_guid: dict[int, list[StreamId]] = {}
-    for stream in whole:
-        if stream.line == line:
-            by_guid.setdefault(stream.guid, []).append(stream)
-    front = [[stream] for stream in by_guid.get(guid, ())]
-    seen = {guid}
-    while front:
-        ready = next((way for way in front if way[0].base is None), None)
-        if ready:
-            return ready
-        longer = []
-        for way in front:
-            base = way[0].base
-            if base is not None and base not in seen:
-                seen.add(base)
-                longer += [[stream, *way] for stream in by_guid.get(base, ())]
-        front = longer
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Held:
     """A part of a committed backup that is whole, and the streams that make it, the full one first."""
@@ -76,11 +39,12 @@ def in_order(found: Found) -> list[Held]:
     Within a chain in the order of its streams. Of chains that one is older of which the oldest backup was
     taken first: where clocks were wrong, only which chain comes first may be, too.
     """
+    ways = Ways(found)
     there = [
         Held(manifest, part, tuple(way))
         for manifest in found.manifests
         for part in manifest.parts
-        if (way := chain(found.whole, part.line, part.guid))
+        if (way := ways.to(part.line, part.guid))
     ]
     begins: dict[StreamId, str] = {}
     for held in there:
@@ -102,7 +66,8 @@ def inventory_of(found: Found, place: str, rules: Chains, now: datetime) -> Inve
 
 
 def _line(name: str, found: Found, committed: Sequence[Held], rules: Chains, now: datetime) -> Line:
-    there = {s.guid for s in found.whole if s.line == name and chain(found.whole, name, s.guid)}
+    ways = Ways(found)
+    there = {s.guid for s in found.whole if s.line == name and ways.to(name, s.guid)}
     copies = [_copy(held.manifest, held.part) for held in committed]
     marked = {copy.guid for copy in copies}
     copies += [Copy(name=f"guid {guid}", guid=guid) for guid in sorted(there - marked)]

@@ -27,11 +27,12 @@ THOUSAND = 1000
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An object as a listing shows it; `size` in bytes."""
+    """An object as a listing shows it; `size` in bytes. `etag` is another one when it is written anew."""
 
     key: str
     size: int
     written: datetime
+    etag: str
 
 
 class Bucket:
@@ -134,9 +135,9 @@ class Bucket:
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """All objects whose keys begin so, by key; a thousand in each request."""
-        for page in self._pages(self._client.list_objects_v2, prefix, "ContinuationToken"):
+        for page in self._pages("list", self._client.list_objects_v2, prefix, "ContinuationToken"):
             for found in page.get("Contents", ()):
-                yield Entry(found["Key"], found["Size"], found["LastModified"])
+                yield Entry(found["Key"], found["Size"], found["LastModified"], found.get("ETag", ""))
 
     def time(self, prefix: str) -> datetime:
         """What time it is by the clock that Entry.written is by; who may list below `prefix` may ask."""
@@ -184,11 +185,12 @@ class Bucket:
         if not self._versioned:
             yield from ({"Key": entry.key} for entry in self.list(prefix))
             return
-        for page in self._pages(self._client.list_object_versions, prefix, "KeyMarker", "VersionIdMarker"):
+        request = self._client.list_object_versions
+        for page in self._pages("list-versions", request, prefix, "KeyMarker", "VersionIdMarker"):
             for found in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
                 yield {"Key": found["Key"], "VersionId": found["VersionId"]}
 
-    def _pages(self, request: Callable[..., Any], prefix: str, *marks: str) -> Iterator[Any]:
+    def _pages(self, verb: str, request: Callable[..., Any], prefix: str, *marks: str) -> Iterator[Any]:
         """`marks` are the words by which one says where to go on."""
         more: dict[str, str] = {}
         while True:
@@ -196,7 +198,7 @@ class Bucket:
             def ask(more: Mapping[str, str] = more) -> Any:
                 return request(**self._name, Prefix=prefix, **more)
 
-            page = self._server.ask("list", prefix, ask)
+            page = self._server.ask(verb, prefix, ask)
             yield page
             if not page.get("IsTruncated"):
                 return

@@ -3,6 +3,7 @@
 import binascii
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
 from zbackup.clock import Clock
 from zbackup.config.s3 import S3
@@ -16,8 +17,8 @@ from zbackup.destinations.s3.storing import Storing
 from zbackup.model.errors import ConfigError
 
 
-def destination(ship: Ship, to: S3Place, instance: str, clock: Clock) -> S3Destination:
-    """Nothing is read or connected to yet, secrets neither."""
+def destination(ship: Ship, to: S3Place, instance: str, clock: Clock, shelf: Path) -> S3Destination:
+    """Nothing is read or connected to yet, secrets neither. Pages are kept below the directory `shelf`."""
     return S3Destination(
         name=ship.label,
         place=str(to),
@@ -26,6 +27,7 @@ def destination(ship: Ship, to: S3Place, instance: str, clock: Clock) -> S3Desti
         options=_options(ship.s3, to),
         storing=_storing(ship.s3),
         now=clock.now,
+        shelf=shelf,
     )
 
 

@@ -4,18 +4,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.layout import Layout, root_of
 from zbackup.destinations.s3.options import S3Options
 from zbackup.destinations.s3.pages import Pages
 from zbackup.destinations.s3.place import S3Session
+from zbackup.destinations.s3.shelf import Shelf
 from zbackup.destinations.s3.storing import Storing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Destination:
-    """`prefix` is what all keys begin with; `now` is the time, which decides when a chain is old."""
+    """`prefix` is what all keys begin with; `now` is the time, which decides when a chain is old.
+
+    `shelf` is the directory below which pages of the bucket are kept (None: they are not).
+    """
 
     name: str
     place: str
@@ -24,6 +29,7 @@ class S3Destination:
     options: S3Options
     storing: Storing
     now: Callable[[], datetime]
+    shelf: Path | None = None
 
     @property
     def here(self) -> str:
@@ -48,5 +54,6 @@ class S3Destination:
                     layout=layout,
                     keys=self.storing.keys,
                     sealed_only=self.storing.sealed_only,
+                    shelf=Shelf(self.shelf, (self.options.endpoint, self.options.bucket, layout.root)),
                 ),
             )

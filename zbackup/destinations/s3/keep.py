@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 import structlog
 
 from zbackup.destinations.s3.back import needed_by
-from zbackup.destinations.s3.chains import Found
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.layout import Layout, StreamId
+from zbackup.destinations.s3.ways import Found
 from zbackup.model.errors import NotFound, Refused, VerificationFailed
 
 log = structlog.get_logger()

@@ -4,7 +4,9 @@ import hashlib
 import hmac
 from dataclasses import dataclass, field
 
-from zbackup.destinations.s3.client import Bucket
+import structlog
+
+from zbackup.destinations.s3.client import Bucket, Entry
 from zbackup.destinations.s3.fetching import check_page
 from zbackup.destinations.s3.keys import DataKey, KeyStore, data_key, new_data_key
 from zbackup.destinations.s3.layout import Layout, StreamId
@@ -18,7 +20,10 @@ from zbackup.destinations.s3.manifest import (
     to_json,
     whole_from,
 )
+from zbackup.destinations.s3.shelf import Shelf
 from zbackup.model.errors import NotFound, Refused, VerificationFailed
+
+log = structlog.get_logger()
 
 _PLAIN = (
     "whoever wrote it did not have the key that is configured here; if all of the bucket is yours and was "
@@ -36,7 +41,8 @@ class Proven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """Of an instance's part of a bucket. `known` are manifests by their keys: they never change.
+    """Of an instance's part of a bucket. `known` are manifests by their keys: they never change. `shelf` has
+    those of earlier runs.
 
     With `sealed_only`, what is neither sealed nor encrypted was not written by whoever has the key.
     """
@@ -45,6 +51,7 @@ class Pages:
     layout: Layout
     keys: KeyStore | None
     sealed_only: bool
+    shelf: Shelf
     known: dict[str, Manifest] = field(default_factory=dict)
 
     def manifest(self, key: str) -> Manifest:
@@ -53,14 +60,31 @@ class Pages:
         Raise NotFound, and VerificationFailed when it cannot be understood or proven, or was changed.
         """
         if key not in self.known:
-            where = f"{self.bucket.place}/{key}"
-            manifest = manifest_from(self.bucket.get(key, MOST_MANIFEST), where)
-            if self.layout.manifest(manifest.record.get("backup", "")) != key:
-                raise VerificationFailed(f"{where} is another backup's manifest")
-            if self.keys is not None:
-                self._require_proven(manifest, where)
-            self.known[key] = manifest
+            self.known[key] = self._manifest(key, self.bucket.get(key, MOST_MANIFEST))
         return self.known[key]
+
+    def listed(self, entry: Entry) -> Manifest:
+        """As manifest(), of an object that has just been listed: it is not fetched if it is on the shelf."""
+        kept = None if entry.key in self.known else self.shelf.take(entry)
+        if kept is not None:
+            try:
+                self.known[entry.key] = self._manifest(entry.key, kept)
+            except VerificationFailed as wrong:
+                log.debug("s3.page_not_kept", key=entry.key, reason=str(wrong))
+        if entry.key not in self.known:
+            body = self.bucket.get(entry.key, MOST_MANIFEST)
+            self.known[entry.key] = self._manifest(entry.key, body)
+            self.shelf.keep(entry, body)
+        return self.known[entry.key]
+
+    def _manifest(self, key: str, body: bytes | bytearray) -> Manifest:
+        where = f"{self.bucket.place}/{key}"
+        manifest = manifest_from(body, where)
+        if self.layout.manifest(manifest.record.get("backup", "")) != key:
+            raise VerificationFailed(f"{where} is another backup's manifest")
+        if self.keys is not None:
+            self._require_proven(manifest, where)
+        return manifest
 
     def begun(self, stream: StreamId) -> Begun | None:
         """How an earlier run began to store the stream; None when none did."""
@@ -69,6 +93,31 @@ class Pages:
             return begun_from(self.bucket.get(key, MOST_MANIFEST), f"{self.bucket.place}/{key}")
         except NotFound:
             return None
+
+    def foreign(self, stream: StreamId, entry: Entry | None) -> str:
+        """Why the stream was not begun by who has the key, which is here; "" when it was.
+
+        `entry` is how it was begun, as it is listed. Nobody makes a stream's wrapped key without the key.
+        """
+        if entry is None:
+            return f"how {stream} was stored is not to be found"
+        kept = self.shelf.take(entry)
+        try:
+            body = kept or self.bucket.get(entry.key, MOST_MANIFEST)
+            begun = begun_from(body, f"{self.bucket.place}/{entry.key}")
+            if begun.encryption is None:
+                return f"{self.bucket.place}/{entry.key} is of a stream that is not encrypted: {_PLAIN}"
+            data_key(self.keys, begun.encryption, str(stream))
+        except NotFound:
+            # It is being pruned.
+            return ""
+        except VerificationFailed as wrong:
+            return str(wrong)
+        except Refused as keyless:
+            return f"{keyless}: add it to old_keys, if it is yours"
+        if kept is None:
+            self.shelf.keep(entry, body)
+        return ""
 
     def whole(self, stream: StreamId) -> Proven:
         """A stream's page. Raise NotFound, and VerificationFailed when it is not what was written for it."""

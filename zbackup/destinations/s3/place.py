@@ -6,8 +6,7 @@ A stream that was cut is sent again from its start: what is stored already, by c
 import hashlib
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime
 from itertools import chain as following
 from typing import Literal
@@ -17,19 +16,23 @@ import structlog
 from zbackup.destinations.copies import Copies, Leg
 from zbackup.destinations.s3.back import copies_of, legs_to, needed_by
 from zbackup.destinations.s3.buffers import Buffers
-from zbackup.destinations.s3.chains import Found, inventory_of
+from zbackup.destinations.s3.chains import inventory_of
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.fetching import fetch
 from zbackup.destinations.s3.keep import Keeper
 from zbackup.destinations.s3.keys import DataKey, data_key, new_data_key
-from zbackup.destinations.s3.layout import BEGUN, Layout, StreamId, segment_of
+from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
+from zbackup.destinations.s3.look import look
 from zbackup.destinations.s3.manifest import Begun, Manifest, PartPage, Whole, to_json
 from zbackup.destinations.s3.pages import Pages
+from zbackup.destinations.s3.resuming import rest
 from zbackup.destinations.s3.segments import Piece, Way, cut, is_worth_compressing, store
+from zbackup.destinations.s3.shelf import NO_SHELF
 from zbackup.destinations.s3.storing import Storing, require_stream
 from zbackup.destinations.s3.verify import Verifier
+from zbackup.destinations.s3.ways import Found
 from zbackup.model.backup import Backup
-from zbackup.model.errors import BucketRefused, NotFound, NotResumable, Taken, VerificationFailed
+from zbackup.model.errors import BucketRefused, Taken, VerificationFailed
 from zbackup.model.record import PREFIX, Record, to_properties
 from zbackup.model.shipping import Checked, Inventory, Part
 from zbackup.model.snapshot import Snapshot
@@ -56,22 +59,7 @@ class S3Session:
         return inventory_of(found, self.place, self.storing.chains, self.now())
 
     def found(self) -> Found:
-        """What is there: one listing of streams, one of backups, and every backup's manifest."""
-        whole: dict[StreamId, datetime] = {}
-        begun: dict[StreamId, datetime] = {}
-        for entry in self.bucket.list(self.layout.streams):
-            if found := self.layout.stream_of(entry.key):
-                stream, page = found
-                (begun if page == BEGUN else whole)[stream] = entry.written
-        keys = [entry.key for entry in self.bucket.list(self.layout.backups)]
-        with ThreadPoolExecutor(self.storing.parallel) as pool:
-            manifests = tuple(pool.map(self._read_or_not, keys))
-        return Found(
-            whole=whole,
-            begun=begun,
-            manifests=tuple(m for m in manifests if isinstance(m, Manifest)),
-            unreadable=tuple((k, m) for k, m in zip(keys, manifests, strict=True) if isinstance(m, str)),
-        )
+        return look(self.pages, self.storing.parallel)
 
     def copies(self) -> Copies:
         return copies_of(self.found(), self.place, keyless=self.storing.keys is None)
@@ -91,13 +79,14 @@ class S3Session:
         return begun.snapshot
 
     def fetch(self, leg: Leg, token: str, receiver: Command, meter: Meter) -> int:
-        if token:
-            raise NotResumable(f"{leg.copy}: a stream from a bucket begins anew when it was cut off")
         stream = _stream_of(leg)
         page = self.pages.committed(stream)
+        way = self._opened(stream, page)
+        contents = rest(way, page, token, meter) if token else fetch(way, page, meter)
+        first = next(contents)  # What cannot be had is known before anything is received.
         with writing(receiver) as write:
             count = 0
-            for content in self._content(stream, page, meter):
+            for content in following((first,), contents):
                 write(content)
                 count += len(content)
         return count
@@ -112,7 +101,9 @@ class S3Session:
         verifier = Verifier(
             bucket=self.bucket, layout=self.layout, pages=self.pages, read=read if deep else None
         )
-        return verifier.verify(self.found())
+        # What is proven is what is there, and not what was read of it before.
+        self.pages.known.clear()
+        return verifier.verify(look(replace(self.pages, shelf=NO_SHELF), self.storing.parallel))
 
     def strays(self) -> tuple[str, ...]:
         return tuple(str(stream) for stream in self._strays())
@@ -160,11 +151,11 @@ class S3Session:
 
     def stream(self, stream: StreamId, meter: Meter) -> Iterator[memoryview]:
         """The send stream again, in order; see fetching.fetch for what is proven before a byte is given."""
-        return self._content(stream, self.pages.whole(stream).page, meter)
+        page = self.pages.whole(stream).page
+        return fetch(self._opened(stream, page), page, meter)
 
-    def _content(self, stream: StreamId, page: Whole, meter: Meter) -> Iterator[memoryview]:
-        data = data_key(self.storing.keys, page.begun.encryption, str(stream))
-        return fetch(self._way(stream, page.begun, data), page, meter)
+    def _opened(self, stream: StreamId, page: Whole) -> Way:
+        return self._way(stream, page.begun, data_key(self.storing.keys, page.begun.encryption, str(stream)))
 
     def abort(self, line: str) -> None:
         found = self.found()
@@ -228,7 +219,14 @@ class S3Session:
         found = self.found()
         if found.unreadable or stream in needed_by(found):
             return said
-        self.bucket.delete(self.layout.whole(stream))
+        page = self.layout.whole(stream)
+        try:
+            self.bucket.delete(page)
+        except BucketRefused as refused:
+            return (
+                f"{said}: the next run stores it again when somebody has deleted {self.bucket.place}/{page}, "
+                f"which these credentials may not ({refused.code})"
+            )
         return f"{said}: the next run stores it again"
 
     def _going_on(self, stream: StreamId, begun: Begun) -> Way:
@@ -278,15 +276,6 @@ class S3Session:
     def _present(self, stream: StreamId) -> dict[tuple[int, bytes], int]:
         entries = self.bucket.list(self.layout.segments(stream))
         return {found: entry.size for entry in entries if (found := segment_of(entry.key))}
-
-    def _read_or_not(self, key: str) -> Manifest | str | None:
-        """The manifest, or why it cannot be understood; None when it has gone since it was listed."""
-        try:
-            return self.pages.manifest(key)
-        except NotFound:
-            return None
-        except VerificationFailed as problem:
-            return str(problem)
 
 
 def _stream_of(leg: Leg) -> StreamId:

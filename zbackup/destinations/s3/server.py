@@ -5,6 +5,8 @@ Facts are of the S3 API reference (error responses) and of botocore's configurat
 
 from collections.abc import Callable, Mapping
 from http.client import HTTPException
+from pathlib import Path
+from ssl import SSLCertVerificationError, create_default_context
 from typing import Any, TypeVar
 
 import structlog
@@ -24,7 +26,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from urllib3.exceptions import HTTPError
 
 from zbackup.destinations.s3.options import S3Options
-from zbackup.model.errors import BucketRefused, ConnectionFailed, NotFound
+from zbackup.model.errors import BucketRefused, ConfigError, ConnectionFailed, NotFound
 
 log = structlog.get_logger()
 
@@ -68,11 +70,22 @@ FULL = frozenset(
         "XMinioStorageFull",
     }
 )
+DENIED = frozenset({"AccessDenied", "403"})
+# What a policy calls what is asked for, by the verb that people are told.
+RIGHTS = {
+    "delete": "s3:DeleteObject, and in a bucket with versions s3:DeleteObjectVersion",
+    "get": "s3:GetObject",
+    "get-versioning": "s3:GetBucketVersioning",
+    "head": "s3:GetObject",
+    "list": "s3:ListBucket",
+    "list-versions": "s3:ListBucketVersions",
+    "put": "s3:PutObject",
+}
 ADVICE = {
-    "AccessDenied": "the credentials do not allow it",
-    "403": "the credentials do not allow it",
     "ExpiredToken": "the session token has expired: get a new one",
-    "InvalidAccessKeyId": "the server does not know the access key",
+    "InternalError": "trying again did not help; the server's own log says why, which may be that it is full",
+    # SeaweedFS forgets the key of a session that has ended.
+    "InvalidAccessKeyId": "the server does not know the access key: correct it, or get a new session token",
     "NoSuchBucket": "create the bucket first, or correct its name",
     "SignatureDoesNotMatch": "the secret key is not the one of the access key",
     **dict.fromkeys(FULL, "the bucket is full: raise its quota, or prune it with zbackup prune --at"),
@@ -87,11 +100,14 @@ Result = TypeVar("Result")
 class Server:
     """Who is asked for one bucket. Every request is tried again alone when what failed may pass.
 
-    Raise ConnectionFailed when it cannot be reached, BucketRefused when it says no, with what to do.
+    Raise ConnectionFailed when it cannot be reached, BucketRefused when it says no, with what to do, and
+    ConfigError when there are no certificates in ca_file.
     """
 
     def __init__(self, options: S3Options) -> None:
         self._options = options
+        if options.ca_file:
+            _require_certificates(options.ca_file)
         self.client: Any = self.ask("connect", "", lambda: _client(options))
 
     @property
@@ -108,8 +124,9 @@ class Server:
         except (NoCredentialsError, ProfileNotFound) as missing:
             raise BucketRefused(f"no credentials for {self.place}: {missing}", "NoCredentials") from missing
         except (BotoCoreError, HTTPError, HTTPException, OSError) as failure:
+            stranger = _stranger(failure)
             raise ConnectionFailed(
-                ("s3", verb), -1, str(failure), self._options.endpoint or self.place
+                ("s3", verb), -1, stranger or str(failure), self._options.endpoint or self.place
             ) from failure
 
     def _tries(self, verb: str, key: str) -> Retrying:
@@ -134,9 +151,12 @@ class Server:
         if code in ABSENT:
             return NotFound(f"there is no object {where}")
         advice = ADVICE.get(code, "")
+        if code in DENIED:
+            right = RIGHTS.get(verb)
+            advice = "the credentials do not allow it" + (f", which takes {right}" if right else "")
         if code == "RequestTimeTooSkewed":
             advice = "this host's clock is wrong: set it" + (f" (the server has {date})" if date else "")
-        said = ": ".join(part for part in (code, message, advice) if part)
+        said = ": ".join(part for part in (code, message.rstrip("."), advice) if part)
         return BucketRefused(f"{verb} {where} was refused: {said}", code)
 
 
@@ -152,7 +172,24 @@ def _may_pass(failure: BaseException) -> bool:
         code = str(failure.response.get("Error", {}).get("Code", ""))
         lasting = status == 507 or code in NO_CONDITIONS | FULL
         return code in PASSING or (status >= 500 and not lasting)
-    return isinstance(failure, PASSING_FAILURES)
+    return isinstance(failure, PASSING_FAILURES) and not _stranger(failure)
+
+
+def _stranger(failure: BaseException | None) -> str:
+    """Why the server is not the one it says; "" when something else failed."""
+    while failure is not None:
+        if isinstance(failure, SSLCertVerificationError):
+            said = failure.verify_message
+            return f"its certificate is not trusted: {said}; who may vouch for it is in ca_file"
+        failure = failure.__cause__ or failure.__context__
+    return ""
+
+
+def _require_certificates(file: Path) -> None:
+    try:
+        create_default_context(cafile=file)
+    except OSError as wrong:
+        raise ConfigError([f"ca_file {file}: {wrong.strerror}"]) from wrong
 
 
 def _client(options: S3Options) -> Any:

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from zbackup.destinations.s3.chains import Found, chain
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
 from zbackup.destinations.s3.manifest import Manifest, Whole
 from zbackup.destinations.s3.pages import Pages, Proven
+from zbackup.destinations.s3.ways import Found, Ways
 from zbackup.model.errors import NotFound, Refused, VerificationFailed
 from zbackup.model.shipping import Checked
 
@@ -30,11 +30,12 @@ class Verifier:
 
     def verify(self, found: Found) -> Iterator[Checked]:
         """One after the other, also those of which streams are gone; not one that is pruned meanwhile."""
+        ways = Ways(found)
         for manifest in sorted(found.manifests, key=lambda m: m.record.get("taken", "")):
             problems: list[str] = []
             read = 0
             for part in manifest.parts:
-                streams = chain(found.whole, part.line, part.guid)
+                streams = ways.to(part.line, part.guid)
                 if streams is None:
                     problems.append(f"a stream of {part.line}@{part.snapshot} or of its bases is gone")
                 for stream in streams or ():
@@ -55,8 +56,9 @@ class Verifier:
         if stream not in self._known:
             looked = self._known[stream] = _Looked()
             try:
-                looked.page = self.pages.whole(stream)
-                looked.problems += self._lacking(stream, looked.page.page)
+                proven = self.pages.whole(stream)
+                looked.page = _without_segments(proven)
+                looked.problems += self._lacking(stream, proven.page)
                 if self.read and not looked.problems:
                     looked.read = self.read(stream)
             except (VerificationFailed, NotFound, Refused) as wrong:
@@ -78,6 +80,11 @@ class Verifier:
         yield from (f"segment {number} of {stream} is gone or of another size" for number in wrong[:SHOWN])
         if len(wrong) > SHOWN:
             yield f"and {len(wrong) - SHOWN} more segments of {stream}"
+
+
+def _without_segments(proven: Proven) -> Proven:
+    """What manifests are compared with. Of many streams all segments would be millions."""
+    return Proven(proven.page.model_copy(update={"segments": ()}), proven.sha256)
 
 
 @dataclass(slots=True)
