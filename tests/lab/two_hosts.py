@@ -38,12 +38,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import servers
 from tests.lab.link import Link
 from tests.lab.pool import Pool, PoolError, create_pool, run
+from tests.lab.second_host import THERE, USER, ip, keygen, make_users, near, network, programs_of_ssh
 
-USER = "zrecv"
-HERE, THERE = "10.77.0.1", "10.77.0.2"
 PORT = 22
 START_LIMIT = 20.0
 """Seconds in which sshd answers, or something is wrong."""
@@ -104,7 +102,7 @@ class TwoHosts:
     @property
     def environment(self) -> dict[str, str]:
         """For programs on the first host that run ssh."""
-        return {"PATH": f"{_bin()}:{os.environ['PATH']}"}
+        return {"PATH": f"{programs_of_ssh()}:{os.environ['PATH']}"}
 
     @property
     def programs(self) -> Path:
@@ -118,7 +116,7 @@ class TwoHosts:
     def authorize(self, name: str, command: Sequence[str] = ()) -> Path:
         """Make a key that may log in; with `command` (of zbackup's words) that and nothing else is run."""
         key = self.home / f"key {name}"
-        _keygen(key, name)
+        keygen(key, name)
         option = "restrict"
         if command:
             line = shlex.join((str(ZBACKUP), *command)).replace("\\", "\\\\").replace('"', '\\"')
@@ -145,7 +143,7 @@ class TwoHosts:
             control = self.home / f"shared {key}"
             options |= {"ControlMaster": "auto", "ControlPath": f'"{control}"', "ControlPersist": "30"}
         words = [word for pair in options.items() for word in ("-o", "=".join(pair))]
-        ssh = str(_bin() / "ssh")
+        ssh = str(programs_of_ssh() / "ssh")
         return [ssh, "-F", "none", *words, "-p", str(self.link.port), f"{USER}@127.0.0.1", "--"]
 
     def ssh(
@@ -172,11 +170,11 @@ class TwoHosts:
     @contextlib.contextmanager
     def unplugged(self) -> Iterator[None]:
         """Packets between the hosts are lost meanwhile; no connection ends by that alone."""
-        _ip("link", "set", "dev", _near(self.namespace), "down")
+        ip("link", "set", "dev", near(self.namespace), "down")
         try:
             yield
         finally:
-            _ip("link", "set", "dev", _near(self.namespace), "up")
+            ip("link", "set", "dev", near(self.namespace), "up")
 
     def reboot(self) -> None:
         """Kill all that runs there with no word to anybody, let the pool go, and come up again."""
@@ -188,19 +186,19 @@ class TwoHosts:
 
     def kill_all(self) -> None:
         """SIGKILL for every process of the second host."""
-        for pid in _ip("netns", "pids", self.namespace).split():
+        for pid in ip("netns", "pids", self.namespace).split():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
         if self._sshd is not None:
             self._sshd.wait()
             self._sshd = None
-        _wait("all processes there are gone", lambda: not _ip("netns", "pids", self.namespace).split())
+        _wait("all processes there are gone", lambda: not ip("netns", "pids", self.namespace).split())
 
     def start_sshd(self) -> None:
         """Start sshd there, and wait until it listens."""
-        program = (str(_bin() / "sshd"), "-D", "-f", str(self.home / "sshd_config"))
+        program = (str(programs_of_ssh() / "sshd"), "-D", "-f", str(self.home / "sshd_config"))
         log = str(self.home / "sshd.log")
-        inside = [str(_bin() / "ip"), "netns", "exec", self.namespace]
+        inside = [str(programs_of_ssh() / "ip"), "netns", "exec", self.namespace]
         self._sshd = subprocess.Popen([*inside, *program, "-E", log], stdin=subprocess.DEVNULL)
         wanted = f":{PORT:04X} 00000000:0000 0A".encode()
 
@@ -221,7 +219,7 @@ def hosts() -> Iterator[TwoHosts]:
 @contextlib.contextmanager
 def second_host() -> Iterator[TwoHosts]:
     """Make a second host, and take everything of it away afterwards."""
-    _make_users()
+    make_users()
     Path("/dev/zfs").chmod(0o666)  # as the rules of udev that come with OpenZFS do
     namespace = f"z{secrets.token_hex(3)}"
     home = Path(tempfile.mkdtemp(prefix="zhost-"))
@@ -230,7 +228,7 @@ def second_host() -> Iterator[TwoHosts]:
     with contextlib.ExitStack() as undo:
         undo.callback(shutil.rmtree, home)
         undo.callback(pool.destroy)
-        undo.enter_context(_network(namespace))
+        undo.enter_context(network(namespace))
         made = TwoHosts(
             pool=pool, home=home, namespace=namespace, link=undo.enter_context(Link((THERE, PORT)))
         )
@@ -243,7 +241,7 @@ def second_host() -> Iterator[TwoHosts]:
 def _furnish(made: TwoHosts) -> None:
     run("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", made.root)
     run("zfs", "allow", "-u", USER, ALLOWED, made.root)
-    _keygen(made.home / "host key", "host")
+    keygen(made.home / "host key", "host")
     public = " ".join((made.home / "host key.pub").read_text().split()[:2])
     names = f"{THERE},[127.0.0.1]:{made.link.port}"
     made.known_hosts.write_text(f"{names} {public}\n")
@@ -269,54 +267,6 @@ def _furnish(made: TwoHosts) -> None:
     }
     text = "".join(f"{key} {value}\n" for key, value in config.items())
     (made.home / "sshd_config").write_text(text)
-
-
-def _make_users() -> None:
-    """sshd insists on a user to drop to. `*`: no password fits, yet the account is not locked."""
-    for name, more in (
-        ("sshd", ("--home-dir", "/run/sshd")),
-        (USER, ("--shell", "/bin/sh", "--home-dir", "/")),
-    ):
-        known = subprocess.run(["id", name], capture_output=True, check=False).returncode == 0
-        if not known:
-            useradd = ["useradd", "--system", "--no-create-home", "--password", "*", *more, name]
-            subprocess.run(useradd, check=True)
-    Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-
-
-@contextlib.contextmanager
-def _network(namespace: str) -> Iterator[None]:
-    near, far = _near(namespace), f"{namespace}b"
-    _ip("netns", "add", namespace)
-    try:
-        _ip("link", "add", near, "type", "veth", "peer", "name", far, "netns", namespace)
-        _ip("address", "add", f"{HERE}/24", "dev", near)
-        _ip("link", "set", "dev", near, "up")
-        for words in (("address", "add", f"{THERE}/24", "dev", far), ("link", "set", "dev", far, "up")):
-            _ip("-netns", namespace, *words)
-        _ip("-netns", namespace, "link", "set", "dev", "lo", "up")
-        yield
-    finally:
-        _ip("netns", "delete", namespace)  # the pair goes with it
-
-
-def _near(namespace: str) -> str:
-    return f"{namespace}a"
-
-
-def _keygen(file: Path, comment: str) -> None:
-    words = ("-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(file))
-    subprocess.run([str(_bin() / "ssh-keygen"), *words], check=True, stdin=subprocess.DEVNULL)
-
-
-def _ip(*words: str) -> str:
-    done = subprocess.run([str(_bin() / "ip"), *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"ip {' '.join(words)}: {done.stderr}"
-    return done.stdout
-
-
-def _bin() -> Path:
-    return servers.path("sshd") / "bin"
 
 
 def _wait(what: str, condition: Callable[[], bool]) -> None:

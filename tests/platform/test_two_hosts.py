@@ -1,7 +1,8 @@
 """The second host of the lab is what its description says."""
 
 from tests.lab.pool import Pool, run
-from tests.lab.two_hosts import USER, TwoHosts, hosts
+from tests.lab.second_host import USER
+from tests.lab.two_hosts import TwoHosts, hosts
 
 __all__ = ["hosts"]
 

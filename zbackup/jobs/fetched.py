@@ -20,7 +20,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.fetched_parts import FETCHED, held
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
-from zbackup.model.errors import CommandFailed, NotResumable, Refused, VerificationFailed
+from zbackup.model.errors import CommandFailed, NotResumable, Refused, StreamRefused, VerificationFailed
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.plan.clone_name import copy_name
 from zbackup.proc.pipeline import Command, Meter
@@ -124,10 +124,15 @@ def _receive(ctx: Context, session: Session, clone: Clone, arriving: _Arriving, 
     meter = Meter(limit=limit, moved=lambda n: ctx.progress.advance(n, max(n, total)))
     argv = receive_argv(part, {clone_files.PART: clone.id})
     receiver = Command(argv=argv, failure=lambda status, said: failure_of(argv, status, said))
+    token, problem = streams.partial(part), ""
     try:
-        session.fetch(leg, streams.partial(part), receiver, meter)
-    except NotResumable as stale:
-        ctx.progress.note(str(stale))
+        session.fetch(leg, token, receiver, meter)
+    except (NotResumable, StreamRefused) as failure:
+        if not token or streams.partial(part) != token:
+            raise
+        problem = str(failure)
+    if problem:  # Not sooner: what is to be forgotten of the failure holds a stream's buffers.
+        ctx.progress.note(f"{copy} is fetched from its beginning: {problem}")
         streams.abort(part)
         session.fetch(leg, "", receiver, meter)
     if not _is_here(ctx, part, copy):

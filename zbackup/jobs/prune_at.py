@@ -4,13 +4,14 @@ By whoever has the power to: the host that receives, for which the destination i
 host that is trusted with more than adding.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import structlog
 
 from zbackup.destinations.copies import Copies, by_server
 from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.held_there import holds_there, let_go_of_forgotten
 from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
 from zbackup.jobs.ship import alone, never
 from zbackup.model.backup import Backup
@@ -29,13 +30,16 @@ from zbackup.plan.retention import Kept, RetentionPlan, plan_retention
 
 log = structlog.get_logger()
 
+Holds = Mapping[int, tuple[str, ...]]
+"""Guid -> tags of the holds."""
+
 
 def plan_prune_at(ctx: Context, target: ShipTarget) -> PrunePlan:
     """Look and decide, and change nothing."""
     with target.destination.connect() as session:
         copies = session.copies()
         _require_proven(copies)
-        retention = _all_of(_decide(ctx, target, copies.backups))
+        retention = _all_of(_decide(ctx, target, copies.backups, holds_there(session, copies)))
         return PrunePlan(retention=retention, freed=None, strays=session.strays())
 
 
@@ -53,7 +57,9 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
     with alone(ctx, target), target.destination.connect() as session:
         copies = session.copies()
         _require_proven(copies)
-        plans = _decide(ctx, target, copies.backups)
+        if let_go_of_forgotten(ctx, target, session, copies):
+            copies = session.copies()
+        plans = _decide(ctx, target, copies.backups, holds_there(session, copies))
         _say(target, plans)
         retention = _all_of(plans)
         remains = (b for b in copies.remains if b.record.instance == ctx.instance)
@@ -92,14 +98,14 @@ def _is_lack_of_power(failure: ZbackupError) -> bool:
     return not isinstance(failure, (DatasetBusy, DatasetNotFound, NotFound, Refused))
 
 
-def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup]) -> list[RetentionPlan]:
+def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup], holds: Holds) -> list[RetentionPlan]:
     """What the policy says of each server's backups by themselves; another instance's are not looked at.
 
     Two servers whose instances have the same name may share a destination, and neither's backups are a
     reason to let the other's go.
     """
     servers = by_server([b for b in backups if b.record.instance == ctx.instance])
-    return [_decide_one(ctx, target, server) for server in servers]
+    return [_decide_one(ctx, target, server, holds) for server in servers]
 
 
 def _all_of(plans: Sequence[RetentionPlan]) -> RetentionPlan:
@@ -126,12 +132,12 @@ def _say(target: ShipTarget, plans: Sequence[RetentionPlan]) -> None:
         log.warning("prune.clock_in_doubt", destination=target.name, why=why)
 
 
-def _decide_one(ctx: Context, target: ShipTarget, backups: Sequence[Backup]) -> RetentionPlan:
+def _decide_one(ctx: Context, target: ShipTarget, backups: Sequence[Backup], holds: Holds) -> RetentionPlan:
     """By the same planner as at home. It knows a backup's snapshots by the datasets they were taken of."""
     there = {b.record.backup: b for b in backups}
     at_home = [_as_taken(b) for b in backups]
     now, reading = ctx.clock.now(), of_any_machine(at_home, ctx.clock.reading())
-    plan = plan_retention(at_home, target.retention, now, ctx.zone, _pins(backups), reading)
+    plan = plan_retention(at_home, target.retention, now, ctx.zone, _pins(backups, holds), reading)
     return replace(
         plan,
         keep=tuple(Kept(there[k.backup.record.backup], k.reasons) for k in plan.keep),
@@ -145,7 +151,7 @@ def _as_taken(backup: Backup) -> Backup:
     return Backup(record=backup.record, snapshots=tuple(replace(s, dataset=name) for name, s in pairs))
 
 
-def _pins(backups: Sequence[Backup]) -> dict[str, list[str]]:
+def _pins(backups: Sequence[Backup], holds: Holds) -> dict[str, list[str]]:
     """Why one is needed besides the policy."""
     found: dict[str, list[str]] = {}
     if backups:
@@ -153,7 +159,9 @@ def _pins(backups: Sequence[Backup]) -> dict[str, list[str]]:
     for backup in backups:
         clones = dict.fromkeys(clone for s in backup.snapshots for clone in s.clones)
         why = [f"origin of {clone}" for clone in clones]
-        why += ["held there"] if any(s.holds for s in backup.snapshots) else []
+        if any(s.holds for s in backup.snapshots):
+            tags = sorted({tag for s in backup.snapshots for tag in holds.get(s.guid, ())})
+            why.append(f"held there by {', '.join(tags)}" if tags else "held there")
         if why:
             found.setdefault(backup.record.backup, []).extend(why)
     return found

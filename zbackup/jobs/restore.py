@@ -22,6 +22,7 @@ from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
+from zbackup.model.snapshot import Dataset
 from zbackup.plan.clone_name import default_name, log_name, require_good
 from zbackup.plan.recovery import RecoveryPlan, plan_recovery
 
@@ -43,7 +44,7 @@ class RestoreOptions:
 
     `cluster_time` is the exact target, within the second that the moment is, and `replica_set` the name of
     the set to be made of the result: both for MongoDB only. `base` names the backup to start from, "" the
-    newest that is old enough.
+    newest that is old enough. `stored_only`: no snapshot is taken to read the log from, the newest has to do.
     """
 
     name: str = ""
@@ -54,6 +55,7 @@ class RestoreOptions:
     replica_set: str = ""
     base: str = ""
     finish: Finish | None = None
+    stored_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,7 @@ class RestoreReport:
 def plan_restore(ctx: Context, moment: Moment, options: RestoreOptions) -> RestorePlan:
     """Look and decide, and change nothing; without a later snapshot the live log is looked at."""
     require_possible(ctx, options)
+    require_unused(ctx, options.name or default_name(ctx.instance, moment.at), options)
     catalog = ctx.catalog()
     return make_plan(ctx, catalog, catalog.backups, moment, options)
 
@@ -115,7 +118,10 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool
             catalog = ctx.catalog()
             backups = finish_all(ctx, catalog.places, catalog.backups)
             plan = make_plan(ctx, catalog, backups, moment, options)
-            if plan.log is None:
+            if plan.log is None and options.stored_only:
+                newest = max((b for b in backups if b.complete and b.finished), key=lambda b: b.createtxg)
+                plan = make_plan(ctx, catalog, backups, moment, options, log=newest)
+            elif plan.log is None:
                 ctx.progress.phase("taking a snapshot", "to read the log from")
                 taken = snapshot_log(ctx, catalog, backups, plan.base.record)
                 ctx.progress.note(f"took {taken.name} to read the log from")
@@ -216,23 +222,28 @@ def require_recoverable(base: Backup) -> None:
 
 def require_free(ctx: Context, name: str, options: RestoreOptions) -> None:
     """The name and the port are free, or the name is that of our own leftover, which is removed."""
+    for leftover in require_unused(ctx, name, options):
+        # Its maker holds the lock we hold now, or is dead.
+        ctx.progress.note(f"removing what a killed run left of {leftover[0].name}")
+        clone_files.destroy(ctx, *leftover)
+
+
+def require_unused(ctx: Context, name: str, options: RestoreOptions) -> list[tuple[Clone, Dataset]]:
+    """Raise Taken when the name or the port is not free; returns what runs that were cut short left of it."""
     if options.name:
         require_good(options.name)
     if options.port:
         require_free_port(options.port, everywhere(ctx))
+    leftovers = []
     for wanted in (name, log_name(name)):
-        dataset = f"{ctx.clones}/{wanted}"
         found = clone_files.find_clone(ctx, wanted)
         if found and found[0].state == "building":
-            # Its maker holds the lock we hold now, or is dead.
-            ctx.progress.note(f"removing what a killed run left of {wanted}")
-            clone_files.destroy(ctx, *found)
-        elif found or ctx.zfs.exists(dataset):
-            raise Taken(f"{dataset} exists: choose another --name, or zbackup clone destroy {wanted}")
-        for other in ctx.everywhere()[1:]:
-            if ctx.zfs.exists(f"{other.clones}/{wanted}"):
-                where = f"{other.clones}/{wanted}"
-                raise Taken(f"{where} exists: choose another --name, or zbackup clone destroy {wanted}")
+            leftovers.append(found)
+        for place in ctx.everywhere()[1:] if found in leftovers else ctx.everywhere():
+            dataset = f"{place.clones}/{wanted}"
+            if place.zfs.exists(dataset):
+                raise Taken(f"{dataset} exists: choose another --name, or zbackup clone destroy {wanted}")
+    return leftovers
 
 
 def act(

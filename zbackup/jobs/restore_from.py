@@ -24,6 +24,7 @@ from zbackup.jobs.restore import (
     require_free,
     require_possible,
     require_recoverable,
+    require_unused,
 )
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, ZbackupError
@@ -53,10 +54,11 @@ def plan_restore_from(
 ) -> RestorePlan:
     """Decide by what the destination's backups say of themselves, and fetch and change nothing."""
     require_possible(ctx, options)
+    name = options.name or default_name(ctx.instance, moment.at)
+    require_unused(ctx, name, options)
     with target.destination.connect() as session:
         base, source, reason = _choose(ctx, target, session.copies(), moment, options)
         size = sizes(session, base, source)
-    name = options.name or default_name(ctx.instance, moment.at)
     return RestorePlan(
         name=name, target=moment.at, base=base, log=source, reason=reason, replay=None, fetch=size
     )
@@ -117,9 +119,10 @@ def _restore(
         require_free(ctx, name, options)
         ctx.progress.phase("looking", f"which backup, at {target.destination.place}")
         with target.destination.connect() as session:
-            base, source, _ = _choose(ctx, target, session.copies(), moment, options)
+            there = session.copies()
+            base, source, _ = _choose(ctx, target, there, moment, options)
             failed.callback(way.failed, ctx, name)
-            with held_there(ctx, target, session, name, (base, source)):
+            with held_there(ctx, target, session, name, there, (base, source)):
                 catalog = way.bring(session, name, base, source)
         # What was fetched to read the log from, also where its record does not say how far it reaches.
         plan = make_plan(ctx, catalog, catalog.backups, moment, options, log=catalog.backups[-1])

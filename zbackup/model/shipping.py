@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from zbackup.model.record import PREFIX, Record, to_properties
@@ -186,9 +186,27 @@ def hold_tag(host: str, instance: str, destination: str) -> str:
     return f"{MARK}:{plain}:{instance}:{destination}"
 
 
-def restore_tag(tag: str, name: str) -> str:
-    """The tag of holds at a destination on what the restore `name` needs; `tag` is that of what is sent."""
-    return f"{tag.replace(MARK, RESTORE, 1)}:{name}"[:MOST_OF_TAG]
+def restore_tag(tag: str, pool: int, name: str) -> str:
+    """The tag of holds at a destination on what the restore `name` needs; `tag` is that of what is sent.
+
+    `pool` is the guid of the root dataset of the pool that it is restored on: two hosts may have one name,
+    and two of their restores, but they have not one pool.
+    """
+    return f"{_of_restores(tag)}{pool}:{name}"[:MOST_OF_TAG]
+
+
+def restore_of(tag: str, pools: Collection[int], held: str) -> str:
+    """The restore that `held` is the tag of, if it is of who ships with `tag` and of one of the `pools`; ""
+    otherwise, and where the name did not fit. What versions before have held names no pool, and is of any."""
+    prefix = _of_restores(tag)
+    if not held.startswith(prefix) or len(held) >= MOST_OF_TAG:
+        return ""
+    pool, _, name = held.removeprefix(prefix).rpartition(":")
+    return name if not pool or pool in map(str, pools) else ""
+
+
+def _of_restores(tag: str) -> str:
+    return f"{tag.replace(MARK, RESTORE, 1)}:"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.cli.test_cli_reports import a_backup
+from tests.unit.reports import a_backup
 from zbackup.model.shipped import SHIPPED, arrived, arrived_of, to_text
 
 
