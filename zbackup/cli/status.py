@@ -9,14 +9,15 @@ from zoneinfo import ZoneInfo
 import typer
 
 from zbackup import app
-from zbackup.cli import output, shapes, tables
+from zbackup.cli import output, shapes, status_plugin, tables
 from zbackup.cli.options import Options
-from zbackup.cli.working import AnyInstance, Done, conclude, on_each
+from zbackup.cli.working import AnyInstance, Done, Failed, conclude, on_each
 from zbackup.config.load import load
 from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Journal, Remembered
 from zbackup.jobs.shipped import Shipped
 from zbackup.jobs.status import Status, look
+from zbackup.model.errors import DatasetNotFound, NotFound, UsageError
 from zbackup.model.finding import Finding
 from zbackup.model.moment import local_text
 from zbackup.model.schedule import parted
@@ -31,6 +32,7 @@ from its state file, everything else from ZFS.
 \b
 zbackup status
 zbackup status shop --watch   until Ctrl-C
+zbackup status --plugin       for Nagios, Icinga and others: a line, and 0, 1, 2 or 3 as the exit status
 zbackup status --json
 """
 
@@ -43,7 +45,19 @@ def command(
     options: Options,
     instance: AnyInstance = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Again every two seconds.")] = False,
+    plugin: Annotated[
+        bool,
+        typer.Option(
+            "--plugin", help="Answer as a monitoring plugin: 0 OK, 1 warning, 2 critical, 3 unknown."
+        ),
+    ] = False,
 ) -> None:
+    if plugin:
+        if watch or options.json:
+            raise UsageError("--plugin excludes --watch and --json")
+        level, text = status_plugin.answer(lambda: _look(options, instance))
+        output.say(text)
+        raise typer.Exit(level)
     if not watch:
         _show(options, instance)
         return
@@ -55,17 +69,26 @@ def command(
 
 def _show(options: Options, instance: str | None, before: str = "") -> None:
     """`before` is printed when all was looked at: until then the last picture stays."""
+    found = _look(options, instance)
+    print(before, end="")
+    conclude(options, "status", found, shape=_shape, text=_text)
+
+
+def _look(options: Options, instance: str | None) -> list[Done[Status] | Failed]:
     settings = load(options.config)
     remembered = Journal(settings.daemon.state_dir).read()
     runs = bool(holder(app.daemon_lock(settings)))
 
     def action(ctx: Context) -> Status:
         expected = app.expected(settings, settings.instance[ctx.instance], ctx.clock.now())
-        return look(ctx, expected, remembered, daemon_runs=runs)
+        try:
+            return look(ctx, expected, remembered, daemon_runs=runs)
+        except DatasetNotFound as gone:
+            if not any(target.destination.here for target in ctx.targets):
+                raise
+            raise NotFound(f"{gone}; how its copies are that lie here says zbackup received") from gone
 
-    found = on_each(options, "status", instance, action)
-    print(before, end="")
-    conclude(options, "status", found, shape=_shape, text=_text)
+    return on_each(options, "status", instance, action)
 
 
 def _shape(done: Done[Status]) -> dict[str, Any]:

@@ -1,21 +1,23 @@
 """zbackup verify"""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 from pydantic import TypeAdapter, ValidationError
 
 from zbackup import app
-from zbackup.cli import complete, tables
+from zbackup.cli import complete, shapes, tables
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
 from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.config.ship import Sample
 from zbackup.jobs.context import Context
+from zbackup.jobs.drill import DrillReport, drill, drill_here
 from zbackup.jobs.verify_at import ReadBack, VerifyReport, verify_at
 from zbackup.model.errors import UsageError, VerificationFailed
 
-HELP = """Compare the backups at a destination with those that are here.
+HELP = """Compare the backups at a destination with those that are here, or try them.
 
 Of every backup that is on both sides the snapshots have to be the same by their guids, and its record has to
 say the same. Of the newest of them data is read from the disks of both sides and compared. That needs a key
@@ -24,11 +26,16 @@ that may read there: zbackup gate lets an --append-only key compare, and not rea
 What is in a bucket is proven by itself, too, also where nothing else of the instance is: what is written
 about backups and streams by the listing of their objects, and with --read all every byte.
 
+A drill goes on to recover what is there into a server that nobody can reach, and removes it again. Without
+--at it tries the backups that are here: one of them is opened, and the log replayed up to the newest.
+
 \b
 zbackup verify --at offsite                 compare all, and read the first GiB of each dataset
 zbackup verify shop --at offsite --read all
 zbackup verify --at offsite --read none     compare, and read nothing
 zbackup verify --at cloud --read all        fetch, hash and decrypt all that is in a bucket
+zbackup verify --at cloud --drill           and recover the newest of it into a server, which is removed again
+zbackup verify shop --drill                 recover what is here
 
 The exit status is that of a failed verification when anything is different.
 """
@@ -42,7 +49,7 @@ def command(
         typer.Option(
             "--at",
             metavar="DESTINATION",
-            help="Which destination.",
+            help="Which destination (with --drill alone: the backups that are here).",
             autocompletion=complete.destinations,
             show_default=False,
         ),
@@ -50,18 +57,40 @@ def command(
     read: Annotated[
         str, typer.Option("--read", metavar="SIZE|all|none", help="How much of each dataset is read.")
     ] = "1GiB",
+    with_drill: Annotated[
+        bool,
+        typer.Option(
+            "--drill",
+            help="If all is well, also recover the newest that is there, and remove it again.",
+        ),
+    ] = False,
 ) -> None:
-    if not at:
-        raise UsageError("say which destination: --at DESTINATION")
+    if not at and not with_drill:
+        raise UsageError(
+            "say which destination: --at DESTINATION; or --drill to try the backups that are here"
+        )
     most = _most(read)
 
-    def act(ctx: Context) -> VerifyReport:
-        return verify_at(ctx, app.choose_target(ctx, at), most=most)
+    def act(ctx: Context) -> Verified:
+        if not at:
+            return Verified(None, drill_here(ctx))
+        target = app.choose_target(ctx, at)
+        report = verify_at(ctx, target, most=most)
+        return Verified(report, drill(ctx, target) if with_drill and not report.problems else None)
 
     outcomes = on_each(options, "verify", instance, act)
     conclude(options, "verify", outcomes, shape=_shape, text=_text)
-    if any(isinstance(o, Done) and o.result.problems for o in outcomes):
+    if any(isinstance(o, Done) and o.result.report and o.result.report.problems for o in outcomes):
         raise typer.Exit(VerificationFailed.exit_status)
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was compared (None: nothing, as no destination was named), and what a drill recovered if one was
+    asked for and nothing was wrong."""
+
+    report: VerifyReport | None
+    drilled: DrillReport | None
 
 
 def _most(text: str) -> int:
@@ -72,28 +101,45 @@ def _most(text: str) -> int:
         raise UsageError(f'--read "{text}": expected a size such as "1GiB", or all, or none') from wrong
 
 
-def _shape(done: Done[VerifyReport]) -> dict[str, Any]:
-    report = done.result
+def _shape(done: Done[Verified]) -> dict[str, Any]:
+    report, drilled = done.result.report, done.result.drilled
+    target = report.target if report else None
+    read = report.read if report else ()
+    proven = report.proven if report else ()
     return {
-        "destination": report.target.name,
-        "place": report.target.destination.place,
-        "compared": [plain(b.name) for b in report.compared],
-        "only_there": [plain(b.name) for b in report.alone],
+        "destination": target.name if target else None,
+        "place": target.destination.place if target else None,
+        "compared": [plain(b.name) for b in report.compared] if report else [],
+        "only_there": [plain(b.name) for b in report.alone] if report else [],
         "read": [
-            {"snapshot": str(r.snapshot), "size": r.size, "whole": r.whole, "same": r.same}
-            for r in report.read
+            {"snapshot": str(r.snapshot), "size": r.size, "whole": r.whole, "same": r.same} for r in read
         ],
-        "proven": [{"name": c.name, "size": c.read, "problems": list(c.problems)} for c in report.proven],
-        "problems": list(report.problems),
+        "proven": [{"name": c.name, "size": c.read, "problems": list(c.problems)} for c in proven],
+        "problems": list(report.problems) if report else [],
+        "drill": _drill_shape(drilled) if drilled else None,
     }
 
 
-def _text(turns: list[Done[VerifyReport]]) -> str:
+def _drill_shape(drilled: DrillReport) -> dict[str, Any]:
+    recovered = drilled.restored.recovered
+    return {
+        "base": shapes.backup(drilled.restored.plan.base),
+        "last_applied": shapes.transaction(recovered.last_applied),
+        "position": recovered.position,
+        "gtid": recovered.gtid,
+        "seconds": drilled.took.total_seconds(),
+    }
+
+
+def _text(turns: list[Done[Verified]]) -> str:
     return "\n\n".join("\n".join(_lines(done)) for done in turns)
 
 
-def _lines(done: Done[VerifyReport]) -> list[str]:
-    report = done.result
+def _lines(done: Done[Verified]) -> list[str]:
+    report, drilled = done.result.report, done.result.drilled
+    tried = [_drilled(drilled)] if drilled else []
+    if report is None:
+        return [f"Instance {done.context.instance}: sound", *tried]
     good = "the same" if report.compared else "sound" if report.proven else "nothing to compare"
     verdict = "DIFFERENT" if report.problems else good
     return [
@@ -102,6 +148,7 @@ def _lines(done: Done[VerifyReport]) -> list[str]:
         *(f"  read       {_read(each)}" for each in report.read),
         *(["  read       nothing"] if not report.read and not report.proven else []),
         *_proven(report),
+        *tried,
         *(f"  DIFFERENT  {text}" for text in report.problems),
     ]
 
@@ -117,6 +164,13 @@ def _proven(report: VerifyReport) -> list[str]:
     read = sum(checked.read for checked in report.proven)
     how = f"by reading {tables.size(read)}" if read else "by the listing of their objects"
     return [f"  proven     {_how_many(len(report.proven))}, {how}"]
+
+
+def _drilled(drilled: DrillReport) -> str:
+    recovered, base = drilled.restored.recovered, drilled.restored.plan.base
+    reached = recovered.gtid or recovered.position
+    seconds = drilled.took.total_seconds()
+    return f"  drill      recovered {base.name} to {reached} in {seconds:.0f} s, and removed"
 
 
 def _how_many(count: int) -> str:

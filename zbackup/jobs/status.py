@@ -4,7 +4,7 @@ The database server is not asked, so that this is cheap and always answers.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from zbackup.catalog.local import Catalog, clones
@@ -65,50 +65,51 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
     working = working or holder(ctx.lock_file)
     reach, _ = look_at_window(ctx, catalog)
     promised = back(now, ctx.retention.window, ctx.zone)
-    gaps, lost = (
-        tuple(gap.why for gap in reach.gaps if gap.to > promised),
-        lost_of(catalog, reach, promised, now),
-    )
     bases = usable_bases(catalog.backups)
-    newest = max(bases, key=lambda b: b.createtxg, default=None)
-    jobs = tuple(row for row in remembered if row.instance == ctx.instance)
-    room = space(ctx, catalog)
     retention = plan_retention(catalog.backups, ctx.retention, now, ctx.zone, {}, ctx.clock.reading())
-    arrived = shipped(ctx, now)
-    facts = health.Facts(
-        now=now,
-        newest=newest.record.taken if newest else None,
-        # One that is being taken right now is not finished either.
-        unfinished=0 if working else sum(b.complete and not b.finished for b in catalog.backups),
-        broken=sum(not b.complete for b in catalog.backups) + len(catalog.unreadable),
-        future=tuple(b.name for b in catalog.backups if b.record.taken > now + health.FUTURE),
-        jobs=tuple(
-            health.JobFacts(job=r.job, failures=r.failures, message=r.message, error=r.error) for r in jobs
-        ),
-        daemon_runs=daemon_runs,
-        pool=room.pool,
-        written_a_day=written_a_day(catalog.backups, now),
-        gaps=gaps,
-        lost=lost,
-        doubt=retention.note,
-        lags=tuple(health.Lag(destination=s.destination, behind=s.behind, most=s.max_lag) for s in arrived),
-    )
-    return Status(
+    found = Status(
         instance=ctx.instance,
         looked=now,
-        newest=newest,
+        newest=max(bases, key=lambda b: b.createtxg, default=None),
         backups=len(catalog.backups),
         clones=sum(clone.instance == ctx.instance for clone, _ in clones(ctx.zfs, ctx.clones)),
         window=reach.overall,
-        gaps=gaps,
-        lost=lost,
-        space=room,
+        gaps=tuple(gap.why for gap in reach.gaps if gap.to > promised),
+        lost=lost_of(catalog, reach, promised, now),
+        space=space(ctx, catalog),
         tiers=by_tier(retention),
-        jobs=jobs,
+        jobs=tuple(row for row in remembered if row.instance == ctx.instance),
         daemon_runs=daemon_runs,
         working=working,
-        shipped=arrived,
-        findings=health.judge(facts, expected),
+        shipped=shipped(ctx, now),
+        findings=(),
+    )
+    return replace(found, findings=health.judge(_facts(found, catalog, retention.note), expected))
+
+
+def _facts(status: Status, catalog: Catalog, doubt: str) -> health.Facts:
+    """What its health is judged by; `doubt` is why a prune does not count ages up to now."""
+    now, backups = status.looked, catalog.backups
+    return health.Facts(
+        now=now,
+        newest=status.newest.record.taken if status.newest else None,
+        # One that is being taken right now is not finished either.
+        unfinished=0 if status.working else sum(b.complete and not b.finished for b in backups),
+        broken=sum(not b.complete for b in backups) + len(catalog.unreadable),
+        future=tuple(b.name for b in backups if b.record.taken > now + health.FUTURE),
+        jobs=tuple(
+            health.JobFacts(job=r.job, failures=r.failures, message=r.message, error=r.error)
+            for r in status.jobs
+        ),
+        daemon_runs=status.daemon_runs,
+        pool=status.space.pool,
+        written_a_day=written_a_day(backups, now),
+        gaps=status.gaps,
+        lost=status.lost,
+        doubt=doubt,
+        lags=tuple(
+            health.Lag(destination=s.destination, behind=s.behind, most=s.max_lag) for s in status.shipped
+        ),
     )
 
 

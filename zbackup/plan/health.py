@@ -78,7 +78,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         *_gaps(facts),
         _short(facts),
         _daemon(facts, expected),
-        *_jobs(facts.jobs),
+        *of_jobs(facts.jobs),
         *_lags(facts.lags),
         _clock(facts),
         _doubt(facts),
@@ -101,7 +101,7 @@ def _age(facts: Facts, expected: Expected) -> Finding | None:
     return Finding(
         severity="error" if age > LOST * every + GRACE else "warning",
         subject="snapshots",
-        text=f"the newest is {_length(age)} old, and there should be one every {_length(every)}",
+        text=f"the newest is {length(age)} old, and there should be one every {length(every)}",
         why="a restore replays all of the log since the newest snapshot before its moment, and the server "
         "may purge log that no snapshot holds",
         fix="zbackup snapshot",
@@ -128,7 +128,7 @@ def _short(facts: Facts) -> Finding | None:
     return Finding(
         severity="error",
         subject="window",
-        text=f"the window is {_length(facts.lost)} shorter than promised",
+        text=f"the window is {length(facts.lost)} shorter than promised",
         why="no moment of that time can be restored: backups are gone that no prune would have destroyed, or "
         "the log behind the newest one does not lead on",
         fix="zbackup window",
@@ -147,7 +147,8 @@ def _daemon(facts: Facts, expected: Expected) -> Finding | None:
     )
 
 
-def _jobs(jobs: Sequence[JobFacts]) -> list[Finding]:
+def of_jobs(jobs: Sequence[JobFacts]) -> list[Finding]:
+    """What is to be said of the daemon's jobs that fail."""
     return [
         Finding(
             # That two sides differ does not pass.
@@ -166,8 +167,8 @@ def _lags(lags: Sequence[Lag]) -> list[Finding]:
             severity="error",
             subject="ship",
             text=f"{lag.destination} "
-            + (f"is {_length(lag.behind)} behind" if lag.behind is not None else "has no backup yet")
-            + f", and {_length(lag.most)} was promised",
+            + (f"is {length(lag.behind)} behind" if lag.behind is not None else "has no backup yet")
+            + f", and {length(lag.most)} was promised",
             why="what is not there is lost with this host",
             fix="zbackup ship",
         )
@@ -201,11 +202,11 @@ def _doubt(facts: Facts) -> Finding | None:
 
 
 def _left(facts: Facts) -> Finding | None:
-    parts = [f"{facts.unfinished} unfinished"] if facts.unfinished else []
-    parts += [f"{facts.broken} that miss a dataset or cannot be read"] if facts.broken else []
+    parts = [f"unfinished backups: {facts.unfinished}"] if facts.unfinished else []
+    parts += [f"backups that miss a dataset or cannot be read: {facts.broken}"] if facts.broken else []
     if not parts:
         return None
-    text = f"there are backups {' and '.join(parts)}"
+    text = ", ".join(parts)
     return Finding(severity="warning", subject="snapshots", text=text, fix="zbackup check")
 
 
@@ -246,7 +247,8 @@ def space(pool: Pool, written_a_day: float | None) -> list[Finding]:
     return found
 
 
-def _length(span: timedelta) -> str:
+def length(span: timedelta) -> str:
+    """For people, rounded: `2 days`, `3 hours`."""
     seconds = round(span.total_seconds())
     for size, unit in ((86_400, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= 2 * size or seconds == size:

@@ -111,7 +111,7 @@ def test_leftovers_and_a_wrong_clock() -> None:
     found = said(replace(WELL, unfinished=1, broken=2, future=("zbackup-1",)))
     assert found == [
         "warning clock: snapshots were taken in the future: zbackup-1",
-        "warning snapshots: there are backups 1 unfinished and 2 that miss a dataset or cannot be read",
+        "warning snapshots: unfinished backups: 1, backups that miss a dataset or cannot be read: 2",
     ]
 
 

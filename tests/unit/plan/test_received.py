@@ -1,0 +1,91 @@
+"""When a host that receives backups is well, and what is said when it is not."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from zbackup.model.space import Pool
+from zbackup.plan.health import JobFacts
+from zbackup.plan.received import Facts, LotFacts, judge
+
+TIB = 1024**4
+LOT = LotFacts(instance="shop", home="tank/b/shop", age=timedelta(minutes=40), most=timedelta(hours=26))
+WELL = Facts(
+    root="tank/b",
+    lots=(LOT,),
+    unreadable=(),
+    remains=0,
+    held=(),
+    pool=Pool(name="tank", size=8 * TIB, free=4 * TIB, fragmentation=3, health="ONLINE"),
+    free_share=0.5,
+    jobs=(JobFacts(job="prune:here", failures=0, message=""),),
+    scheduled=True,
+    daemon_runs=True,
+)
+
+
+def said(facts: Facts) -> list[str]:
+    return [f"{f.severity} {f.subject}: {f.text}" for f in judge(facts)]
+
+
+def test_all_is_well() -> None:
+    assert said(WELL) == []
+
+
+def test_without_a_promise_nothing_is_late_and_without_a_schedule_no_daemon_is_missed() -> None:
+    old = replace(LOT, age=timedelta(days=90), most=None)
+    assert said(replace(WELL, lots=(old,), scheduled=False, daemon_runs=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        (replace(WELL, lots=()), "error backups: there is no backup below tank/b"),
+        (
+            replace(WELL, lots=(LOT, replace(LOT, home="tank/b/db2/shop", age=None))),
+            "error backups: there is no backup of shop in tank/b/db2/shop that is committed",
+        ),
+        (
+            replace(WELL, lots=(LOT, replace(LOT, instance="x", age=timedelta(hours=27)))),
+            "error backups: the newest backup of x in tank/b/shop is 27 hours old, and 26 hours was promised",
+        ),
+        (
+            replace(WELL, unreadable=(("tank/b/shop/my@z1", "version 9"), ("x@z", "y"))),
+            "warning backups: tank/b/shop/my@z1 and so its backup cannot be read: version 9 (and 1 more)",
+        ),
+        (
+            replace(WELL, remains=2),
+            "warning prune: of 2 backups a prune that was cut short left a part",
+        ),
+        (
+            replace(WELL, held=(("tank/b/shop/my@z1", "zbackup-restore:db1:shop:offsite:r1"),)),
+            "advice holds: tank/b/shop/my@z1 is held by zbackup-restore:db1:shop:offsite:r1",
+        ),
+        (
+            replace(WELL, jobs=(JobFacts(job="prune:here", failures=3, message="no"),)),
+            "error prune:here: failed 3 times in a row, last: no",
+        ),
+        (
+            replace(WELL, daemon_runs=False),
+            "error daemon: something is to be done here on schedule, but no zbackup daemon runs",
+        ),
+        (replace(WELL, free_share=0.15), "warning space: tank/b has 15% of its room left"),
+        (replace(WELL, free_share=0.05), "error space: tank/b has 5% of its room left"),
+        (
+            replace(WELL, pool=replace(WELL.pool, health="DEGRADED")),
+            "error pool: tank is DEGRADED",
+        ),
+        (
+            replace(WELL, pool=replace(WELL.pool, free=TIB), free_share=0.125),
+            "warning space: tank has 12% free",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_not_well_is_said_once(facts: Facts, text: str) -> None:
+    assert said(facts) == [text]
+
+
+def test_a_full_pool_here_stops_no_database() -> None:
+    (finding,) = judge(replace(WELL, pool=replace(WELL.pool, free=TIB), free_share=0.125))
+    assert "nothing more can be received" in finding.why

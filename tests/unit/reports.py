@@ -1,0 +1,231 @@
+"""A result of each command, for tests of what is said of them."""
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+from tests.unit.plan.histories import made
+from tests.unit.samples import NOON
+from tests.unit.shipped import TARGET
+from zbackup.catalog.local import Catalog
+from zbackup.cli import (
+    listing,
+    restore_report,
+)
+from zbackup.cli.working import Done
+from zbackup.jobs.clone import CloneStatus
+from zbackup.jobs.context import Context
+from zbackup.jobs.drill import DrillReport
+from zbackup.jobs.journal import Remembered
+from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
+from zbackup.jobs.received import Kept as KeptThere
+from zbackup.jobs.received import Lot, Received
+from zbackup.jobs.restore import RestorePlan, RestoreReport
+from zbackup.jobs.shipped import Shipped
+from zbackup.jobs.stale import Stale
+from zbackup.jobs.status import Status
+from zbackup.jobs.verify_at import ReadBack, VerifyReport
+from zbackup.jobs.window import WindowReport
+from zbackup.model.backup import Backup
+from zbackup.model.clone import Clone
+from zbackup.model.finding import Finding
+from zbackup.model.log import Transaction
+from zbackup.model.moment import parse_moment
+from zbackup.model.record import Record
+from zbackup.model.recovery import Recovered, ReplayRange
+from zbackup.model.retention import Retention, Span, Tier
+from zbackup.model.shipped import arrived_of
+from zbackup.model.snapshot import Snapshot
+from zbackup.model.space import Pool, Space
+from zbackup.plan.retention import Kept, RetentionPlan
+from zbackup.plan.tiers import TierSpace
+from zbackup.plan.window import Gap, Range, RecoveryWindow, Window
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def at(minute: int, second: float = 0) -> datetime:
+    return datetime(2024, 5, 1, 8, minute, int(second), round(second % 1 * 1e6), UTC)
+
+
+def a_backup(**changes: Any) -> Backup:
+    record = Record(
+        backup="b1", instance="shop", engine="mysql",
+        members=(("tank/my db", "/db"), ("tank/my db/log", "/db/log")),
+        taken=at(0), lock="backup-lock", server_uuid="u", server_version="9.7.0", role="primary",
+        position="binlog.000012:4567", gtid="u:1-9", as_of=at(0, 0.5), complete_to=at(1),
+        lock_wait_ms=3, lock_held_ms=41,
+    )  # fmt: skip
+    snapshots = tuple(
+        Snapshot(dataset=d, name="zbackup-20240501T080000Z", guid=n, createtxg=5, created=at(0), used=1024,
+                 written=2048, holds=1, clones=("tank/zbackup/c/0",))
+        for n, (d, _) in enumerate(record.members)
+    )  # fmt: skip
+    return Backup(record=dataclasses.replace(record, **changes), snapshots=snapshots)
+
+
+def a_transaction(minute: int, start: int, gtid: str) -> Transaction:
+    return Transaction(
+        start=f"binlog.000012:{start}", end=f"binlog.000012:{start + 100}",
+        committed=at(minute, 59.25), gtid=gtid,
+    )  # fmt: skip
+
+
+ASKED = restore_report.Asked("shop", parse_moment("2024-05-01 10:02", BERLIN, at(30)))
+REPLAY = ReplayRange(
+    last_applied=a_transaction(1, 5000, "u:41"), first_skipped=a_transaction(2, 5100, "u:42"),
+    transactions=32, log_bytes=3 * 1024**2, out_of_order=0, effective_target=ASKED.moment.at,
+)  # fmt: skip
+PLAN = RestorePlan(
+    name="shop-x", target=ASKED.moment.at, base=a_backup(), log=None, reason="newest before", replay=REPLAY
+)
+CLONE = Clone(
+    id="i", name="shop-x", instance="shop", engine="mysql", kind="restore", state="ready", created=at(30),
+    backup="zbackup-20240501T080000Z", target=ASKED.moment.at.isoformat(), reached="u:1-41", port=3307,
+)  # fmt: skip
+STATUS = CloneStatus(
+    clone=CLONE, dataset="tank/zbackup/shop-x", running=True, socket="/run/zbackup/shop-x/mysqld.sock",
+    connect="mysql --socket=/run/zbackup/shop-x/mysqld.sock", used=4096,
+)  # fmt: skip
+REPORT = RestoreReport(
+    plan=PLAN, clone=CLONE, socket=STATUS.socket, connect=STATUS.connect,
+    recovered=Recovered(
+        last_applied=REPLAY.last_applied, first_skipped=None, position="binlog.000012:5100", gtid="u:1-41",
+        base_exact=True,
+    ),
+)  # fmt: skip
+LISTING = listing.Listing(
+    Catalog((), (a_backup(), a_backup(purpose="log", as_of=None)), (("t@x", "newer"),)),
+    Window(start=at(0, 0.5), end=None),
+)  # fmt: skip
+
+
+@dataclasses.dataclass
+class Place:
+    """As much of a context as a report is rendered with."""
+
+    instance: str = "shop"
+    zone: ZoneInfo = BERLIN
+    retention: Retention = Retention(tiers=(Tier(step=Span(1, "day"), span=None),))  # noqa: RUF009
+
+
+def done(result: Any) -> Done[Any]:
+    return Done(cast(Context, Place()), result)
+
+
+DEV = dataclasses.replace(
+    STATUS,
+    clone=dataclasses.replace(
+        CLONE, kind="dev", login="zbackup_clone", until=at(31).isoformat(), masked=True, parent="base"
+    ),
+    password=Path("/clones/shop-x/password"),
+)
+
+
+GIB = 1024**3
+
+
+def a_status(**changes: Any) -> Status:
+    pool = Pool(name="tank", size=100 * GIB, free=15 * GIB, fragmentation=1, health="ONLINE")
+    low = Finding(severity="warning", subject="space", text="tank has 15% free", why="W.", fix="zfs list")
+    well = Status(
+        instance="shop",
+        looked=at(2),
+        newest=a_backup(),
+        backups=3,
+        clones=1,
+        window=Window(start=at(0), end=None),
+        gaps=(),
+        lost=at(0) - at(0),
+        space=Space(data=40 * GIB, snapshots=GIB, clones=0, available=15 * GIB, pool=pool),
+        tiers=(TierSpace("hourly", 2, GIB), TierSpace("to be pruned", 1, 2048)),
+        jobs=(
+            Remembered(instance="shop", job="reconcile", last=at(0)),
+            Remembered(
+                instance="shop", job="snapshot", last=at(0), seconds=1.5, next=at(5), why="on schedule"
+            ),
+            Remembered(
+                instance="shop",
+                job="prune",
+                failures=2,
+                failed=at(1),
+                message="busy",
+                next=at(1),
+                why="failed",
+            ),
+        ),
+        daemon_runs=True,
+        working="zbackup restore (pid 7)",
+        shipped=(
+            Shipped(destination="offsite", newest=arrived_of(a_backup()), behind=at(2) - at(0), max_lag=None),
+            Shipped(destination="cloud", newest=None, behind=None, max_lag=at(1) - at(0)),
+        ),
+        findings=(low,),
+    )
+    return dataclasses.replace(well, **changes)
+
+
+WINDOW = WindowReport(
+    now=at(30),
+    window=RecoveryWindow(
+        ranges=(
+            Range(after=at(0), to=at(5), live=False),
+            Range(after=at(9), to=at(30), live=True),
+        ),
+        gaps=(Gap(after=at(5), to=at(9), cause="purged", older="z-1", newer="z-2", why="it is gone"),),
+        looked=True,
+    ),
+    retention=Place.retention,
+    promised=at(1),
+    lacking=((at(5), at(9)),),
+    kept=(Kept(a_backup(), ("daily 2024-05-01",)),),
+    note="",
+)
+PRUNED = PruneReport(
+    plan=PrunePlan(
+        retention=RetentionPlan((Kept(a_backup(), ("daily 2024-05-01", "held by me")),), (a_backup(),)),
+        freed=3 * 1024**2,
+    ),
+    destroyed=(a_backup(),),
+    skipped=(Skipped(a_backup(), "busy"),),
+)
+
+
+STALE = Stale(kind="hold", name="tank/a@one", tag="zbackup-ship:db1:shop:old", why="it is gone")
+VERIFIED = VerifyReport(
+    target=TARGET,
+    compared=(a_backup(),),
+    alone=(),
+    read=(ReadBack(snapshot=a_backup().snapshots[0], size=1 << 30, whole=False, same=False),),
+    problems=("tank/a@one holds other data at zfs:vault/b",),
+)
+SOUND = dataclasses.replace(VERIFIED, read=(), problems=())
+DRILLED = DrillReport(restored=REPORT, took=timedelta(seconds=42))
+LISTED = (made(1, NOON), made(2, NOON + timedelta(hours=1)))
+PRUNING = Remembered(instance="shop", job="prune:here", last=NOON)
+RECEIVED = Received(
+    root="tank/b",
+    looked=NOON + timedelta(hours=2),
+    lots=(
+        Lot(instance="shop", home="tank/b/shop", backups=LISTED, arrived="x", age=timedelta(hours=1)),
+        Lot(instance="docs", home="tank/b/docs", backups=(), arrived="", age=None),
+    ),
+    arriving=("tank/b/docs/data",),
+    held=(("tank/b/shop/my db@zbackup-1", "somebody"),),
+    kept=(
+        KeptThere(
+            instance="shop",
+            destination="here",
+            due=LISTED[:1],
+            jobs=(PRUNING,),
+            scheduled=True,
+            max_lag=None,
+        ),
+    ),
+    used=3 * GIB,
+    available=5 * GIB,
+    pool=Pool(name="tank", size=100 * GIB, free=50 * GIB, fragmentation=1, health="ONLINE"),
+    findings=(Finding(severity="error", subject="backups", text="there is none", fix="zbackup ship docs"),),
+)

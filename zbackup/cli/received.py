@@ -1,0 +1,185 @@
+"""zbackup received"""
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+import typer
+from pydantic_core import PydanticCustomError
+
+from zbackup import app
+from zbackup.cli import output, shapes, tables
+from zbackup.cli.options import Options
+from zbackup.cli.progress import shown
+from zbackup.cli.status import VERDICT, findings
+from zbackup.clock import SystemClock
+from zbackup.config.load import load
+from zbackup.config.settings import Settings
+from zbackup.config.units import duration
+from zbackup.config.zone import local_zone
+from zbackup.jobs.journal import Journal
+from zbackup.jobs.received import Kept, Lot, Received, kept_at, look
+from zbackup.model.errors import NotFound, UsageError
+from zbackup.model.moment import local_text
+from zbackup.proc.lock import holder
+from zbackup.zfs.datasets import Zfs
+
+HELP = """Show how the backups are that other hosts have sent here, and whether this host is well.
+
+On a host that receives backups, which needs neither the database nor a configuration: the instances whose
+backups lie below a dataset, the newest of each and its age, what is arriving or was cut off, what is held,
+and room. Without a dataset it is all places on this host that the configuration names (to = "zfs:..."), and
+what its rules would prune there. Ends with 1 when something is NOT WELL, so that monitoring can run it.
+How old the newest may be says --max-age, or max_lag in the configuration.
+
+\b
+zbackup received tank/backups
+zbackup received tank/backups/db1 --max-age 26h
+zbackup received --json
+"""
+
+NOT_WELL = 1
+
+
+def command(
+    options: Options,
+    root: Annotated[
+        str | None,
+        typer.Argument(metavar="DATASET", help="What backups are received below.", show_default=False),
+    ] = None,
+    max_age: Annotated[
+        str | None,
+        typer.Option(
+            "--max-age",
+            metavar="DURATION",
+            help="How old the newest backup of each may be, as 26h.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    most = _age(max_age) if max_age else None
+    zone = local_zone()
+    if root:
+        reports = [look(Zfs(), SystemClock(), root, most=most)]
+    else:
+        settings = load(options.config)
+        zone, reports = settings.timezone, _configured(options, settings, most)
+    output.emit(
+        options,
+        "received",
+        [_shape(report) for report in reports],
+        lambda: "\n\n".join(render(report, zone) for report in reports),
+    )
+    if any(report.health == "error" for report in reports):
+        raise typer.Exit(NOT_WELL)
+
+
+def _age(text: str) -> timedelta:
+    try:
+        return timedelta(seconds=duration(text))
+    except PydanticCustomError:
+        raise UsageError(f'"{text}" is no length of time: write "90m", "26h" or "2d"') from None
+
+
+def _configured(options: Options, settings: Settings, most: timedelta | None) -> list[Received]:
+    remembered = Journal(settings.daemon.state_dir).read()
+    runs = bool(holder(app.daemon_lock(settings)))
+    places: dict[str, list[Kept]] = {}
+    with shown(options) as progress:
+        for instance in settings.instance.values():
+            ctx = app.context(settings, instance, progress)
+            for ship, target in zip(instance.ship, ctx.targets, strict=True):
+                if here := target.destination.here:
+                    scheduled = bool(ship.prune or ship.verify)
+                    places.setdefault(here, []).append(kept_at(ctx, target, remembered, scheduled=scheduled))
+    if not places:
+        raise NotFound(
+            'no backups are received here by the configuration ([[instance.NAME.ship]] to = "zfs:..."): '
+            "name the dataset that they lie below, zbackup received tank/backups"
+        )
+    return [
+        look(Zfs(), SystemClock(), root, kept, most=most, daemon_runs=runs) for root, kept in places.items()
+    ]
+
+
+def _shape(report: Received) -> dict[str, Any]:
+    return {
+        "root": report.root,
+        "health": report.health,
+        "looked": output.plain(report.looked),
+        "instances": [_lot_shape(lot) for lot in report.lots],
+        "arriving": list(report.arriving),
+        "held": [{"snapshot": snapshot, "tag": tag} for snapshot, tag in report.held],
+        "prune": [
+            {
+                "instance": kept.instance,
+                "destination": kept.destination,
+                "due": [backup.name for backup in kept.due],
+                "jobs": [output.plain(job) for job in kept.jobs],
+            }
+            for kept in report.kept
+        ],
+        "space": {
+            "used": report.used,
+            "available": report.available,
+            "pool": output.plain(report.pool),
+        },
+        "findings": [shapes.finding(finding) for finding in report.findings],
+    }
+
+
+def _lot_shape(lot: Lot) -> dict[str, Any]:
+    newest = lot.backups[-1] if lot.backups else None
+    return {
+        "instance": lot.instance,
+        "dataset": lot.home,
+        "backups": len(lot.backups),
+        "newest": shapes.backup(newest) if newest else None,
+        "committed": lot.arrived or None,
+        "age_seconds": round(lot.age.total_seconds(), 3) if lot.age is not None else None,
+    }
+
+
+def render(report: Received, zone: ZoneInfo) -> str:
+    """One place for people."""
+    rows = [
+        *((lot.instance, _newest(lot, zone)) for lot in report.lots),
+        *(("arriving", f"{name}: a stream is under way or was cut off") for name in report.arriving),
+        *((f"prune {kept.destination}", _kept(kept, zone)) for kept in report.kept),
+        ("space", _space(report)),
+    ]
+    wide = max(len(name) for name, _ in rows)
+    return "\n".join(
+        [
+            f"Received below {report.root}: {VERDICT[report.health]}",
+            *findings(report.findings),
+            *(f"  {name.ljust(wide)}  {text}" for name, text in rows),
+        ]
+    )
+
+
+def _newest(lot: Lot, zone: ZoneInfo) -> str:
+    if not lot.backups or lot.age is None:
+        return f"no backup in {lot.home}"
+    newest, count = lot.backups[-1], len(lot.backups)
+    as_of = f", data as of {local_text(newest.record.as_of, zone)}" if newest.record.as_of else ""
+    age = tables.length(lot.age.total_seconds())
+    return f"{count} backup{'s' * (count != 1)} in {lot.home}, newest {newest.name}, {age} old{as_of}"
+
+
+def _kept(kept: Kept, zone: ZoneInfo) -> str:
+    due = f"{len(kept.due)} due" if kept.due else "none due"
+    runs = (f"{job.job} {_last(job.last, zone)}" for job in kept.jobs)
+    return "; ".join((f"{kept.instance}: {due}", *runs))
+
+
+def _last(moment: datetime | None, zone: ZoneInfo) -> str:
+    return f"last well {local_text(moment.replace(microsecond=0), zone)}" if moment else "never well yet"
+
+
+def _space(report: Received) -> str:
+    size, pool = tables.size, report.pool
+    return (
+        f"{size(report.used)} used, {size(report.available)} available; {pool.name} is {pool.health} and has "
+        f"{size(pool.free)} free ({pool.free_share:.0%})"
+    )

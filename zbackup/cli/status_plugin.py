@@ -1,0 +1,69 @@
+"""`zbackup status --plugin`: a line and an exit status as Nagios, Icinga, Checkmk and others want them.
+
+The forms are those of the Monitoring Plugins Development Guidelines: SERVICE STATUS - text | 'label'=value,
+more lines behind the first one, and an exit status of 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN).
+"""
+
+from collections.abc import Callable, Sequence
+
+from zbackup.cli.working import Done, Failed
+from zbackup.jobs.status import Status
+from zbackup.model.errors import ZbackupError
+
+WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+OK, WARNING, CRITICAL, UNKNOWN = range(4)
+LEVELS = {"ok": OK, "advice": OK, "warning": WARNING, "error": CRITICAL}
+WORST_LAST = (OK, WARNING, UNKNOWN, CRITICAL)
+
+Outcome = Done[Status] | Failed
+
+
+def answer(look: Callable[[], Sequence[Outcome]]) -> tuple[int, str]:
+    """The exit status, and what to print. An error is an answer as well: that nobody knows."""
+    try:
+        outcomes = look()
+    except ZbackupError as failure:
+        return UNKNOWN, f"ZBACKUP UNKNOWN - {_line(str(failure))}"
+    level = max((_level(o) for o in outcomes), key=WORST_LAST.index)
+    wrong = [line for outcome in outcomes for line in _wrong(outcome)]
+    first = wrong[0] if wrong else ", ".join(f"{name(o)}: well" for o in outcomes)
+    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    data = " ".join(number for o in outcomes if isinstance(o, Done) for number in _numbers(o.result))
+    return level, "\n".join(
+        (f"ZBACKUP {WORDS[level]} - {first}{more}{f' | {data}' if data else ''}", *wrong[1:])
+    )
+
+
+def name(outcome: Outcome) -> str:
+    return outcome.instance if isinstance(outcome, Failed) else outcome.result.instance
+
+
+def _level(outcome: Outcome) -> int:
+    return UNKNOWN if isinstance(outcome, Failed) else LEVELS[outcome.result.health]
+
+
+def _wrong(outcome: Outcome) -> list[str]:
+    """What is not well with it, the worst first."""
+    if isinstance(outcome, Failed):
+        return [f"{outcome.instance}: {_line(str(outcome.error))}"]
+    found = sorted(
+        (f for f in outcome.result.findings if LEVELS[f.severity] > OK), key=lambda f: -LEVELS[f.severity]
+    )
+    return [f"{outcome.result.instance}: {f.subject}: {_line(f.text)}" for f in found]
+
+
+def _numbers(status: Status) -> list[str]:
+    """Performance data: how old the newest backup is, how far each destination is behind, what is free."""
+    ages = [("age", (status.looked - status.newest.record.taken).total_seconds())] if status.newest else []
+    behind = [
+        (f"behind {each.destination}", each.behind.total_seconds())
+        for each in status.shipped
+        if each.behind is not None
+    ]
+    seconds = [f"'{status.instance} {what}'={amount:.0f}s" for what, amount in (*ages, *behind)]
+    return [*seconds, f"'{status.instance} pool free'={status.space.pool.free_share * 100:.0f}%"]
+
+
+def _line(text: str) -> str:
+    """What is behind a bar would be taken for performance data."""
+    return " ".join(text.replace("|", "/").split())
