@@ -13,7 +13,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.system.house import ZBACKUP, Result, wait_until
+from tests.system.house import ZBACKUP, wait_until
+from tests.system.program import Result
 
 UNITS = Path(__file__).resolve().parents[2] / "systemd"
 ETC = Path("/etc/systemd/system")

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from tests.lab.mongo_fixture import MongoSettings, await_primary, free_port
-from tests.lab.mysql_fixture import SERVER_UID
 from tests.lab.pool import Pool, run
+from tests.lab.server_user import SERVER_UID
 from tests.system.conftest import end_clones
 from tests.system.forked import forks
-from tests.system.house import Result, now
+from tests.system.house import now
 from tests.system.mongo_house import MongoHouse
 from tests.system.mongo_story import REPLICA_SET, mongo_house, opened
+from tests.system.program import Result
 
 COUNT = 1000
 SCRIPT = """#!/bin/sh

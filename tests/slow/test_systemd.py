@@ -11,8 +11,8 @@ import pymysql
 import pytest
 
 from tests.lab import servers
-from tests.lab.mysql_fixture import SERVER_UID
 from tests.lab.pool import Pool, create_pool, run
+from tests.lab.server_user import SERVER_UID
 from tests.lab.servers.templates import DAEMON as DAEMON_OF
 from tests.slow.systemd_machine import ETC, Systemd
 from tests.system.conftest import house
@@ -207,6 +207,7 @@ def test_a_switch_stops_and_starts_production_s_unit(house: House, systemd: Syst
     password = '{ "file" = "/etc/zbackup/shop.password" }'
     by_hand.write_text(text.replace('{ credential = "shop" }', password))
     assert password in by_hand.read_text()
+    stops_too_slowly(house, systemd, by_hand)
     seen = {systemd.show(PRODUCTION, "MainPID")}
     for words, sums in ((("good",), then), (("--undo",), dropped)):
         said = systemd.zbackup("--config", str(by_hand), "switch", "shop", *words, "--confirm", "shop")
@@ -215,6 +216,24 @@ def test_a_switch_stops_and_starts_production_s_unit(house: House, systemd: Syst
         assert systemd.show(PRODUCTION, "ActiveState") == "active"
         seen.add(systemd.show(PRODUCTION, "MainPID"))
     assert len(seen) == 3, "it was stopped and started each time"
+
+
+def stops_too_slowly(house: House, systemd: Systemd, config: Path) -> None:
+    """Given up by the switch, the stop is carried out all the same. Production has to run afterwards."""
+    before = systemd.show(PRODUCTION, "MainPID")
+    drop_in = ETC / f"{PRODUCTION}.d"
+    drop_in.mkdir()
+    (drop_in / "slow.conf").write_text("[Service]\nExecStop=/usr/bin/sleep 8\n")
+    systemd.do("daemon-reload")
+    hasty = config.with_name("hasty.toml")
+    unit = f'unit = "{PRODUCTION}"'
+    hasty.write_text(config.read_text().replace(unit, f'{unit}, limit = "2s"'))
+    said = systemd.zbackup("--config", str(hasty), "switch", "shop", "good", "--confirm", "shop")
+    assert said.rc == 3 and "starts it again" in said.err, said
+    wait_until("it was stopped", lambda: systemd.show(PRODUCTION, "MainPID") not in ("0", before), 60)
+    wait_until("it answers again", lambda: answers(house), 60)
+    shutil.rmtree(drop_in)
+    systemd.do("daemon-reload")
 
 
 def answers(house: House) -> bool:

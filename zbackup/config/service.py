@@ -46,4 +46,5 @@ class Service(Table):
             stop=self.stop or ("systemctl", "stop", "--", self.unit or ""),
             start=self.start or ("systemctl", "start", "--", self.unit or ""),
             limit=self.limit,
+            by_systemd=self.unit is not None,
         )

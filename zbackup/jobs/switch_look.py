@@ -7,6 +7,7 @@ from zbackup.catalog.switched import formerly, require_settled, switches
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone import require_ready
 from zbackup.jobs.context import Context
+from zbackup.jobs.fetched_parts import held
 from zbackup.jobs.switch_service import service_of
 from zbackup.jobs.switch_steps import part_name
 from zbackup.model.clone import Clone
@@ -14,16 +15,32 @@ from zbackup.model.errors import NotFound, Refused
 from zbackup.model.record import Record
 from zbackup.model.snapshot import Dataset
 from zbackup.model.switch import Switch
+from zbackup.plan.clone_name import copy_name
 from zbackup.plan.switch import Member, Part, plan_switch
 
 HALF_DONE = ("switching", "undoing")
 
 
 def find(ctx: Context, name: str) -> Clone:
-    found = clone_files.find_clone(ctx, name)
-    if found is None or found[0].instance != ctx.instance:
-        raise NotFound(f"{ctx.instance} has no clone {name}: zbackup clone list")
-    return found[0]
+    """Raise NotFound; or Refused, with what to do instead, for one on a destination's pool."""
+    for each in ctx.everywhere():
+        found = clone_files.find_clone(each, name)
+        if found and found[0].instance == ctx.instance:
+            if each.clones != ctx.clones:
+                raise _bound_to_copies(ctx, found[0], each.clones)
+            return found[0]
+    raise NotFound(f"{ctx.instance} has no clone {name}: zbackup clone list")
+
+
+def _bound_to_copies(ctx: Context, clone: Clone, place: str) -> Refused:
+    """ZFS renames nothing across pools, and production must not depend on what lies at a destination."""
+    pool = place.partition("/")[0]
+    there = (t.name for t in ctx.targets if t.destination.here.partition("/")[0] == pool)
+    again = f"zbackup restore {ctx.instance} --from {next(there, 'DESTINATION')} --to {clone.target}"
+    return Refused(
+        f"{clone.name} runs on copies at a destination, on the pool {pool}, and cannot leave them: fetch "
+        f"them ({again}), then switch to that"
+    )
 
 
 def clone_to_switch(ctx: Context, name: str) -> Clone:
@@ -39,6 +56,9 @@ def clone_to_switch(ctx: Context, name: str) -> Clone:
             f"(zbackup restore --to ...)"
         )
     require_ready(clone)
+    copy = clone_files.find_clone(ctx, copy_name(name))
+    if copy and not held(ctx, copy[1].name):
+        raise _bound_to_copies(ctx, clone, ctx.clones)
     return clone
 
 
@@ -64,11 +84,12 @@ def intend(ctx: Context, clone: Clone) -> Switch:
     members = [_member(ctx, d) for d in ctx.members()]
     found = switches(ctx.zfs, ctx.clones, ctx.instance)
     others = [c for c in found if c.name != clone.name]
-    parts = _parts(ctx, clone, clone_files.record_of(ctx, clone))
-    _require_movable(ctx, [m.dataset.name for m in members])
-    made = plan_switch(
-        ctx.datasets, members, parts, formerly(others, ctx.clones), ctx.clock.now().astimezone(UTC)
-    )
+    record = clone_files.record_of(ctx, clone)
+    parts = _parts(ctx, clone, record)
+    names = [part_name(ctx, clone, part.number) for part in parts]
+    _require_movable(ctx, [*(m.dataset.name for m in members), *names])
+    originals = formerly(others, ctx.clones) | _of_fetched(ctx, clone, parts, record)
+    made = plan_switch(ctx.datasets, members, parts, originals, ctx.clock.now().astimezone(UTC))
     if taken := [a for r in made.roots if ctx.zfs.exists(a := made.aside(r))]:
         raise Refused(f"{taken[0]} exists already")
     return made
@@ -100,6 +121,12 @@ def _parts(ctx: Context, clone: Clone, record: Record) -> list[Part]:
             )
         )
     return parts
+
+
+def _of_fetched(ctx: Context, clone: Clone, parts: Sequence[Part], record: Record) -> dict[str, str]:
+    """What was fetched for the clone -> the dataset that it is a copy of."""
+    below = f"{ctx.clones}/{copy_name(clone.name)}/"
+    return {p.owner.name: record.members[p.number][0] for p in parts if p.owner.name.startswith(below)}
 
 
 def _require_movable(ctx: Context, names: Sequence[str]) -> None:

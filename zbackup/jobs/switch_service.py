@@ -3,7 +3,7 @@
 import time
 
 from zbackup.jobs.context import Context
-from zbackup.model.errors import ConfigError, DatabaseError, NotInService
+from zbackup.model.errors import CommandFailed, CommandTimedOut, ConfigError, DatabaseError, NotInService
 from zbackup.model.switch import Service
 from zbackup.plan.placement import require_one_snapshot_covers
 from zbackup.proc.run import run
@@ -40,7 +40,11 @@ def stop(ctx: Context) -> None:
     """Stop it, and see that nobody answers any more. Raise CommandFailed or DatabaseError."""
     service = service_of(ctx)
     ctx.progress.phase("stopping the server", service.stop[-1])
-    run(service.stop, timeout=service.limit)
+    try:
+        run(service.stop, timeout=service.limit)
+    except BaseException:
+        _withdraw(ctx, service)
+        raise
     end = ctx.clock.monotonic() + service.limit
     while _answers(ctx):
         if ctx.clock.monotonic() > end:
@@ -48,6 +52,20 @@ def stop(ctx: Context) -> None:
                 f"the server of {ctx.instance} still answers {service.limit:g} s after its stop"
             )
         time.sleep(POLL_S)
+
+
+def _withdraw(ctx: Context, service: Service) -> None:
+    """systemd goes on stopping when nobody waits for that any more: a server that still answers would be down
+    soon. Told to start it, systemd starts it again when it is stopped.
+    """
+    if not service.by_systemd:
+        return
+    try:
+        run(service.start, timeout=service.limit)
+    except CommandTimedOut:
+        ctx.progress.note(f"systemd still stops {service.stop[-1]}, and starts it again afterwards")
+    except CommandFailed as failure:
+        ctx.progress.note(f"it may still be stopped: {failure}")
 
 
 def _answers(ctx: Context) -> bool:

@@ -16,6 +16,7 @@ from zbackup.model.clone import Clone
 from zbackup.model.errors import CommandFailed, Refused
 from zbackup.model.snapshot import Dataset
 from zbackup.model.switch import Switch
+from zbackup.plan.clone_name import copy_name
 from zbackup.plan.switch import FIXED, GIVEN_UP, settings_aside, settings_in_place
 
 log = structlog.get_logger()
@@ -56,7 +57,7 @@ def put_in_place(ctx: Context, clone: Clone, switch: Switch) -> None:
     for each in sorted(switch.coming, key=lambda c: c.name):
         _rename(ctx, each.guid, part_name(ctx, clone, each.number), each.name)
     former = formerly(switches(ctx.zfs, ctx.clones, ctx.instance), ctx.clones)
-    ours = {*former, *(switch.aside(each.name) for each in switch.leaving)}
+    ours = {*former, *(switch.aside(each.name) for each in switch.leaving), *_fetched(ctx, clone)}
     for each in switch.coming:
         _promote(ctx, each.guid, ours)
 
@@ -129,6 +130,12 @@ def undress(ctx: Context, clone: Clone, switch: Switch) -> None:
 
 
 # one step
+
+
+def _fetched(ctx: Context, clone: Clone) -> list[str]:
+    """The datasets that were fetched for the clone: production must not depend on what goes with it."""
+    below = f"{ctx.clones}/{copy_name(clone.name)}/"
+    return [d.name for d in _by_guid(ctx).values() if d.name.startswith(below)]
 
 
 def _by_guid(ctx: Context) -> dict[int, Dataset]:

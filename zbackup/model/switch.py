@@ -10,11 +10,15 @@ Outcome = Literal["switched", "undone"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """How an instance's server is stopped and started, as argv; `limit` is in seconds, for each of them."""
+    """How an instance's server is stopped and started, as argv; `limit` is in seconds, for each of them.
+
+    `by_systemd`: an order outlives whoever waits for it, and to start what runs changes nothing.
+    """
 
     stop: tuple[str, ...]
     start: tuple[str, ...]
     limit: float
+    by_systemd: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

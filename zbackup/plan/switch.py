@@ -59,7 +59,7 @@ def plan_switch(
     cannot be."""
     suffix = f"-before-{at:%Y%m%dT%H%M%SZ}"
     coming = tuple(_coming(part, members, formerly) for part in parts)
-    _require_whole(roots, coming)
+    _require_whole(roots, members, coming)
     for part in parts:
         if both := sorted(part.own & part.moving):
             raise Refused(f"part {part.number} of the clone has a snapshot {both[0]}, as production has")
@@ -92,8 +92,13 @@ def _coming(part: Part, members: Sequence[Member], formerly: Mapping[str, str]) 
     )
 
 
-def _require_whole(roots: Sequence[str], coming: Sequence[Coming]) -> None:
+def _require_whole(roots: Sequence[str], members: Sequence[Member], coming: Sequence[Coming]) -> None:
     names = {each.name for each in coming}
+    if absent := [root for root in roots if root not in {m.dataset.name for m in members}]:
+        raise Refused(
+            f"there is no {absent[0]} here whose place the clone could take: create it, empty and mounted "
+            f"where the server has its files"
+        )
     if missing := [root for root in roots if root not in names]:
         raise Refused(
             f"the clone has nothing in place of {missing[0]}: when its backup was taken, that was no dataset "
