@@ -1,77 +1,28 @@
 """A clone's datasets are made and destroyed exactly, whatever of somebody else's lies beside or inside."""
 
 import os
-import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.lab.mysql_fixture import Settings
 from tests.lab.pool import Pool, run
-from tests.platform.contexts import context
-from tests.unit.samples import PLAIN
+from tests.platform.cloned import FailAt, backup, clone, ctx, destroy, whole_pool
 from zbackup.catalog.local import clones
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone import list_clones
 from zbackup.jobs.clone_claim import ROOT
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
-from zbackup.model.clone import INTENT, Clone
+from zbackup.model.clone import INTENT
 from zbackup.model.errors import CommandFailed, NotFound, Refused
-from zbackup.model.record import to_properties
 from zbackup.proc.detached import Process
 from zbackup.proc.run import run as really_run
 from zbackup.zfs.datasets import Zfs
 
-
-@pytest.fixture(scope="module")
-def ctx(pool: Pool) -> Context:
-    settings = Settings(flavour="mariadb-10.11", datadir=pool.data.mountpoint, run_dir=pool.home)
-    return context(pool, settings, (pool.data.name,))
-
-
-@pytest.fixture(scope="module")
-def backup(pool: Pool, ctx: Context) -> Backup:
-    """Of two nested datasets, whose names hold spaces, with a file in each."""
-    members = tuple((d.name, str(d.mountpoint)) for d in (pool.data, pool.log))
-    (pool.data.mountpoint / "ibdata1").write_text("data as it was")
-    (pool.log.mountpoint / "binlog.000001").write_text("log as it was")
-    record = replace(PLAIN, members=members)
-    ctx.zfs.snapshot([f"{d}@zbackup-1" for d, _ in members], to_properties(record), timeout=60)
-    (pool.data.mountpoint / "ibdata1").write_text("data as it is")
-    (found,) = ctx.catalog().backups
-    return found
-
-
-@pytest.fixture
-def whole_pool(pool: Pool, ctx: Context, backup: Backup) -> Iterator[Callable[[], list[str]]]:
-    """A list of everything on the pool; what a test leaves below the clones' dataset is removed."""
-    yield lambda: run("zfs", "list", "-Hrt", "all", "-o", "name,guid", pool.name).splitlines()
-    if ctx.zfs.exists(ctx.clones):
-        run("zfs", "destroy", "-rf", ctx.clones)
-    shutil.rmtree(ctx.mountpoint, ignore_errors=True)
-
-
-def clone(name: str) -> Clone:
-    return Clone(
-        id=clone_files.new_id(),
-        name=name,
-        instance="shop",
-        engine="mariadb",
-        kind="restore",
-        state="building",
-        created=PLAIN.taken,
-        backup="zbackup-1",
-    )
-
-
-def destroy(ctx: Context, name: str) -> None:
-    found = clone_files.find_clone(ctx, name)
-    assert found is not None
-    clone_files.destroy(ctx, *found)
+__all__ = ["backup", "ctx", "whole_pool"]
 
 
 def test_it_holds_the_backups_files_and_can_be_written(
@@ -289,22 +240,6 @@ def test_a_server_sees_neither_production_nor_other_clones(
     hidden = clone_files.hidden_from(ctx, ctx.catalog().datasets, [mine, source])
     others = [ctx.mountpoint / name / part for name in ("r10", "other") for part in ("", "0", "1")]
     assert sorted(hidden) == sorted(map(str, [pool.data.mountpoint, pool.log.mountpoint, *others]))
-
-
-class FailAt:
-    """The nth change fails, and so does all that follows: we are dead.
-
-    Before it took effect: after it did, things are as before the next one.
-    """
-
-    def __init__(self, nth: int) -> None:
-        self.left = nth
-
-    def __call__(self, argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
-        self.left -= mutates
-        if self.left > 0:
-            return really_run(argv, mutates=mutates, timeout=timeout)
-        raise CommandFailed(tuple(argv), 255, "injected")
 
 
 def test_half_built_and_half_destroyed_ones_can_be_destroyed(

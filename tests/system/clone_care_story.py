@@ -1,6 +1,7 @@
 """The second half of the story of dev clones: masked, with children, reset, leased, and following."""
 
 import json
+import shutil
 import signal
 import sys
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.lab.pool import run
 from tests.lab.servers.accounts import APP_PASSWORD, APP_USER, REPLICATION_PASSWORD, REPLICATION_USER
 from tests.platform.contexts import context
 from tests.system.clone_story import asked, create, entered, production
@@ -17,13 +19,15 @@ from zbackup.jobs.clone_lease import Reaped, reap
 from zbackup.proc.detached import Process
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "mask.sql"
-CARDS = (
+PEOPLE = (
+    "UPDATE shop.customers SET name = CONCAT('Real ', id)",
     "CREATE TABLE shop.cards (id INT PRIMARY KEY AUTO_INCREMENT, customer_id INT NOT NULL,"
     " holder VARCHAR(60) NOT NULL, number CHAR(16) NOT NULL) ENGINE=InnoDB",
     "INSERT INTO shop.cards (customer_id, holder, number) "
     "SELECT id, name, CONCAT('4111111111', LPAD(id, 6, '0')) FROM shop.customers",
 )
-REAL = ("%@example.com", "later%")
+REAL = ("email LIKE '%@example.com'", "email LIKE 'later%'", "name LIKE 'Real%'")
+REAL_CARDS = "number LIKE '4111%' OR holder LIKE 'Real%'"
 WATCH = """
 import os, socket, stat, sys
 from pathlib import Path
@@ -57,9 +61,8 @@ def reaped(house: House, ahead: timedelta, **rules: Any) -> Reaped:
 
 def real_people(clone: Any) -> int:
     """How many rows show somebody real."""
-    likes = " OR ".join(f"email LIKE '{real}'" for real in REAL)
-    ((people,),) = asked(clone, f"SELECT COUNT(*) FROM shop.customers WHERE {likes}")
-    ((cards,),) = asked(clone, "SELECT COUNT(*) FROM shop.cards WHERE number LIKE '4111%'")
+    ((people,),) = asked(clone, f"SELECT COUNT(*) FROM shop.customers WHERE {' OR '.join(REAL)}")
+    ((cards,),) = asked(clone, f"SELECT COUNT(*) FROM shop.cards WHERE {REAL_CARDS}")
     return int(people + cards)
 
 
@@ -67,7 +70,7 @@ class MaskStory:
     """The tests, in the order of the story."""
 
     def test_masked_before_anybody_comes_in(self, house: House, history: dict[str, Any]) -> None:
-        for statement in CARDS:
+        for statement in PEOPLE:
             house.server.sql(statement)
         house.snapshot()
         before = house.server.checksum()
@@ -80,8 +83,8 @@ class MaskStory:
         with entered(house, "base") as clone:
             assert real_people(clone) == 0
             assert asked(clone, "SELECT COUNT(*) FROM shop.cards") == ((1000,),)
-        logs = (house.home / "clones" / "base").rglob("binlog.0*")
-        assert not [log for log in logs if b"example.com" in log.read_bytes()], "the log still tells"
+        logs = [log.read_bytes() for log in (house.home / "clones" / "base").rglob("binlog.0*")]
+        assert not any(b"example.com" in log or b"Real " in log for log in logs), "the log still tells"
         assert house.server.checksum() == before
 
     def test_children_of_a_masked_one_are_masked(self, house: House, history: dict[str, Any]) -> None:
@@ -141,10 +144,14 @@ class CloneCareStory:
         assert production(house) == sums
 
     def test_the_daemon_brings_a_clone_back_and_ends_it_when_its_lease_is_over(self, house: House) -> None:
-        """As after a reboot, when no server runs."""
+        """As after a reboot: no server runs, no clone is mounted, and the run directory is empty."""
         left, back = "shop-dev1", "shop-dev2"
         house.zb("clone", "stop", left, "--json").data  # noqa: B018  somebody's wish
-        Process.parse((house.home / "run" / f"{back}.process").read_text()).send(signal.SIGKILL)
+        server = Process.parse((house.home / "run" / f"{back}.process").read_text())
+        server.kill(60)
+        shutil.rmtree(house.home / "run")
+        for dataset in reversed(run("zfs", "list", "-Hro", "name", house.clones).splitlines()[1:]):
+            run("zfs", "unmount", dataset)
         daemon = house.begin("daemon", "--log-format", "json", config=self.boot(house))
         try:
             wait_until("it runs again", lambda: self.running(house) == {back: True, left: False}, 60)
@@ -183,6 +190,7 @@ class CloneCareStory:
         with entered(house, "dev1") as clone:
             asked(clone, "DELETE FROM shop.orders WHERE id > 7")
             sums = checksums(clone, list(history["then"]))
+        self.assert_no_room_is_told_before_the_server_is_stopped(house)
         newest = house.backups()[-1]["backup"]
         made = house.zb("clone", "show", "dev1", "--json").data
         assert self.why(house, newest) == ["origin of clone dev1"]
@@ -194,6 +202,15 @@ class CloneCareStory:
         with entered(house, "dev1") as clone:
             assert checksums(clone, list(history["then"])) == sums
         assert "depends on no snapshot" in house.zb("clone", "promote", "dev1", "-q").refused(9)
+
+    def assert_no_room_is_told_before_the_server_is_stopped(self, house: House) -> None:
+        dataset = house.zb("clone", "show", "dev1", "--json").data["dataset"]
+        used = int(run("zfs", "get", "-Hpo", "value", "used", dataset))
+        run("zfs", "set", f"quota={used + (4 << 20)}", dataset)
+        assert "are available to" in house.zb("clone", "promote", "dev1", "-q").refused(3)
+        assert self.running(house) == {"dev1": True}
+        assert not [s for s in house.snapshots() if s.startswith(dataset)]
+        run("zfs", "set", "quota=none", dataset)
 
     def why(self, house: House, backup: str) -> list[str]:
         """Why a clone keeps a backup, by the plan of a prune."""
@@ -231,7 +248,8 @@ class CloneCareStory:
             assert left.startswith("free: ") and "busy" in left
             (shown,) = house.zb("clone", "list", "--json").data
             assert (shown["name"], shown["state"], shown["running"]) == ("free", "destroying", False)
-            assert "half destroyed" in house.zb("clone", "start", "free", "-q").refused(9)
+            for words in (("start", "free"), ("extend", "free", "--lease", "9h")):
+                assert "half destroyed" in house.zb("clone", *words, "-q").refused(9)
         assert reaped(house, timedelta(0)).destroyed == ("free",), "what was begun is finished"
         assert house.zb("clone", "list", "--json").data == []
 

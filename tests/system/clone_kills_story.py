@@ -5,10 +5,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.system.clone_story import asked, create, entered
 from tests.system.house import House
 from tests.system.zfs_door import ZfsDoor
 from zbackup.proc.detached import Process
+
+LIMIT_S = 5400
+"""Of the longest test, when every change is broken."""
 
 
 class Kills:
@@ -82,6 +87,7 @@ class CloneKills(Kills):
 class MomentKills(Kills):
     """A reset of a clone that was recovered first."""
 
+    @pytest.mark.timeout(LIMIT_S)
     def test_resetting_one_of_a_moment(self, house: House, history: dict[str, Any], door: ZfsDoor) -> None:
         """Reset again, or after every third kill destroyed, half reset as it is."""
         moment = ("--name", "dev1", "--at", history["moment"].isoformat())

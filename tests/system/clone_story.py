@@ -1,6 +1,8 @@
 """The story of dev clones of MySQL and MariaDB, told once for each by the modules test_clones_*."""
 
 import os
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +11,11 @@ from urllib.parse import unquote, urlsplit
 import pymysql
 import pytest
 
+from tests.lab.mysql_fixture import free_port
 from tests.lab.pool import run
 from tests.lab.servers.accounts import APP_PASSWORD, APP_USER
 from tests.system.forked import forks
-from tests.system.house import Connection, House, Zbackup, checksums, next_second, utc
+from tests.system.house import Connection, House, Run, Zbackup, checksums, next_second, utc
 
 FIRST, LAST = 33100, 33199
 ADMIN = "zbackup_clone"
@@ -113,13 +116,14 @@ class CloneStory:
         self, house: House, history: dict[str, Any]
     ) -> None:
         before = house.names()
-        small = house.configure("small", clones={"quota": "1GiB", "memory": "32MiB"})
+        small = house.configure("small", clones={"quota": "1GiB", "reservation": "64MiB", "memory": "32MiB"})
         (made,) = create(house, "--name", "dev1", "--lease", "8h", config=small)
         assert (made["kind"], made["state"], made["running"], made["user"]) == ("dev", "ready", True, ADMIN)
         assert FIRST <= made["port"] <= LAST
         left = utc(made["lease_ends"]) - utc(made["created"])
         assert left.total_seconds() == pytest.approx(8 * 3600, abs=60)
-        assert run("zfs", "get", "-Hpo", "value", "quota", made["dataset"]).strip() == str(1 << 30)
+        sizes = run("zfs", "get", "-Hpo", "value", "quota,reservation", made["dataset"]).split()
+        assert sizes == [str(1 << 30), str(64 << 20)]
         note = (house.home / "run" / "dev1.process").read_text().split()
         assert os.getpriority(os.PRIO_PROCESS, int(note[0])) == 10
         with entered_by_dsn(house, "dev1") as clone:
@@ -131,9 +135,26 @@ class CloneStory:
             clone.query("CREATE TABLE shop.notes (id INT PRIMARY KEY) ENGINE=InnoDB")
         assert production(house) == history["now"]
         assert house.zb("clone", "create", "--name", "dev1").rc == 10
+        self.assert_nothing_is_left_of_what_cannot_be_made(house, made["port"])
         self.assert_only_its_own_password_opens_it(house, made)
         house.destroy("dev1")
         assert house.names() == before | {house.clones}
+
+    def assert_nothing_is_left_of_what_cannot_be_made(self, house: House, port: int) -> None:
+        """For want of a port (of three one is a clone's and one another program's), or of room."""
+        tight = house.home / "tight.toml"
+        state = house.state()
+        with socket.create_server(("", port + 1)):
+            for last, wanted, free in ((port + 1, 1, 0), (port + 2, 2, 1)):
+                tight.write_text(f'clones = {{ ports = "{port}-{last}" }}\n' + house.default.read_text())
+                for more in (("--dry-run",), ()):
+                    words = ("clone", "create", "-q", "--count", str(wanted), *more)
+                    said = house.zb(*words, config=tight).refused(10)
+                    assert f"{wanted} of the ports {port}-{last} wanted, {free} free: 1 belong" in said
+                    assert "1 are used by other programs" in said
+        huge = house.configure("huge", clones={"reservation": "1TiB"})
+        assert "out of space" in house.zb("clone", "create", "-q", config=huge).refused(3)
+        assert house.state() == state
 
     def assert_only_its_own_password_opens_it(self, house: House, made: dict[str, Any]) -> None:
         file = Path(made["password_file"])
@@ -151,6 +172,9 @@ class CloneStory:
         assert (variables["MYSQL_USER"], variables["MYSQL_PWD"]) == (ADMIN, password)
         assert password not in house.zb("clone", "show", "dev1").out
         assert house.zb("clone", "stop", "dev1", "--json").data["running"] is False
+        with socket.create_server(("", made["port"])):
+            for word in ("start", "reset"):
+                assert "cannot be used" in house.zb("clone", word, "dev1", "-q").refused(10)
         assert house.zb("clone", "start", "dev1", "--json").data["running"] is True
         with entered(house, "dev1") as clone:
             require_harmless(house, clone)
@@ -180,3 +204,29 @@ class MomentStory:
                 assert checksums(clone, list(history["then"])) == history["then"]
                 require_harmless(house, clone)
         house.destroy("before")
+
+
+class ShutStory:
+    """What replaces production's accounts fails half-way; told last, as it breaks production for a while."""
+
+    def test_nobody_gets_in_by_production_s_password(self, house: House, history: dict[str, Any]) -> None:
+        port = free_port()
+        house.server.sql("RENAME TABLE mysql.servers TO mysql.servers_away")
+        try:
+            house.snapshot()
+            before = house.names() | {house.clones}
+            making = house.begin("clone", "create", "--name", "open", "--port", str(port), "-q")
+            self.knock(making, port)
+            assert "refuses the account" in making.end().err
+        finally:
+            house.server.sql("RENAME TABLE mysql.servers_away TO mysql.servers")
+        assert house.names() == before
+        house.snapshot()
+
+    def knock(self, making: Run, port: int) -> None:
+        """Logins with production's passwords fail while the clone is made."""
+        while making.process.poll() is None:
+            for user, password in ((APP_USER, APP_PASSWORD), ("root", "")):
+                with pytest.raises(pymysql.MySQLError):
+                    pymysql.connect(host="127.0.0.1", port=port, user=user, password=password)
+            time.sleep(0.02)

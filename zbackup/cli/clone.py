@@ -78,6 +78,7 @@ CloneName = Annotated[
 ]
 
 HEADER = ("Name", "Instance", "As of", "Server", "Port", "Used", "Lease left", "Origin", "Connect with")
+EXPENDABLE = (7, 6, 1, 5, 4)
 
 
 def build() -> typer.Typer:
@@ -174,7 +175,8 @@ def render(found: Sequence[CloneStatus], zone: ZoneInfo, now: datetime) -> str:
     """The clones for people."""
     if not found:
         return "There are no clones."
-    return tables.table(HEADER, [_row(c, zone, now) for c in found], right=(4, 5))
+    rows = [_row(c, zone, now) for c in found]
+    return tables.table(HEADER, rows, right=(4, 5), expendable=EXPENDABLE)
 
 
 def render_one(status: CloneStatus, zone: ZoneInfo, now: datetime) -> str:

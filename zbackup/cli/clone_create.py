@@ -14,10 +14,12 @@ from zbackup.cli.working import OneInstance, on_one
 from zbackup.config.units import duration
 from zbackup.jobs.clone import CloneStatus
 from zbackup.jobs.clone_create import CreateOptions, CreatePlan, create, plan_create
+from zbackup.jobs.clone_member import plan_member
 from zbackup.jobs.context import Context
 from zbackup.model.errors import UsageError, ZbackupError
 from zbackup.model.moment import Moment, local_text, parse_moment
 from zbackup.plan.lease import end_of
+from zbackup.plan.member_steps import Step
 
 HELP = """Make a dev clone: production's data, writable, with a server of its own.
 
@@ -80,7 +82,7 @@ AsReplica = Annotated[
     typer.Option(
         "--as-replica-of",
         metavar="production",
-        help="Let it follow production, from where the snapshot ends (mysql, mariadb).",
+        help="Let it follow production, from where the snapshot ends; for mongodb, say how.",
         show_default=False,
     ),
 ]
@@ -109,9 +111,6 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     with on_one(options, "clone create", instance) as ctx:
         if as_replica_of not in ("", "production", ctx.instance):
             raise UsageError(f'"{as_replica_of}" cannot be followed: write --as-replica-of production')
-        if as_replica_of and ctx.engine_name == "mongodb":
-            emit(options, "clone create", {"steps": list(STEPS)}, lambda: numbered_steps(ctx.instance))
-            return
         moment = parse_moment(at, ctx.zone, ctx.clock.now()) if at is not None else None
         choice = CreateOptions(
             name=name,
@@ -125,6 +124,10 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             keep=keep,
             count=count,
         )
+        if as_replica_of and ctx.engine_name == "mongodb":
+            steps = plan_member(ctx, choice)
+            emit(options, "clone create", steps_shape(steps), lambda: render_steps(steps, ctx.instance))
+            return
         if moment:
             ctx.progress.note(f"{ctx.instance} as of {moment.describe()}")
         if dry_run:
@@ -137,21 +140,16 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         emit(options, "clone create", report_shape(made), lambda: render(made, ctx.zone))
 
 
-STEPS = (
-    "Clone the datasets of the newest backup (zbackup list) with zfs clone, outside of zbackup's own.",
-    "Start a mongod of the same version on them, with the set's --replSet and --keyFile and another --port.",
-    "At the primary: rs.add({ host: 'HOST:PORT', priority: 0, votes: 0, hidden: true }).",
-    "It goes on from the snapshot, as long as the primary's oplog reaches back to it; watch rs.status().",
-)
-"""A member joins its set by its set's own means; a dev clone has forgotten it."""
+def render_steps(steps: Sequence[Step], instance: str) -> str:
+    """How a member is added to a set from a backup, for people."""
+    lines = [f"Nothing was made. A member joins {instance}'s replica set by the set's own means:"]
+    for number, step in enumerate(steps, 1):
+        lines += [f"{number}. {step.text}:", *(f"     {command}" for command in step.run)]
+    return "\n".join(lines)
 
 
-def numbered_steps(instance: str) -> str:
-    """How a member is added to a set from a snapshot, for people."""
-    lines = (f"  {number}. {step}" for number, step in enumerate(STEPS, 1))
-    return "\n".join(
-        [f"Nothing was made. A new member of {instance}'s replica set, from a snapshot:", *lines]
-    )
+def steps_shape(steps: Sequence[Step]) -> dict[str, Any]:
+    return {"steps": [{"text": s.text, "run": list(s.run), "mongosh": s.mongosh} for s in steps]}
 
 
 def lease_of(text: str) -> float | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from zbackup.catalog.local import clones
 from zbackup.jobs import clone_files
+from zbackup.jobs.clone_claim import require_nobody_listens
 from zbackup.jobs.clone_handover import password_file, serving
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
@@ -40,7 +41,7 @@ def list_clones(contexts: Sequence[Context]) -> list[CloneStatus]:
         for clone, dataset in clones(ctx.zfs, ctx.clones):
             if clone.instance == ctx.instance:
                 with suppress(DatasetNotFound):
-                    found[dataset.name] = status_of(ctx, clone, dataset)
+                    found[dataset.name] = status_of(ctx, clone, dataset.name)
     return list(found.values())
 
 
@@ -51,7 +52,7 @@ def stop(contexts: Sequence[Context], name: str) -> CloneStatus:
         clone, dataset = find_again(ctx, name)
         clone = _note_stopped(ctx, clone, stopped=True)
         clone_files.stop_server(ctx, name)
-    return status_of(ctx, clone, dataset)
+    return status_of(ctx, clone, dataset.name)
 
 
 def start(contexts: Sequence[Context], name: str) -> CloneStatus:
@@ -64,11 +65,12 @@ def start(contexts: Sequence[Context], name: str) -> CloneStatus:
         clone, dataset = find_again(ctx, name)
         require_ready(clone)
         if clone_files.server_process(ctx, name) is None:
+            require_nobody_listens(clone.port)
             files = clone_files.open_again(ctx, clone)
             hide = clone_files.hidden_from(ctx, ctx.members(), [clone])
             ctx.recovery.serve(replace(files, hide=hide), serving(clone))
         clone = _note_stopped(ctx, clone, stopped=False)
-    return status_of(ctx, clone, dataset)
+    return status_of(ctx, clone, dataset.name)
 
 
 def require_ready(clone: Clone) -> None:
@@ -147,7 +149,8 @@ def working_on(ctx: Context, name: str, what: str, *, wait: float = 5) -> Abstra
 
 def show(contexts: Sequence[Context], name: str) -> CloneStatus:
     """One clone. Raise NotFound."""
-    return status_of(*find(contexts, name))
+    ctx, clone, dataset = find(contexts, name)
+    return status_of(ctx, clone, dataset.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,15 +196,15 @@ def find_again(ctx: Context, name: str) -> tuple[Clone, Dataset]:
     return found
 
 
-def status_of(ctx: Context, clone: Clone, dataset: Dataset) -> CloneStatus:
-    """How it is now."""
+def status_of(ctx: Context, clone: Clone, dataset: str) -> CloneStatus:
+    """How it is now; `dataset` is the name of its own."""
     socket, line = ctx.recovery.connection(ctx.run_dir / clone.name, clone.port, clone.login)
     return CloneStatus(
         clone=clone,
-        dataset=dataset.name,
+        dataset=dataset,
         running=clone_files.server_process(ctx, clone.name) is not None,
         socket=socket,
         connect=line,
-        used=ctx.zfs.used(dataset.name),
+        used=ctx.zfs.used(dataset),
         password=password_file(ctx, clone.name) if clone.login else None,
     )

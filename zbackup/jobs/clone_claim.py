@@ -4,11 +4,18 @@ import contextlib
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 
 from zbackup.catalog.local import clones
 from zbackup.jobs.context import Context
 from zbackup.model.clone import INTENT, PROPERTY, Clone
-from zbackup.model.errors import DatasetExists, PoolSuspended, Taken
+from zbackup.model.errors import (
+    CommandFailed,
+    DatasetExists,
+    DatasetNotFound,
+    PoolSuspended,
+    Taken,
+)
 from zbackup.model.snapshot import Dataset
 from zbackup.proc.lock import exclusive
 
@@ -49,14 +56,23 @@ def announce(
 
 
 def _make(ctx: Context, clone: Clone, properties: Mapping[str, str]) -> None:
-    if not ctx.zfs.exists(ctx.clones):
+    intent = {INTENT + clone.name: clone.to_property()}
+    container = f"{ctx.clones}/{clone.name}"
+    own = {**UNMOUNTED, "mountpoint": str(ctx.mountpoint / clone.name), PROPERTY: clone.to_property()}
+    try:
+        ctx.zfs.set_properties(ctx.clones, intent)
+    except DatasetNotFound:
         mountpoint = {"mountpoint": str(ctx.mountpoint), "canmount": "off"}
         with contextlib.suppress(DatasetExists):  # another recovery was faster
             ctx.zfs.create(ctx.clones, {**mountpoint, ROOT: "1"})
-    container = f"{ctx.clones}/{clone.name}"
-    own = {**UNMOUNTED, "mountpoint": str(ctx.mountpoint / clone.name), PROPERTY: clone.to_property()}
-    ctx.zfs.set_properties(ctx.clones, {INTENT + clone.name: clone.to_property()})
-    ctx.zfs.create(container, {**own, **properties})
+        ctx.zfs.set_properties(ctx.clones, intent)
+    try:
+        ctx.zfs.create(container, {**own, **properties})
+    except CommandFailed as failure:
+        # A zfs that refused made none. One that was killed, or did not answer, may have: it is known by this.
+        if failure.returncode > 0:
+            ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
+        raise
     ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
     ctx.zfs.mount(container)
 
@@ -72,22 +88,43 @@ def require_free_port(port: int, others: list[tuple[Clone, Dataset]]) -> None:
     for clone, _ in others:
         if clone.port == port:
             raise Taken(f"port {port} belongs to the clone {clone.name}: choose another --port")
-    if problem := _in_use(port):
-        raise Taken(f"port {port} cannot be used: {problem}")
+    require_nobody_listens(port)
+
+
+def require_nobody_listens(port: int) -> None:
+    """Raise Taken when a server could not have this port now; 0 is none, and free."""
+    if port and (problem := _in_use(port)):
+        raise Taken(f"port {port} cannot be used: {problem} (ss -ltnp 'sport = :{port}' shows by whom)")
 
 
 def _free_port(ctx: Context, taken: set[int]) -> int:
-    first, last = ctx.cloning.ports
-    free = next((p for p in _untaken(first, last, taken) if not _in_use(p)), None)
+    free = next(_unused(ctx, taken), None)
     if free is None:
-        raise Taken(
-            f"no port of {first}-{last} is free: destroy a clone, or configure more ([clones] ports = ...)"
-        )
+        raise _too_few(ctx, taken, free=0, wanted=1)
     return free
 
 
-def _untaken(first: int, last: int, taken: set[int]) -> Iterator[int]:
-    return (port for port in range(first, last + 1) if port not in taken)
+def require_free_ports(ctx: Context, wanted: int, others: list[tuple[Clone, Dataset]]) -> None:
+    """Raise Taken unless so many of the configured ports are nobody's at this moment."""
+    taken = {clone.port for clone, _ in others}
+    free = len(list(islice(_unused(ctx, taken), wanted)))
+    if free < wanted:
+        raise _too_few(ctx, taken, free=free, wanted=wanted)
+
+
+def _unused(ctx: Context, taken: set[int]) -> Iterator[int]:
+    first, last = ctx.cloning.ports
+    return (port for port in range(first, last + 1) if port not in taken and not _in_use(port))
+
+
+def _too_few(ctx: Context, taken: set[int], *, free: int, wanted: int) -> Taken:
+    first, last = ctx.cloning.ports
+    clones_have = len(taken & set(range(first, last + 1)))
+    others_have = last - first + 1 - clones_have - free
+    return Taken(
+        f"{wanted} of the ports {first}-{last} wanted, {free} free: {clones_have} belong to clones (running "
+        f"or not), {others_have} are used by other programs. Destroy clones, or widen [clones] ports"
+    )
 
 
 def _in_use(port: int) -> str:

@@ -1,6 +1,6 @@
 """Make dev clones: production's data, writable, with a server that cannot harm production."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -10,7 +10,7 @@ import structlog
 from zbackup.catalog.local import Catalog
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone import CloneStatus, find_again, status_of, working_on
-from zbackup.jobs.clone_claim import announce, everywhere, require_free_port
+from zbackup.jobs.clone_claim import announce, everywhere, require_free_port, require_free_ports
 from zbackup.jobs.clone_handover import hand_over
 from zbackup.jobs.clone_snapshot import chosen_snapshot, keep_beginning, snapshots, source
 from zbackup.jobs.context import Context
@@ -20,6 +20,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import ConfigError, NotFound, Taken, UsageError
 from zbackup.model.moment import Moment
+from zbackup.model.snapshot import Dataset
 from zbackup.plan.clone_choice import choose_backup
 from zbackup.plan.clone_name import log_name, next_name, numbered, require_good
 from zbackup.proc import detached
@@ -67,11 +68,11 @@ def plan_create(ctx: Context, options: CreateOptions) -> CreatePlan:
     """Look and decide, and change nothing."""
     _require_possible(ctx, options)
     names = _wanted(ctx, options)
-    for clone, dataset in everywhere(ctx):
+    others = everywhere(ctx)
+    for clone, dataset in others:
         if clone.name in names and clone.state != "building":
             raise _taken(dataset.name, clone.name)
-    if options.port:
-        require_free_port(options.port, everywhere(ctx))
+    _require_ports(ctx, options, others)
     masks = tuple(str(step) for step in ctx.cloning.mask)
     if options.moment:
         plan = plan_restore(ctx, options.moment, RestoreOptions(name=names[0]))
@@ -88,6 +89,9 @@ def create(ctx: Context, options: CreateOptions) -> Iterator[CloneStatus]:
     raises, or MaskingFailed.
     """
     _require_possible(ctx, options)
+    if options.count > 1 or options.moment:
+        # One of a snapshot is told before anything is made, when it gets its port.
+        _require_ports(ctx, options, everywhere(ctx))
     for name in numbered(options.name, options.count):
         with _own_name(ctx, name) as own:
             created = _create(ctx, own, options)
@@ -110,6 +114,16 @@ def _require_possible(ctx: Context, options: CreateOptions) -> None:
         raise ConfigError([f"{where}: missing; the account with which a replica reaches production"])
 
 
+def _require_ports(ctx: Context, options: CreateOptions, others: list[tuple[Clone, Dataset]]) -> None:
+    """Raise Taken when there are too few. What a killed run left under a name that is wanted will be gone."""
+    names = numbered(options.name, options.count)
+    others = [pair for pair in others if not (pair[0].name in names and pair[0].state == "building")]
+    if options.port:
+        require_free_port(options.port, others)
+    else:
+        require_free_ports(ctx, options.count, others)
+
+
 def _create(ctx: Context, name: str, options: CreateOptions) -> CloneStatus:
     if options.moment:
         finish = Finish(
@@ -125,12 +139,18 @@ def _create(ctx: Context, name: str, options: CreateOptions) -> CloneStatus:
     if options.parent:
         with working_on(ctx, options.parent, "zbackup clone create", wait=PARENT_WAIT_S):
             parent, backup = source(ctx, options.parent, options.snapshot)
-            return _make(ctx, name, backup, options, parent)
-    return _make(ctx, name, _chosen(ctx.catalog(), options), options)
+            return _make(ctx, name, backup, options, ctx.members(), parent)
+    catalog = ctx.catalog()
+    return _make(ctx, name, _chosen(catalog, options), options, catalog.places)
 
 
 def _make(
-    ctx: Context, name: str, backup: Backup, options: CreateOptions, parent: Clone | None = None
+    ctx: Context,
+    name: str,
+    backup: Backup,
+    options: CreateOptions,
+    production: Sequence[Dataset],
+    parent: Clone | None = None,
 ) -> CloneStatus:
     ctx.recovery.check_program(backup.record)
     draft = Clone(
@@ -151,7 +171,7 @@ def _make(
     with removed_on_failure(ctx, draft, keep=options.keep):
         clone = _begin(ctx, draft, options)
         files = clone_files.fill(ctx, clone, backup)
-        hide = clone_files.hidden_from(ctx, ctx.members(), [clone])
+        hide = clone_files.hidden_from(ctx, production, [clone])
         clone = hand_over(ctx, clone, replace(files, hide=hide), recovered=parent is not None)
     return _made(ctx, clone)
 
@@ -183,7 +203,7 @@ def _begin(ctx: Context, clone: Clone, options: CreateOptions) -> Clone:
 
 
 def _made(ctx: Context, clone: Clone) -> CloneStatus:
-    return status_of(ctx, clone, ctx.zfs.filesystems(f"{ctx.clones}/{clone.name}")[0])
+    return status_of(ctx, clone, f"{ctx.clones}/{clone.name}")
 
 
 def plan_source(ctx: Context, options: CreateOptions) -> Backup:

@@ -7,6 +7,7 @@
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from zbackup.jobs.fetched_parts import abort_partials, held
 from zbackup.model.backup import Backup
 from zbackup.model.clone import INTENT, PROPERTY, Clone
 from zbackup.model.errors import DatasetNotFound, NotFound, PoolSuspended, Refused
-from zbackup.model.record import Record, from_properties, to_properties
+from zbackup.model.record import PREFIX, Record, from_properties, to_properties
 from zbackup.model.recovery import Files, process_note
 from zbackup.model.relocation import Relocation
 from zbackup.model.snapshot import Dataset, Snapshot
@@ -53,9 +54,9 @@ def fill(ctx: Context, clone: Clone, backup: Backup) -> Files:
     """Clone the backup's snapshots below the clone's own dataset, and mount them."""
     container = f"{ctx.clones}/{clone.name}"
     _write_record(ctx, clone, backup.record)
-    for number, snapshot in enumerate(backup.snapshots):
-        part = f"{container}/{number}"
-        ctx.zfs.clone(snapshot, part, {**UNMOUNTED, PART: clone.id})
+    parts = {f"{container}/{number}": snapshot for number, snapshot in enumerate(backup.snapshots)}
+    ctx.zfs.clone_each(parts, {**UNMOUNTED, PART: clone.id})
+    for part in parts:
         ctx.zfs.mount(part)
     log.info("clone.built", clone=clone.name, backup=backup.name)
     return _files(ctx, clone, backup.record)
@@ -201,6 +202,11 @@ def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> lis
     own = [s for s in snapshots if dict(s.properties).get(SNAPSHOT) == clone.id or str(s.guid) in fetched]
     if children := sorted({_owner(ctx, c) for s in own for c in s.clones} - {clone.name}):
         raise Refused(f"the clone {clone.name} has children: destroy {', '.join(children)} first")
+    if backups := [str(s) for s in snapshots if s not in own and PREFIX + "backup" in dict(s.properties)]:
+        raise Refused(
+            f"the clone {clone.name} was in production's place, and holds backups of that time. When nobody "
+            f"needs them any more: {' && '.join(f'zfs destroy {shlex.quote(each)}' for each in backups)}"
+        )
     foreign = _foreign(ctx, clone, datasets[1:])
     foreign += ctx.zfs.volumes(datasets[0].name)
     foreign += [str(s) for s in snapshots if s not in own]

@@ -8,7 +8,7 @@ import structlog
 
 from zbackup.catalog.local import clones
 from zbackup.jobs import clone_files
-from zbackup.jobs.clone import CloneStatus, find, find_again, status_of, working_on
+from zbackup.jobs.clone import CloneStatus, find, find_again, require_ready, status_of, working_on
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.errors import CommandFailed, NotFound, Refused, Taken
@@ -30,7 +30,8 @@ class Reaped:
 
 
 def extend(contexts: Sequence[Context], name: str, seconds: float | None) -> CloneStatus:
-    """The lease ends so many seconds from now; None for never. Raise NotFound, or Refused for a restore's."""
+    """The lease ends so many seconds from now; None for never. Raise NotFound, or Refused for a restore's, or
+    one that is half destroyed."""
 
     def until(ctx: Context, clone: Clone) -> Clone:
         end = "" if seconds is None else (ctx.clock.now() + timedelta(seconds=seconds)).isoformat()
@@ -139,9 +140,12 @@ def _changed(
         clone, dataset = find_again(ctx, name)
         if clone.kind != "dev":
             raise Refused(f"{name} is no dev clone: a restore's clone has no lease, and nobody ends it")
+        if clone.state == "destroying":
+            # Neither lease nor protection would hold it up.
+            require_ready(clone)
         clone = change(ctx, clone)
         clone_files.describe(ctx, clone)
-    return status_of(ctx, clone, dataset)
+    return status_of(ctx, clone, dataset.name)
 
 
 def _facts(clone: Clone) -> dict[str, str]:

@@ -41,8 +41,8 @@ def exchange(ctx: Context, clone: Clone, state: State, make: Callable[[], None])
 
 def clone_fresh(ctx: Context, clone: Clone, backup: Backup) -> None:
     """Fresh datasets that are clones of a backup's snapshots."""
-    for number, snapshot in enumerate(backup.snapshots):
-        ctx.zfs.clone(snapshot, fresh_name(ctx, clone, number), {**UNMOUNTED, PART: clone.id})
+    targets = {fresh_name(ctx, clone, number): s for number, s in enumerate(backup.snapshots)}
+    ctx.zfs.clone_each(targets, {**UNMOUNTED, PART: clone.id})
 
 
 def has_beginning(ctx: Context, clone: Clone, parts: int) -> bool:

@@ -21,7 +21,7 @@ from zbackup.model.errors import CommandFailed, PoolFull, Refused
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter, transfer
 from zbackup.zfs.facts import ZfsFacts
-from zbackup.zfs.streams import ZfsStreams, failure_of, receive_copy_argv, send_argv
+from zbackup.zfs.streams import failure_of, receive_copy_argv, send_argv
 
 log = structlog.get_logger()
 
@@ -45,10 +45,11 @@ def promote(contexts: Sequence[Context], name: str) -> CloneStatus:
         record = clone_files.record_of(ctx, clone)
         parts = [f"{dataset.name}/{n}" for n in range(len(record.members))]
         _require_encrypted_alike(ctx, dataset.name, parts)
+        if clone.state == "ready":
+            _require_room(ctx, dataset.name, parts)
         ctx.progress.phase("stopping the server")
         clone_files.stop_server(ctx, name)
         sources = _snapshots(ctx, clone, parts)
-        _require_room(ctx, dataset.name, sources)
         clone = exchange(ctx, clone, "promoting", lambda: _copy(ctx, clone, sources))
         clone = replace(clone, copied=True)
         if not clone.stopped:
@@ -58,7 +59,7 @@ def promote(contexts: Sequence[Context], name: str) -> CloneStatus:
             ctx.recovery.serve(replace(files, hide=hide), serving(clone))
         clone = clone_files.mark_ready(ctx, clone)
     log.info("clone.promoted", clone=name)
-    return status_of(ctx, clone, dataset)
+    return status_of(ctx, clone, dataset.name)
 
 
 def _require_possible(ctx: Context, clone: Clone) -> None:
@@ -95,11 +96,9 @@ def _snapshots(ctx: Context, clone: Clone, parts: Sequence[str]) -> list[Snapsho
     return [known[p] for p in parts]
 
 
-def _require_room(ctx: Context, container: str, sources: Sequence[Snapshot]) -> None:
-    streams, facts = ZfsStreams(ctx.zfs.runner), ZfsFacts(ctx.zfs.runner)
-    wanted = sum(streams.size(send_argv(str(s), None, raw=False)) for s in sources)
-    (settings,) = facts.settings([container])
-    free = settings.number("available")
+def _require_room(ctx: Context, container: str, parts: Sequence[str]) -> None:
+    wanted = sum(int(*ctx.zfs.values(part, "referenced")) for part in parts)
+    free = int(*ctx.zfs.values(container, "available"))
     if wanted > free * MOST_OF_ROOM:
         raise PoolFull(
             ("zfs", "receive"), -1, f"a copy needs {wanted} bytes, and {free} are available to {container}"

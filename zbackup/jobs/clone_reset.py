@@ -8,6 +8,7 @@ import structlog
 
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone import CloneStatus, find, find_again, status_of, working_on
+from zbackup.jobs.clone_claim import require_nobody_listens
 from zbackup.jobs.clone_files import ORIGIN
 from zbackup.jobs.clone_handover import hand_over
 from zbackup.jobs.clone_parts import begin_anew, clone_fresh, exchange, has_beginning
@@ -36,12 +37,14 @@ def reset(contexts: Sequence[Context], name: str, *, latest: bool) -> CloneStatu
             held.enter_context(working_on(ctx, clone.parent, "zbackup clone reset", wait=PARENT_WAIT_S))
         parts = len(clone_files.record_of(ctx, clone).members)
         _require_possible(ctx, clone, latest=latest, parts=parts)
+        if clone_files.server_process(ctx, name) is None:
+            require_nobody_listens(clone.port)
         if clone.replayed and not latest:
             clone = _begin_anew(ctx, clone, parts)
         else:
             clone = _replace(ctx, clone, latest=latest, parts=parts)
     log.info("clone.reset", clone=name, backup=clone.backup)
-    return status_of(ctx, clone, dataset)
+    return status_of(ctx, clone, dataset.name)
 
 
 def _begin_anew(ctx: Context, clone: Clone, parts: int) -> Clone:

@@ -20,6 +20,11 @@ def log_name(name: str) -> str:
     return f"{name}.log"
 
 
+def drill_name(instance: str) -> str:
+    """The recovery of a drill: there is one at a time."""
+    return f"{instance.lower()[:57]}-drill"
+
+
 def next_name(instance: str, taken: set[str]) -> str:
     """shop-dev1, or the next number that nobody has."""
     return next(name for n in count(1) if (name := f"{instance}-dev{n}") not in taken)

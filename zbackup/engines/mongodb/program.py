@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Sequence
 
 from zbackup.model.errors import CommandFailed, Refused
-from zbackup.proc.run import run
+from zbackup.proc.version import said_version
 
 # Servers live where a user's PATH need not look.
 _SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/mongodb/bin"
@@ -37,7 +37,7 @@ def _installed(recorded: str) -> tuple[str, ...]:
 def version_of(program: Sequence[str]) -> str:
     """What the program says its version is. Raise Refused if it says nothing of the kind."""
     try:
-        said = run((*program, "--version"), mutates=False, timeout=60)
+        said = said_version(program, "--version")
     except CommandFailed as failure:
         raise Refused(f"the server program cannot be used: {failure}") from failure
     found = re.search(r"db version v(\d+\.\d+\.\d+\S*)", said)

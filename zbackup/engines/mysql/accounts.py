@@ -51,17 +51,34 @@ def replacement(flavor: str, login: Login) -> str:
 
     Second passwords, sockets and directories that vouch for an account go, as do old passwords, and what the
     server itself would log in with elsewhere (mysql.servers). Roles, and accounts of the server, stay.
+
+    A statement that fails ends the file, and the server lets everybody in all the same (seen with MySQL 9.7,
+    MariaDB 10.11 and 11.8). So all of production's accounts are shut first, by the two statements that need
+    the least.
     """
     password = login.password
-    lines = ["SET SESSION sql_log_bin = 0;"]
+    shut = _mysql_shut(login) if flavor == "mysql" else _mariadb(login)
+    lines = ["SET SESSION sql_log_bin = 0;", *shut, "FLUSH PRIVILEGES;"]
     for host in HOSTS:
         account = f"'{login.user}'@'{host}'"
         plugin = "WITH caching_sha2_password BY" if flavor == "mysql" else "BY"
         lines.append(f"CREATE USER IF NOT EXISTS {account} IDENTIFIED {plugin} '{password}';")
         lines.append(f"ALTER USER {account} IDENTIFIED {plugin} '{password}' ACCOUNT UNLOCK;")
         lines.append(f"GRANT ALL ON *.* TO {account} WITH GRANT OPTION;")
-    lines += _mysql(login) if flavor == "mysql" else _mariadb(login)
+    lines += _mysql(login) if flavor == "mysql" else []
     return "\n".join([*lines, "DELETE FROM mysql.servers;", "FLUSH PRIVILEGES;"]) + "\n"
+
+
+_SECOND_WAYS = "JSON_REMOVE({}User_attributes, '$.additional_password', '$.multi_factor_authentication')"
+
+
+def _mysql_shut(login: Login) -> list[str]:
+    """No password has this hash. The login's own account is given another by the statements that follow."""
+    return [
+        "UPDATE mysql.user SET plugin = 'caching_sha2_password', authentication_string = 'none', "
+        f"User_attributes = {_SECOND_WAYS.format('')} "
+        f"WHERE {_MYSQL_OTHERS} AND User <> '{login.user}';"
+    ]
 
 
 def _mysql(login: Login) -> list[str]:
@@ -70,8 +87,7 @@ def _mysql(login: Login) -> list[str]:
         f"WHERE User = '{login.user}' AND Host = 'localhost') AS one "
         "SET u.plugin = 'caching_sha2_password', u.authentication_string = one.new, "
         "u.password_expired = 'N', "
-        "u.User_attributes = JSON_REMOVE(u.User_attributes, '$.additional_password', "
-        f"'$.multi_factor_authentication') WHERE {_MYSQL_OTHERS};",
+        f"u.User_attributes = {_SECOND_WAYS.format('u.')} WHERE {_MYSQL_OTHERS};",
         "DELETE FROM mysql.password_history;",
     ]
 

@@ -19,19 +19,20 @@ from zbackup.engines.mysql.connection import (
     connect,
 )
 from zbackup.engines.mysql.keyring import own_copy
+from zbackup.engines.mysql.last_words import last_words
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.room import killed_when_full
 from zbackup.engines.mysql.server_options import Place, Shape, arguments
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.recovery import Files, Serving
-from zbackup.proc.detached import Confinement, Process, last_lines, launch
+from zbackup.proc.detached import Confinement, Process, launch
 from zbackup.proc.private import write_new
 
 # Crash recovery of a large redo log takes long and must not be cut off; a server that gives up ends.
 START_LIMIT_S = 4 * 3600.0
 STOP_LIMIT_S = 600.0
 DYING_S = 1.0
-POLL_S = 0.1
+POLL_S = 0.02
 
 # A server runs its init file, which makes our account, before it lets anybody in (MySQL reference manual,
 # init_file). One that goes on refusing us will not change its mind.
@@ -40,6 +41,7 @@ REFUSED_LIMIT_S = 60.0
 REFUSED_PAUSE_S = 2.0
 
 PRIVATE = Serving()
+NO_ROOM = "was given up: the pool is full, or the clone's quota is reached"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +100,7 @@ class CloneServer:
         with ExitStack() as ended:
             process, account = self._begun(shape, before, ended)
             with self._given_up_when_full(process):
-                yield self._entered(process, account)
+                yield self._entered(process, account, REFUSED_LIMIT_S)
 
     @contextmanager
     def opened(self, serving: Serving, before: str) -> Iterator["Temporary"]:
@@ -110,7 +112,8 @@ class CloneServer:
         with ExitStack() as ended:
             process, account = self._begun(self._shape(serving), before, ended)
             with self._given_up_when_full(process), self._last_words(process):
-                temporary = self._entered(process, account)
+                # Refused at all, the init file failed, and what it should have done may not be done.
+                temporary = self._entered(process, account, patience=0)
                 yield temporary
                 account.drop(temporary.connection)
                 temporary.connection.close()
@@ -126,8 +129,8 @@ class CloneServer:
         ended.callback(self._kill, process)
         return process, account
 
-    def _entered(self, process: Process, account: Account) -> "Temporary":
-        connection = self._await_login(process, account)
+    def _entered(self, process: Process, account: Account, patience: float) -> "Temporary":
+        connection = self._await_login(process, account, patience)
         self._init.unlink(missing_ok=True)
         return Temporary(self, process, account, connection)
 
@@ -159,9 +162,9 @@ class CloneServer:
             except (DatabaseError, VerificationFailed) as failure:
                 if not full.is_set():
                     raise
-                raise self.failure("was given up: the pool is full") from failure
+                raise self.failure(NO_ROOM) from failure
         if full.is_set():
-            raise self.failure("was given up: the pool is full")
+            raise self.failure(NO_ROOM)
 
     def serve(self, serving: Serving) -> Process:
         """Start the server for its users and wait until it answers; it outlives us."""
@@ -203,7 +206,7 @@ class CloneServer:
         stat = self.files.where.path(self.files.record.server["datadir"]).stat()
         return stat.st_uid, stat.st_gid
 
-    def _await_login(self, process: Process, account: Account) -> Connection:
+    def _await_login(self, process: Process, account: Account, patience: float) -> Connection:
         options = ConnectOptions(
             socket=str(self.place.socket), user=account.user, password=lambda: account.password
         )
@@ -214,7 +217,8 @@ class CloneServer:
             except LoginRefused:
                 now = time.monotonic()
                 refused_since = refused_since or now
-                if now - refused_since > REFUSED_LIMIT_S:
+                if now - refused_since >= patience:
+                    process.send(signal.SIGKILL)
                     what = "refuses the account that its init file should have made"
                     raise self.failure(what, without=account.user) from None
                 time.sleep(REFUSED_PAUSE_S)
@@ -238,15 +242,17 @@ class CloneServer:
     def _attempts(self, process: Process) -> Iterator[None]:
         deadline = time.monotonic() + START_LIMIT_S
         while time.monotonic() < deadline:
-            yield
+            # A look costs nothing, and a server that starts needs the CPU more than we do.
+            if self.place.socket.exists():
+                yield
             if not process.alive:
                 raise self.failure("ended while starting")
             time.sleep(POLL_S)
 
     def failure(self, what: str, *, without: str = "") -> DatabaseError:
-        """The error, with the end of the server's log, of which lines that hold `without` are left out."""
-        said = last_lines(self.place.output, without=without)
-        return DatabaseError(f"the temporary server {what}; the end of {self.place.output}:\n{said}")
+        """The error, with the reason in the server's log, of which lines that hold `without` are left out."""
+        said = last_words(self.place.output, without=without)
+        return DatabaseError(f"the temporary server {what}; {self.place.output} says:\n{said}")
 
 
 @dataclass(slots=True)

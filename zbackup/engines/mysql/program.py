@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 
 from zbackup.model.errors import CommandFailed, Refused
-from zbackup.proc.run import run
+from zbackup.proc.version import said_version
 
 NAMES = {"mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
 
@@ -43,7 +43,7 @@ _SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib
 def version_of(program: Sequence[str]) -> str:
     """What the program says its version is. Raise Refused if it says nothing of the kind."""
     try:
-        said = run((*program, "--no-defaults", "--version"), mutates=False, timeout=60)
+        said = said_version(program, "--no-defaults", "--version")
     except CommandFailed as failure:
         raise Refused(f"the server program cannot be used: {failure}") from failure
     found = re.search(r"Ver\s+(\d+\.\d+\.\d+\S*)", said)

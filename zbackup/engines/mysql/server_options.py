@@ -55,6 +55,9 @@ KEPT = (
     "default_table_encryption",
     "log_bin_trust_function_creators",
     "aria_log_dir_path",
+    # With another one MariaDB writes all pages to its files and makes the log anew before it lets anybody in
+    # (MariaDB manual, innodb_log_file_size).
+    "innodb_log_file_size",
 )
 # What a statement gives can depend on these, and the log does not carry them (MySQL manual, "Replication and
 # Variables").
@@ -62,7 +65,8 @@ REPEATED = ("group_concat_max_len", "div_precision_increment", "default_week_for
 # Where the server's own files are: only taken over while they exist on this host.
 INSTALLED = ("basedir", "plugin_dir", "character_sets_dir", "lc_messages_dir")
 MAY_BE_EMPTY = ("sql_mode",)
-DEPRECATED_SINCE_8_0_34 = ("innodb_undo_tablespaces",)
+# Of MySQL, these are deprecated, and innodb_redo_log_capacity may be changed while it runs.
+NOT_FOR_MYSQL = ("innodb_undo_tablespaces", "innodb_log_file_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +160,7 @@ def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Sha
 
 
 def _worth_keeping(flavor: str, recorded: Mapping[str, str], name: str) -> bool:
-    if flavor == "mysql" and name in DEPRECATED_SINCE_8_0_34:
+    if flavor == "mysql" and name in NOT_FOR_MYSQL:
         return False
     return bool(recorded.get(name)) or (name in recorded and name in MAY_BE_EMPTY)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zbackup.engines.mysql.recorded import VARIABLES
-from zbackup.engines.mysql.server_options import INSTALLED, KEPT, Place, Shape, arguments
+from zbackup.engines.mysql.server_options import INSTALLED, KEPT, NOT_FOR_MYSQL, Place, Shape, arguments
 
 PLACE = Place(home=Path("/clones/r1"), run=Path("/run/zbackup/r1"))
 LEAST = {"log_bin_basename": "/srv/log/binlog", "log_bin_index": "/srv/log/binlog.index"}
@@ -101,7 +101,7 @@ def test_workers_memory_and_init_file_are_handed_on() -> None:
     assert "init-file" not in options("mysql", LEAST)
 
 
-@pytest.mark.parametrize("name", [n for n in KEPT if n != "innodb_undo_tablespaces"])
+@pytest.mark.parametrize("name", [n for n in KEPT if n not in NOT_FOR_MYSQL])
 @pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
 def test_what_the_files_need_is_kept(flavor: str, name: str) -> None:
     assert options(flavor, LEAST | {name: "seen"})[name.replace("_", "-")] == "seen"
@@ -114,10 +114,11 @@ def test_an_empty_value_is_kept_only_where_it_means_something() -> None:
     assert "sql-mode" not in options("mysql", LEAST)
 
 
-def test_the_number_of_undo_tablespaces_is_mariadbs_only() -> None:
-    recorded = LEAST | {"innodb_undo_tablespaces": "3"}
-    assert options("mariadb", recorded)["innodb-undo-tablespaces"] == "3"
-    assert "innodb-undo-tablespaces" not in options("mysql", recorded)
+@pytest.mark.parametrize("name", NOT_FOR_MYSQL)
+def test_the_number_of_undo_tablespaces_and_the_logs_size_are_mariadbs_only(name: str) -> None:
+    recorded, option = LEAST | {name: "3"}, name.replace("_", "-")
+    assert options("mariadb", recorded)[option] == "3"
+    assert option not in options("mysql", recorded)
 
 
 @pytest.mark.parametrize("name", INSTALLED)
