@@ -41,6 +41,7 @@ HEADER = (
     "Remarks",
 )
 SIZES = (4, 5, 6, 7)
+EXPENDABLE = (2, 6, 7, 5, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +91,14 @@ def render(instance: str, listing: Listing, zone: ZoneInfo) -> str:
     lines = [f"Instance {instance}"]
     if listing.catalog.backups:
         rows = [_row(b, zone) for b in listing.catalog.backups]
-        lines.append(tables.table(HEADER, rows, right=SIZES))
+        lines.append(tables.table(HEADER, rows, right=SIZES, expendable=EXPENDABLE))
     if listing.window:
         end = local_text(listing.window.end, zone) if listing.window.end else "now"
         start = local_text(listing.window.start, zone)
         lines.append(f"Any moment after {start} and up to {end} can be restored ({zone.key}).")
         if listing.window.gaps:
-            lines.append(f"There are {listing.window.gaps} gaps: see zbackup window {instance}.")
+            gaps = "is 1 gap" if listing.window.gaps == 1 else f"are {listing.window.gaps} gaps"
+            lines.append(f"There {gaps}: see zbackup window {instance}.")
     else:
         lines.append("Nothing can be restored yet: take a backup with zbackup snapshot.")
     lines += [f"{snapshot} cannot be read: {problem}" for snapshot, problem in listing.catalog.unreadable]

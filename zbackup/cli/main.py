@@ -1,5 +1,6 @@
 """The command line: commands, global options, and how every failure ends."""
 
+import contextlib
 import gc
 import signal
 import sys
@@ -15,7 +16,7 @@ import typer
 from zbackup.cli import logs
 from zbackup.cli.exit_status import table as exit_status_table
 from zbackup.cli.options import FLAGS, VALUED, Options, common_options
-from zbackup.cli.output import describe_error, print_document, print_error
+from zbackup.cli.output import describe_error, print_document, print_error, tell
 from zbackup.model.errors import UsageError, ZbackupError
 
 INTERRUPTED = 130
@@ -47,6 +48,7 @@ _COMMANDS = {
     "daemon": "daemon",
     "gate": "gate",
     "verify": "verify",
+    "received": "received",
     "release": "release",
     "helper": "helper",
     "clone": "clone",
@@ -108,6 +110,10 @@ def invoke(words: list[str]) -> int:
         if status == INTERRUPTED:
             _print_interrupted(as_json=as_json)
         return status
+    except KeyboardInterrupt:
+        # Before the command itself began, or after it.
+        _print_interrupted(as_json=as_json)
+        return INTERRUPTED
     except ZbackupError as failure:
         if debug:
             traceback.print_exc()
@@ -159,8 +165,9 @@ def _usage(failure: typer.TyperException) -> str:
 def _print_interrupted(*, as_json: bool) -> None:
     if as_json:
         message = {"kind": "Interrupted", "message": "interrupted", "exit_status": INTERRUPTED}
-        print_document({"error": message})
-    print("zbackup: interrupted", file=sys.stderr)
+        with contextlib.suppress(ZbackupError):
+            print_document({"error": message})
+    tell("interrupted")
 
 
 def _print_defect(failure: Exception, *, as_json: bool) -> None:
@@ -168,7 +175,8 @@ def _print_defect(failure: Exception, *, as_json: bool) -> None:
     error = ZbackupError(f"unexpected {name}: {failure} (run again with --debug for the details)")
     structlog.get_logger().debug("defect", kind=name)
     if as_json:
-        print_document({"error": describe_error(error) | {"kind": name}})
+        with contextlib.suppress(ZbackupError):
+            print_document({"error": describe_error(error) | {"kind": name}})
     print_error(error, as_json=False)
 
 

@@ -1,6 +1,8 @@
 """What a command says: one JSON document or text for people on stdout, everything else on stderr."""
 
+import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -20,11 +22,33 @@ def emit(options: Options, command: str, data: object, text: Callable[[], str]) 
     if options.json:
         print_document({"command": command, "data": plain(data)})
     else:
-        print(text(), flush=True)
+        say(text())
+
+
+def say(text: str) -> None:
+    """Print a result on stdout. That a reader has seen enough of it (`| head -1`) is not an error.
+
+    Raises:
+        ZbackupError: it cannot be written, by a full disk for example.
+    """
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        # What is left in the buffer would be tried again at the end, and fail there with Python's own words.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise ZbackupError(f"the result cannot be written to stdout: {error.strerror}") from error
+
+
+def tell(line: str) -> None:
+    """Print a line on stderr. One that cannot be written is lost, and not the work that it tells of."""
+    with contextlib.suppress(OSError):
+        print(f"zbackup: {line}", file=sys.stderr, flush=True)
 
 
 def print_document(content: dict[str, Any]) -> None:
-    print(json.dumps({"version": JSON_VERSION} | content, indent=2, ensure_ascii=False), flush=True)
+    """Print a JSON document on stdout; raises what `say` does."""
+    say(json.dumps({"version": JSON_VERSION} | content, indent=2, ensure_ascii=False))
 
 
 def print_error(error: ZbackupError, *, as_json: bool, about: str = "") -> None:
@@ -33,10 +57,11 @@ def print_error(error: ZbackupError, *, as_json: bool, about: str = "") -> None:
     `about` is the instance it happened to, where that is not clear.
     """
     if as_json:
-        print_document({"error": describe_error(error)})
+        with contextlib.suppress(ZbackupError):  # stderr has it, too, and the exit status is this error's
+            print_document({"error": describe_error(error)})
     problems = error.problems if isinstance(error, ConfigError) else [" ".join(str(error).split())]
     for line in problems:
-        print(f"zbackup: {about}{': ' if about else ''}{line}", file=sys.stderr, flush=True)
+        tell(f"{about}{': ' if about else ''}{line}")
 
 
 def describe_error(error: ZbackupError) -> dict[str, Any]:

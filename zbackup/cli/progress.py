@@ -18,6 +18,7 @@ from rich.progress import (
 )
 
 from zbackup.cli.options import Options
+from zbackup.cli.output import tell
 from zbackup.model import progress as model
 
 
@@ -25,7 +26,7 @@ class Notes(model.Silent):
     """Only what the operator should see, a line each on stderr."""
 
     def note(self, text: str) -> None:
-        print(f"zbackup: {text}", file=sys.stderr, flush=True)
+        tell(text)
 
 
 class Bars:

@@ -151,7 +151,7 @@ def _print(options: Options, turns: Sequence[_Turn]) -> None:
         return
     for turn in turns:
         if not isinstance(turn.result, ZbackupError):
-            print("\n".join(_lines(turn.context, turn.result)), flush=True)
+            output.say("\n".join(_lines(turn.context, turn.result)))
 
 
 def _shape(turn: _Turn) -> dict[str, Any]:

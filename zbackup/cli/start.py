@@ -26,12 +26,33 @@ POWERS: dict[str | None, frozenset[Power]] = {
 
 def run() -> NoReturn:
     """Run the command line of this process and leave with its exit status."""
+    _open_standard_streams()
     words = sys.argv[1:]
     if words[:1] == ["gate"] and (asked := plain(words[1:])):
         sys.exit(_stand_at_the_gate(*asked))
-    from zbackup.cli import main
+    try:
+        from zbackup.cli import main
 
-    main.run()
+        main.run()
+    except KeyboardInterrupt:
+        # While the modules are read, which takes most of a short command's time.
+        print("zbackup: interrupted", file=sys.stderr, flush=True)
+        sys.exit(INTERRUPTED)
+
+
+def _open_standard_streams() -> None:
+    """Whoever starts a program may have closed its stdin, stdout or stderr (`>&-`).
+
+    The next file that is opened, a lock or a pipe to zfs, would get that number, and texts would go there.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            free = os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+            os.set_inheritable(free, True)  # else a child would begin with it closed
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def plain(words: Sequence[str]) -> tuple[str, frozenset[Power]] | None:

@@ -8,41 +8,85 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+GAP = 2
+"""Blanks between two columns."""
+
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
+def table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+    expendable: Sequence[int] = (),
+) -> str:
     """A table as wide as its content; on a terminal that is narrower, cells are folded, never cut.
 
-    `right` are the columns aligned to the right, counted from 0.
+    `right` are the columns aligned to the right, counted from 0. The `expendable` ones are left out of a
+    terminal that is too narrow for all, as many as need be in the order given, and what was is said below.
     """
-    if sys.stdout.isatty():
-        return _folded(header, rows, right)
-    return aligned([[h.upper() for h in header], *rows], right=right)
+    if not sys.stdout.isatty():
+        return aligned([[h.upper() for h in header], *rows], right=right)
+    columns = list(zip(header, *rows, strict=True))
+    room = Console(file=sys.stdout).width
+    kept = _kept(columns, room, expendable)
+    folded = _folded([columns[n] for n in kept], room, [kept.index(n) for n in right if n in kept])
+    missing = ", ".join(
+        header[n].lower() for n, column in enumerate(columns) if n not in kept and any(column[1:])
+    )
+    return (
+        f"{folded}\nNo room for {missing}: a wider terminal, a pipe or --json has it." if missing else folded
+    )
 
 
 def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
-    """Columns two blanks apart, for pipes, logs and narrow lists."""
+    """Columns side by side, for pipes, logs and narrow lists."""
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     lines = []
     for row in rows:
         cells = [
             c.rjust(w) if n in right else c.ljust(w) for n, (c, w) in enumerate(zip(row, widths, strict=True))
         ]
-        lines.append("  ".join(cells).rstrip())
+        lines.append((" " * GAP).join(cells).rstrip())
     return "\n".join(lines)
 
 
-def _folded(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int]) -> str:
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for n, name in enumerate(header):
-        shown.add_column(name, justify="right" if n in right else "left", overflow="fold")
-    for row in rows:
+def _kept(columns: Sequence[Sequence[str]], room: int, expendable: Sequence[int]) -> list[int]:
+    """The columns that find room with every cell on one line, or those that are not expendable."""
+    kept = list(range(len(columns)))
+    empty = [n for n in kept if not any(columns[n][1:])]
+    for n in (*empty, *(n for n in expendable if n not in empty)):
+        if sum(max(map(len, columns[k])) + GAP for k in kept) - GAP <= room:
+            break
+        kept.remove(n)
+    return kept
+
+
+def _folded(columns: Sequence[Sequence[str]], room: int, right: Sequence[int]) -> str:
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, GAP - 1, 0, 0))
+    widths = _widths(columns, room - GAP * (len(columns) - 1))
+    for n, (column, width) in enumerate(zip(columns, widths, strict=True)):
+        shown.add_column(column[0], justify="right" if n in right else "left", overflow="fold", width=width)
+    for row in list(zip(*columns, strict=True))[1:]:
         shown.add_row(*(Text(cell) for cell in row))
-    console = Console(file=sys.stdout)
+    console = Console(file=sys.stdout, width=room)
     with console.capture() as captured:
         console.print(shown)
-    return captured.get().rstrip("\n")
+    return "\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n"))
+
+
+def _widths(columns: Sequence[Sequence[str]], room: int) -> Sequence[int | None]:
+    """Room for each column's longest word, so that names can be copied; what is left goes to the left ones.
+
+    None for all when there is no room for the words: somebody else has to break them.
+    """
+    widths = [max((len(word) for cell in column for word in cell.split()), default=0) for column in columns]
+    if sum(widths) > room:
+        return [None] * len(columns)
+    for n, column in enumerate(columns):
+        widths[n] += min(max(map(len, column)) - widths[n], room - sum(widths))
+    return widths
 
 
 def size(bytes_: int) -> str:

@@ -128,7 +128,7 @@ def conclude(
         ]
         output.emit(options, command, rows, str)
     elif done:
-        print(text(done), flush=True)
+        output.say(text(done))
     for each in failed:
         output.print_error(each.error, as_json=False, about=each.instance)
     if failed:

@@ -2,9 +2,13 @@
 
 import io
 import json
+import re
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -51,12 +55,60 @@ def test_a_piped_table_shows_every_cell_whole(rows: list[tuple[str, str]]) -> No
     )
 
 
-def test_a_narrow_terminal_folds_and_never_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    name = "tank/a dataset with a very long name/and a child of it"
-    text = tables._folded(["Dataset", "Size"], [[name, "1.0 KiB"]], (1,))
-    assert max(map(len, text.splitlines())) <= 40
-    assert "".join(name.split()) in "".join(text.replace("1.0 KiB", "").split())
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Makes stdout a terminal of so many columns."""
+
+    def of(columns: int) -> None:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+    return of
+
+
+def table(*words: Any, **more: Any) -> list[str]:
+    """The lines of a table, without what makes them bold."""
+    return re.sub("\x1b.*?m", "", tables.table(*words, **more)).splitlines()
+
+
+def test_a_narrow_terminal_folds_and_never_cuts(terminal: Callable[[int], None]) -> None:
+    terminal(40)
+    name = "tank/a dataset with a very_long_name/and a child_of_it_whose_name_is_longer_than_the_terminal_has"
+    lines = table(["Dataset", "Size"], [[name, "1.0 KiB"]], right=(1,))
+    assert max(map(len, lines)) <= 40
+    assert "".join(name.split()) in "".join("".join(lines).replace("1.0 KiB", "").split())
+
+
+BACKUP = [
+    "zbackup-20261122T005003Z",
+    "2026-11-22 00:49:54 UTC",
+    "backup-lock (waited 5 ms)",
+    "14.0 KiB",
+    "",
+    "0",
+]
+HEAD = ["Snapshot", "Last transaction", "Lock", "Used", "Remarks", "Holds"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "without"),
+    [(200, ""), (93, ""), (92, "lock"), (66, "lock"), (65, "lock, holds"), (30, "lock, holds")],
+)
+def test_a_terminal_that_is_too_narrow_shows_less_instead_of_breaking_names(
+    terminal: Callable[[int], None], columns: int, without: str
+) -> None:
+    terminal(columns)
+    lines = table(HEAD, [BACKUP, BACKUP], right=(3,), expendable=(2, 5))
+    assert max(map(len, lines[:-1])) <= columns
+    said = f"No room for {without}: a wider terminal, a pipe or --json has it."
+    assert (lines[-1] == said) == bool(without)
+    assert any(BACKUP[0] in line for line in lines) == (columns > 30)
+
+
+def test_texts_are_broken_between_words_before_names_are(terminal: Callable[[int], None]) -> None:
+    terminal(50)
+    lines = table(["Snapshot", "Why it stays"], [[BACKUP[0], "base for the window, and held by audit"]])
+    assert [line[26:] for line in lines[2:]] == ["base for the window, and", "held by audit"]
 
 
 @dataclass(frozen=True)
@@ -157,7 +209,6 @@ def test_logs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_log_that_nobody_reads_any_more_keeps_nobody_from_working(monkeypatch: pytest.MonkeyPatch) -> None:
     import os
-    import sys
 
     import structlog
 
@@ -175,7 +226,6 @@ def test_a_log_that_nobody_reads_any_more_keeps_nobody_from_working(monkeypatch:
 
 def test_systemd_is_recognised_by_the_stream_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import os
-    import sys
 
     with (tmp_path / "journal").open("w") as stream:
         monkeypatch.setattr(sys, "stderr", stream)

@@ -1,18 +1,32 @@
-"""What people and scripts read of each command's result, and that the documentation knows every key."""
+"""What people read of each command's result."""
 
 import dataclasses
-import json
 import re
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, cast
-from zoneinfo import ZoneInfo
+from typing import cast
 
 import pytest
-import typer
 
-from tests.unit import switched
-from tests.unit.shipped import TARGET, in_json
+from tests.unit.reports import (
+    ASKED,
+    BERLIN,
+    DEV,
+    DRILLED,
+    LISTING,
+    PLAN,
+    PRUNED,
+    REPLAY,
+    REPORT,
+    SOUND,
+    STALE,
+    STATUS,
+    VERIFIED,
+    WINDOW,
+    Place,
+    a_backup,
+    a_status,
+    at,
+    done,
+)
 from zbackup.catalog.local import Catalog
 from zbackup.cli import (
     check,
@@ -22,115 +36,21 @@ from zbackup.cli import (
     prune,
     release,
     restore_report,
-    shapes,
     snapshot,
     status,
     verify,
     window,
 )
-from zbackup.cli.options import Options
-from zbackup.cli.working import Done, Failed, conclude
 from zbackup.jobs.check import CheckReport
-from zbackup.jobs.clone import CloneStatus
-from zbackup.jobs.clone_create import CreatePlan
 from zbackup.jobs.context import Context
-from zbackup.jobs.journal import Remembered
-from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
-from zbackup.jobs.restore import RestorePlan, RestoreReport
-from zbackup.jobs.shipped import Shipped
-from zbackup.jobs.snapshot import SnapshotPlan, SnapshotReport
-from zbackup.jobs.stale import Stale
-from zbackup.jobs.status import Status
-from zbackup.jobs.verify_at import ReadBack, VerifyReport
-from zbackup.jobs.window import WindowReport
-from zbackup.model.backup import Backup
-from zbackup.model.clone import Clone
-from zbackup.model.errors import DatabaseError, UsageError, ZbackupError
+from zbackup.jobs.prune import PrunePlan, PruneReport
+from zbackup.jobs.snapshot import SnapshotReport
+from zbackup.model.errors import UsageError
 from zbackup.model.finding import Finding
-from zbackup.model.log import Transaction
 from zbackup.model.moment import parse_moment
-from zbackup.model.record import Record
-from zbackup.model.recovery import Recovered, ReplayRange
-from zbackup.model.retention import Retention, Span, Tier
 from zbackup.model.server import LockChoice
-from zbackup.model.shipped import arrived_of
-from zbackup.model.snapshot import Snapshot
-from zbackup.model.space import Pool, Space
-from zbackup.plan.retention import Kept, RetentionPlan
-from zbackup.plan.tiers import TierSpace
-from zbackup.plan.window import Gap, Range, RecoveryWindow, Window
-
-BERLIN = ZoneInfo("Europe/Berlin")
-JSON_PAGE = (Path(__file__).parents[3] / "docs/reference/json.md").read_text()
-
-
-def at(minute: int, second: float = 0) -> datetime:
-    return datetime(2024, 5, 1, 8, minute, int(second), round(second % 1 * 1e6), UTC)
-
-
-def a_backup(**changes: Any) -> Backup:
-    record = Record(
-        backup="b1", instance="shop", engine="mysql",
-        members=(("tank/my db", "/db"), ("tank/my db/log", "/db/log")),
-        taken=at(0), lock="backup-lock", server_uuid="u", server_version="9.7.0", role="primary",
-        position="binlog.000012:4567", gtid="u:1-9", as_of=at(0, 0.5), complete_to=at(1),
-        lock_wait_ms=3, lock_held_ms=41,
-    )  # fmt: skip
-    snapshots = tuple(
-        Snapshot(dataset=d, name="zbackup-20240501T080000Z", guid=n, createtxg=5, created=at(0), used=1024,
-                 written=2048, holds=1, clones=("tank/zbackup/c/0",))
-        for n, (d, _) in enumerate(record.members)
-    )  # fmt: skip
-    return Backup(record=dataclasses.replace(record, **changes), snapshots=snapshots)
-
-
-def a_transaction(minute: int, start: int, gtid: str) -> Transaction:
-    return Transaction(
-        start=f"binlog.000012:{start}", end=f"binlog.000012:{start + 100}",
-        committed=at(minute, 59.25), gtid=gtid,
-    )  # fmt: skip
-
-
-ASKED = restore_report.Asked("shop", parse_moment("2024-05-01 10:02", BERLIN, at(30)))
-REPLAY = ReplayRange(
-    last_applied=a_transaction(1, 5000, "u:41"), first_skipped=a_transaction(2, 5100, "u:42"),
-    transactions=32, log_bytes=3 * 1024**2, out_of_order=0, effective_target=ASKED.moment.at,
-)  # fmt: skip
-PLAN = RestorePlan(
-    name="shop-x", target=ASKED.moment.at, base=a_backup(), log=None, reason="newest before", replay=REPLAY
-)
-CLONE = Clone(
-    id="i", name="shop-x", instance="shop", engine="mysql", kind="restore", state="ready", created=at(30),
-    backup="zbackup-20240501T080000Z", target=ASKED.moment.at.isoformat(), reached="u:1-41", port=3307,
-)  # fmt: skip
-STATUS = CloneStatus(
-    clone=CLONE, dataset="tank/zbackup/shop-x", running=True, socket="/run/zbackup/shop-x/mysqld.sock",
-    connect="mysql --socket=/run/zbackup/shop-x/mysqld.sock", used=4096,
-)  # fmt: skip
-REPORT = RestoreReport(
-    plan=PLAN, clone=CLONE, socket=STATUS.socket, connect=STATUS.connect,
-    recovered=Recovered(
-        last_applied=REPLAY.last_applied, first_skipped=None, position="binlog.000012:5100", gtid="u:1-41",
-        base_exact=True,
-    ),
-)  # fmt: skip
-LISTING = listing.Listing(
-    Catalog((), (a_backup(), a_backup(purpose="log", as_of=None)), (("t@x", "newer"),)),
-    Window(start=at(0, 0.5), end=None),
-)  # fmt: skip
-
-
-@dataclasses.dataclass
-class Place:
-    """As much of a context as a report is rendered with."""
-
-    instance: str = "shop"
-    zone: ZoneInfo = BERLIN
-    retention: Retention = Retention(tiers=(Tier(step=Span(1, "day"), span=None),))  # noqa: RUF009
-
-
-def done(result: Any) -> Done[Any]:
-    return Done(cast(Context, Place()), result)
+from zbackup.plan.retention import RetentionPlan
+from zbackup.plan.window import RecoveryWindow
 
 
 def test_restore_report_for_people() -> None:
@@ -225,15 +145,6 @@ def test_clones_for_people() -> None:
     assert clone.render([], BERLIN, at(30)) == "There are no clones."
 
 
-DEV = dataclasses.replace(
-    STATUS,
-    clone=dataclasses.replace(
-        CLONE, kind="dev", login="zbackup_clone", until=at(31).isoformat(), masked=True, parent="base"
-    ),
-    password=Path("/clones/shop-x/password"),
-)
-
-
 def test_a_dev_clone_for_people() -> None:
     row = re.split(r"  +", clone.render([DEV], BERLIN, at(30)).splitlines()[1])
     assert row[6:8] == ["1 min 0 s", "base"]
@@ -257,49 +168,6 @@ def test_a_lease_is_read(text: str, seconds: float | None) -> None:
 def test_what_is_no_lease_is_said() -> None:
     with pytest.raises(UsageError, match='"soon" is no length of time'):
         clone_create.lease_of("soon")
-
-
-GIB = 1024**3
-
-
-def a_status(**changes: Any) -> Status:
-    pool = Pool(name="tank", size=100 * GIB, free=15 * GIB, fragmentation=1, health="ONLINE")
-    low = Finding(severity="warning", subject="space", text="tank has 15% free", why="W.", fix="zfs list")
-    well = Status(
-        instance="shop",
-        looked=at(2),
-        newest=a_backup(),
-        backups=3,
-        clones=1,
-        window=Window(start=at(0), end=None),
-        gaps=(),
-        lost=at(0) - at(0),
-        space=Space(data=40 * GIB, snapshots=GIB, clones=0, available=15 * GIB, pool=pool),
-        tiers=(TierSpace("hourly", 2, GIB), TierSpace("to be pruned", 1, 2048)),
-        jobs=(
-            Remembered(instance="shop", job="reconcile", last=at(0)),
-            Remembered(
-                instance="shop", job="snapshot", last=at(0), seconds=1.5, next=at(5), why="on schedule"
-            ),
-            Remembered(
-                instance="shop",
-                job="prune",
-                failures=2,
-                failed=at(1),
-                message="busy",
-                next=at(1),
-                why="failed",
-            ),
-        ),
-        daemon_runs=True,
-        working="zbackup restore (pid 7)",
-        shipped=(
-            Shipped(destination="offsite", newest=arrived_of(a_backup()), behind=at(2) - at(0), max_lag=None),
-            Shipped(destination="cloud", newest=None, behind=None, max_lag=at(1) - at(0)),
-        ),
-        findings=(low,),
-    )
-    return dataclasses.replace(well, **changes)
 
 
 def test_a_status_for_people() -> None:
@@ -332,32 +200,6 @@ def test_a_status_of_nothing() -> None:
     )
     assert text.startswith("Instance shop: well\n  newest snapshot  none\n  can be restored  nothing yet\n")
     assert "daemon           does not run" in text
-
-
-WINDOW = WindowReport(
-    now=at(30),
-    window=RecoveryWindow(
-        ranges=(
-            Range(after=at(0), to=at(5), live=False),
-            Range(after=at(9), to=at(30), live=True),
-        ),
-        gaps=(Gap(after=at(5), to=at(9), cause="purged", older="z-1", newer="z-2", why="it is gone"),),
-        looked=True,
-    ),
-    retention=Place.retention,
-    promised=at(1),
-    lacking=((at(5), at(9)),),
-    kept=(Kept(a_backup(), ("daily 2024-05-01",)),),
-    note="",
-)
-PRUNED = PruneReport(
-    plan=PrunePlan(
-        retention=RetentionPlan((Kept(a_backup(), ("daily 2024-05-01", "held by me")),), (a_backup(),)),
-        freed=3 * 1024**2,
-    ),
-    destroyed=(a_backup(),),
-    skipped=(Skipped(a_backup(), "busy"),),
-)
 
 
 def test_a_window_for_people() -> None:
@@ -395,22 +237,24 @@ def test_a_prune_for_people() -> None:
     assert prune._report_text([done(idle)]) == "shop: nothing is to be destroyed; 1 stay"
 
 
-STALE = Stale(kind="hold", name="tank/a@one", tag="zbackup-ship:db1:shop:old", why="it is gone")
-VERIFIED = VerifyReport(
-    target=TARGET,
-    compared=(a_backup(),),
-    alone=(),
-    read=(ReadBack(snapshot=a_backup().snapshots[0], size=1 << 30, whole=False, same=False),),
-    problems=("tank/a@one holds other data at zfs:vault/b",),
-)
-
-
 def test_a_difference_is_told_for_people() -> None:
-    lines = verify._text([done(VERIFIED)]).splitlines()
+    lines = verify._text([done(verify.Verified(VERIFIED, None))]).splitlines()
     assert lines[0] == "Instance shop at zfs:vault/b: DIFFERENT"
     assert lines[1] == "  compared   1 backup, 0 more that are only there"
     assert lines[2].endswith("the first 1.0 GiB, DIFFERENT") and lines[2].startswith("  read       ")
     assert lines[3] == "  DIFFERENT  tank/a@one holds other data at zfs:vault/b"
+
+
+def test_a_drill_is_told_for_people() -> None:
+    lines = verify._text([done(verify.Verified(SOUND, DRILLED))]).splitlines()
+    assert lines[-1] == f"  drill      recovered {PLAN.base.name} to u:1-41 in 42 s, and removed"
+
+
+def test_a_drill_of_what_is_here_compares_nothing() -> None:
+    assert verify._text([done(verify.Verified(None, DRILLED))]).splitlines() == [
+        "Instance shop: sound",
+        f"  drill      recovered {PLAN.base.name} to u:1-41 in 42 s, and removed",
+    ]
 
 
 def test_marks_that_are_stale_are_listed_for_people() -> None:
@@ -418,72 +262,3 @@ def test_marks_that_are_stale_are_listed_for_people() -> None:
         "shop: would let go of (--yes does it)",
         "  hold  tank/a@one  zbackup-ship:db1:shop:old  it is gone",
     ]
-
-
-def everything_in_json() -> dict[str, Any]:
-    plan = SnapshotPlan(name="n", members=(("a", "/a"),), lock=LockChoice("none", "r"), warnings=())
-    report = SnapshotReport(backup=a_backup(), lock=LockChoice("none", "r"), warnings=("w",))
-    finding = Finding(severity="ok", subject="s", text="t")
-    return {
-        "snapshot": snapshot._report_shape(done(report)),
-        "snapshot --dry-run": snapshot._plan_shape(done(plan)),
-        "list": listing._shape(done(LISTING)),
-        "window": window._shape(done(WINDOW)),
-        "prune": prune._report_shape(done(PRUNED)),
-        "prune --dry-run": prune._plan_shape(done(PRUNED.plan)),
-        "status": status._shape(done(a_status())),
-        "check": check._shape(done(CheckReport(instance="shop", findings=(finding,)))),
-        "restore": restore_report.report_shape(ASKED, REPORT),
-        "restore --dry-run": restore_report.plan_shape(ASKED, PLAN),
-        "clone list": [shapes.clone(STATUS), shapes.clone(DEV)],
-        "clone create": clone_create.report_shape([DEV]),
-        "clone create --dry-run": clone_create.plan_shape(
-            CreatePlan(names=("shop-dev1",), backup=a_backup(), restore=None, masks=("/mask.sql",)),
-            ASKED.moment,
-        ),
-        "verify": verify._shape(done(VERIFIED)),
-        "release": release._shape(done([STALE]), yes=False),
-        **in_json(),
-        **switched.in_json(),
-    }
-
-
-@pytest.mark.parametrize("command", everything_in_json())
-def test_json_is_json_and_every_key_is_documented(command: str) -> None:
-    shape = json.loads(json.dumps(everything_in_json()[command]))
-    documented = set(re.findall(r"`(\w+)`", JSON_PAGE))
-    assert _keys(shape) - documented == set()
-
-
-def test_no_key_is_documented_that_does_not_exist() -> None:
-    in_tables = {k for line in JSON_PAGE.splitlines() if line.startswith("| `")
-                 for k in re.findall(r"`(\w+)`", line.split("|")[1])}  # fmt: skip
-    existing = set().union(*(_keys(shape) for shape in everything_in_json().values()))
-    assert in_tables - existing == {"instance", "destroyed", "dsn", "environment"} - existing
-
-
-def test_one_that_fails_does_not_hide_the_others(capsys: pytest.CaptureFixture[str]) -> None:
-    outcomes: list[Done[str] | Failed] = [Failed("wiki", DatabaseError("down")), done("fine")]
-
-    def finish(options: Options) -> int:
-        with pytest.raises(typer.Exit) as left:
-            conclude(
-                options, "check", outcomes, shape=lambda d: {"said": d.result}, text=lambda ds: ds[0].result
-            )
-        return int(left.value.exit_code)
-
-    assert finish(Options()) == DatabaseError.exit_status
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ("fine\n", "zbackup: wiki: down\n")
-    assert finish(Options(json=True)) == DatabaseError.exit_status
-    assert json.loads(capsys.readouterr().out)["data"] == [
-        {"instance": "wiki", "error": {"kind": "DatabaseError", "message": "down", "exit_status": 7}},
-        {"instance": "shop", "said": "fine"},
-    ]
-    assert issubclass(DatabaseError, ZbackupError)
-
-
-def _keys(value: Any) -> set[str]:
-    if isinstance(value, dict):
-        return set(value).union(*map(_keys, value.values()))
-    return set().union(*map(_keys, value)) if isinstance(value, list) else set()

@@ -4,9 +4,12 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import pytest
 
+from zbackup.cli import start
+from zbackup.cli.main import invoke
 from zbackup.cli.start import plain
 from zbackup.zfs.streams import resume_argv
 
@@ -65,6 +68,24 @@ def test_nothing_slow_is_imported_for_it() -> None:
     look = f"import sys, zbackup.cli.start; print([name for name in {slow!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_before_a_command_begins_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["zbackup", "list"])
+    monkeypatch.setattr("zbackup.cli.main.run", _interrupt)
+    with pytest.raises(SystemExit) as left:
+        start.run()
+    assert left.value.code == 130
+    monkeypatch.setattr("zbackup.cli.main.build", _interrupt)
+    assert invoke(["list"]) == 130
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "zbackup: interrupted\n" * 2)
 
 
 def test_what_is_asked_of_zfs_gets_into_no_stream() -> None:

@@ -1,0 +1,126 @@
+"""What scripts read of each command's result: the documentation knows every key, and no other."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from tests.unit import switched
+from tests.unit.reports import (
+    ASKED,
+    DEV,
+    DRILLED,
+    LISTING,
+    PLAN,
+    PRUNED,
+    RECEIVED,
+    REPORT,
+    SOUND,
+    STALE,
+    STATUS,
+    VERIFIED,
+    WINDOW,
+    a_backup,
+    a_status,
+    done,
+)
+from tests.unit.shipped import in_json
+from zbackup.cli import (
+    check,
+    clone_create,
+    listing,
+    prune,
+    received,
+    release,
+    restore_report,
+    shapes,
+    snapshot,
+    status,
+    verify,
+    window,
+)
+from zbackup.cli.options import Options
+from zbackup.cli.working import Done, Failed, conclude
+from zbackup.jobs.check import CheckReport
+from zbackup.jobs.clone_create import CreatePlan
+from zbackup.jobs.snapshot import SnapshotPlan, SnapshotReport
+from zbackup.model.errors import DatabaseError, ZbackupError
+from zbackup.model.finding import Finding
+from zbackup.model.server import LockChoice
+
+JSON_PAGE = (Path(__file__).parents[3] / "docs/reference/json.md").read_text()
+
+
+def everything_in_json() -> dict[str, Any]:
+    plan = SnapshotPlan(name="n", members=(("a", "/a"),), lock=LockChoice("none", "r"), warnings=())
+    report = SnapshotReport(backup=a_backup(), lock=LockChoice("none", "r"), warnings=("w",))
+    finding = Finding(severity="ok", subject="s", text="t")
+    return {
+        "snapshot": snapshot._report_shape(done(report)),
+        "snapshot --dry-run": snapshot._plan_shape(done(plan)),
+        "list": listing._shape(done(LISTING)),
+        "window": window._shape(done(WINDOW)),
+        "prune": prune._report_shape(done(PRUNED)),
+        "prune --dry-run": prune._plan_shape(done(PRUNED.plan)),
+        "status": status._shape(done(a_status())),
+        "check": check._shape(done(CheckReport(instance="shop", findings=(finding,)))),
+        "restore": restore_report.report_shape(ASKED, REPORT),
+        "restore --dry-run": restore_report.plan_shape(ASKED, PLAN),
+        "clone list": [shapes.clone(STATUS), shapes.clone(DEV)],
+        "clone create": clone_create.report_shape([DEV]),
+        "clone create --dry-run": clone_create.plan_shape(
+            CreatePlan(names=("shop-dev1",), backup=a_backup(), restore=None, masks=("/mask.sql",)),
+            ASKED.moment,
+        ),
+        "verify": verify._shape(done(verify.Verified(VERIFIED, None))),
+        "verify --drill here": verify._shape(done(verify.Verified(None, DRILLED))),
+        "verify --drill": verify._shape(done(verify.Verified(SOUND, DRILLED))),
+        "received": [received._shape(RECEIVED)],
+        "release": release._shape(done([STALE]), yes=False),
+        **in_json(),
+        **switched.in_json(),
+    }
+
+
+@pytest.mark.parametrize("command", everything_in_json())
+def test_json_is_json_and_every_key_is_documented(command: str) -> None:
+    shape = json.loads(json.dumps(everything_in_json()[command]))
+    documented = set(re.findall(r"`(\w+)`", JSON_PAGE))
+    assert _keys(shape) - documented == set()
+
+
+def test_no_key_is_documented_that_does_not_exist() -> None:
+    in_tables = {k for line in JSON_PAGE.splitlines() if line.startswith("| `")
+                 for k in re.findall(r"`(\w+)`", line.split("|")[1])}  # fmt: skip
+    existing = set().union(*(_keys(shape) for shape in everything_in_json().values()))
+    assert in_tables - existing == {"instance", "destroyed", "dsn", "environment"} - existing
+
+
+def test_one_that_fails_does_not_hide_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes: list[Done[str] | Failed] = [Failed("wiki", DatabaseError("down")), done("fine")]
+
+    def finish(options: Options) -> int:
+        with pytest.raises(typer.Exit) as left:
+            conclude(
+                options, "check", outcomes, shape=lambda d: {"said": d.result}, text=lambda ds: ds[0].result
+            )
+        return int(left.value.exit_code)
+
+    assert finish(Options()) == DatabaseError.exit_status
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("fine\n", "zbackup: wiki: down\n")
+    assert finish(Options(json=True)) == DatabaseError.exit_status
+    assert json.loads(capsys.readouterr().out)["data"] == [
+        {"instance": "wiki", "error": {"kind": "DatabaseError", "message": "down", "exit_status": 7}},
+        {"instance": "shop", "said": "fine"},
+    ]
+    assert issubclass(DatabaseError, ZbackupError)
+
+
+def _keys(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return set(value).union(*map(_keys, value.values()))
+    return set().union(*map(_keys, value)) if isinstance(value, list) else set()
