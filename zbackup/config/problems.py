@@ -62,7 +62,8 @@ def explain(error: ErrorDetails, root: type[BaseModel]) -> str:
     path, context = error["loc"], error.get("ctx", {})
     kind = error["type"]
     if kind == "extra_forbidden":
-        return "unknown key" + _did_you_mean(_nearest_key(str(path[-1]), _model_at(path[:-1], root)))
+        near = _nearest_key(str(path[-1]), _model_at(path[:-1], root))
+        return "unknown key" + (_belongs_above(path, root) or _did_you_mean(near))
     if kind == "missing":
         return f"missing; {_description(path, root)}"
     got = _show(error["input"]) if not {"password", "uri"} & set(path) else ""
@@ -112,6 +113,17 @@ def _nearest_key(key: str, model: type[BaseModel] | None) -> str:
     like = difflib.get_close_matches(key.lower().replace("-", "_"), list(model.model_fields), n=1, cutoff=0.6)
     below = [f"{name}.{key}" for name, sub in _sub_tables(model) if key in sub.model_fields]
     return next(iter(like or below), "")
+
+
+def _belongs_above(path: Path_, root: type[BaseModel]) -> str:
+    """TOML takes a key to the table that was begun last: one that was added at the end is in a wrong one."""
+    for depth in range(len(path) - 2, -1, -1):
+        model = _model_at(path[:depth], root)
+        if model and path[-1] in model.model_fields:
+            return (
+                f"; it belongs to [{dotted(path[:depth])}]" if depth else "; it belongs above the first table"
+            )
+    return ""
 
 
 def _sub_tables(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:

@@ -31,7 +31,7 @@ def timing(value: object) -> Timing:
         try:
             return Cron.parse(value.strip())
         except ValueError as wrong:
-            units.refuse(f'a cron expression such as "0 3 * * *" ({wrong})')
+            units.refuse(f'an interval such as "5m", or a cron expression such as "0 3 * * *" ({wrong})')
     return Interval(pause(value))
 
 
@@ -119,7 +119,8 @@ class Daemon(Table):
 
     state_dir: AbsolutePath = Field(
         default=Path("/var/lib/zbackup"),
-        description="what the daemon remembers of failures and prunes; may be deleted",
+        description="what the daemon remembers of failures and prunes, and pages of buckets that need not be "
+        "fetched again; may be deleted",
     )
     workers: Annotated[StrictInt, Field(ge=1, le=256)] = Field(
         default=4, description="jobs at a time; one instance never has two, but for shipping"

@@ -72,6 +72,7 @@ def test_what_is_configured_arrives() -> None:
 def test_no_address_of_a_bucket(place: str) -> None:
     (problem,) = problems(f'{INSTANCE}to = "{place}"')
     assert '"s3://bucket/prefix"' in problem
+    assert ("a bucket is 3 to 63 of" in problem) == place.startswith("s3://")
 
 
 @pytest.mark.parametrize(
