@@ -13,6 +13,7 @@ pytest.register_assert_rewrite(
     "tests.faults.recovery",
     "tests.faults.holding",
     "tests.system.house",
+    "tests.system.program",
     "tests.system.clone_story",
     "tests.system.clone_care_story",
     "tests.system.clone_kills_story",
@@ -20,9 +21,17 @@ pytest.register_assert_rewrite(
     "tests.system.daemon_story",
     "tests.system.bad_days",
     "tests.system.recovery_story",
+    "tests.system.recovered",
+    "tests.system.transactions_story",
+    "tests.system.log_story",
+    "tests.system.replica_story",
+    "tests.system.encryption_story",
+    "tests.system.switch_fetched",
     "tests.system.switch_kills",
     "tests.system.switch_story",
     "tests.slow.large_transactions",
+    "tests.slow.destination_faults",
+    "tests.platform.shipping",
 )
 
 __all__ = ["pool", "pytest_addoption", "pytest_runtest_logreport"]

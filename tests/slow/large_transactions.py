@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.lab.mysql_fixture import SERVER_UID
 from tests.lab.pool import Pool
+from tests.lab.server_user import SERVER_UID
 from tests.system.house import House, Variant, build, checksums, next_second, utc
 
 ROWS, ROW = 1100, 1 << 20

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.lab import servers
-from tests.lab.mysql_fixture import SERVER_UID, DatabaseServer
+from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import Pool
+from tests.lab.server_user import SERVER_UID
 from tests.system.conftest import end_clones
 from tests.system.encryption_story import EncryptionStory
 from tests.system.house import House, Variant, build

@@ -2,10 +2,11 @@
 
 import pytest
 
+from tests.system.conftest import door, house, source
 from tests.system.house import Variant
 from tests.system.replica_story import ReplicaStory, history
 
-__all__ = ["history"]
+__all__ = ["door", "history", "house", "source"]
 
 
 @pytest.fixture(scope="module")
