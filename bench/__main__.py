@@ -46,7 +46,7 @@ def in_the_lab(section: str, module: str, more: Sequence[str] = (), *, disks: in
     """Run a module in a guest, and take over the table it leaves; returns its exit status."""
     with tempfile.TemporaryDirectory(prefix="zbench-") as directory:
         out = Path(directory) / "table.md"
-        argv = [str(LAB), "run", *("--disk", "8G") * disks, "--timeout", "15m", "--share", directory, "--"]
+        argv = [str(LAB), "run", *("--disk", "8G") * disks, "--timeout", "30m", "--share", directory, "--"]
         done = subprocess.run([*argv, sys.executable, "-m", module, str(out), *more], check=False)
         if out.exists():
             write(section, f"{circumstances('make bench')}; {out.read_text()}")

@@ -4,6 +4,9 @@
 
 Beside it the least that anybody would have to do: `zfs clone` of the same snapshots, and the same server
 started on them with the original's settings, which leaves its accounts, events and replication as they are.
+
+Once of a server that has hardly any data and a small log, and once of one that is set up as production is and
+was written to: whoever starts it on a snapshot has to redo what was not in its files yet.
 """
 
 import subprocess
@@ -17,25 +20,60 @@ import pymysql
 from bench.quiet import quiet
 from bench.report import median, table
 from tests.lab.demo_stage import Stage, stage
-from tests.lab.mysql_fixture import SERVER_UID, DatabaseServer
+from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import run
+from tests.lab.server_user import SERVER_UID
 
-FLAVOURS = ("mysql-9.7", "mariadb-10.11")
+PRODUCTION = {
+    "mysql-9.7": ("--innodb-redo-log-capacity=1G", "--innodb-buffer-pool-size=2G"),
+    "mariadb-10.11": ("--innodb-log-file-size=1G", "--innodb-buffer-pool-size=2G"),
+}
+"""What a database of some size would have."""
+DOUBLINGS = 18
 ROUNDS = 5
 ADMIN = "zbackup_clone"
-HEAD = ("server", "zfs clone and server", "zbackup clone create", "ratio", "occupies, bare", "zbackup")
+HEAD = (
+    "server", "to redo", "zfs clone and server", "zbackup clone create", "ratio", "in each round",
+    "occupies, bare", "zbackup",
+)  # fmt: skip
 
 
 def main(out: Path) -> None:
     """Measure, and leave the table in the file."""
     quiet()
     rows = []
-    for flavour in FLAVOURS:
+    for flavour, options in PRODUCTION.items():
         with stage(flavour) as made:
-            rows.append([flavour, *measure(made)])
+            rows.append([flavour, "nothing", *measure(made)])
+        with stage(flavour, options) as made:
+            write(made)
+            rows.append([flavour, f"{unwritten(made) >> 20} MiB", *measure(made)])
     text = f"median of {ROUNDS}, taken in turn, seconds to the first answer and MiB in ZFS after it, "
     text += f"in a guest with one CPU\n\n{table(HEAD, rows)}"
     out.write_text(text)
+
+
+def write(made: Stage) -> None:
+    """As many rows as keep InnoDB from having all of them in its files at once."""
+    made.server.sql(
+        "CREATE TABLE workload.t (id BIGINT PRIMARY KEY AUTO_INCREMENT, k INT, v VARCHAR(400), KEY (k))"
+    )
+    made.server.sql("INSERT INTO workload.t (k, v) VALUES (1, REPEAT('x', 300))")
+    for _ in range(DOUBLINGS):
+        made.server.sql(
+            "INSERT INTO workload.t (k, v) "
+            "SELECT FLOOR(RAND() * 1e6), CONCAT(UUID(), REPEAT('x', 250)) FROM workload.t"
+        )
+
+
+def unwritten(made: Stage) -> int:
+    """Bytes of the log that a server would have to redo now."""
+    said = str(made.server.sql("SHOW ENGINE INNODB STATUS")[0][2])
+    newest, checkpoint = (
+        int(next(line for line in said.splitlines() if line.startswith(name)).split()[-1])
+        for name in ("Log sequence number", "Last checkpoint at")
+    )
+    return newest - checkpoint
 
 
 def measure(made: Stage) -> list[str]:
@@ -50,6 +88,7 @@ def measure(made: Stage) -> list[str]:
     return [
         *(f"{seconds:.1f}" for seconds in times),
         f"{times[1] / times[0]:.2f}",
+        ", ".join(f"{z / b:.2f}" for (b, _), (z, _) in zip(by_hand, by_zbackup, strict=True)),
         *(f"{size / (1 << 20):.1f}" for size in sizes),
     ]
 

@@ -31,7 +31,7 @@ from bench.quiet import Silent, quiet
 from bench.report import circumstances, median, table, write
 from tests.lab import servers
 from tests.lab.mongo_fixture import MongoServer, MongoSettings, connect, dbhash, initiate
-from tests.lab.mysql_fixture import SERVER_UID
+from tests.lab.server_user import SERVER_UID
 from zbackup.engines.mongodb.recover import MongoRecovery
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Serving

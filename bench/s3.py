@@ -22,7 +22,7 @@ from pathlib import Path
 from bench import s3_peers
 from bench.report import circumstances, median, table, write
 from bench.s3_end import BUCKET, MIB, PART
-from tests.lab.s3_server import ACCESS, SECRET, client, s3_server
+from tests.lab.s3_server import ACCESS, SECRET, S3Server, client, s3_server
 from zbackup.zfs.stream_head import MAGIC
 
 SPARE = 4 << 30
@@ -76,8 +76,10 @@ def peer(name: str, put: str, get: str) -> Tool:
     return Tool(name, f'cat "$STREAM" | {put}', f"set -o pipefail; {get} | cat > /dev/null")
 
 
-def environment(endpoint: str, stream: Path) -> Mapping[str, str]:
-    """What all of them find the server by, and are found by."""
+def environment(server: S3Server, stream: Path) -> Mapping[str, str]:
+    """What all of them find the server by, trust it by, and are found by."""
+    endpoint = server.endpoint
+    trust = ("AWS_CA_BUNDLE", "RCLONE_CA_CERT", "SSL_CERT_FILE") if server.ca else ()
     programs = (Path(sys.executable).parent, *s3_peers.fetch())
     rclone = {
         "TYPE": "s3",
@@ -95,6 +97,7 @@ def environment(endpoint: str, stream: Path) -> Mapping[str, str]:
         "AWS_ACCESS_KEY_ID": ACCESS,
         "AWS_SECRET_ACCESS_KEY": SECRET,
         "AWS_REGION": "us-east-1",
+        **dict.fromkeys(trust, str(server.ca)),
         **{f"RCLONE_CONFIG_BENCH_{key}": value for key, value in rclone.items()},
     }
 
@@ -124,7 +127,7 @@ def make_stream(path: Path, mib: int) -> None:
             file.write(os.urandom(MIB - (len(head) if number == 0 else 0)))
 
 
-def measure(mib: int, rounds: int, say: Callable[[str], None]) -> str:
+def measure(mib: int, rounds: int, say: Callable[[str], None], *, tls: bool) -> str:
     """The table's text. Each tool has a new server each time: what was deleted may stay for a while."""
     tempfile.tempdir = memory(2 * mib * MIB)
     costs: dict[str, tuple[list[Cost], list[Cost]]] = {}
@@ -132,9 +135,9 @@ def measure(mib: int, rounds: int, say: Callable[[str], None]) -> str:
         source = Path(directory) / "stream"
         make_stream(source, mib)
         for number, which in itertools.product(range(rounds), range(len(tools("")))):
-            with s3_server() as server:
+            with s3_server(tls=tls) as server:
                 client(server).create_bucket(Bucket=BUCKET)
-                tool, environ = tools(server.endpoint)[which], environment(server.endpoint, source)
+                tool, environ = tools(server.endpoint)[which], environment(server, source)
                 put, get = costs.setdefault(tool.name, ([], []))
                 put.append(run(tool.put, environ))
                 get.append(run(tool.get, environ))
@@ -142,7 +145,8 @@ def measure(mib: int, rounds: int, say: Callable[[str], None]) -> str:
     rows = [[name, *_cells(mib, put), *_cells(mib, get)] for name, (put, get) in costs.items()]
     kind = "versitygw" if os.environ.get("LAB_S3") else "SeaweedFS"
     where = "in memory" if tempfile.tempdir else "on disk"
-    about = f"{mib} MiB, medians of {rounds} rounds, {kind} on the same machine with its data {where}"
+    way = ", by TLS" * tls
+    about = f"{mib} MiB, medians of {rounds} rounds, {kind} on the same machine with its data {where}{way}"
     return f"{about}\n\n{table(HEAD, rows)}"
 
 
@@ -167,11 +171,15 @@ def main(argv: Sequence[str] = ()) -> int:
     parser.add_argument("--mib", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dry", action="store_true", help="print the table only")
+    parser.add_argument("--tls", action="store_true", help="a table of its own: the same by TLS")
     given = parser.parse_args(argv)
-    text = measure(given.mib, given.rounds, lambda said: print(said, file=sys.stderr, flush=True))
+    text = measure(
+        given.mib, given.rounds, lambda said: print(said, file=sys.stderr, flush=True), tls=given.tls
+    )
     print(text)
     if not given.dry:
-        write("s3", f"{circumstances('python -m bench.s3')}; {text}")
+        command = "python -m bench.s3" + " --tls" * given.tls
+        write("s3 tls" if given.tls else "s3", f"{circumstances(command)}; {text}")
     return 0
 
 

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from bench.quiet import quiet
 from zbackup.destinations.s3.destination import S3Destination
@@ -46,6 +47,7 @@ def main(argv: Sequence[str]) -> None:
             endpoint=given.endpoint,
             region="us-east-1",
             path_style=True,
+            ca_file=Path(ca) if (ca := os.environ.get("AWS_CA_BUNDLE")) else None,
         ),
         storing=storing,
         now=lambda: datetime.now(UTC),
