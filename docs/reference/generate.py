@@ -30,7 +30,7 @@ COMMANDS = (
     ("clone",), ("clone", "create"), ("clone", "list"), ("clone", "show"), ("clone", "dsn"), ("clone", "env"),
     ("clone", "reset"), ("clone", "snapshot"), ("clone", "promote"), ("clone", "extend"),
     ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("switch",),
-    ("verify",), ("release",), ("gate",), ("status",), ("daemon",),
+    ("verify",), ("received",), ("release",), ("gate",), ("status",), ("daemon",),
 )  # fmt: skip
 SUB_TABLES = ("lock", "recovery", "clones", "retention", "schedule", "notify", "tls", "service", "ship")
 
@@ -86,7 +86,8 @@ document on stdout ([json.md](json.md)).
 
 An error that none of these names stands for (a defect in zbackup) ends with {ZbackupError.exit_status}
 and asks for `--debug`. When a command works on several instances and some fail, the others are still done,
-and the status is that of the first failure. `zbackup check` ends with the status of the first error it found.
+and the status is that of the first failure. `zbackup check` ends with the status of the first error it found,
+and `zbackup received` with 1 when something is not well.
 """
 
 
