@@ -254,7 +254,7 @@ def _destination(settings: Settings, instance: Instance, ship: Ship) -> Destinat
             # Reading botocore takes a third of a second: only who has a bucket waits for that.
             from zbackup.destinations.s3.configured import destination
 
-            return destination(ship, to, instance.name, SystemClock())
+            return destination(ship, to, instance.name, SystemClock(), settings.daemon.state_dir)
         case to:
             return ZfsDestination(
                 name=ship.label,

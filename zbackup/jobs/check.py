@@ -45,10 +45,17 @@ def check(ctx: Context, expected: Expected) -> CheckReport:
         advice = doctor.look(
             "settings",
             lambda: examine(ctx, known, facts, expected),
-            lambda found: "nothing to be said against them" if not found else f"{len(found)} remarks",
+            lambda found: (
+                f"{len(found)} remark{'s' * (len(found) != 1)}"
+                if found
+                else "nothing to be said against them"
+            ),
         )
         for finding in advice or []:
             doctor.add(finding)
+    elif any(target.destination.here for target in ctx.targets):
+        text = "where only copies of it lie, as on a host that receives them, see zbackup received"
+        doctor.add(Finding(severity="advice", subject="datasets", text=text))
     for target in ctx.targets:
         place = target.destination.place
         doctor.look(f"destination {target.name}", partial(ready, ctx, target), f"{place}: {{}}".format)

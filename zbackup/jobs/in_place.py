@@ -46,9 +46,8 @@ def clone_there(ctx: Context, name: str, base: Backup, source: Backup) -> Catalo
     clone = announced(ctx, name, base, {})
     container = f"{ctx.clones}/{clone.name}"
     copies = [(backup, copy) for backup in backups for copy in backup.snapshots]
-    for number, (_, copy) in enumerate(copies):
-        part = f"{container}/{number}"
-        ctx.zfs.clone(copy, part, {**UNMOUNTED, "readonly": "on", clone_files.PART: clone.id})
+    targets = {f"{container}/{number}": copy for number, (_, copy) in enumerate(copies)}
+    ctx.zfs.clone_each(targets, {**UNMOUNTED, "readonly": "on", clone_files.PART: clone.id})
     parts = mounted(ctx, container, len(copies))
     for backup in backups:
         names = [f"{container}/{n}@{b.name}" for n, (b, _) in enumerate(copies) if b is backup]

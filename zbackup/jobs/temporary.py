@@ -50,7 +50,9 @@ def _take_away(ctx: Context, clone: Clone, *, keep: bool) -> None:
         _give_up(ctx, clone)
         return
     try:
-        if found := clone_files.find_clone(ctx, clone.name):
+        found = clone_files.find_clone(ctx, clone.name)
+        # Of the same name may be another's, which may be why the recovery failed.
+        if found and found[0].id == clone.id:
             clone_files.destroy(ctx, *found)
     except ZbackupError as failure:
         ctx.progress.note(f"{dataset} is left: {failure}. Remove it: zbackup clone destroy {clone.name}")
@@ -59,5 +61,5 @@ def _take_away(ctx: Context, clone: Clone, *, keep: bool) -> None:
 def _give_up(ctx: Context, clone: Clone) -> None:
     """A dev clone that is kept is nobody's leftover, and must not be started: it may not be masked."""
     found = clone_files.find_clone(ctx, clone.name)
-    if found and found[0].kind == "dev":
+    if found and found[0].kind == "dev" and found[0].id == clone.id:
         clone_files.describe(ctx, replace(found[0], state="failed"))

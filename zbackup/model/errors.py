@@ -3,6 +3,8 @@
 The table in docs/reference/exit-status.md is made from this module: a class, its number, its docstring.
 """
 
+from typing import ClassVar
+
 
 class ZbackupError(Exception):
     """Something failed that has no better name."""
@@ -30,6 +32,8 @@ class CommandFailed(ZbackupError):
     """An external program (zfs, mount, a server) ended with an error or did not answer in time."""
 
     exit_status = 3
+    remedy: ClassVar[str] = ""
+    """What to do, where what the program said is not enough."""
 
     def __init__(self, argv: tuple[str, ...], returncode: int, stderr: str, where: str = "") -> None:
         """`where` names the host it ran on, if not this one."""
@@ -37,7 +41,8 @@ class CommandFailed(ZbackupError):
         # zfs says first what it cannot do, and then gives advice; most others come to the point last.
         why = next((line for line in lines if line.startswith("cannot ")), lines[-1])
         on = f" on {where}" if where else ""
-        super().__init__(f"{' '.join(argv[:2])}{on} exited with {returncode}: {why}")
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        super().__init__(f"{' '.join(argv[:2])}{on} exited with {returncode}: {why}{remedy}")
         self.argv, self.returncode, self.stderr, self.where = argv, returncode, stderr, where
 
 
@@ -103,6 +108,10 @@ class NotReceivable(CommandFailed):
     exit_status = 13
 
 
+class StreamRefused(CommandFailed):
+    """zfs receive can make nothing of a stream: it is damaged, of a newer ZFS, or not the rest it awaits."""
+
+
 class NotResumable(ZbackupError):
     """A stream that was cut off cannot be continued where it was; it has to begin anew."""
 
@@ -117,6 +126,7 @@ class PoolFull(CommandFailed):
     """The pool or a quota has no room left."""
 
     exit_status = 3
+    remedy = "zfs list -o space shows what takes the room, zbackup prune gives back what no rule keeps"
 
 
 class NotFound(ZbackupError):

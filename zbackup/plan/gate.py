@@ -38,8 +38,7 @@ _TYPES = re.compile(r"(?:filesystem|volume|snapshot|bookmark)(?:,(?:filesystem|v
 _SOURCES = re.compile(r"(?:local|received)(?:,(?:local|received))*")
 _TOKEN = re.compile(r"[0-9a-f]+(?:-[0-9a-f]+){2,3}")
 _MARKS = re.compile(rf"{PREFIX}(?P<name>[a-z_]+)(?:\.(?:parts|[0-9]{{1,3}}))?")
-_LONGEST_NAME = 255
-_LONGEST_VALUE = 8191
+_LONGEST_NAME, _LONGEST_VALUE = 255, 8191
 
 _VALUES: Mapping[str, re.Pattern[str]] = {
     "-o": _COLUMNS,

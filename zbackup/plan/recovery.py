@@ -13,6 +13,8 @@ from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.plan.coverage import Coverage, continues
 from zbackup.plan.window import recovery_window, usable_bases
 
+_NONE = "there is no finished backup to start from: run zbackup snapshot first"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryPlan:
@@ -46,7 +48,7 @@ def plan_recovery(
         raise NotFound(f"there is no finished backup {base} to start from: see zbackup list")
     reachable = recovery_window(backups, None, now).overall
     if reachable is None:
-        raise NotRecoverable("there is no finished backup to start from: run zbackup snapshot first")
+        raise NotRecoverable(_NONE)
     if target > now:
         raise NotRecoverable(
             f"that moment is in the future; the recovery window is {reachable.describe(zone)}"
@@ -58,6 +60,24 @@ def plan_recovery(
         raise NotRecoverable(f"{none}; the recovery window is {reachable.describe(zone)}{coarse}")
     start, log = _proven(target, older, backups) or _likeliest(target, older, backups)
     return RecoveryPlan(base=start, log=log, reason=_reason(start, log, asked=bool(base)))
+
+
+def drill_target(backups: Sequence[Backup]) -> tuple[datetime, str]:
+    """What proves most when it is tried: to recover the last transaction of all, from the base before it.
+
+    That takes the log of the newer one. Where no older base leads there, as with one backup alone, it is the
+    newest itself that is named. Raise NotRecoverable when there is none.
+    """
+    bases = [b for b in usable_bases(backups) if b.record.as_of]
+    if not bases:
+        raise NotRecoverable(_NONE)
+    newest = max(bases, key=_newness)
+    last, _ = _newness(newest)
+    older = [b for b in bases if b.record.as_of and b.record.as_of < last]
+    # What an unlocked member had not yet on disk may lack other entries of the same time.
+    reached = min(last, newest.record.complete_to or last)
+    base, _ = _proven(reached, older, backups) or (newest, newest)
+    return last, base.name
 
 
 def _proven(

@@ -4,14 +4,19 @@ Run as `python -m zbackup.proc.enter ORDER`, the order being JSON: hide, bind, u
 limits, argv, and note, which may be null.
 """
 
+import ctypes
 import json
 import os
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
 from zbackup.proc.private import write_new
+
+# mount(2) and umount2(2), called here and not by programs: a host may have a hundred clones to be hidden.
+_C = ctypes.CDLL(None, use_errno=True)
+_BIND = 4096
+_DETACH = 2
 
 
 def main(order: str) -> None:
@@ -26,7 +31,7 @@ def main(order: str) -> None:
     for directory, mountpoint in sorted(wanted["bind"], key=lambda pair: len(pair[1])):
         # On a host that never had the original, its mountpoint does not exist.
         Path(mountpoint).mkdir(parents=True, exist_ok=True)
-        _mount("mount", "--bind", "--", directory, mountpoint)
+        _bind(directory, mountpoint)
     # A shell's soft limit of 1,024 files is no server's: production's unit file had raised it.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -40,20 +45,16 @@ def main(order: str) -> None:
 
 def _hide(mountpoint: str) -> None:
     """Unmount it here. Gone already is success: a recovery beside ours may just have destroyed its clone."""
-    problem = _failure("umount", "--lazy", "--", mountpoint)
-    if problem and os.path.ismount(mountpoint):
-        sys.exit(problem)
+    if _C.umount2(os.fsencode(mountpoint), _DETACH) != 0:
+        problem = os.strerror(ctypes.get_errno())
+        if os.path.ismount(mountpoint):
+            sys.exit(f"cannot take {mountpoint} out of the server's sight: {problem}")
 
 
-def _mount(*argv: str) -> None:
-    if problem := _failure(*argv):
-        sys.exit(problem)
-
-
-def _failure(*argv: str) -> str:
-    """Run a program; "" if it succeeded, else what it said."""
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    return "" if done.returncode == 0 else f"{' '.join(argv)}: {done.stderr.strip()}"
+def _bind(directory: str, mountpoint: str) -> None:
+    if _C.mount(os.fsencode(directory), os.fsencode(mountpoint), None, ctypes.c_ulong(_BIND), None) != 0:
+        problem = os.strerror(ctypes.get_errno())
+        sys.exit(f"cannot show {directory} to the server as {mountpoint}: {problem}")
 
 
 if __name__ == "__main__":

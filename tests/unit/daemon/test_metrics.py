@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.mysql_fixture import free_port
-from tests.unit.cli.test_cli_reports import a_backup, a_status
+from tests.unit.reports import a_backup, a_status
 from zbackup.daemon.metrics import Metrics
 from zbackup.jobs.snapshot import SnapshotReport
 from zbackup.model.errors import Taken

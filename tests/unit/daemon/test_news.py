@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.unit.cli.test_cli_reports import a_status
 from tests.unit.plan.histories import made
+from tests.unit.reports import a_status
 from tests.unit.samples import NOON
 from zbackup.catalog.local import Catalog
 from zbackup.clock import SystemClock

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.samples import at, backup, lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
-from zbackup.plan.recovery import RecoveryPlan, plan_recovery
+from zbackup.plan.recovery import RecoveryPlan, drill_target, plan_recovery
 from zbackup.plan.window import Window, recovery_window, usable_bases
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -178,3 +178,31 @@ def test_with_nothing_to_start_from_it_says_what_to_do(unusable: Backup) -> None
     for target in (35, 2000):
         with pytest.raises(NotRecoverable, match="run zbackup snapshot first"):
             plan(target, [unusable])
+
+
+@given(histories())
+@settings(max_examples=200)
+def test_a_drill_can_be_planned_whenever_there_is_a_base(backups: list[Backup]) -> None:
+    try:
+        moment, name = drill_target(backups)
+    except NotRecoverable:
+        assert not usable_bases(backups)
+        return
+    found = plan_recovery(moment, NOW, backups, BERLIN, cut=moment + timedelta(seconds=1), base=name)
+    assert moment == max(b.record.as_of for b in usable_bases(backups) if b.record.as_of)
+    assert found.base.name == name and found.log
+
+
+def test_a_drill_goes_from_one_backup_to_the_next() -> None:
+    first, second, third = (
+        backup(n, n * 10, n * 10 + 5, log_id="a", log_from="binlog.000001:4", log_to=f"binlog.000001:{n}00")
+        for n in (1, 2, 3)
+    )
+    assert drill_target([first]) == (at(10), "zbackup-1")
+    assert drill_target([first, second, third]) == (at(30), "zbackup-2")
+    unlocked = backup(3, 30, 28, log_id="a", log_from="binlog.000001:4", log_to="binlog.000001:300")
+    assert drill_target([first, second, unlocked]) == (at(30), "zbackup-2")
+    other_log = backup(4, 40, 45, log_id="b", log_from="binlog.000001:4", log_to="binlog.000001:900")
+    assert drill_target([first, second, third, other_log]) == (at(40), "zbackup-4")
+    with pytest.raises(NotRecoverable, match="run zbackup snapshot first"):
+        drill_target([])

@@ -1,0 +1,83 @@
+"""What passes the gate of what is written on copies, and of tokens."""
+
+import shlex
+
+import pytest
+
+from tests.unit.plan.test_gate import APPEND, FULL, READ, ROOT, allowed, policy
+from zbackup.model.errors import Refused
+from zbackup.model.record import PREFIX
+from zbackup.model.shipping import COMMITTED, commit_properties
+from zbackup.plan.gate import Order, require_below, still_to_mark
+
+
+def marking(*names: str, **values: str) -> Order:
+    line = ["zfs", "set", *(f"{PREFIX}{k}={v}" for k, v in values.items()), *names]
+    order = allowed(shlex.join(line), APPEND)
+    assert order is not None and order.kind == "mark"
+    return order
+
+
+ONE, TWO = f"{ROOT}/a@s", f"{ROOT}/a/b@s"
+
+
+def test_a_snapshot_is_marked_once() -> None:
+    order = marking(ONE, TWO, version="1", committed="today")
+    assert still_to_mark(order, {}) == order.argv
+
+
+def test_what_is_committed_is_not_changed() -> None:
+    order = marking(ONE, version="2", committed="today")
+    with pytest.raises(Refused, match="is committed"):
+        still_to_mark(order, {ONE: {COMMITTED: "yesterday", f"{PREFIX}version": "1"}})
+
+
+def test_nothing_is_added_to_what_is_committed() -> None:
+    with pytest.raises(Refused, match="is committed"):
+        still_to_mark(marking(ONE, gtid="x"), {ONE: {COMMITTED: "yesterday"}})
+
+
+def test_a_commit_that_was_cut_short_is_taken_up_for_the_rest() -> None:
+    """And what it wrote before stays as it was, with its time."""
+    order = marking(ONE, TWO, version="1", committed="today")
+    argv = still_to_mark(order, {ONE: {COMMITTED: "yesterday", f"{PREFIX}version": "1"}})
+    assert argv == ("zfs", "set", f"{PREFIX}version=1", f"{COMMITTED}=today", TWO)
+
+
+def test_a_commit_that_is_repeated_does_nothing() -> None:
+    order = marking(ONE, version="1", committed="today")
+    assert still_to_mark(order, {ONE: {COMMITTED: "yesterday", f"{PREFIX}version": "1"}}) == ()
+
+
+def test_every_property_of_a_commit_passes() -> None:
+    properties = commit_properties(FULL, [1, 2], "2026-01-01T00:00:00+00:00")
+    line = ["zfs", "set", *(f"{k}={v}" for k, v in properties.items()), ONE]
+    assert allowed(shlex.join(line), APPEND) is not None
+
+
+SAYS = (
+    "resume token contents:\nnvlist version: 0\n\ttoguid = 0x1\n\ttoname = {0}\nfull\t{1}\t100\nsize\t100\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("named", "sent", "passes"),
+    [
+        (f"{ROOT}/a@s", f"{ROOT}/a@s", True),
+        ("tank/other@s", f"{ROOT}/a@s", False),
+        (f"{ROOT}/a@s", "tank/other@s", False),
+        (f"{ROOT}2/a@s", f"{ROOT}2/a@s", False),
+    ],
+)
+def test_a_token_is_of_something_below_the_root(named: str, sent: str, passes: bool) -> None:
+    said = SAYS.format(named, sent)
+    if passes:
+        require_below(said, policy(READ))
+    else:
+        with pytest.raises(Refused, match="not below"):
+            require_below(said, policy(READ))
+
+
+def test_what_cannot_be_told_of_a_token_is_refused() -> None:
+    with pytest.raises(Refused, match="cannot be told"):
+        require_below("size\t100\n", policy(READ))
