@@ -17,7 +17,9 @@ import pytest
 from zbackup.model.errors import CommandFailed, ZbackupError
 from zbackup.proc.detached import launch
 from zbackup.proc.guardian import start_guardian
+from zbackup.proc.pipeline import transfer
 from zbackup.proc.run import run
+from zbackup.zfs.stream_content import read_content
 
 Started = TypeVar("Started")
 
@@ -41,6 +43,11 @@ AT_QUESTIONS: tuple[Way, ...] = ("fails", "interrupted before")
 _DOORS: dict[str, Callable[..., Any]] = {
     "zbackup.engines.mysql.clone_server.launch": launch,
     "zbackup.engines.mysql.applier.start_guardian": start_guardian,
+    "zbackup.destinations.zfs_place.transfer": transfer,
+}
+_READERS: dict[str, Callable[..., Any]] = {
+    "zbackup.destinations.zfs_place.read_content": read_content,
+    "zbackup.jobs.verify_at.read_content": read_content,
 }
 
 
@@ -61,15 +68,15 @@ class Fault:
 
     @contextmanager
     def at_all_doors(self) -> Iterator[None]:
-        """The starts of servers and guardians are commands too."""
+        """Streams, and the starts of servers and guardians, are commands too."""
         with pytest.MonkeyPatch.context() as patch:
-            for name, door in _DOORS.items():
+            for name, door in (_DOORS | _READERS).items():
                 patch.setattr(name, self._wrapped(door, name))
             yield
 
     def _wrapped(self, start: Callable[..., Started], name: str) -> Callable[..., Started]:
         def wrapper(*given: Any, **more: Any) -> Started:
-            return self._pass((name,), True, lambda: start(*given, **more))
+            return self._pass((name,), name in _DOORS, lambda: start(*given, **more))
 
         return wrapper
 

@@ -116,8 +116,8 @@ def say(text: str = "") -> None:
 
 
 @contextmanager
-def stage(flavour: str) -> Iterator[Stage]:
-    """A pool of its own, a seeded server on it, all gone afterwards."""
+def stage(flavour: str, options: tuple[str, ...] = ()) -> Iterator[Stage]:
+    """A pool of its own, a seeded server on it with these options, all gone afterwards."""
     pool = create_pool()
     data, log = pool.data, pool.log
     server = DatabaseServer(
@@ -126,6 +126,7 @@ def stage(flavour: str) -> Iterator[Stage]:
             datadir=data.mountpoint / "data",
             binlog_dir=log.mountpoint,
             run_dir=pool.home / "run",
+            options=options,
         )
     )
     made = Stage(pool=pool, server=server)

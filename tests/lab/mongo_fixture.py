@@ -15,7 +15,8 @@ import pymongo
 from pymongo.errors import OperationFailure, PyMongoError
 
 from tests.lab import servers
-from tests.lab.mysql_fixture import SERVER_UID, ServerFailed, _as_server_user, _give_away
+from tests.lab.mysql_fixture import ServerFailed
+from tests.lab.server_user import SERVER_UID, as_server_user, give_away
 from zbackup.engines.mongodb.privileges import ROLE, role_document
 
 FLAVOURS = ("mongodb-6.0", "mongodb-6.0.27")
@@ -124,10 +125,10 @@ class MongoServer:
             key.chmod(0o400)
         for directory in (settings.datadir, settings.run_dir):
             if os.geteuid() == 0 and directory.stat().st_uid != SERVER_UID:
-                _give_away(directory)
+                give_away(directory)
         with (settings.run_dir / "output.log").open("ab") as sink:
             self._process = subprocess.Popen(
-                [*_as_server_user(), str(settings.program), *settings.arguments()],
+                [*as_server_user(), str(settings.program), *settings.arguments()],
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,

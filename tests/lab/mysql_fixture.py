@@ -15,12 +15,11 @@ import pymysql
 import pymysql.connections
 
 from tests.lab import servers
+from tests.lab.server_user import as_server_user, give_away
 from tests.lab.servers.accounts import REPLICATION_PASSWORD, REPLICATION_USER
 from tests.lab.servers.templates import DAEMON, KINDS, SIZES
 
 FLAVOURS = tuple(name for name, kind in KINDS.items() if kind in DAEMON)
-SERVER_UID = 27
-"""The user id servers run as when we are root; it needs no entry in /etc/passwd."""
 
 _SYSTEM_SCHEMAS = "'mysql','information_schema','performance_schema','sys'"
 _LAST_LINES = 15
@@ -140,7 +139,7 @@ class DatabaseServer:
         shutil.copytree(servers.template(settings.flavour), settings.datadir, dirs_exist_ok=True)
         if os.geteuid() == 0:
             for directory in self._directories():
-                _give_away(directory)
+                give_away(directory)
 
     def start(self, timeout: float = 60) -> "DatabaseServer":
         """Start on the data directory, preparing it first if it holds none, and wait until it answers.
@@ -153,7 +152,7 @@ class DatabaseServer:
         program = servers.path(settings.flavour) / "bin" / DAEMON[settings.kind]
         with (settings.run_dir / "output.log").open("ab") as sink:
             self._process = subprocess.Popen(
-                [*_as_server_user(), str(program), *settings.arguments()],
+                [*as_server_user(), str(program), *settings.arguments()],
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
@@ -291,16 +290,3 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _as_server_user() -> list[str]:
-    if os.geteuid() != 0:
-        return []
-    return ["setpriv", f"--reuid={SERVER_UID}", f"--regid={SERVER_UID}", "--clear-groups"]
-
-
-def _give_away(directory: Path) -> None:
-    os.chown(directory, SERVER_UID, SERVER_UID)
-    for parent, directories, files in os.walk(directory):
-        for name in (*directories, *files):
-            os.chown(Path(parent) / name, SERVER_UID, SERVER_UID, follow_symlinks=False)

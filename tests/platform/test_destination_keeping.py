@@ -5,17 +5,20 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+from tests.faults.breaking import Fault, fired
 from tests.lab.pool import Pool, run
 from tests.platform.shipping import Skewed, Yard
+from zbackup.jobs.clone import working_on
 from zbackup.jobs.held_there import held_there
 from zbackup.jobs.prune_at import plan_prune_at, prune_at
 from zbackup.jobs.ship import ship
 from zbackup.jobs.stale import find_stale, release_stale
 from zbackup.jobs.verify_at import verify_at
 from zbackup.model.record import PREFIX
-from zbackup.model.retention import CONDEMNED, Retention, Span
+from zbackup.model.retention import Retention, Span
+from zbackup.model.shipping import restore_tag
 from zbackup.zfs.datasets import Zfs
-from zbackup.zfs.stream_content import RECORD, _record
+from zbackup.zfs.stream_records import RECORD, read_record
 
 BEGIN, END = 0, 5
 SHORT = Retention(tiers=(), last=2, minimum=1, window=Span(1, "minute"))
@@ -71,20 +74,70 @@ def test_what_a_restore_holds_there_is_skipped_and_keeps_nobody_else(yard: Yard)
     ctx = yard.context(retention=SHORT)
     target = ctx.targets[0]
     with target.destination.connect() as session:
-        first = session.copies().backups[0]
-        with held_there(ctx, target, session, "look", (first,)):
+        there = session.copies()
+        with (
+            working_on(ctx, "look", "zbackup restore"),
+            held_there(ctx, target, session, "look", there, there.backups[:1]),
+        ):
             assert [b.name for b in prune_at(ctx, target).destroyed] == [names[1]]
     assert yard.committed() == [names[0], *names[2:]]
     assert [b.name for b in prune_at(ctx, target).destroyed] == [names[0]]
 
 
-def test_what_a_killed_prune_left_goes_with_the_next(yard: Yard) -> None:
-    names = shipped(yard, 3)
-    run("zfs", "set", f"{CONDEMNED}=2026", f"{yard.home}/{yard.outer.name}@{names[0]}")
-    run("zfs", "destroy", f"{yard.home}/{yard.inner.name}@{names[0]}")
+def test_what_killed_restores_held_there_is_let_go(yard: Yard) -> None:
+    """Of those that will not go on, and of this host's only: nobody else knows that they are dead."""
+    names = shipped(yard, 4)
     ctx = yard.context(retention=SHORT)
-    assert [b.name for b in prune_at(ctx, ctx.targets[0]).destroyed] == [names[0]]
-    assert {c.partition("@")[2] for c in yard.copies()} == set(names[1:])
+    target = ctx.targets[0]
+    own = int(run("zfs", "get", "-Hpo", "value", "guid", yard.pool.name))
+
+    def tag(name: str) -> str:
+        return restore_tag(target.tag, own, name)
+
+    before, others = "zbackup-restore:this.host:shop:vault:dead", "zbackup-restore:that.host:shop:vault:dead"
+    for held, backup in ((tag("dead"), 0), (before, 0), (others, 1), (tag("../../dead"), 1)):
+        for member in yard.members:
+            run("zfs", "hold", held, f"{yard.home}/{member.name}@{names[backup]}")
+    with working_on(ctx, "dead", "zbackup restore"):
+        assert prune_at(ctx, target).destroyed == (), "it is alive"
+    report = prune_at(ctx, target)
+    assert [b.name for b in report.destroyed] == [names[0]]
+    (kept,) = (k for k in report.plan.retention.keep if k.backup.name == names[1])
+    assert kept.reasons == (f"held there by {others}, {tag('../../dead')}",)
+    assert yard.committed() == names[1:]
+
+
+def test_a_host_of_the_same_name_lets_go_of_nothing_of_anothers(yard: Yard) -> None:
+    """It restores on another pool. Neither its prune nor its restore of one name ends the other's hold."""
+    names = shipped(yard, 4)
+    ctx = yard.context(retention=SHORT)
+    other = replace(ctx, clones=f"{yard.vault.name}/clones", run_dir=yard.vault.home)
+    target = ctx.targets[0]
+    with target.destination.connect() as session:
+        there = session.copies()
+        with held_there(other, target, session, "look", there, there.backups[:1]):
+            assert [b.name for b in prune_at(ctx, target).destroyed] == [names[1]]
+            with held_there(ctx, target, session, "look", session.copies(), there.backups[:1]):
+                pass
+            report = prune_at(ctx, target)
+            assert report.destroyed == () and yard.committed() == [names[0], *names[2:]]
+            (kept,) = (k for k in report.plan.retention.keep if k.backup.name == names[0])
+            assert [reason.count(":look") for reason in kept.reasons] == [1]
+    assert [b.name for b in prune_at(ctx, target).destroyed] == [names[0]]
+
+
+def test_what_a_killed_prune_left_goes_with_the_next(yard: Yard, tmp_path: Path) -> None:
+    """Killed at each change: the mark, one part, the other. tests/slow breaks it in all ways."""
+    names = shipped(yard, 2)
+    healthy = yard.context(retention=SHORT)
+    for nth in (1, 2, 3):
+        names += shipped(yard, 1)
+        fault = Fault(nth, "killed after")
+        broken = yard.context(fault, retention=SHORT)
+        assert fired(fault, lambda ctx=broken: prune_at(ctx, ctx.targets[0]), tmp_path / "child")  # type: ignore[misc]
+        assert yard.committed()[-2:] == names[-2:]
+        prune_at(healthy, healthy.targets[0])
+        assert {c.partition("@")[2] for c in yard.copies()} == set(names[-2:])
 
 
 def test_what_is_the_same_on_both_sides_verifies(yard: Yard) -> None:
@@ -146,10 +199,10 @@ def summed_up(stream: bytearray) -> bytes:
     """The stream with checksums that fit: none on its records, and one of the whole in the last."""
     place = 0
     while True:
-        kind, record = _record("<", bytes(stream[place : place + RECORD]))
-        if kind != BEGIN:
+        record = read_record("<", bytes(stream[place : place + RECORD]))
+        if record.kind != BEGIN:
             stream[place + RECORD - 32 : place + RECORD] = bytes(32)
-        if kind == END:
+        if record.kind == END:
             break
         place += RECORD + record.payload
     sums = [0, 0, 0, 0]

@@ -215,7 +215,7 @@ def test_a_mount_that_fails_is_said_and_the_server_never_starts(tmp_path: Path) 
     output = tmp_path / "o"
     confinement = Confinement(hide=(), bind=((str(tmp_path / "gone"), str(tmp_path)),), uid=UID, gid=GID)
     said = ended(launch(["touch", str(tmp_path / "started")], confinement, output), output)
-    assert "mount --bind" in said and "gone" in said
+    assert said.startswith("cannot show ") and "gone" in said
     assert not (tmp_path / "started").exists()
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab.pool import Pool, run
-from tests.lab.two_hosts import SAFE, USER, TwoHosts, hosts
+from tests.lab.second_host import USER
+from tests.lab.two_hosts import SAFE, TwoHosts, hosts
 from tests.system.house import wait_until
 from zbackup.model.record import PREFIX
 from zbackup.model.shipping import COMMITTED

@@ -4,8 +4,9 @@ import pytest
 
 from tests.lab.pool import run
 from tests.platform.shipping import Yard
-from zbackup.jobs.ship import look, ship
-from zbackup.model.errors import Diverged, Refused
+from zbackup.jobs.ship import look, ready, ship
+from zbackup.jobs.window import look_at
+from zbackup.model.errors import Diverged, NotFound, Refused
 from zbackup.model.shipping import COMMITTED
 from zbackup.plan.ship import NeedsInitial, Steps, UpToDate
 
@@ -108,5 +109,16 @@ def test_the_root_must_be_there(yard: Yard) -> None:
     yard.backup()
     run("zfs", "destroy", yard.root)
     ctx = yard.context()
-    with pytest.raises(Refused, match="there is no dataset"):
-        ship(ctx, ctx.targets[0])
+    for look_there in (ship, look, look_at):
+        with pytest.raises(
+            NotFound, match=f"there is no dataset {yard.root} at zfs:{yard.root}: import its pool"
+        ):
+            look_there(ctx, ctx.targets[0])
+
+
+def test_nor_is_it_taken_for_empty_while_there_is_nothing_to_ship(yard: Yard) -> None:
+    ctx = yard.context()
+    assert ready(ctx, ctx.targets[0]) == "there is no backup to ship yet"
+    run("zfs", "destroy", yard.root)
+    with pytest.raises(NotFound, match="import its pool"):
+        ready(ctx, ctx.targets[0])

@@ -28,7 +28,7 @@ class Program:
     """zbackup with a configuration for a yard, to two destinations."""
 
     def __init__(self, yard: Yard, home: Path, forks: Forks) -> None:
-        self._forks = forks
+        self.forks = forks
         self.config = home / "zbackup.toml"
         self.config.write_text(
             f'run_dir = "{home}"\n[instance.shop]\nengine = "mysql"\ndatasets = ["{yard.outer.name}"]\n'
@@ -38,7 +38,7 @@ class Program:
 
     def __call__(self, *words: str) -> "subprocess.CompletedProcess[str]":
         argv = ("--config", str(self.config), "ship", *words)
-        return subprocess.CompletedProcess(argv, *self._forks.run(argv, {}, 180))
+        return subprocess.CompletedProcess(argv, *self.forks.run(argv, {}, 180))
 
     def data(self, *words: str, status: int = 0) -> list[dict[str, Any]]:
         done = self(*words, "--json")
@@ -73,6 +73,50 @@ def test_the_way_from_nothing_to_a_divergence(yard: Yard, program: Program) -> N
     assert (diverged.returncode, diverged.stderr.count("\n")) == (13, 1)
     assert "@mine (guid" in diverged.stderr and f"@{second} (guid" in diverged.stderr
     assert program("shop", "elsewhere").returncode == 4
+
+
+def test_a_host_that_receives_says_how_it_is(yard: Yard, program: Program, tmp_path: Path) -> None:
+    """Without a configuration; then with one that names the place and rules, and has no such instance."""
+
+    def received(*words: str, config: Path | None = None) -> tuple[int, dict[str, Any]]:
+        given = ("--config", str(config)) if config else ()
+        rc, out, err = program.forks.run((*given, "received", *words, "--json"), {}, 180)
+        assert err == ""
+        return rc, json.loads(out)["data"][0]
+
+    rc, nothing = received(yard.root)
+    assert (rc, nothing["instances"], nothing["health"]) == (1, [], "error")
+    names = []
+    for _ in range(2):
+        names.append(yard.backup())
+        ship(yard.context(), yard.target())
+    newest = f"{yard.home}/{yard.outer.name}@{names[-1]}"
+    run("zfs", "hold", "somebody", newest)
+    rc, report = received(yard.root)
+    (lot,) = report["instances"]
+    assert (rc, report["health"], lot["instance"], lot["dataset"]) == (0, "ok", "shop", yard.home)
+    assert (lot["newest"]["name"], report["held"]) == (names[-1], [{"snapshot": newest, "tag": "somebody"}])
+    assert lot["age_seconds"] > 3600 and report["space"]["available"] > 1_000_000
+    assert (received(yard.root, "--max-age", "30m")[0], received(yard.root, "--max-age", "9d")[0]) == (1, 0)
+    cut = ["sh", "-c", 'zfs send "$1" | head -c 200000 | zfs receive -su -o readonly=on "$2"', "sh"]
+    copy = f"{yard.home}/cut"
+    assert subprocess.run(
+        [*cut, f"{yard.outer.name}@{names[0]}", copy], capture_output=True, check=False
+    ).returncode
+    assert received(yard.root)[1]["arriving"] == [copy]
+    config = tmp_path / "receiver.toml"
+    config.write_text(
+        f'run_dir = "{tmp_path}"\ndaemon = {{ state_dir = "{tmp_path}" }}\n'
+        f'[instance.shop]\nengine = "mysql"\ndatasets = ["{yard.vault.name}/gone"]\n'
+        f'[[instance.shop.ship]]\nto = "zfs:{yard.root}"\nname = "here"\nprune = "1s"\n'
+        'retention = { last = 1, minimum = 1, window = "1 minute" }\n'
+    )
+    rc, report = received(config=config)
+    assert (rc, [f["subject"] for f in report["findings"]]) == (1, ["holds", "daemon"])
+    assert report["prune"][0]["due"] == names[:-1]
+    for command in ("status", "check"):
+        rc, out, err = program.forks.run(("--config", str(config), command), {}, 180)
+        assert rc == 4 and "zbackup received" in out + err
 
 
 def until(what: Callable[[], bool]) -> None:

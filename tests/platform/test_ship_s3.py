@@ -4,18 +4,23 @@ import base64
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
-from tests.destinations.shop import BUCKET, Shop, new_shop, some_key
+from tests.destinations.shop import BUCKET, Shop, new_shop, seaweed_of, some_key
 from tests.lab.pool import Dataset, Pool, run
+from tests.lab.s3_accounts import READER, WRITER
 from tests.lab.s3_proxy import Fault, proxy
-from tests.lab.s3_server import SECRET, S3Server, client, s3_server
+from tests.lab.s3_rights import denied
+from tests.lab.s3_server import ACCESS, SECRET, S3Server, client, s3_server
 from tests.platform.bucket import Bucketed
+from tests.platform.test_ship_program import LIMIT_S, ZBACKUP, until
 from zbackup.destinations.s3.chains import Chains
+from zbackup.jobs.journal import Journal
 from zbackup.jobs.ship import look, ship
 from zbackup.model.errors import Diverged
 from zbackup.plan.ship import UpToDate
@@ -26,6 +31,12 @@ def server() -> Iterator[S3Server]:
     with s3_server() as started:
         client(started).create_bucket(Bucket=BUCKET)
         yield started
+
+
+@pytest.fixture(scope="module")
+def seaweed(server: S3Server) -> Iterator[S3Server]:
+    with seaweed_of(server) as found:
+        yield found
 
 
 @pytest.fixture
@@ -102,6 +113,7 @@ def test_another_servers_backups_are_not_mixed_in(pool: Pool, vault: Pool, shop:
 
 CONFIG = """
 run_dir = "{home}"
+daemon = {{ state_dir = "{home}" }}
 [instance.shop]
 engine = "mysql"
 datasets = ["{dataset}"]
@@ -112,27 +124,43 @@ password = {{ file = "{password}" }}
 to = "s3://{bucket}/{prefix}"
 name = "bucket"
 initial = "allow"
+{more}
 [instance.shop.ship.s3]
 endpoint = "{endpoint}"
 region = "us-east-1"
-access_key = "test-access"
+access_key = "{access}"
 secret_key = {{ file = "{password}" }}
 path_style = true
 segment = "1MiB"
 uploads = 2
 key = {{ file = "{key}" }}
 """
+ON_SCHEDULE = """prune = "1s"
+verify = "1s"
+verify_read = "all"
+retention = {{ last = 2, minimum = 1, window = "1 minute" }}"""
+
+
+def configured(
+    yard: Bucketed, key: bytes, endpoint: str, more: str = "", *, access: str = ACCESS
+) -> tuple[Path, Path]:
+    """The configuration of a host that ships the yard to its bucket, and the key's file."""
+    home, secret, file = yard.pool.home, yard.shop.home / "password", yard.shop.home / "key"
+    secret.write_text(SECRET, encoding="ascii")
+    file.write_text(base64.b64encode(key).decode(), encoding="ascii")
+    for path in (secret, file):
+        path.chmod(0o600)
+    config = yard.shop.home / "zbackup.toml"
+    words = {"home": home, "dataset": yard.outer.name, "password": secret, "key": file, "more": more}
+    place = {"bucket": BUCKET, "prefix": yard.shop.prefix, "endpoint": endpoint, "access": access}
+    config.write_text(CONFIG.format(**words, **place), encoding="ascii")
+    return config, file
 
 
 def test_the_program_killed_at_a_request_goes_on(pool: Pool, vault: Pool, shop: Shop) -> None:
     """SIGKILL as the Nth request comes, for one N after the other; then once in peace."""
     yard = Bucketed(pool, vault, shop)
     name = yard.backup(1_500_000)
-    password, key = shop.home / "password", shop.home / "key"
-    password.write_text(SECRET, encoding="ascii")
-    key.write_text(base64.b64encode(some_key()).decode(), encoding="ascii")
-    for secret in (password, key):
-        secret.chmod(0o600)
     at = 0
     running: list[subprocess.Popen[bytes]] = []
 
@@ -143,13 +171,10 @@ def test_the_program_killed_at_a_request_goes_on(pool: Pool, vault: Pool, shop: 
         return Fault(body=0)
 
     with proxy(shop.server.endpoint, kill) as through:
-        config = shop.home / "zbackup.toml"
-        words = {"home": pool.home, "dataset": yard.outer.name, "password": password, "key": key}
-        place = {"bucket": BUCKET, "prefix": shop.prefix, "endpoint": through.endpoint}
-        config.write_text(CONFIG.format(**words, **place), encoding="ascii")
+        config, key = configured(yard, some_key(), through.endpoint)
         for at in (4, 7, 11, 0):
             through.seen.clear()
-            argv = [str(Path(sys.executable).with_name("zbackup")), "--config", str(config), "ship", "shop"]
+            argv = [str(ZBACKUP), "--config", str(config), "ship", "shop"]
             running.append(subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
             said, _ = running[-1].communicate(timeout=300)
             if not at:
@@ -159,3 +184,68 @@ def test_the_program_killed_at_a_request_goes_on(pool: Pool, vault: Pool, shop: 
     assert yard.committed() == [name]
     assert comes_back(yard, yard.inner, name, key)
     assert all("@" not in mark for mark in yard.marks()), "nothing is held any more"
+
+
+def test_the_program_says_what_its_credentials_lack(
+    pool: Pool, vault: Pool, shop: Shop, seaweed: S3Server
+) -> None:
+    """In its last line, with the status of it; nothing is lost, and the next run with that right goes on."""
+    shop, key = replace(shop, server=seaweed), some_key()
+    yard = Bucketed(pool, vault, shop, keys=(key,))
+    rules = 'retention = { last = 1, minimum = 1, window = "1 minute" }'
+
+    def told(access: str, *words: str) -> tuple[int, str]:
+        config, _ = configured(yard, key, seaweed.endpoint, rules, access=access)
+        argv = [str(ZBACKUP), "--config", str(config), *words]
+        ended = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        return ended.returncode, ended.stderr.rstrip().rpartition("\n")[2]
+
+    names = [yard.backup()]
+    ship_now(yard)
+    names.append(yard.backup())
+    lacking, said = told(READER, "ship", "shop")
+    assert lacking == 3 and said.endswith("which takes s3:PutObject"), said
+    assert yard.committed() == names[:1] and told(WRITER, "ship", "shop")[0] == 0
+    assert yard.committed() == names and all("@" not in mark for mark in yard.marks())
+    with denied(seaweed, BUCKET, WRITER, "s3:DeleteObject"):
+        lacking, said = told(WRITER, "prune", "shop", "--at", "bucket")
+    assert lacking == 3 and "which takes s3:DeleteObject" in said, said
+    assert yard.committed() == names
+
+
+def test_a_daemon_prunes_the_bucket_and_says_what_is_damaged_in_it(
+    pool: Pool, vault: Pool, shop: Shop
+) -> None:
+    """On schedule: the older of two chains goes, with its segments; what is kept is read, then damaged."""
+    key = some_key()
+    yard = Bucketed(pool, vault, shop, keys=(key,), chains=Chains(most=1))
+    names = []
+    for _ in range(4):
+        names.append(yard.backup())
+        ship_now(yard)
+    kept = {str(s) for member in yard.members for name in names[2:] for s in yard.streams(member.name, name)}
+    config, _ = configured(yard, key, shop.server.endpoint, ON_SCHEDULE.format())
+    journal = Journal(pool.home)
+
+    def ended() -> dict[str, str]:
+        return {row.job: row.error for row in journal.read() if row.last}
+
+    argv = [str(ZBACKUP), "--config", str(config), "daemon"]
+    with (shop.home / "log").open("wb") as sink:
+        daemon = subprocess.Popen(argv, stderr=sink)
+    try:
+        until(lambda: yard.committed() == names[2:])
+        until(lambda: ended() == {"prune:bucket": "", "verify:bucket": ""})
+        left = [unquote(found.removeprefix(f"{shop.root}/segments/")) for found in shop.segments()]
+        assert {found.rpartition("/")[0] for found in left} == kept
+        damaged = next(found for found in shop.segments() if "-from-" in found)
+        body = bytearray(shop.body(damaged))
+        body[len(body) // 2] ^= 1
+        shop.replace(damaged, bytes(body))
+        until(lambda: ended() == {"prune:bucket": "", "verify:bucket": "VerificationFailed"})
+    finally:
+        daemon.terminate()
+        assert daemon.wait(LIMIT_S) == 0
+    said = (shop.home / "log").read_text()
+    assert f"{damaged} is not what was stored: it is damaged" in said
+    assert yard.committed() == names[2:]

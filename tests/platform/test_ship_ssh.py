@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab.pool import Pool, run
-from tests.lab.two_hosts import USER, TwoHosts, hosts
+from tests.lab.second_host import USER
+from tests.lab.two_hosts import TwoHosts, hosts
 from tests.platform.shipping import Yard
 from zbackup.destinations.zfs_place import ZfsDestination
 from zbackup.jobs.context import Context

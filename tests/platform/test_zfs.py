@@ -3,7 +3,6 @@
 import os
 import subprocess
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from tests.lab.pool import Dataset as Place
 from tests.lab.pool import Pool
 from tests.lab.pool import run as tool
-from tests.platform.zfs_places import ZFS, names, place, snapshot
+from tests.platform.zfs_places import ZFS, created, names, place, snapshot
 from zbackup.model.errors import (
     CommandFailed,
     DatasetBusy,
@@ -213,25 +212,6 @@ def test_it_is_all_or_nothing(place: Place) -> None:
     assert names(place.name) == before
 
 
-def test_a_snapshot_is_destroyed_by_guid(place: Place) -> None:
-    old, kept = snapshot(place, "s"), snapshot(place, "s2")
-    tool("zfs", "destroy", str(old))
-    new = snapshot(place, "s")
-    with pytest.raises(NotFound, match="not the one expected"):
-        ZFS.destroy_snapshot(old)
-    assert {s.guid for s in ZFS.snapshots(place.name)} == {new.guid, kept.guid}
-    ZFS.destroy_snapshot(new)
-    assert [s.guid for s in ZFS.snapshots(place.name)] == [kept.guid]
-
-
-def test_names_that_zfs_reads_as_ranges_destroy_nothing_else(place: Place) -> None:
-    one, two = snapshot(place, "one"), snapshot(place, "two")
-    for name in ("one%two", "%", "one,two"):
-        with pytest.raises(CommandFailed):
-            ZFS.destroy_snapshot(replace(one, name=name))
-    assert [s.guid for s in ZFS.snapshots(place.name)] == [one.guid, two.guid]
-
-
 def test_hold_and_release_may_be_repeated(place: Place) -> None:
     made = snapshot(place, "s")
     ZFS.hold("zbackup", made)
@@ -256,7 +236,7 @@ def test_create_clone_mount_destroy(place: Place, tmp_path: Path) -> None:
     (place.mountpoint / "file").write_text("as it was")
     made = snapshot(place, "s")
     (place.mountpoint / "file").write_text("changed")
-    box = ZFS.create(
+    box = created(
         f"{place.name}/box", {"canmount": "noauto", "mountpoint": str(tmp_path / "b x"), "zbackup:k": "v"}
     )
     assert (box.name, box.mountpoint) == (f"{place.name}/box", None)
@@ -284,26 +264,20 @@ def test_a_clone_is_made_of_exactly_this_snapshot(place: Place) -> None:
     old = snapshot(place, "s")
     tool("zfs", "destroy", str(old))
     snapshot(place, "s")
+    new = snapshot(place, "t")
     with pytest.raises(NotFound):
-        ZFS.clone(old, f"{place.name}/clone", {})
-    assert not ZFS.exists(f"{place.name}/clone")
+        ZFS.clone_each({f"{place.name}/first": new, f"{place.name}/clone": old}, {})
+    assert not ZFS.exists(f"{place.name}/first") and not ZFS.exists(f"{place.name}/clone")
 
 
-def test_a_file_system_is_destroyed_by_guid(place: Place) -> None:
-    old = ZFS.create(f"{place.name}/x", {})
-    ZFS.destroy_filesystem(old)
-    new = ZFS.create(f"{place.name}/x", {})
-    with pytest.raises(NotFound):
-        ZFS.destroy_filesystem(old)
-    assert ZFS.filesystems(new.name)[0].guid == new.guid
-
-
-def test_a_file_system_with_a_snapshot_stays(place: Place) -> None:
-    box = ZFS.create(f"{place.name}/x", {})
-    snapshot(box, "s")
-    with pytest.raises(CommandFailed):
-        ZFS.destroy_filesystem(box)
-    assert ZFS.exists(f"{box.name}@s")
+def test_several_are_cloned_in_whatever_order_they_are_named(place: Place) -> None:
+    """`zfs get` answers in one of its own."""
+    boxes = [created(f"{place.name}/{name}", {}) for name in ("b", "a")]
+    wanted = [snapshot(box, name) for name in ("t", "s") for box in boxes]
+    targets = {f"{place.name}/clone{number}": each for number, each in enumerate(wanted)}
+    ZFS.clone_each(targets, {})
+    origins = ZFS.origins(place.name)
+    assert [origins[target] for target in targets] == [str(each) for each in wanted]
 
 
 def test_it_is_unmounted_though_somebody_looked_into_its_snapshots(place: Place) -> None:

@@ -1,9 +1,10 @@
-"""Every phrase of the error table, as a real ZFS says it."""
+"""Every phrase of the error table, as a real ZFS says it, and what is not destroyed."""
 
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.lab.pool import Dataset as Place
 from tests.lab.pool import Pool
 from tests.lab.pool import run as tool
 from tests.platform.contexts import context
-from tests.platform.zfs_places import ZFS, place, snapshot
+from tests.platform.zfs_places import ZFS, created, place, snapshot
 from tests.system.house import wait_until
 from zbackup.catalog.local import clones, read
 from zbackup.jobs.clone_claim import everywhere
@@ -23,13 +24,17 @@ from zbackup.model.errors import (
     DatasetBusy,
     DatasetExists,
     DatasetNotFound,
+    NotFound,
     PoolFull,
     PoolSuspended,
     Refused,
+    StreamRefused,
 )
 from zbackup.model.snapshot import Dataset
+from zbackup.proc.pipeline import Command, writing
 from zbackup.proc.run import run
 from zbackup.zfs.datasets import Zfs
+from zbackup.zfs.streams import failure_of, receive_argv
 
 __all__ = ["place"]
 
@@ -43,7 +48,7 @@ __all__ = ["place"]
 @pytest.fixture
 def busy(place: Place) -> Iterator[Dataset]:
     """A mounted file system with an open file in it."""
-    made = ZFS.create(f"{place.name}/busy", {"mountpoint": str(place.mountpoint / "busy")})
+    made = created(f"{place.name}/busy", {"mountpoint": str(place.mountpoint / "busy")})
     ZFS.mount(made.name)
     with (place.mountpoint / "busy" / "open").open("w"):
         yield ZFS.filesystems(made.name)[0]
@@ -56,7 +61,7 @@ def test_busy(busy: Dataset) -> None:
 
 
 def test_busy_for_a_moment_is_waited_out(place: Place) -> None:
-    made = ZFS.create(f"{place.name}/soon", {"mountpoint": str(place.mountpoint / "soon")})
+    made = created(f"{place.name}/soon", {"mountpoint": str(place.mountpoint / "soon")})
     ZFS.mount(made.name)
     with subprocess.Popen(["sleep", "1"], cwd=place.mountpoint / "soon"):
         ZFS.destroy_filesystem(made)
@@ -117,7 +122,7 @@ def test_out_of_space(tmp_path: Path) -> None:
     name = f"lab-full-{os.getpid()}"
     tool("zpool", "create", "-o", "cachefile=none", "-O", f"mountpoint={tmp_path / 'full'}", name, str(vdev))
     try:
-        box = ZFS.create(f"{name}/db", {"mountpoint": str(tmp_path / "full" / "db")})
+        box = created(f"{name}/db", {"mountpoint": str(tmp_path / "full" / "db")})
         ZFS.mount(box.name)
         made = snapshot(box, "s")
         for size in (1 << 20, 128 << 10, 4096):
@@ -133,6 +138,19 @@ def test_out_of_space(tmp_path: Path) -> None:
             ZFS.create(f"{name}/more", {})
     finally:
         tool("zpool", "destroy", "-f", name)
+
+
+def test_streams_that_nothing_can_be_made_of(place: Place) -> None:
+    (place.mountpoint / "file").write_bytes(os.urandom(300_000))
+    made = snapshot(place, "s")
+    sent = subprocess.run(("zfs", "send", "--", str(made)), capture_output=True, check=True)
+    damaged = bytearray(sent.stdout)
+    damaged[-1000] ^= 1
+    for number, stream in enumerate((bytearray(5000), damaged)):
+        argv = receive_argv(f"{place.name}/back{number}")
+        receiver = Command(argv=argv, failure=partial(failure_of, argv))
+        with pytest.raises(StreamRefused), writing(receiver) as write:
+            write(stream)
 
 
 def test_what_has_no_name_of_its_own_is_a_plain_failure(place: Place) -> None:
@@ -211,3 +229,42 @@ def test_a_pool_that_lost_its_disk_is_named_and_others_do_not_wait_for_it(
     ctx = replace(here, elsewhere=(f"{lost}/zbackup-clones",))
     assert ctx.everywhere() == (ctx,)
     assert everywhere(replace(ctx, cloning=replace(ctx.cloning, places=(ctx.clones, *ctx.elsewhere)))) == []
+
+
+# destroyed is what was meant, by its guid
+
+
+def test_a_snapshot_is_destroyed_by_guid(place: Place) -> None:
+    old, kept = snapshot(place, "s"), snapshot(place, "s2")
+    tool("zfs", "destroy", str(old))
+    new = snapshot(place, "s")
+    with pytest.raises(NotFound, match="not the one expected"):
+        ZFS.destroy_snapshot(old)
+    assert {s.guid for s in ZFS.snapshots(place.name)} == {new.guid, kept.guid}
+    ZFS.destroy_snapshot(new)
+    assert [s.guid for s in ZFS.snapshots(place.name)] == [kept.guid]
+
+
+def test_names_that_zfs_reads_as_ranges_destroy_nothing_else(place: Place) -> None:
+    one, two = snapshot(place, "one"), snapshot(place, "two")
+    for name in ("one%two", "%", "one,two"):
+        with pytest.raises(CommandFailed):
+            ZFS.destroy_snapshot(replace(one, name=name))
+    assert [s.guid for s in ZFS.snapshots(place.name)] == [one.guid, two.guid]
+
+
+def test_a_file_system_is_destroyed_by_guid(place: Place) -> None:
+    old = created(f"{place.name}/x", {})
+    ZFS.destroy_filesystem(old)
+    new = created(f"{place.name}/x", {})
+    with pytest.raises(NotFound):
+        ZFS.destroy_filesystem(old)
+    assert ZFS.filesystems(new.name)[0].guid == new.guid
+
+
+def test_a_file_system_with_a_snapshot_stays(place: Place) -> None:
+    box = created(f"{place.name}/x", {})
+    snapshot(box, "s")
+    with pytest.raises(CommandFailed):
+        ZFS.destroy_filesystem(box)
+    assert ZFS.exists(f"{box.name}@s")

@@ -1,5 +1,7 @@
 """Places for the tests of the room zfs, and what is there seen without it."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from tests.lab.pool import Dataset as Place
@@ -23,6 +25,12 @@ def snapshot(dataset: Place | Dataset, name: str, **properties: str) -> Snapshot
     values = {f"zbackup:{key}": value for key, value in properties.items()}
     ZFS.snapshot([f"{dataset.name}@{name}"], values, timeout=60)
     return next(s for s in ZFS.snapshots(dataset.name) if s.name == name)
+
+
+def created(name: str, properties: Mapping[str, str] | None = None) -> Dataset:
+    """A new file system, as it is found then."""
+    ZFS.create(name, properties or {})
+    return ZFS.filesystems(name)[0]
 
 
 def names(root: str) -> list[str]:

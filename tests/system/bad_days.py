@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from tests.lab.pool import PoolError, run
-from tests.system.house import House, Result, checksums, next_second, wait_until
+from tests.system.house import House, checksums, next_second, wait_until
+from tests.system.program import Result
 from tests.system.test_interrupted_restore import running_servers
 from tests.system.zfs_door import ZfsDoor
 

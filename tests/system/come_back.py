@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tests.lab.pool import Pool, create_pool, run
 from tests.lab.two_hosts import TwoHosts
-from tests.system.house import Result, Zbackup
+from tests.system.house import Zbackup
+from tests.system.program import Result
 from zbackup.model.shipping import COMMITTED
 
 

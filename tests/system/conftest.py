@@ -13,6 +13,7 @@ from tests.lab.pool import Pool, pool, pytest_addoption, pytest_runtest_logrepor
 # Before they are imported, so that what fails in them is explained as in a test.
 pytest.register_assert_rewrite(
     "tests.system.house",
+    "tests.system.program",
     "tests.system.clone_story",
     "tests.system.clone_care_story",
     "tests.system.clone_kills_story",
@@ -20,6 +21,7 @@ pytest.register_assert_rewrite(
     "tests.system.switch_story",
     "tests.system.daemon_story",
     "tests.system.recovery_story",
+    "tests.system.recovered",
     "tests.system.replica_story",
     "tests.system.transactions_story",
     "tests.system.log_story",

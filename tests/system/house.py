@@ -1,9 +1,6 @@
 """What a system test works with: a server on a pool, and zbackup run as its users run it, as a program."""
 
 import json
-import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -22,12 +19,11 @@ from tests.lab.pool import Dataset, Pool, run
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 from tests.lab.servers.templates import DAEMON
 from tests.system.forked import Forks
+from tests.system.program import ANSWER_LIMIT, Result, Run
 
 ZONE = ZoneInfo("Europe/Berlin")
 INSTANCE = "shop"
 ZBACKUP = Path(sys.executable).with_name("zbackup")
-ANSWER_LIMIT = 180.0
-"""Seconds in which any command of zbackup has to end here."""
 
 Connection = pymysql.connections.Connection
 
@@ -39,62 +35,6 @@ class Variant:
     flavour: str
     gtid: bool = True
     options: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """How a command of zbackup ended."""
-
-    argv: tuple[str, ...]
-    rc: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        """What --json answered; an AssertionError says what went wrong instead."""
-        assert self.rc == 0, str(self)
-        return json.loads(self.out)["data"]
-
-    def refused(self, status: int) -> str:
-        """The one line said by a command that ended with `status`."""
-        assert self.rc == status, f"expected exit status {status}: {self}"
-        lines = self.err.splitlines()
-        assert len(lines) == 1 and lines[0].startswith("zbackup: "), f"expected one line: {self}"
-        return lines[0].removeprefix("zbackup: ")
-
-    def __str__(self) -> str:
-        return f"{' '.join(self.argv)}\nexit status {self.rc}\n{self.out}{self.err}"
-
-
-class Run:
-    """A command of zbackup under way, in a process group of its own."""
-
-    def __init__(self, argv: tuple[str, ...], environment: Mapping[str, str]) -> None:
-        self._argv = argv
-        self.process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **environment},
-            start_new_session=True,
-        )
-
-    def end(self, timeout: float = ANSWER_LIMIT) -> Result:
-        """Wait for its end; one that takes longer than `timeout` seconds is killed, and the test fails."""
-        try:
-            out, err = self.process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            self.signal_group(signal.SIGKILL)
-            self.process.wait()
-            raise AssertionError(f"no end within {timeout:g} s: {' '.join(self._argv)}") from None
-        return Result(argv=self._argv, rc=self.process.returncode, out=out, err=err)
-
-    def signal_group(self, number: signal.Signals) -> None:
-        """Send a signal to it and to all it started in its group, as a terminal's Ctrl-C does."""
-        os.killpg(self.process.pid, number)
 
 
 class Zbackup:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from tests.lab import mongo_load
 from tests.lab.mongo_fixture import locked
-from tests.system.house import Run, after_writing, wait_until
+from tests.system.house import after_writing, wait_until
 from tests.system.mongo_house import MongoHouse
+from tests.system.program import Run
 from tests.system.zfs_door import ZfsDoor
 
 CEILING = "600s"

@@ -8,8 +8,8 @@ from typing import Any
 from bson.timestamp import Timestamp
 
 from tests.lab.mongo_fixture import ADMIN, ADMIN_PASSWORD, Client, MongoServer, connect, start_single
-from tests.lab.mysql_fixture import _give_away
 from tests.lab.pool import Pool
+from tests.lab.server_user import give_away
 from tests.system.mongo_house import MongoHouse, build
 
 REPLICA_SET = "orders"
@@ -26,7 +26,7 @@ def mongo_house(pool: Pool, **more: Any) -> Iterator[MongoHouse]:
     for directory in (settings.datadir, journal):
         directory.mkdir()
     (settings.datadir / "journal").symlink_to(journal)
-    _give_away(journal)
+    give_away(journal)
     server = start_single(settings)
     with server:
         yield MongoHouse(pool, pool.home, server, (pool.data.name,))

@@ -17,7 +17,6 @@ from tests.lab.load import Load, verify
 from tests.lab.load_journal import Verdict
 from tests.lab.mysql_fixture import free_port
 from tests.lab.pool import run
-from tests.lab.servers.accounts import APP_PASSWORD, APP_USER
 from tests.system.house import (
     Connection,
     House,
@@ -29,6 +28,7 @@ from tests.system.house import (
     utc,
     wait_until,
 )
+from tests.system.recovered import application, assert_made_safe, assert_stops_and_starts
 
 THREADS, RATE = 3, 80.0
 GENTLE = {"mysql": "backup-lock", "mariadb": "backup-stage"}
@@ -130,11 +130,11 @@ class RecoveryStory:
         with house.clone(report) as clone:
             assert checksums(clone, list(history.sums)) == history.sums
             _verdict(clone, history, report)
-            _assert_made_safe(house, clone)
+            assert_made_safe(house, clone)
             clone.query("CREATE TABLE shop.notes (id INT PRIMARY KEY) ENGINE=InnoDB")
             clone.query("INSERT INTO shop.notes VALUES (42)")
         assert {f"{house.clones}/r1", f"{house.clones}/r1/0", f"{house.clones}/r1/1"} <= house.names()
-        _assert_stops_and_starts(house, report)
+        assert_stops_and_starts(house, report)
         foreign = [f"{house.clones}/r1x", f"{house.clones}/r", f"{house.pool.name}/r1"]
         for name in foreign:
             run("zfs", "create", name)
@@ -160,10 +160,10 @@ class RecoveryStory:
             with house.clone(report) as clone:
                 verdict = _verdict(clone, history, report)
                 assert verdict.required > 0
-        with _application(port=port) as clone:
+        with application(port=port) as clone:
             clone.query("INSERT INTO shop.customers VALUES (100000, 'new', 'new', '2024-01-01')")
         with (
-            _application(unix_socket=late["socket"]) as clone,
+            application(unix_socket=late["socket"]) as clone,
             pytest.raises(pymysql.MySQLError, match="read-only"),
         ):
             clone.query("INSERT INTO shop.customers VALUES (100000, 'new', 'new', '2024-01-01')")
@@ -267,36 +267,3 @@ def _assert_cut(house: House, report: dict[str, Any], moment: datetime) -> None:
 
 def _verdict(clone: "Connection[Any]", history: History, report: dict[str, Any]) -> Verdict:
     return verify(clone, history.journal, utc(report["replay"]["effective_target"]))
-
-
-def _application(**where: Any) -> "Connection[Any]":
-    """The application's own login, which may write but is no administrator."""
-    if "port" in where:
-        where["host"] = "127.0.0.1"
-    return pymysql.connect(user=APP_USER, password=APP_PASSWORD, autocommit=True, **where)
-
-
-def _assert_made_safe(house: House, clone: "Connection[Any]") -> None:
-    """A recovered server has an identity of its own, no events, no network, no account of zbackup's."""
-    with clone.cursor() as cursor:
-        cursor.execute("SELECT @@server_id, @@event_scheduler, @@skip_networking, @@datadir")
-        number, events, alone, datadir = cursor.fetchone()
-        cursor.execute("SELECT user FROM mysql.user WHERE user LIKE 'zbackup\\_%%'")
-        assert cursor.fetchall() == ()
-    assert number != house.server.sql("SELECT @@server_id")[0][0]
-    assert (events, alone) == ("OFF", 1)
-    assert datadir.rstrip("/") == str(house.server.settings.datadir), (
-        "a server sees its files where they were"
-    )
-
-
-def _assert_stops_and_starts(house: House, report: dict[str, Any]) -> None:
-    name = report["clone"]
-    assert house.zb("clone", "stop", name, "--json").data["running"] is False
-    with pytest.raises(pymysql.OperationalError):
-        house.clone(report)
-    assert house.zb("clone", "list", "--json").data[0]["running"] is False
-    assert house.zb("clone", "start", name, "--json").data["running"] is True
-    with house.clone(report) as clone, clone.cursor() as cursor:
-        cursor.execute("SELECT id FROM shop.notes")
-        assert cursor.fetchall() == ((42,),)

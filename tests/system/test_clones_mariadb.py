@@ -5,7 +5,7 @@ import pytest
 from tests.lab.mysql_fixture import free_port
 from tests.system.clone_care_story import CloneCareStory, MaskingFails, ReplicaStory
 from tests.system.clone_kills_story import CloneKills
-from tests.system.clone_story import CloneStory, MomentStory, history
+from tests.system.clone_story import CloneStory, MomentStory, ShutStory, history
 from tests.system.house import Variant
 
 __all__ = ["history"]
@@ -41,3 +41,7 @@ class TestKills(CloneKills):
     """See CloneKills."""
 
     some = 9
+
+
+class TestShut(ShutStory):
+    """See ShutStory."""

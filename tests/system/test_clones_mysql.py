@@ -3,7 +3,7 @@
 import pytest
 
 from tests.system.clone_care_story import MaskStory
-from tests.system.clone_story import CloneStory, history
+from tests.system.clone_story import CloneStory, ShutStory, history
 from tests.system.house import Variant
 
 __all__ = ["history"]
@@ -20,3 +20,7 @@ class TestClones(CloneStory):
 
 class TestMasking(MaskStory):
     """See MaskStory."""
+
+
+class TestShut(ShutStory):
+    """See ShutStory."""

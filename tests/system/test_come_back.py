@@ -143,6 +143,11 @@ def test_it_runs_where_the_copies_lie_and_nothing_is_copied(
     # A restore here takes no name that is taken there.
     taken = offsite.house.zb("restore", "--to", "now", "--name", "there", "-q", config=config)
     assert f"{place}/there exists" in taken.refused(10)
+    # Nor can it take production's place from another pool.
+    before = offsite.house.state()
+    bound = offsite.house.zb("switch", "shop", "there", "--confirm", "shop", "-q", config=config).refused(9)
+    assert "cannot leave them: fetch them (zbackup restore shop --from here --to 2" in bound
+    assert offsite.house.state() == before
     assert offsite.house.zb("clone", "destroy", "there", "--yes", config=config).rc == 0
     assert run("zfs", "list", "-Hro", "name", place).split() == [place]
 

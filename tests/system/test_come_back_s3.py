@@ -3,7 +3,7 @@
 import base64
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,10 +15,15 @@ from tests.lab.pool import Pool, create_pool, run
 from tests.lab.s3_proxy import Fault, Proxy, proxy
 from tests.lab.s3_server import ACCESS, SECRET, S3Server, client, s3_server
 from tests.system.forked import forks
-from tests.system.house import House, Result, Run, Variant, next_second, now, utc, wait_until
+from tests.system.house import House, Variant, next_second, now, utc, wait_until
+from tests.system.program import Result, Run
 
 PREFIX = "fire/drill"
 BUCKETS = "zbackup.destinations.s3.configured"
+BEFORE = 14
+"""So many segments of a stream are asked for before it is cut: more than can be on their way."""
+AGAIN = 10
+"""Of these so many may be asked for again: four were on their way, four waited, and two are looked at."""
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +107,9 @@ def offsite(house: House) -> Iterator[Offsite]:
         made = Offsite(house, server, through, new)
         house.server.sql("CREATE DATABASE story")
         house.server.sql("CREATE TABLE story.told (n INT PRIMARY KEY)")
+        house.server.sql("CREATE TABLE story.bulk (content LONGBLOB)")
+        for _ in range(5):
+            house.server.sql("INSERT INTO story.bulk VALUES (%s)", (os.urandom(3 << 20),))
         for number in range(3):
             house.server.sql("INSERT INTO story.told VALUES (%s)", (number * 2,))
             made.moments.append(next_second())
@@ -141,26 +149,31 @@ def test_to_a_moment_between_two_chains(offsite: Offsite) -> None:
     assert offsite.told(report, "between") == [0, 1, 2, 3, 4]
 
 
-def test_killed_while_it_fetches_it_goes_on_with_what_is_whole(offsite: Offsite) -> None:
-    """By SIGKILL in the second stream: the first one is not fetched again. Nothing damaged is restored.
+def test_a_drill_recovers_the_newest_and_leaves_nothing(offsite: Offsite) -> None:
+    """Killed when its server is being made, the next one does it all."""
+    words = ("verify", "--at", "cloud", "--drill", "--json")
+    begun = offsite.house.begin(*words, config=offsite.burnt)
+    clone = f"{offsite.new.name}/back/shop-drill"
+    wait_until("what was fetched is cloned", lambda: f"{clone}/0" in offsite.left(), 120)
+    begun.signal_group(signal.SIGKILL)
+    assert begun.end().rc == -signal.SIGKILL
+    assert clone in offsite.left()
+    newest = offsite.house.backups()[-1]
+    drill = offsite.back(*words).data[0]["drill"]
+    assert drill["base"]["name"] == newest["name"] and drill["gtid"]
+    assert offsite.left() == [f"{offsite.new.name}/back"]
 
-    The same command goes on when the object is as it was.
+
+def test_killed_while_it_fetches_it_goes_on_where_it_was(offsite: Offsite) -> None:
+    """By SIGKILL, in the middle of the first stream and of the second: what has arrived is not fetched again.
+
+    Nothing damaged is restored; the same command goes on when the object is as it was.
     """
     through = offsite.through
     words = offsite.restoring(offsite.moments[1].isoformat(), "killed")
-    through.seen.clear()
-    begun: list[Run] = []
-
-    def kill(_: int, method: str) -> Fault | None:
-        if method == "GET" and any("-from-" in seen for seen in gets(through)):
-            begun[0].signal_group(signal.SIGKILL)
-        return None
-
-    through.fault = kill
-    begun.append(offsite.house.begin(*words, config=offsite.burnt))
-    assert begun[0].end().rc == -signal.SIGKILL
-    through.fault = lambda number, method: None
-    whole = {seen for seen in gets(through) if "-full" in seen}
+    first = killed_at(offsite, words, lambda: len(of(through, "-full")) > BEFORE)
+    second = killed_at(offsite, words, lambda: len(of(through, "-from-")) > 0)
+    assert len(first & second) <= AGAIN < BEFORE
     through.seen.clear()
     with damaged(offsite):
         refused = offsite.back(*words)
@@ -171,8 +184,31 @@ def test_killed_while_it_fetches_it_goes_on_with_what_is_whole(offsite: Offsite)
     through.seen.clear()
     report = offsite.back(*words)
     assert "going on with what was fetched" in report.err, report
-    assert whole and not whole & set(gets(through))
+    assert not first & set(gets(through)), "that stream is whole"
     assert offsite.told(report, "killed") == [0, 1, 2]
+
+
+def killed_at(offsite: Offsite, words: tuple[str, ...], when: Callable[[], bool]) -> set[str]:
+    """SIGKILL as the first segment is asked for that it is said to be time at; all that were asked for."""
+    through = offsite.through
+    begun: list[Run] = []
+    through.seen.clear()
+
+    def kill(_: int, method: str) -> Fault | None:
+        if method == "GET" and when():
+            begun[0].signal_group(signal.SIGKILL)
+        return None
+
+    through.fault = kill
+    begun.append(offsite.house.begin(*words, config=offsite.burnt))
+    assert begun[0].end().rc == -signal.SIGKILL
+    through.fault = lambda number, method: None
+    return set(gets(through))
+
+
+def of(through: Proxy, stream: str) -> list[str]:
+    """Its segments that were asked for."""
+    return [seen for seen in gets(through) if stream in seen]
 
 
 @contextmanager

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab.load import Load
-from tests.system.house import House, Run, Variant, after_writing, wait_until
+from tests.system.house import House, Variant, after_writing, wait_until
+from tests.system.program import Run
 from tests.system.replica_story import applier_runs
 from tests.system.zfs_door import ZfsDoor
 

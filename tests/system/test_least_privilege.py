@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab.load import Load, verify
-from tests.lab.mysql_fixture import SERVER_UID
 from tests.lab.pool import run
+from tests.lab.server_user import SERVER_UID
 from tests.system.house import ZBACKUP, House, Variant, after_writing, next_second, wait_until
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/give-no-more-than-needed.md"

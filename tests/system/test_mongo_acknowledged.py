@@ -1,4 +1,4 @@
-"""No wait for the journal is needed between lock and snapshot: a few rounds of it; tests/slow does 200."""
+"""No wait for the journal is needed between lock and snapshot: a round of it; tests/slow does 200."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.lab.pool import Pool
 from tests.system.acknowledged import WRITERS, ZfsImage, rounds
 from tests.system.mongo_house import build
 
-ROUNDS = 3
+ROUNDS = 1
 
 
 @pytest.fixture(scope="module")

@@ -100,10 +100,18 @@ def test_with_keep_it_is_kept_for_a_look(house: MongoHouse, place: Timestamp) ->
 
 def test_a_name_and_a_port_in_use_are_refused(house: MongoHouse, place: Timestamp) -> None:
     words = ("restore", "-q", "--to-timestamp", behind(place), "--name")
-    assert f"{house.clones}/kept exists" in house.zb(*words, "kept").refused(10)
+    for options in ((), ("--dry-run",)):
+        assert f"{house.clones}/kept exists" in house.zb(*words, "kept", *options).refused(10)
     port = str(house.server.settings.port)
     assert f"port {port} cannot be used" in house.zb(*words, "other", "--port", port).refused(10)
     house.destroy("kept")
+
+
+def test_a_drill_takes_no_snapshot_and_leaves_nothing(house: MongoHouse) -> None:
+    before = house.state()
+    drill = house.zb("verify", "--drill", "--json").data[0]["drill"]
+    assert drill["position"] and drill["base"]["name"] in [b["name"] for b in house.backups()]
+    assert house.state() == before
 
 
 def test_zbackup_killed_amidst_then_again(house: MongoHouse, place: Timestamp) -> None:

@@ -1,9 +1,9 @@
-"""A recovered clone takes the place of a MariaDB 10.11, and goes back; also when both are killed."""
+"""A recovered clone takes the place of a MariaDB 10.11, and goes back; also when the switch is killed."""
 
 import pytest
 
 from tests.system.house import Variant
-from tests.system.switch_kills import SwitchKills
+from tests.system.switch_kills import KillsThere
 from tests.system.switch_story import SwitchStory, shop
 
 __all__ = ["shop"]
@@ -18,5 +18,5 @@ class TestSwitch(SwitchStory):
     """See SwitchStory."""
 
 
-class TestKills(SwitchKills):
-    """See SwitchKills."""
+class TestKills(KillsThere):
+    """See KillsThere."""
