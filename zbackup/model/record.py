@@ -4,12 +4,15 @@ Whatever a recovery needs is here, so that the snapshots alone are enough: no ca
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 from zbackup.model.log import LogSpan
 from zbackup.model.reading import Reading
+
+T = TypeVar("T")
 
 VERSION = "1"
 PREFIX = "zbackup:"
@@ -120,25 +123,25 @@ def from_properties(properties: dict[str, str]) -> Record | None:
             backup=get.text("backup"),
             instance=get.text("instance"),
             engine=get.text("engine"),
-            purpose=_purpose(get.text("purpose")),
-            members=_members(json.loads(get.text("members"))),
-            taken=_time(get.text("taken")),
-            lock=_lock_kind(get.text("lock")),
+            purpose=get.needed("purpose", _purpose),
+            members=get.needed("members", _members),
+            taken=get.needed("taken", _time),
+            lock=get.needed("lock", _lock_kind),
             server_uuid=get.text("server_uuid"),
             server_version=get.text("server_version"),
             role=get.optional("role") or "",
             position=get.optional("position") or "",
             gtid=get.optional("gtid") or "",
-            as_of=_time(t) if (t := get.optional("as_of")) else None,
-            complete_to=_time(t) if (t := get.optional("complete_to")) else None,
+            as_of=get.known("as_of", _time),
+            complete_to=get.known("complete_to", _time),
             log_id=get.optional("log_id") or "",
             log_from=get.optional("log_from") or "",
             log_to=get.optional("log_to") or "",
-            lock_wait_ms=int(n) if (n := get.optional("lock_wait_ms")) else None,
-            lock_held_ms=int(n) if (n := get.optional("lock_held_ms")) else None,
-            clock=Reading.parse(t) if (t := get.optional("clock")) else None,
-            since=_time(t) if (t := get.optional("since")) else None,
-            server=_texts(json.loads(get.text("server"))),
+            lock_wait_ms=get.known("lock_wait_ms", int),
+            lock_held_ms=get.known("lock_held_ms", int),
+            clock=get.known("clock", Reading.parse),
+            since=get.known("since", _time),
+            server=get.needed("server", _texts),
         )
     except KeyError as missing:
         raise ValueError(f"property zbackup:{missing.args[0]} is missing") from missing
@@ -152,9 +155,17 @@ def _time(text: str) -> datetime:
     return time
 
 
-def _members(value: object) -> tuple[tuple[str, str], ...]:
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError as damaged:
+        raise ValueError(f"it is no JSON ({damaged})") from damaged
+
+
+def _members(text: str) -> tuple[tuple[str, str], ...]:
+    value = _json(text)
     if not isinstance(value, list) or not value or not all(_is_pair(item) for item in value):
-        raise ValueError("members is not a list of datasets and mountpoints")
+        raise ValueError("it is not a list of datasets and mountpoints")
     return tuple((dataset, mountpoint) for dataset, mountpoint in value)
 
 
@@ -162,9 +173,10 @@ def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value)
 
 
-def _texts(value: object) -> dict[str, str]:
+def _texts(text: str) -> dict[str, str]:
+    value = _json(text)
     if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
-        raise ValueError("server is not a table of texts")
+        raise ValueError("it is not a table of texts")
     return value
 
 
@@ -200,7 +212,8 @@ class _Reader:
         if name in self.values:
             return self.values[name]
         if any(key.startswith(f"{name}.") for key in self.values):
-            return "".join(self.values[f"{name}.{n}"] for n in range(int(self.values[f"{name}.parts"])))
+            count = _understood(f"{name}.parts", self.values[f"{name}.parts"], int)
+            return "".join(self.values[f"{name}.{n}"] for n in range(count))
         return None
 
     def text(self, name: str) -> str:
@@ -208,3 +221,19 @@ class _Reader:
         if found is None:
             raise KeyError(name)
         return found
+
+    def needed(self, name: str, meaning: Callable[[str], T]) -> T:
+        """What the value means. Raise KeyError if there is none, ValueError, naming it, if it is damaged."""
+        return _understood(name, self.text(name), meaning)
+
+    def known(self, name: str, meaning: Callable[[str], T]) -> T | None:
+        """The same of a value that may not be there."""
+        text = self.optional(name)
+        return _understood(name, text, meaning) if text else None
+
+
+def _understood(name: str, text: str, meaning: Callable[[str], T]) -> T:
+    try:
+        return meaning(text)
+    except ValueError as damaged:
+        raise ValueError(f"property {PREFIX}{name} is damaged: {damaged}") from damaged

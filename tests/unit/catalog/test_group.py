@@ -74,6 +74,7 @@ def test_a_damaged_record_is_named_and_does_not_hide_the_others() -> None:
     backups, unreadable = group([damaged, *snapshots_of(PLAIN), newer])
     assert [b.record for b in backups] == [PLAIN]
     assert [name for name, _ in unreadable] == ["tank/my db@bad", "tank/my db@new"]
+    assert unreadable[0][1].startswith("property zbackup:members is damaged")
     assert "newer zbackup" in unreadable[1][1]
 
 

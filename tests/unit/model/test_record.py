@@ -117,11 +117,18 @@ def test_a_missing_value_is_named(name: str) -> None:
         ("lock", "padlock"),
         ("purpose", "bass"),
         ("lock_wait_ms", "soon"),
+        ("clock", "noon"),
+        ("since", "ever"),
     ],
 )
-def test_a_damaged_value_is_a_value_error(name: str, value: str) -> None:
-    with pytest.raises(ValueError):
+def test_a_damaged_value_is_a_value_error_that_names_it(name: str, value: str) -> None:
+    with pytest.raises(ValueError, match=f"property zbackup:{name} is damaged: .+"):
         from_properties(to_properties(PLAIN) | {PREFIX + name: value})
+
+
+def test_what_is_no_json_is_called_so() -> None:
+    with pytest.raises(ValueError, match=r"property zbackup:server is damaged: it is no JSON \(.*line 1"):
+        from_properties(to_properties(PLAIN) | {PREFIX + "server": "{"})
 
 
 @given(
