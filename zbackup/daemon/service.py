@@ -30,6 +30,12 @@ log = structlog.get_logger()
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STOP = {signal.SIGTERM, signal.SIGINT}
 
+# A daemon is never done: nobody can be told to wait for that.
+RUNS = (
+    "{holder} runs already, and one is enough for all instances: zbackup status says how it does, SIGTERM "
+    "(systemctl stop zbackup, where it is a service) ends it, SIGHUP makes it read the configuration again"
+)
+
 # How late a clock that was set may be noticed, and the longest sleep.
 LOOK_S = 5.0
 
@@ -58,7 +64,7 @@ class Service:
     def run(self) -> None:
         """Until SIGTERM or SIGINT. Raise Taken when another daemon runs, or the metrics' port is in use."""
         settings = self._settings
-        with exclusive(app.daemon_lock(settings), "zbackup daemon", wait=1):
+        with exclusive(app.daemon_lock(settings), "zbackup daemon", wait=1, taken=RUNS):
             self._bell = Bell(SIGNALS)
             if settings.daemon.metrics:
                 self._metrics.serve(settings.daemon.metrics)

@@ -15,6 +15,8 @@ SHARED = 0o664
 # Who waits longer than a moment wants to know for whom.
 SAY_AFTER_S = 1.0
 
+BUSY = "{name} is being worked on by {holder}: try again when it is done"
+
 
 def _tell_nobody(_: str) -> None:
     return
@@ -22,17 +24,22 @@ def _tell_nobody(_: str) -> None:
 
 @contextmanager
 def exclusive(
-    path: Path, what: str, *, wait: float = 60, waiting: Callable[[str], None] = _tell_nobody
+    path: Path,
+    what: str,
+    *,
+    wait: float = 60,
+    waiting: Callable[[str], None] = _tell_nobody,
+    taken: str = BUSY,
 ) -> Iterator[None]:
     """Hold the lock file at `path`, waiting up to `wait` seconds; `what` tells others who holds it.
 
-    `waiting` is told, once, who holds it while we wait.
+    `waiting` is told, once, who holds it while we wait; `taken` is what Taken says, with {name} and {holder}.
     The kernel drops the lock when its holder ends, however it ends, so there are no stale ones.
     Raise Taken, naming the holder, when it is not free in time; Refused when the file cannot be used.
     """
     descriptor = _open(path)
     try:
-        _acquire(descriptor, path, wait, waiting)
+        _acquire(descriptor, path, wait, waiting, taken)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{what} (pid {os.getpid()})".encode(), 0)
         yield
@@ -54,7 +61,7 @@ def _open(path: Path) -> int:
     return descriptor
 
 
-def _acquire(descriptor: int, path: Path, wait: float, waiting: Callable[[str], None]) -> None:
+def _acquire(descriptor: int, path: Path, wait: float, waiting: Callable[[str], None], taken: str) -> None:
     began = time.monotonic()
     told = False
     while True:
@@ -64,9 +71,7 @@ def _acquire(descriptor: int, path: Path, wait: float, waiting: Callable[[str], 
         except BlockingIOError:
             waited = time.monotonic() - began
             if waited >= wait:
-                raise Taken(
-                    f"{path.stem} is being worked on by {_holder(descriptor)}: try again when it is done"
-                ) from None
+                raise Taken(taken.format(name=path.stem, holder=_holder(descriptor))) from None
             if waited >= SAY_AFTER_S and not told:
                 waiting(f"waiting for {_holder(descriptor)}, which works on {path.stem}")
                 told = True
