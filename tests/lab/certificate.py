@@ -26,7 +26,9 @@ def certificate(home: Path) -> Certificate:
     """One for two days, in the directory `home`."""
     made = Certificate(home / "cert.pem", home / "key.pem")
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, LOOPBACK)])
+    # Members of a MongoDB set know each other by the organization.
+    subject = ((NameOID.ORGANIZATION_NAME, "lab"), (NameOID.COMMON_NAME, LOOPBACK))
+    name = x509.Name([x509.NameAttribute(kind, value) for kind, value in subject])
     now = datetime.now(UTC)
     address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(LOOPBACK))])
     cert = (

@@ -40,7 +40,7 @@ class MongoSettings:
 
     `replica_set` "" means standalone. `auth` asks for logins, also among the members (one key for all);
     without it everybody may do everything. `oplog_mib` is how large the oplog may grow.
-    `options` are given to mongod last. `run_dir` must be short.
+    `options` are given to mongod last, `client` to each of our clients of it. `run_dir` must be short.
     """
 
     flavour: str = "mongodb-6.0"
@@ -51,6 +51,7 @@ class MongoSettings:
     auth: bool = True
     oplog_mib: int = 200
     options: tuple[str, ...] = ()
+    client: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def socket(self) -> Path:
@@ -159,7 +160,7 @@ class MongoServer:
     def client(self, user: str = ADMIN, password: str = ADMIN_PASSWORD, **more: Any) -> Client:
         """A new direct client through the socket, as an administrator; `more` goes to pymongo."""
         login = {"username": user, "password": password} if self.settings.auth and user else {}
-        return connect(self.settings.socket, **login, **more)
+        return connect(self.settings.socket, **login, **self.settings.client, **more)
 
     def last_lines(self) -> str:
         """The end of the server's log, for messages."""
@@ -173,7 +174,7 @@ class MongoServer:
         limit = time.monotonic() + timeout
         while time.monotonic() < limit and process.poll() is None:
             try:
-                with connect(self.settings.socket, serverSelectionTimeoutMS=1000) as client:
+                with self.client(user="", serverSelectionTimeoutMS=1000) as client:
                     client.admin.command("ping")
                 return
             except PyMongoError:

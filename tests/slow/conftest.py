@@ -24,6 +24,7 @@ pytest.register_assert_rewrite(
     "tests.system.recovered",
     "tests.system.transactions_story",
     "tests.system.log_story",
+    "tests.system.member_story",
     "tests.system.replica_story",
     "tests.system.encryption_story",
     "tests.system.switch_fetched",

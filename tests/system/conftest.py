@@ -25,6 +25,7 @@ pytest.register_assert_rewrite(
     "tests.system.replica_story",
     "tests.system.transactions_story",
     "tests.system.log_story",
+    "tests.system.member_story",
     "tests.system.encryption_story",
 )
 

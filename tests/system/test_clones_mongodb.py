@@ -1,28 +1,24 @@
 """Dev clones of a mongod that is a member of a set and asks for logins."""
 
-import json
-import re
-import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pymongo
 import pytest
-from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.errors import OperationFailure
 
-from tests.lab.mongo_fixture import ADMIN, ADMIN_PASSWORD, APP_PASSWORD, APP_USER, Client, free_port
-from tests.lab.pool import Pool, run
-from tests.lab.server_user import as_server_user
+from tests.lab.mongo_fixture import ADMIN, ADMIN_PASSWORD, APP_PASSWORD, APP_USER, Client
+from tests.lab.pool import Pool
 from tests.system.clone_story import ADMIN as CLONE_ADMIN
 from tests.system.clone_story import FIRST, LAST, create
 from tests.system.conftest import end_clones
 from tests.system.forked import forks
-from tests.system.house import now, wait_until
+from tests.system.house import now
+from tests.system.member_story import join_by_the_steps
 from tests.system.mongo_house import MongoHouse
 from tests.system.mongo_story import hashes, mongo_house
-from zbackup.proc.detached import Process
 
 PEOPLE = [{"_id": n, "name": f"Customer {n}", "email": f"c{n}@example.com"} for n in range(2000)]
 MASK = """
@@ -130,56 +126,4 @@ def test_of_a_moment_and_masked(house: MongoHouse) -> None:
 
 def test_a_member_made_by_the_printed_steps_needs_no_initial_sync(house: MongoHouse) -> None:
     """The journal is a link, which must not lead to production's."""
-    before = house.names()
-    port = free_port()
-    steps = house.zb("clone", "create", "--as-replica-of", "production", "--json").data["steps"]
-    assert house.names() == before
-    cloned, linked, (started,), (added,), _, destroyed = (
-        [c.replace("PORT", str(port)).replace("HOST", "127.0.0.1") for c in step["run"]] for step in steps
-    )
-    for command in (*cloned, *linked):
-        run("sh", "-c", command)
-    program, *words = shlex.split(started)
-    assert program == "mongod"
-    run(*as_server_user(), str(house.server.settings.program), *words)
-    with house.server.client() as primary, connected({"port": port}, ADMIN, ADMIN_PASSWORD) as joined:
-        primary.shop.people.insert_one({"_id": "before"})
-        set_members(primary, lambda others: [*others, {"_id": len(others), **document_of(added)}])
-        primary.shop.people.insert_one({"_id": "afterwards"})
-        wait_until("it has both", lambda: has(joined, "before", "afterwards"), 120)
-        assert {n: h for n, h in hashes(joined).items() if n.startswith("shop.")} == {
-            n: h for n, h in hashes(primary).items() if n.startswith("shop.")
-        }
-        hello = joined.admin.command("hello")
-        assert hello["secondary"] and hello["hidden"]
-        syncs = joined.admin.command("serverStatus")["metrics"]["repl"]["initialSync"]
-        assert [syncs[key] for key in ("completed", "failedAttempts", "failures")] == [0, 0, 0]
-        set_members(primary, lambda members: members[:-1])
-    mongod = Process.of(int(Path(words[words.index("--pidfilepath") + 1]).read_text()))
-    assert mongod
-    mongod.kill(60)
-    for command in destroyed:
-        run("sh", "-c", command)
-    assert house.names() == before
-
-
-def document_of(added: str) -> dict[str, Any]:
-    """What mongosh is told to add, which writes JSON with other quotes."""
-    inner = added.removeprefix("rs.add(").removesuffix(")").replace("'", '"')
-    found: dict[str, Any] = json.loads(re.sub(r"(\w+): ", r'"\1": ', inner))
-    return found
-
-
-def set_members(primary: Client, change: Callable[[list[Any]], list[Any]]) -> None:
-    """As rs.add() and rs.remove() do it."""
-    config = primary.admin.command("replSetGetConfig")["config"]
-    news = {"version": config["version"] + 1, "members": change(config["members"])}
-    primary.admin.command("replSetReconfig", config | news)
-
-
-def has(joined: Client, *ids: str) -> bool:
-    """Whether a member has these people; none has that does not answer yet."""
-    try:
-        return joined.shop.people.count_documents({"_id": {"$in": ids}}) == len(ids)
-    except PyMongoError:
-        return False
+    assert join_by_the_steps(house, house.server)[0] == "mongod"

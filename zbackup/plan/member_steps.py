@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from zbackup.model.backup import Backup
 from zbackup.model.errors import Refused
 from zbackup.model.moment import local_text
+from zbackup.plan.member_flags import flags
 
 # Where the operator has to put in what only he knows.
 HOST, PORT = "HOST", "PORT"
@@ -68,7 +69,8 @@ def _joining(backup: Backup, dbpath: str, zone: ZoneInfo) -> tuple[Step, ...]:
     return (
         Step(
             text=f"Start a mongod {record.server_version} on them, as {owner} that owns the files; the "
-            f"settings of the set's members (TLS, say) must be its own too. It waits for the set (REMOVED)",
+            f"settings of the set's members (TLS, say) must be its own too, and {HOST} a name that its "
+            f"certificate is for, if it has one. It waits for the set (REMOVED)",
             run=(_start(server, dbpath),),
         ),
         Step(
@@ -103,26 +105,10 @@ def _relink(dbpath: str, root: str) -> str:
 
 
 def _start(server: dict[str, str], dbpath: str) -> str:
-    """With the original's own file of settings, which its command line goes before, if it has one."""
+    """With the original's own file of settings, if it has one, and what else it was told."""
     options: dict[str, Any] = json.loads(server.get("options", "{}"))
     home = dbpath.rstrip("/")
     own = ["--dbpath", dbpath, "--port", PORT, "--logpath", f"{home}/mongod.log"]
     own += ["--pidfilepath", f"{home}/mongod.pid", "--fork"]
-    given = ["--config", options["config"]] if "config" in options else _flags(server, options)
-    return shlex.join((server.get("mongod", "mongod"), *given, *own))
-
-
-def _flags(server: dict[str, str], options: dict[str, Any]) -> list[str]:
-    """Without them it would not be let into the set, or not read the files."""
-    storage = options.get("storage", {})
-    engine = storage.get("wiredTiger", {}).get("engineConfig", {})
-    flags = ["--replSet", server["replica_set"], "--bind_ip", f"localhost,{HOST}"]
-    if key := options.get("security", {}).get("keyFile"):
-        flags += ["--keyFile", key]
-    if storage.get("directoryPerDB"):
-        flags.append("--directoryperdb")
-    if engine.get("directoryForIndexes"):
-        flags.append("--wiredTigerDirectoryForIndexes")
-    if compressor := engine.get("journalCompressor"):
-        flags += ["--wiredTigerJournalCompressor", compressor]
-    return flags
+    given = ["--config", options["config"]] if "config" in options else []
+    return shlex.join((server.get("mongod", "mongod"), *given, *flags(server, options, HOST), *own))

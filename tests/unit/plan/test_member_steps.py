@@ -3,6 +3,7 @@
 import json
 import shlex
 from dataclasses import replace
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -16,8 +17,10 @@ ZONE = ZoneInfo("Europe/Berlin")
 SERVER = {"dbpath": "/srv/my db/data", "replica_set": "carts", "uid": "999", "mongod": "/usr/bin/mongod"}
 
 
-def taken(members: tuple[tuple[str, str], ...] = PLAIN.members, **options: object) -> Backup:
-    server = SERVER | {"options": json.dumps(options)}
+def taken(
+    members: tuple[tuple[str, str], ...] = PLAIN.members, *, flags: str = "", **options: object
+) -> Backup:
+    server = SERVER | {"options": json.dumps(options)} | ({"flags": flags} if flags else {})
     record = replace(PLAIN, engine="mongodb", server_version="6.0.5", server=server, members=members)
     return Backup(record=record, snapshots=tuple(snapshots_of(record)))
 
@@ -51,14 +54,67 @@ def test_it_starts_with_the_original_s_file_of_settings_if_there_is_one() -> Non
         *("--logpath", "/var/lib/m1/srv/my db/data/mongod.log"),
         *("--pidfilepath", "/var/lib/m1/srv/my db/data/mongod.pid", "--fork"),
     ]
-    (started,) = (w for w in commands(taken(config="/etc/mongod.conf")) if "--dbpath" in w)
-    assert started == ["/usr/bin/mongod", "--config", "/etc/mongod.conf", *own]
+    (words,) = (w for w in commands(taken(config="/etc/mongod.conf")) if "--dbpath" in w)
+    assert words == ["/usr/bin/mongod", "--config", "/etc/mongod.conf", *own]
     engine = {"directoryForIndexes": True, "journalCompressor": "zlib"}
     storage = {"directoryPerDB": True, "wiredTiger": {"engineConfig": engine}}
-    (started,) = (w for w in commands(taken(security={"keyFile": "/k"}, storage=storage)) if "--dbpath" in w)
-    assert started[1:] == [
+    (words,) = (w for w in commands(taken(security={"keyFile": "/k"}, storage=storage)) if "--dbpath" in w)
+    assert words[1:] == [
         *("--replSet", "carts", "--bind_ip", "localhost,HOST", "--keyFile", "/k", "--directoryperdb"),
         *("--wiredTigerDirectoryForIndexes", "--wiredTigerJournalCompressor", "zlib", *own),
+    ]
+
+
+def started(**options: Any) -> list[str]:
+    """What the member's mongod is started with of its original's, the paths and the port left out."""
+    (words,) = (w for w in commands(taken(**options)) if "--dbpath" in w)
+    return words[1 : words.index("--dbpath")]
+
+
+TLS = {"mode": "requireTLS", "certificateKeyFile": "/my cert.pem", "CAFile": "/ca.pem"}
+
+
+def test_what_the_set_asks_of_its_members_goes_along_when_the_original_got_it_by_flags() -> None:
+    plain = ["--replSet", "carts", "--bind_ip", "localhost,HOST"]
+    assert started() == plain
+    tls = ["--tlsMode", "requireTLS", "--tlsCertificateKeyFile", "/my cert.pem", "--tlsCAFile", "/ca.pem"]
+    assert started(net={"tls": TLS}) == [*plain, *tls]
+    parts: tuple[tuple[dict[str, Any], list[str]], ...] = (
+        ({"security": {"clusterAuthMode": "x509"}}, ["--clusterAuthMode", "x509"]),
+        ({"security": {"keyFile": "/k", "authorization": "enabled"}}, ["--keyFile", "/k"]),
+        ({"sharding": {"clusterRole": "configsvr"}}, ["--configsvr"]),
+        ({"net": {"ipv6": True}}, ["--ipv6"]),
+        ({"net": {"tls": {"clusterFile": "/c"}}}, ["--tlsClusterFile", "/c"]),
+        ({"net": {"tls": {"allowInvalidHostnames": True}}}, ["--tlsAllowInvalidHostnames"]),
+        ({"net": {"tls": {"allowInvalidHostnames": False}}}, []),
+        ({"setParameter": {"authenticationMechanisms": "MONGODB-X509"}},
+         ["--setParameter", "authenticationMechanisms=MONGODB-X509"]),
+    )  # fmt: skip
+    for options, wanted in parts:
+        assert started(**options) == [*plain, *wanted]
+
+
+def test_what_is_production_s_own_stays_there() -> None:
+    """A second server that writes where production writes would harm it."""
+    own = {"diagnosticDataCollectionDirectoryPath": "/var/lib/mongodb/diagnostic.data"}
+    assert started(setParameter=own, net={"port": 27017, "bindIp": "10.0.0.5"}) == started()
+
+
+def test_a_password_is_left_for_the_operator_to_put_in() -> None:
+    told = started(net={"tls": {"certificateKeyFilePassword": "<password>"}})
+    assert told[-2:] == ["--tlsCertificateKeyFilePassword", "PASSWORD"]
+
+
+def test_of_a_file_and_flags_each_says_its_part() -> None:
+    file = {"config": "/etc/mongod.conf", "security": {"keyFile": "/k"}, "net": {"tls": TLS}}
+    assert started(**file) == ["--config", "/etc/mongod.conf"]
+    assert started(**file, flags="config dbpath replSet keyFile bind_ip_all") == [
+        *("--config", "/etc/mongod.conf", "--replSet", "carts", "--bind_ip", "localhost,HOST"),
+        *("--keyFile", "/k"),
+    ]
+    assert started(**file, flags="config sslMode sslPEMKeyFile") == [
+        *("--config", "/etc/mongod.conf", "--tlsMode", "requireTLS"),
+        *("--tlsCertificateKeyFile", "/my cert.pem"),
     ]
 
 

@@ -4,6 +4,8 @@ All values are text. Optimes are SECONDS,INCREMENT@TERM, times are ISO 8601 in U
 
 dbpath                  the data directory, without symbolic links
 options                 the server's own settings (getCmdLineOpts), as JSON, less what is no business of files
+                        or of the other members of its set
+flags                   which options its command line had, by name; of a server that has a file of settings
 storage_engine, fcv     the storage engine's name; the feature compatibility version
 uid, gid                who owns the files
 mongod                  the program the server ran from, when that could be seen
@@ -34,11 +36,17 @@ from zbackup.engines.mongodb.status import Membership, OplogEnd, Status
 
 # Parts of the settings that say nothing about the files; some hold names of secrets' places.
 NOT_OF_FILES = ("net", "processManagement", "systemLog", "auditLog")
+# Of "net", what a new member of the set must have as this one has it.
+OF_MEMBERS = ("tls", "ipv6")
+MASK = "<password>"
 
 
 def recorded(status: Status, data: Path) -> dict[str, str]:
     """The facts above that are known before the server is held."""
     options = {key: value for key, value in status.options.items() if key not in NOT_OF_FILES}
+    net = {key: _masked(value) for key, value in status.options.get("net", {}).items() if key in OF_MEMBERS}
+    if net and status.membership:
+        options["net"] = net
     facts = {
         "dbpath": str(data),
         "options": json.dumps(options, default=str, sort_keys=True),
@@ -54,7 +62,16 @@ def recorded(status: Status, data: Path) -> dict[str, str]:
         facts["authorization"] = "enabled"
     if status.encrypted:
         facts["encryption"] = "all files, by the storage engine"
+    if "config" in options and status.flags:
+        facts["flags"] = " ".join(status.flags)
     return facts | (_of_member(status.membership) if status.membership else {})
+
+
+def _masked(value: Any) -> Any:
+    """Servers do that themselves; nothing here may depend on it."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key: MASK if "password" in key.lower() else part for key, part in value.items()}
 
 
 def held(end: OplogEnd | None, durable: datetime | None = None) -> dict[str, str]:

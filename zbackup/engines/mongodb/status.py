@@ -4,7 +4,7 @@ Commands: MongoDB manual, "Database Commands" (hello, serverStatus, getCmdLineOp
 replSetGetStatus, replSetGetConfig, currentOp, collStats).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -52,7 +52,10 @@ class Membership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """One look at a server; `membership` is None for one that runs alone."""
+    """One look at a server; `membership` is None for one that runs alone.
+
+    `flags` are the names of the options on its command line, without values.
+    """
 
     version: str
     fcv: str
@@ -62,6 +65,7 @@ class Status:
     encrypted: bool
     membership: Membership | None
     end: OplogEnd | None
+    flags: tuple[str, ...] = ()
 
 
 def status(connection: Connection) -> Status:
@@ -71,18 +75,25 @@ def status(connection: Connection) -> Status:
     server = connection.command({"serverStatus": 1, "metrics": 0, "locks": 0, "tcmalloc": 0})
     fcv = connection.command({"getParameter": 1, "featureCompatibilityVersion": 1})
     encryption = server.get("encryptionAtRest") or {}
+    options = connection.command({"getCmdLineOpts": 1})
     end = oplog_end(connection) if hello.get("setName") else None
     member = _membership(connection, hello, end) if end else None
     return Status(
         version=str(server["version"]),
         fcv=str(fcv["featureCompatibilityVersion"]["version"]),
         pid=int(server["pid"]),
-        options=connection.command({"getCmdLineOpts": 1})["parsed"],
+        options=options["parsed"],
         engine=str(server["storageEngine"]["name"]),
         encrypted=bool(encryption.get("encryptionEnabled")),
         membership=member,
         end=end,
+        flags=_names(options["argv"]),
     )
+
+
+def _names(argv: Sequence[str]) -> tuple[str, ...]:
+    """mongod takes long names behind one dash, too."""
+    return tuple(word.lstrip("-").partition("=")[0] for word in argv[1:] if word.startswith("-"))
 
 
 def oplog_end(connection: Connection) -> OplogEnd:

@@ -1,5 +1,6 @@
 """What is concluded from what a mongod says of itself."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -116,6 +117,18 @@ def test_what_is_recorded(tmp_path: Path) -> None:
     assert {"hidden": "true", "delay_s": "5"}.items() <= recorded(late, tmp_path).items()
     assert "encryption" in recorded(late, tmp_path)
     assert "replica_set" not in recorded(replace(SOUND, membership=None), tmp_path)
+
+
+def test_what_members_need_of_each_other_is_recorded_and_no_password(tmp_path: Path) -> None:
+    tls = {"mode": "requireTLS", "CAFile": "/ca", "clusterPassword": "hunter2"}
+    options = {"net": {"port": 1, "bindIp": "10.0.0.5", "ipv6": True, "tls": tls}}
+    found = recorded(replace(SOUND, options=options, flags=("replSet", "tlsMode")), tmp_path)
+    net = {"ipv6": True, "tls": tls | {"clusterPassword": "<password>"}}
+    assert json.loads(found["options"]) == {"net": net}
+    assert "flags" not in found, "all of them are its command line's"
+    from_file = replace(SOUND, options=options | {"config": "/c"}, flags=("config", "replSet"))
+    assert recorded(from_file, tmp_path)["flags"] == "config replSet"
+    assert json.loads(recorded(replace(from_file, membership=None), tmp_path)["options"]) == {"config": "/c"}
 
 
 def test_what_is_known_only_when_it_is_held() -> None:

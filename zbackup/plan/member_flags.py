@@ -1,0 +1,90 @@
+"""What a new member's mongod is told on its command line, so that its set lets it in. Pure.
+
+A server says what all its settings are (getCmdLineOpts), those from its file and those from its command line,
+under the file's names. What was in a file is not repeated, as the file may have changed since.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+BIND, SET, PARAMETER = "bind_ip", "replSet", "setParameter"
+PASSWORD = "PASSWORD"
+"""Where the operator has to put in a password: servers tell them to nobody."""
+
+FLAGS = (
+    ("security.keyFile", "keyFile"),
+    ("security.clusterAuthMode", "clusterAuthMode"),
+    ("security.transitionToAuth", "transitionToAuth"),
+    ("net.ipv6", "ipv6"),
+    ("net.tls.mode", "tlsMode"),
+    ("net.tls.certificateKeyFile", "tlsCertificateKeyFile"),
+    ("net.tls.certificateKeyFilePassword", "tlsCertificateKeyFilePassword"),
+    ("net.tls.clusterFile", "tlsClusterFile"),
+    ("net.tls.clusterPassword", "tlsClusterPassword"),
+    ("net.tls.CAFile", "tlsCAFile"),
+    ("net.tls.clusterCAFile", "tlsClusterCAFile"),
+    ("net.tls.CRLFile", "tlsCRLFile"),
+    ("net.tls.disabledProtocols", "tlsDisabledProtocols"),
+    ("net.tls.allowConnectionsWithoutCertificates", "tlsAllowConnectionsWithoutCertificates"),
+    ("net.tls.allowInvalidCertificates", "tlsAllowInvalidCertificates"),
+    ("net.tls.allowInvalidHostnames", "tlsAllowInvalidHostnames"),
+    ("net.tls.FIPSMode", "tlsFIPSMode"),
+    ("storage.directoryPerDB", "directoryperdb"),
+    ("storage.wiredTiger.engineConfig.directoryForIndexes", "wiredTigerDirectoryForIndexes"),
+    ("storage.wiredTiger.engineConfig.journalCompressor", "wiredTigerJournalCompressor"),
+)
+"""Without them it would not be let into the set, or not read the files: (setting, option)."""
+
+SECRET = ("tlsCertificateKeyFilePassword", "tlsClusterPassword")
+ROLES = ("shardsvr", "configsvr")
+PARAMETERS = ("tls", "ssl", "openssl", "auth")
+"""How parameters begin that say who talks to whom. Others may name production's files."""
+
+OF_SSL = {
+    "sslPEMKeyFile": "tlsCertificateKeyFile",
+    "sslPEMKeyPassword": "tlsCertificateKeyFilePassword",
+    "bind_ip_all": BIND,
+}
+"""What options are called besides; others of `ssl` are called as those of `tls` but for that."""
+
+
+def flags(server: Mapping[str, str], options: Mapping[str, Any], host: str) -> list[str]:
+    """Options and values. `server` is Record.server, `options` the settings in it; `host` is where others
+    find the member."""
+    return [
+        word
+        for name, value in _all(server["replica_set"], options, host)
+        if "config" not in options or name in _given(server)
+        for word in _words(name, value)
+    ]
+
+
+def _all(replica_set: str, options: Mapping[str, Any], host: str) -> Iterator[tuple[str, Any]]:
+    yield SET, replica_set
+    yield BIND, f"localhost,{host}"
+    for setting, name in FLAGS:
+        yield name, PASSWORD if name in SECRET and _setting(options, setting) else _setting(options, setting)
+    if (role := _setting(options, "sharding.clusterRole")) in ROLES:
+        yield role, True
+    for name, value in sorted(options.get(PARAMETER, {}).items()):
+        if name.startswith(PARAMETERS):
+            yield PARAMETER, f"{name}={value}"
+
+
+def _given(server: Mapping[str, str]) -> set[str]:
+    """What the original's own command line had, by the names that options have here."""
+    return {OF_SSL.get(name, name.replace("ssl", "tls", 1)) for name in server.get("flags", "").split()}
+
+
+def _setting(options: Mapping[str, Any], path: str) -> Any:
+    found: Any = options
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def _words(name: str, value: Any) -> list[str]:
+    """A switch has no value, and one that is off is not there."""
+    if not value:
+        return []
+    return [f"--{name}"] if value is True else [f"--{name}", str(value)]
