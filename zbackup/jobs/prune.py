@@ -14,7 +14,7 @@ import structlog
 
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
-from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound
+from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, PoolReadOnly
 from zbackup.model.retention import CONDEMNED
 from zbackup.model.snapshot import Snapshot
 from zbackup.plan.retention import RetentionPlan, plan_retention
@@ -72,7 +72,8 @@ def prune(ctx: Context, limit_s: float = math.inf) -> PruneReport:
     """Destroy what the policy does not keep, oldest first, beginning with none after `limit_s` seconds.
 
     What is held, cloned from or busy by then is skipped and reported, and does not keep the others. Raise
-    Taken when somebody else works on the instance, CommandFailed when ZFS cannot be asked.
+    Taken when somebody else works on the instance, CommandFailed when ZFS cannot be asked, PoolReadOnly when
+    it may change nothing.
     """
     done = _Done()
     plan: PrunePlan | None = None
@@ -168,6 +169,8 @@ def _destroy(ctx: Context, backup: Backup) -> str:
             ctx.zfs.mark_snapshot(marked, CONDEMNED, ctx.clock.now().isoformat())
         for snapshot in (*reversed(others), marked):
             _destroy_one(ctx, snapshot)
+    except PoolReadOnly:
+        raise  # that concerns all of them, and skipping them one by one would only hide it
     except (CommandFailed, NotFound) as failure:
         return str(failure)
     return ""

@@ -22,6 +22,7 @@ from zbackup.model.errors import (
     DatasetBusy,
     DatasetNotFound,
     NotFound,
+    PoolReadOnly,
     Refused,
     ZbackupError,
 )
@@ -70,7 +71,7 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
             ctx.progress.phase("destroying", f"{backup.name}, {number + 1}")
             try:
                 session.remove(backup, ctx.clock.now().isoformat())
-            except ConnectionFailed:
+            except (ConnectionFailed, PoolReadOnly):
                 raise
             except (CommandFailed, NotFound, Refused, BucketRefused) as failure:
                 lacking = failure if _is_lack_of_power(failure) else lacking

@@ -122,6 +122,13 @@ class PoolSuspended(CommandFailed):
     exit_status = 3
 
 
+class PoolReadOnly(CommandFailed):
+    """The pool is imported read-only: nothing on it can be made, marked or destroyed."""
+
+    exit_status = 3
+    remedy = "export it and import it without readonly=on before anything on it is to change"
+
+
 class PoolFull(CommandFailed):
     """The pool or a quota has no room left."""
 

@@ -6,13 +6,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """A pool as `zpool list` shows it: `health` is ONLINE when all is well, `fragmentation` in percent."""
+    """A pool as `zpool list` shows it: `health` is ONLINE when all is well, `fragmentation` in percent.
+
+    `readonly`: it was imported so that nothing on it changes.
+    """
 
     name: str
     size: int
     free: int
     fragmentation: int
     health: str
+    readonly: bool = False
 
     @property
     def free_share(self) -> float:

@@ -1,9 +1,11 @@
 """Is an instance well? From what its backups, its pool and the daemon's memory say. Pure."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from zbackup.model.errors import PoolReadOnly
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.space import Pool
 from zbackup.plan.schedule import DIFFERENT
@@ -213,6 +215,17 @@ def _left(facts: Facts) -> Finding | None:
 def space(pool: Pool, written_a_day: float | None) -> list[Finding]:
     """What is to be said of a pool's room and state."""
     found = []
+    if pool.readonly:
+        found.append(
+            Finding(
+                severity="error",
+                subject="pool",
+                text=f"{pool.name} is imported read-only",
+                why="no backup can be taken, received or pruned there, and no clone be made",
+                fix="zpool export {0} && zpool import {0}".format(shlex.quote(pool.name)),
+                exit_status=PoolReadOnly.exit_status,
+            )
+        )
     if pool.health != "ONLINE":
         found.append(
             Finding(

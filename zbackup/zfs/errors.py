@@ -7,6 +7,7 @@ from zbackup.model.errors import (
     DatasetNotFound,
     NotReceivable,
     PoolFull,
+    PoolReadOnly,
     PoolSuspended,
     StreamRefused,
 )
@@ -26,6 +27,7 @@ PHRASES: tuple[tuple[str, type[CommandFailed]], ...] = (
     ("does not match incremental source", NotReceivable),
     ("must specify -f to overwrite", NotReceivable),
     ("i/o is currently suspended", PoolSuspended),
+    ("pool is read-only", PoolReadOnly),
     ("out of space", PoolFull),
     ("no space left", PoolFull),
     ("quota exceeded", PoolFull),

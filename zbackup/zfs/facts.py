@@ -13,7 +13,7 @@ SETTINGS = (
     "recordsize", "compression", "atime", "logbias", "primarycache", "sync", "usedbydataset",
     "usedbysnapshots", "logicalused", "available", "quota", "encryption", "dedup",
 )  # fmt: skip
-POOL_COLUMNS = "name,size,free,fragmentation,health"
+POOL_COLUMNS = "name,size,free,fragmentation,health,readonly"
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,12 @@ class ZfsFacts:
 
 def pool(line: str) -> Pool:
     """From one line of `zpool list` with POOL_COLUMNS. Pure."""
-    name, size, free, fragmentation, health = line.split("\t")
+    name, size, free, fragmentation, health, readonly = line.split("\t")
     return Pool(
         name=name,
         size=int(size),
         free=int(free),
         fragmentation=int(fragmentation.rstrip("%")) if fragmentation.rstrip("%").isdigit() else 0,
         health=health,
+        readonly=readonly == "on",
     )

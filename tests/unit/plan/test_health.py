@@ -121,6 +121,7 @@ def test_leftovers_and_a_wrong_clock() -> None:
         ({"free": 19 * GIB}, None, ["warning space: tank has 19% free"]),
         ({"free": 9 * GIB}, None, ["error space: tank has 9% free"]),
         ({"health": "DEGRADED"}, None, ["error pool: tank is DEGRADED"]),
+        ({"readonly": True}, None, ["error pool: tank is imported read-only"]),
         ({}, 20 * GIB, [f"warning space: what is free on tank lasts 2.5 days {RATE}"]),
     ],
 )
