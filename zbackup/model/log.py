@@ -22,6 +22,21 @@ class Transaction:
     what: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """What the search of a log for one transaction came to. If it was not `found`, `why` says so in a clause.
+
+    `first` and `last` are the names of the oldest and the newest file that were there to search; the oldest
+    was `begun` then (None: not known).
+    """
+
+    found: Transaction | None
+    first: str
+    last: str
+    begun: datetime | None = None
+    why: str = ""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class ClusterTime:
     """A MongoDB timestamp: seconds since 1970 and the number of the operation within that second.

@@ -1,0 +1,105 @@
+"""Targets that are exact: a place in a log instead of a time, and how people name one."""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from zbackup.model.errors import UsageError
+from zbackup.model.log import ClusterTime, Transaction
+
+_UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_MYSQL: Final = re.compile(rf"(?P<source>{_UUID}(?::[a-z_][a-z0-9_]{{0,31}})?):(?P<number>[0-9]{{1,19}})")
+_MARIADB: Final = re.compile(r"(?P<domain>[0-9]{1,10})-(?P<server>[0-9]{1,10})-(?P<number>[0-9]{1,20})")
+_PLACE: Final = re.compile(r"(?P<file>[^/:\s]+\.[0-9]{6,10}):(?P<offset>[0-9]{1,19})")
+_SEVERAL: Final = re.compile(rf"{_UUID}:.*[-:,].*|[0-9]+-[0-9]+-[0-9]+\s*,.*")
+
+FORMS: Final = (
+    "a GTID (3e11fa47-71ca-11e1-9e33-c80aa9429562:23, for MariaDB 0-1-23) "
+    "or FILE:POSITION (binlog.000012:4711)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gtid:
+    """A transaction's global id, as its server writes it. `source` is all but the number at its end."""
+
+    flavor: Literal["mysql", "mariadb"]
+    source: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.source}{':' if self.flavor == 'mysql' else '-'}{self.number}"
+
+    def is_in(self, recorded: str) -> bool:
+        """Whether it is in a set of GTIDs as servers write them.
+
+        MariaDB tells the last one of each domain only, so this goes by the numbers in the domain.
+        """
+        if self.flavor == "mysql":
+            return any(self._is_among(entry.strip().lower()) for entry in recorded.split(","))
+        last = [entry.strip().split("-") for entry in recorded.split(",") if entry.strip()]
+        domain = self.source.partition("-")[0]
+        return any(each[0] == domain and self.number <= int(each[-1]) for each in last)
+
+    def _is_among(self, entry: str) -> bool:
+        """Whether it is in UUID:1-5:7:tag:1-3; a tag is that of the numbers behind it."""
+        uuid, *parts = entry.split(":")
+        source = uuid
+        for part in parts:
+            if not part[:1].isdigit():
+                source = f"{uuid}:{part}"
+                continue
+            first, _, last = part.partition("-")
+            if source == self.source and int(first) <= self.number <= int(last or first):
+                return True
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """An offset in a binlog file: it names the transaction that it lies in, or that begins there."""
+
+    file: str
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}"
+
+
+TransactionName = Gtid | LogPlace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """Everything that stands in the log before `transaction`, and nothing from it on.
+
+    `name` is what it was called when it was asked for, `logs` the ids (Record.log_id) of the logs it is in:
+    more than one where they go on from the same beginning.
+    """
+
+    name: TransactionName
+    transaction: Transaction
+    logs: frozenset[str]
+
+
+Exact = ClusterTime | Transaction
+"""What an engine is told besides a moment: the cluster time, or the transaction, that is left out first."""
+
+
+def parse_transaction(text: str) -> TransactionName:
+    """Read what names one transaction: a GTID of either flavour, or FILE:POSITION. Raise UsageError."""
+    cleaned = text.strip()
+    lower = cleaned.lower()
+    if (found := _MYSQL.fullmatch(lower)) and 0 < int(found["number"]) < 2**63:
+        return Gtid("mysql", found["source"], int(found["number"]))
+    if (found := _MARIADB.fullmatch(lower)) and _in_range(found):
+        return Gtid("mariadb", f"{int(found['domain'])}-{int(found['server'])}", int(found["number"]))
+    if (found := _PLACE.fullmatch(cleaned)) and int(found["offset"]) < 2**63:
+        return LogPlace(found["file"], int(found["offset"]))
+    if _SEVERAL.fullmatch(lower):
+        raise UsageError(f'"{text}" is not one transaction: write {FORMS}')
+    raise UsageError(f'"{text}" names no transaction: write {FORMS}')
+
+
+def _in_range(found: "re.Match[str]") -> bool:
+    return max(int(found["domain"]), int(found["server"])) < 2**32 and int(found["number"]) < 2**64
