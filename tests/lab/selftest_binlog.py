@@ -18,9 +18,11 @@ from zbackup.clock import SystemClock
 from zbackup.engines.mysql.binlog.cut import find_cut
 from zbackup.engines.mysql.binlog.errors import DifferentLog
 from zbackup.engines.mysql.binlog.files import log_files
+from zbackup.engines.mysql.binlog.find import earlier, find
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import check_events, microseconds, transactions
 from zbackup.engines.mysql.binlog.same_log import require_same_log
+from zbackup.model.exact import Gtid, parse_transaction
 
 STATEMENTS = "--binlog-format=STATEMENT"
 NO_CHECKSUMS = "--binlog-checksum=NONE"
@@ -103,7 +105,24 @@ def compare(server: DatabaseServer) -> int:
         assert read == told, file.name
         assert check_events(file) == file.stat().st_size
         count += len(read)
+    assert_found_by_name(files(server))
     return count
+
+
+def assert_found_by_name(written: list[Path]) -> None:
+    """Every transaction, by its GTID and by a place in it; and each file's head knows those before it."""
+    seen: list[Gtid] = []
+    for file in written:
+        assert all(earlier(file).holds(gtid) for gtid in seen), file.name
+        for transaction in transactions(file):
+            inside = f"{file.name}:{transaction.end.offset - 1}"
+            for name in (str(transaction.start), inside, transaction.gtid):
+                if name:
+                    assert find(parse_transaction(name), written).found == transaction.described()
+        here = [parse_transaction(t.gtid) for t in transactions(file) if t.gtid]
+        gtids = [gtid for gtid in here if isinstance(gtid, Gtid)]
+        assert not any(earlier(file).holds(gtid) for gtid in gtids), file.name
+        seen += gtids
 
 
 def test_agrees_with_the_servers_own_tool(server: DatabaseServer, place: Path) -> None:

@@ -31,17 +31,25 @@ class Cut:
 
 
 def find_cut(
-    files: Sequence[Path], start: LogPosition, target: datetime, *, end: LogPosition | None = None
+    files: Sequence[Path],
+    start: LogPosition,
+    target: datetime | LogPosition,
+    *,
+    end: LogPosition | None = None,
 ) -> Cut:
     """Cut the log before the first transaction, in log order, that was committed at `target` or later.
+
+    A `target` that is a position cuts before the first transaction that stands there or behind, whatever its
+    time, and nothing is read of later files; `out_of_order` is 0 then.
 
     `files` are all of one log; `end` is where the log ends (its last complete transaction if None). For
     MariaDB, whose times are whole seconds, a transaction of second s may have committed until s + 1: the
     caller rounds the target down to be sure. Raise GapError when the log has a gap between start and end,
     BinlogDamaged or BinlogEncrypted when it cannot be read.
     """
-    moment = microseconds(target)
-    files = chain(files, start, end)
+    place = target if isinstance(target, LogPosition) else None
+    moment = microseconds(target) if isinstance(target, datetime) else 0
+    files = chain(files, start, end or place)
     applied = out_of_order = 0
     last_applied: LoggedTransaction | None = None
     first_skipped: LoggedTransaction | None = None
@@ -51,11 +59,13 @@ def find_cut(
         with opened(path, limit) as scanner:
             spans = scanner.spans(first)
             if first_skipped is None:
-                count, newest, skipped = _before(spans, moment)
+                found = _before_place(spans, path, place) if place else _before(spans, moment)
+                count, newest, skipped = found
                 applied += count
                 last_applied = describe(path, scanner, newest) if newest else last_applied
                 first_skipped = describe(path, scanner, skipped) if skipped else None
-            out_of_order += sum(committed < moment for _, _, committed in spans)
+            if not place:
+                out_of_order += sum(committed < moment for _, _, committed in spans)
     stop = last_applied.end if last_applied else start
     return Cut(
         stop=stop,
@@ -73,6 +83,21 @@ def _before(spans: Iterator[Span], moment: int) -> tuple[int, Span | None, Span 
     last: Span | None = None
     for span in spans:
         if span[2] >= moment:
+            return count, last, span
+        last = span
+        count += 1
+    return count, last, None
+
+
+def _before_place(
+    spans: Iterator[Span], path: Path, place: LogPosition
+) -> tuple[int, Span | None, Span | None]:
+    """The same for a place in the log; `spans` are those of the file `path`."""
+    offset = place.offset if path.name == place.file else None
+    count = 0
+    last: Span | None = None
+    for span in spans:
+        if offset is not None and span[0] >= offset:
             return count, last, span
         last = span
         count += 1

@@ -86,6 +86,21 @@ class Scanner:
         kind, size, _ = SHAPE.unpack_from(self._data, start)
         return read_gtid(kind, self._body(start, size))
 
+    def head(self) -> tuple[int, bytes] | None:
+        """Type and body of the event that says which transactions were in the log before this file.
+
+        None where the file ends too early. It stands before the first transaction.
+        """
+        position = FIRST_EVENT
+        while self.format is not None and (shape := self._sound(position)) is not None:
+            kind, size = shape
+            if kind in (events.PREVIOUS_GTIDS, events.GTID_LIST):
+                return kind, self._body(position, size)[HEADER_SIZE:]
+            if kind not in BETWEEN:
+                return None
+            position += size
+        return None
+
     def check(self, start: int) -> int:
         """Verify every event from `start` on and return the offset behind the last one.
 

@@ -1,0 +1,79 @@
+"""Find one transaction in a log by its name, without reading all of it."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from zbackup.engines.mysql.binlog.earlier import Earlier, read_earlier
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged
+from zbackup.engines.mysql.binlog.files import sequence
+from zbackup.engines.mysql.binlog.position import LoggedTransaction
+from zbackup.engines.mysql.binlog.reader import begun, describe, opened
+from zbackup.model.exact import Gtid, LogPlace, TransactionName
+from zbackup.model.log import Searched
+
+
+def find(name: TransactionName, files: Sequence[Path]) -> Searched:
+    """Look for it in files of one log, at least one, oldest first; numbers may be missing between them.
+
+    Raise BinlogDamaged or BinlogEncrypted when a file that has to be read cannot be.
+    """
+    found, why = find_gtid(name, files) if isinstance(name, Gtid) else find_place(name, files)
+    return Searched(
+        found=found.described() if found else None,
+        first=files[0].name,
+        last=files[-1].name,
+        begun=begun(files[0]),
+        why=why,
+    )
+
+
+def find_place(place: LogPlace, files: Sequence[Path]) -> tuple[LoggedTransaction | None, str]:
+    """The transaction that the place lies in or that begins there; else None, and why."""
+    file = next((f for f in files if f.name == place.file), None)
+    if file is None:
+        numbers = [sequence(f.name) for f in files]
+        gone = numbers[0] > sequence(place.file)
+        return None, f"there is no {place.file} any more" if gone else f"there is no {place.file}"
+    with opened(file) as scanner:
+        for span in scanner.spans():
+            if place.offset < span[0]:
+                return None, f"{place} is in no transaction: the next one begins at {span[0]}"
+            if place.offset < span[1]:
+                return describe(file, scanner, span), ""
+    return None, f"{place} is in no transaction: none ends behind it in that file"
+
+
+def find_gtid(gtid: Gtid, files: Sequence[Path]) -> tuple[LoggedTransaction | None, str]:
+    """The transaction with that global id; else None, and why."""
+    heads = [earlier(file) for file in files]
+    for file in _candidates(gtid, files, heads):
+        with opened(file) as scanner:
+            for span in scanner.spans():
+                if scanner.gtid(span[0]) == str(gtid):
+                    return describe(file, scanner, span), ""
+    if heads[0].holds(gtid):
+        return None, f"{gtid} was before {files[0].name}, the oldest there is"
+    return None, f"{gtid} is not there"
+
+
+def _candidates(gtid: Gtid, files: Sequence[Path], heads: Sequence[Earlier]) -> list[Path]:
+    """The files it may be in, the likeliest first: those that do not know of it, while the next one does."""
+    known = [(head.holds(gtid), next_.holds(gtid), next_.may_hold(gtid)) for head, next_ in pairwise(heads)]
+    known.append((heads[-1].holds(gtid), True, True))
+    ranked = [
+        (before or not after, -index, files[index])
+        for index, (before, after, possible) in enumerate(known)
+        if possible and not (before and heads[index].certain)
+    ]
+    return [file for _, _, file in sorted(ranked, key=lambda r: r[:2])]
+
+
+def earlier(path: Path) -> Earlier:
+    """What was in the log before the file, by its beginning. Raise BinlogDamaged."""
+    with opened(path) as scanner:
+        head = scanner.head()
+    try:
+        return read_earlier(*head) if head else Earlier()
+    except ValueError as unreadable:
+        raise BinlogDamaged(f"{path.name} is damaged at its beginning: {unreadable}") from None
