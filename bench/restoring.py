@@ -19,7 +19,8 @@ from zbackup.app import context
 from zbackup.config.load import load
 from zbackup.jobs.clone import destroy
 from zbackup.jobs.context import Context
-from zbackup.jobs.restore import RestoreOptions, restore
+from zbackup.jobs.restore import restore
+from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.jobs.snapshot import snapshot
 from zbackup.model.moment import parse_moment
 

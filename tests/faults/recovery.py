@@ -22,7 +22,8 @@ from zbackup.catalog.local import clones
 from zbackup.jobs import clone
 from zbackup.jobs.context import Context
 from zbackup.jobs.finish import discard
-from zbackup.jobs.restore import RestoreOptions, RestoreReport, restore
+from zbackup.jobs.restore import RestoreReport, restore
+from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.jobs.snapshot import snapshot
 from zbackup.model.moment import Moment
 from zbackup.plan.clone_name import log_name

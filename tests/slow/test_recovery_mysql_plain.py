@@ -2,11 +2,12 @@
 
 import pytest
 
+from tests.system.before_story import BeforeStory, accident
 from tests.system.conftest import house
 from tests.system.house import Variant
 from tests.system.recovery_story import RecoveryStory, history
 
-__all__ = ["history", "house"]
+__all__ = ["accident", "history", "house"]
 
 
 @pytest.fixture(scope="module")
@@ -16,3 +17,7 @@ def variant() -> Variant:
 
 class TestRecovery(RecoveryStory):
     """See RecoveryStory."""
+
+
+class TestBefore(BeforeStory):
+    """See BeforeStory."""

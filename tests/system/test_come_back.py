@@ -23,8 +23,8 @@ from zbackup.config.load import load
 from zbackup.jobs.context import Context
 from zbackup.jobs.in_place import at_destination, clone_there
 from zbackup.jobs.reconcile import reconcile
-from zbackup.jobs.restore import RestoreOptions
 from zbackup.jobs.restore_from import latest_moment, restore_there
+from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.jobs.verify_at import verify_at
 from zbackup.model.moment import parse_moment
 from zbackup.model.progress import Silent
@@ -150,6 +150,23 @@ def test_it_runs_where_the_copies_lie_and_nothing_is_copied(
     assert offsite.house.state() == before
     assert offsite.house.zb("clone", "destroy", "there", "--yes", config=config).rc == 0
     assert run("zfs", "list", "-Hro", "name", place).split() == [place]
+
+
+def test_everything_before_one_transaction_comes_back_from_there(offsite: Offsite) -> None:
+    """Of which only the name is known before its log is at hand."""
+    config = offsite.house.home / "two pools.toml"
+    last_row = offsite.house.backups()[-1]["gtid"]
+    words = ("restore", "--from", "here", "--run-at-destination", "--json", "--before")
+    plan = offsite.house.zb(*words, last_row, "--dry-run", config=config).data
+    assert [plan[key]["name"] for key in ("base", "log")] == [b["name"] for b in offsite.house.backups()]
+    report = offsite.house.zb(*words, last_row, "--name", "exact", config=config).data
+    assert told(offsite, report["socket"]) == [0, 1, 2]
+    skipped = report["recovered"]["first_skipped"]
+    assert (report["before"], skipped["gtid"]) == (last_row, last_row)
+    assert report["target"]["at"] == skipped["committed"]
+    assert offsite.house.zb("clone", "destroy", "exact", "--yes", config=config).rc == 0
+    refused = offsite.house.zb(*words, "0-999-999999", "-q", config=config).refused(5)
+    assert "no backup there holds 0-999-999999: the newest ends at binlog." in refused
 
 
 def test_what_a_killed_restore_cloned_of_the_copies_goes(offsite: Offsite) -> None:

@@ -131,6 +131,10 @@ def test_somebody_elses_lock_is_left_alone(house: MongoHouse) -> None:
         assert other.admin.command("fsyncUnlock")["lockCount"] == 0
 
 
+def test_a_transaction_of_another_kind_of_log(house: MongoHouse) -> None:
+    assert "use --to-timestamp" in refused(house, 2, "restore", "--before", "0-1-7")
+
+
 def test_a_wrong_password(house: MongoHouse) -> None:
     file = house.home / "wrong"
     file.write_text("not-the-password")

@@ -2,10 +2,11 @@
 
 import pytest
 
+from tests.system.before_story import BeforeStory, accident
 from tests.system.house import Variant
 from tests.system.recovery_story import RecoveryStory, history
 
-__all__ = ["history"]
+__all__ = ["accident", "history"]
 
 
 @pytest.fixture(scope="module")
@@ -15,3 +16,7 @@ def variant() -> Variant:
 
 class TestRecovery(RecoveryStory):
     """See RecoveryStory."""
+
+
+class TestBefore(BeforeStory):
+    """See BeforeStory."""

@@ -25,6 +25,7 @@ def variant() -> Variant:
 @pytest.fixture(scope="module")
 def backup(house: House) -> dict[str, Any]:
     """The only backup, and a clone of it with a port, stopped."""
+    house.server.sql("UPDATE shop.customers SET email = CONCAT('earlier', id)")
     taken = house.snapshot()
     house.server.sql("UPDATE shop.customers SET email = CONCAT('later', id)")
     house.restore("now", CLONE, "--port", str(PORT))
@@ -180,6 +181,14 @@ def test_a_moment_before_the_window(house: House, backup: dict[str, Any]) -> Non
     said = refused(house, 5, *_restore(local(utc(backup["as_of"])), "early"))
     assert f"the recovery window is after {local(utc(backup['as_of']))} " in said
     assert "no backup is that old" in refused(house, 5, *_restore("-30d", "early"))
+
+
+def test_a_transaction_before_the_window(house: House, backup: dict[str, Any]) -> None:
+    events = house.server.sql("SHOW BINLOG EVENTS LIMIT 3")
+    file, start = next((e[0], e[1]) for e in events if e[2] == "Gtid")
+    said = refused(house, 5, "restore", "--before", f"{file}:{start}", "--name", "early")
+    assert f"no backup is that old: {file}:{start}, committed " in said
+    assert f"the recovery window is after {local(utc(backup['as_of']))} " in said
 
 
 def test_a_moment_in_the_future(house: House) -> None:

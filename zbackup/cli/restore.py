@@ -1,6 +1,7 @@
 """zbackup restore"""
 
 import re
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -11,17 +12,21 @@ from zbackup.cli.options import Options
 from zbackup.cli.output import emit
 from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan, render_report, report_shape
 from zbackup.cli.working import OneInstance, on_one
+from zbackup.jobs.before import locate, moment_of
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.restore import RestoreOptions, RestorePlan, plan_restore, restore
+from zbackup.jobs.restore import RestorePlan, plan_restore, restore
 from zbackup.jobs.restore_from import (
     LATEST,
     latest_moment,
+    moment_there,
     plan_restore_from,
     plan_restore_there,
     restore_from,
     restore_there,
 )
+from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.model.errors import UsageError
+from zbackup.model.exact import TransactionName, parse_transaction
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import FORMS, Moment, parse_moment
 
@@ -38,6 +43,8 @@ were changed is refused, with both readings.
 zbackup restore --to "2024-05-01 10:02"
 zbackup restore shop --to -15m --dry-run
 zbackup restore shop --to "yesterday 10:02:03.5" --name before-drop --port 3307 --read-only
+zbackup restore shop --before 3e11fa47-71ca-11e1-9e33-c80aa9429562:23     everything before this transaction
+zbackup restore shop --before binlog.000012:4711 --dry-run     the same by its place in the log
 zbackup restore shop --to 10:02 --base zbackup-20240501T080000Z   from an older backup than it would take
 zbackup restore shop --from offsite --to latest    from a destination, fetched into new datasets
 zbackup restore shop --from here --run-at-destination --to latest    on the destination's own pool
@@ -55,6 +62,16 @@ ToTimestamp = Annotated[
         "--to-timestamp",
         metavar="SECONDS,INC",
         help="MongoDB: the exact cluster time to restore to, instead of --to. It is left out itself.",
+        show_default=False,
+    ),
+]
+BeforeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--before",
+        metavar="TRANSACTION",
+        help="MySQL, MariaDB: restore what is in the log before this transaction, and not it: its GTID, or "
+        "FILE:POSITION as mysqlbinlog prints it. Instead of --to.",
         show_default=False,
     ),
 ]
@@ -118,6 +135,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     *,
     to: Target = None,
     to_timestamp: ToTimestamp = None,
+    before: BeforeOption = None,
     origin: From = None,
     there: There = False,
     base: Base = "",
@@ -128,13 +146,12 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     keep: Keep = False,
     dry_run: DryRun = False,
 ) -> None:
-    exact = _cluster_time(to, to_timestamp)
+    exact = _exact(to, to_timestamp, before)
     choice = RestoreOptions(
         name=name,
         port=port,
         read_only=read_only,
         keep=keep,
-        cluster_time=exact,
         base=base,
         replica_set=_replica_set(as_replica_set),
     )
@@ -142,7 +159,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         target = app.choose_target(ctx, origin) if origin else None
         if there and not target:
             raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
-        asked = Asked(ctx.instance, _moment(ctx, target, to or "", exact), exact)
+        asked = _asked(ctx, target, to or "", exact, base)
+        choice = replace(choice, exact=asked.exact)
         ctx.progress.note(headline(asked))
         if dry_run:
             plan = _planned(ctx, target, asked.moment, choice, there=there)
@@ -154,12 +172,24 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     if dry_run:
         emit(options, "restore", plan_shape(asked, plan), lambda: render_plan(asked, plan))
     else:
-        emit(options, "restore", report_shape(asked, report), lambda: render_report(asked, report))
+        done = asked.known(report)
+        emit(options, "restore", report_shape(done, report), lambda: render_report(done, report))
 
 
-def _moment(ctx: Context, target: ShipTarget | None, to: str, exact: ClusterTime | None) -> Moment:
-    if exact:
-        return Moment(exact.second, str(exact), ctx.zone)
+def _asked(
+    ctx: Context, target: ShipTarget | None, to: str, exact: ClusterTime | TransactionName | None, base: str
+) -> Asked:
+    if isinstance(exact, ClusterTime):
+        return Asked(ctx.instance, Moment(exact.second, str(exact), ctx.zone), exact)
+    if exact is None:
+        return Asked(ctx.instance, _moment(ctx, target, to))
+    if target:
+        return Asked(ctx.instance, moment_there(ctx, target, exact, base), exact)
+    before = locate(ctx, exact, base)
+    return Asked(ctx.instance, moment_of(ctx, before), before)
+
+
+def _moment(ctx: Context, target: ShipTarget | None, to: str) -> Moment:
     if to.strip().lower() == LATEST and target:
         return latest_moment(ctx, target)
     return parse_moment(to, ctx.zone, ctx.clock.now())
@@ -173,14 +203,21 @@ def _planned(
     return plan_restore(ctx, moment, choice)
 
 
-def _cluster_time(to: str | None, exact: str | None) -> ClusterTime | None:
+def _exact(
+    to: str | None, to_timestamp: str | None, before: str | None
+) -> ClusterTime | TransactionName | None:
     """The exact target if one was given. Raise UsageError unless there is exactly one target."""
-    if (to is None) == (exact is None):
-        raise UsageError("say where to restore to: either --to MOMENT or --to-timestamp SECONDS,INC")
-    if exact is None:
+    if sum(target is not None for target in (to, to_timestamp, before)) != 1:
+        raise UsageError(
+            "say where to restore to, by one of --to MOMENT, --before TRANSACTION and "
+            "--to-timestamp SECONDS,INC"
+        )
+    if before is not None:
+        return parse_transaction(before)
+    if to_timestamp is None:
         return None
     try:
-        return ClusterTime.parse(exact)
+        return ClusterTime.parse(to_timestamp)
     except ValueError as wrong:
         raise UsageError(f"--to-timestamp: {wrong}") from wrong
 

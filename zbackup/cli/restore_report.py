@@ -1,12 +1,13 @@
 """What is said of a restore, planned or done: as JSON and for people."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from zbackup.cli import shapes, tables
 from zbackup.cli.output import plain
 from zbackup.jobs.restore import RestorePlan, RestoreReport
+from zbackup.model.exact import Before, Gtid, LogPlace, TransactionName
 from zbackup.model.log import ClusterTime, Transaction, how_many
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.recovery import Recovered, ReplayRange
@@ -18,7 +19,15 @@ class Asked:
 
     instance: str
     moment: Moment
-    cluster_time: ClusterTime | None = None
+    exact: ClusterTime | Before | TransactionName | None = None
+
+    def known(self, report: RestoreReport) -> "Asked":
+        """With what was found out of a transaction of which only the name was known."""
+        skipped = report.recovered.first_skipped
+        if not isinstance(self.exact, TransactionName) or skipped is None:
+            return self
+        before = Before(name=self.exact, transaction=skipped, logs=frozenset())
+        return replace(self, moment=replace(self.moment, at=skipped.committed), exact=before)
 
 
 def plan_shape(asked: Asked, plan: RestorePlan) -> dict[str, Any]:
@@ -51,7 +60,8 @@ def _common_shape(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -
     return {
         "instance": asked.instance,
         "target": plain(asked.moment),
-        "cluster_time": str(asked.cluster_time) if asked.cluster_time else None,
+        "cluster_time": str(asked.exact) if isinstance(asked.exact, ClusterTime) else None,
+        "before": _name(asked) or None,
         "clone": plan.name,
         "base": shapes.backup(plan.base),
         "log": shapes.backup(plan.log) if plan.log else None,
@@ -97,8 +107,21 @@ def render_report(asked: Asked, report: RestoreReport) -> str:
 
 
 def headline(asked: Asked) -> str:
-    exact = f"cluster time {asked.cluster_time}, within " if asked.cluster_time else ""
-    return f"{asked.instance} as of {exact}{asked.moment.describe()}"
+    moment = asked.moment.describe()
+    match asked.exact:
+        case ClusterTime():
+            return f"{asked.instance} as of cluster time {asked.exact}, within {moment}"
+        case Before():
+            return f"{asked.instance} before {asked.exact.name}, committed {moment}"
+        case Gtid() | LogPlace():
+            return f"{asked.instance} before {asked.exact}, which was committed before {moment}"
+        case None:
+            return f"{asked.instance} as of {moment}"
+
+
+def _name(asked: Asked) -> str:
+    exact = asked.exact.name if isinstance(asked.exact, Before) else asked.exact
+    return str(exact) if isinstance(exact, TransactionName) else ""
 
 
 def _is_mongodb(plan: RestorePlan) -> bool:

@@ -1,13 +1,14 @@
 """What every database engine offers to the jobs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from zbackup.model.cloning import Adoption
-from zbackup.model.log import ClusterTime, LogSpan
+from zbackup.model.exact import Exact, TransactionName
+from zbackup.model.log import LogSpan, Searched
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
@@ -115,12 +116,26 @@ class Recovery(Protocol):
     def cut_for(self, target: datetime) -> datetime:
         """Where a log is cut for the target: at it, or before it as far as the log's clock is coarse."""
 
+    def check_name(self, name: TransactionName) -> None:
+        """Raise UsageError when nothing in this engine's logs is called like that."""
+
+    def find(self, name: TransactionName, parts: Sequence[tuple[Record, Relocation]]) -> Searched:
+        """Look for a transaction in one log, of which each of `parts` (at least one) holds some.
+
+        The newest part comes first.
+        """
+
     def examine(
-        self, base: tuple[Record, Relocation], log: tuple[Record, Relocation], target: datetime
+        self,
+        base: tuple[Record, Relocation],
+        log: tuple[Record, Relocation],
+        target: datetime,
+        exact: Exact | None = None,
     ) -> ReplayRange | None:
         """What a replay would apply; changes nothing. Raise NotRecoverable when the log does not reach.
 
-        None when that cannot be known from files: the engine's log is read while recovering, on clones.
+        `exact` as for `recover`. None when that cannot be known from files: the engine's log is read while
+        recovering, on clones.
         """
 
     def check_program(self, record: Record) -> str:
@@ -139,11 +154,11 @@ class Recovery(Protocol):
         target: datetime,
         serving: Serving | None,
         progress: Progress,
-        cluster_time: ClusterTime | None = None,
+        exact: Exact | None = None,
     ) -> Recovered:
         """Bring the base's files to the target and leave a server running on them; none if `serving` is None.
 
-        `cluster_time`, where the engine knows such a thing, is the exact target and counts instead.
+        `exact`, of the kind that the engine knows, counts instead where it is given.
         Raise VerificationFailed when the result is not exactly what it must be.
         """
 

@@ -14,7 +14,8 @@ from zbackup.jobs.clone_claim import announce, everywhere, require_free_port, re
 from zbackup.jobs.clone_handover import hand_over
 from zbackup.jobs.clone_snapshot import chosen_snapshot, keep_beginning, snapshots, source
 from zbackup.jobs.context import Context
-from zbackup.jobs.restore import Finish, RestoreOptions, RestorePlan, plan_restore, restore
+from zbackup.jobs.restore import RestorePlan, plan_restore, restore
+from zbackup.jobs.restore_options import Finish, RestoreOptions
 from zbackup.jobs.temporary import removed_on_failure
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone

@@ -15,6 +15,7 @@ from zbackup.engines.base import Engine, Recovery
 from zbackup.model.cloning import DEFAULTS, CloneRules
 from zbackup.model.errors import DatasetNotFound, PoolSuspended
 from zbackup.model.progress import Progress
+from zbackup.model.relocation import Relocation
 from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.snapshot import Dataset
 from zbackup.model.switch import Service
@@ -133,3 +134,8 @@ class Context:
 def mounted(datasets: tuple[Dataset, ...]) -> dict[str, str]:
     """Dataset -> where it is mounted, of those that are."""
     return {d.name: d.mountpoint for d in datasets if d.mountpoint}
+
+
+def live_files(datasets: tuple[Dataset, ...]) -> Relocation:
+    """The server's own files: where they are now is where they always are."""
+    return Relocation(tuple((place, place) for place in mounted(datasets).values()))

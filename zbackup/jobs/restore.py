@@ -11,51 +11,24 @@ from zbackup.catalog.local import Catalog
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone import working_on
 from zbackup.jobs.clone_claim import announce, everywhere, require_free_port
-from zbackup.jobs.context import Context, mounted
+from zbackup.jobs.context import Context, live_files
 from zbackup.jobs.finish import finish_all
 from zbackup.jobs.log_snapshot import snapshot_log
+from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.jobs.temporary import log_clone, removed_on_failure
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import Refused, Taken, UsageError
+from zbackup.model.exact import Before
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment, local_text
-from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
-from zbackup.model.relocation import Relocation
+from zbackup.model.recovery import Recovered, ReplayRange, Serving
 from zbackup.model.snapshot import Dataset
+from zbackup.plan.before import plan_before
 from zbackup.plan.clone_name import default_name, log_name, require_good
 from zbackup.plan.recovery import RecoveryPlan, plan_recovery
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """Another end of a restore than to serve what was recovered: `begin` announces the clone, and is given
-    how a restore describes it; `hand_over` leaves it ready, with its server running."""
-
-    begin: Callable[[Clone], Clone]
-    hand_over: Callable[[Files, Clone], Clone]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreOptions:
-    """`name` "" means one made from the instance and the moment; `keep` keeps a failed recovery's clones.
-
-    `cluster_time` is the exact target, within the second that the moment is, and `replica_set` the name of
-    the set to be made of the result: both for MongoDB only. `base` names the backup to start from, "" the
-    newest that is old enough. `stored_only`: no snapshot is taken to read the log from, the newest has to do.
-    """
-
-    name: str = ""
-    port: int = 0
-    read_only: bool = False
-    keep: bool = False
-    cluster_time: ClusterTime | None = None
-    replica_set: str = ""
-    base: str = ""
-    finish: Finish | None = None
-    stored_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,16 +111,18 @@ def make_plan(
     options: RestoreOptions,
     log: Backup | None = None,
 ) -> RestorePlan:
-    target = exclusive_end(moment)
+    target = moment.exclusive_end
     choice = choose(ctx, backups, moment, options)
     base, source = choice.base, log or choice.log
     require_recoverable(base)
     ctx.recovery.check_program(base.record)
     if serving := _serving(options):
         ctx.recovery.check_serving(base.record, serving)
-    where = source.browse(catalog.places) if source else _live(catalog)
+    where = source.browse(catalog.places) if source else live_files(catalog.datasets)
     record = source.record if source else base.record
-    replay = ctx.recovery.examine((base.record, base.browse(catalog.places)), (record, where), target)
+    replay = ctx.recovery.examine(
+        (base.record, base.browse(catalog.places)), (record, where), target, options.stop
+    )
     return RestorePlan(
         name=options.name or default_name(ctx.instance, moment.at),
         target=target,
@@ -163,9 +138,11 @@ def choose(ctx: Context, backups: Sequence[Backup], moment: Moment, options: Res
     """Which of the backups to start from and to read the log from. Raise NotRecoverable."""
     # What a backup has is not in the future, whatever this host's clock says: it may be another's.
     now = max((ctx.clock.now(), *(b.record.complete_to for b in backups if b.record.complete_to)))
+    if isinstance(options.exact, Before):
+        return plan_before(options.exact, now, backups, ctx.zone, base=options.base)
     # A cluster time is somewhere within its second, and the log has to reach beyond that.
-    wanted = max(moment.at, min(moment.at + timedelta(seconds=1), now)) if options.cluster_time else moment.at
-    cut = ctx.recovery.cut_for(exclusive_end(moment))
+    wanted = max(moment.at, min(moment.at + timedelta(seconds=1), now)) if options.exact else moment.at
+    cut = ctx.recovery.cut_for(moment.exclusive_end)
     return plan_recovery(wanted, now, backups, ctx.zone, cut=cut, base=options.base)
 
 
@@ -177,7 +154,7 @@ def _recorded_warnings(*backups: Backup) -> tuple[str, ...]:
 
 def require_possible(ctx: Context, options: RestoreOptions) -> None:
     """Raise UsageError when what is asked for is not to be had with this engine, or not together."""
-    if not options.cluster_time and not options.replica_set:
+    if not isinstance(options.exact, ClusterTime) and not options.replica_set:
         return
     if ctx.engine_name != "mongodb":
         raise UsageError(
@@ -202,17 +179,6 @@ def _note_replica(ctx: Context, plan: RestorePlan, replay: ReplayRange | None) -
             f"this replica's log ends at {local_text(end, ctx.zone)}: what its source committed "
             f"after that and before the target is not in it"
         )
-
-
-def exclusive_end(moment: Moment) -> datetime:
-    """The first instant that is left out. "now" asks for all there is, also where logs know whole seconds."""
-    if not moment.is_now:
-        return moment.at
-    return moment.at.replace(microsecond=0) + timedelta(seconds=1)
-
-
-def _live(catalog: Catalog) -> Relocation:
-    return Relocation(tuple((m, m) for m in mounted(catalog.datasets).values()))
 
 
 def require_recoverable(base: Backup) -> None:
@@ -280,7 +246,7 @@ def act(
             let_go()
             base = replace(base, hide=clone_files.hidden_from(ctx, catalog.places, visible))
             recovered = ctx.recovery.recover(
-                base, source, plan.target, _serving(options), ctx.progress, options.cluster_time
+                base, source, plan.target, _serving(options), ctx.progress, options.stop
             )
         clone = replace(clone, reached=recovered.gtid or recovered.position)
         clone = finish.hand_over(base, clone) if finish else clone_files.mark_ready(ctx, clone)

@@ -9,13 +9,13 @@ import structlog
 from zbackup.catalog.local import Catalog
 from zbackup.destinations.base import Session
 from zbackup.destinations.copies import Copies, by_server
+from zbackup.jobs.before import locate_in, moment_of
 from zbackup.jobs.clone import working_on
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.fetched import fetch, sizes
 from zbackup.jobs.held_there import held_there
 from zbackup.jobs.in_place import at_destination, clean_up, clone_there
 from zbackup.jobs.restore import (
-    RestoreOptions,
     RestorePlan,
     RestoreReport,
     act,
@@ -26,9 +26,12 @@ from zbackup.jobs.restore import (
     require_recoverable,
     require_unused,
 )
+from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, ZbackupError
+from zbackup.model.exact import TransactionName
 from zbackup.model.moment import Moment, local_text
+from zbackup.plan.before import plan_unseen
 from zbackup.plan.clone_name import copy_name, default_name
 from zbackup.plan.recovery import RecoveryPlan
 
@@ -47,6 +50,22 @@ def latest_moment(ctx: Context, target: ShipTarget) -> Moment:
     if last is None:
         raise NotRecoverable(_none(ctx, target, copies))
     return Moment(last, LATEST, ctx.zone, is_now=True)
+
+
+def moment_there(ctx: Context, target: ShipTarget, name: TransactionName, base: str = "") -> Moment:
+    """Behind that transaction, as far as the destination's backups tell: one that they lead up to.
+
+    When it was committed is known only when its log is here. Raise NotRecoverable.
+    """
+    ctx.recovery.check_name(name)
+    with target.destination.connect() as session:
+        copies = session.copies()
+    if not copies.backups:
+        raise NotRecoverable(_none(ctx, target, copies))
+    log = plan_unseen(name, copies.backups, base=base).log
+    if log is None or log.record.complete_to is None:
+        raise AssertionError("a recovery without a finished log source was planned")
+    return Moment(log.record.complete_to, str(name), ctx.zone)
 
 
 def plan_restore_from(
@@ -124,6 +143,9 @@ def _restore(
             failed.callback(way.failed, ctx, name)
             with held_there(ctx, target, session, name, there, (base, source)):
                 catalog = way.bring(session, name, base, source)
+        if isinstance(options.exact, TransactionName):
+            before = locate_in(ctx, options.exact, catalog)
+            options, moment = replace(options, exact=before, name=name), moment_of(ctx, before)
         # What was fetched to read the log from, also where its record does not say how far it reaches.
         plan = make_plan(ctx, catalog, catalog.backups, moment, options, log=catalog.backups[-1])
         report = act(ctx, catalog, plan, moment, options, _nothing)
@@ -140,7 +162,7 @@ def _choose(
         raise NotRecoverable(_none(ctx, target, copies))
     for name, problem in copies.unreadable[:1]:
         ctx.progress.note(f"{name} and so its backup cannot be read: {problem}")
-    choice: RecoveryPlan = choose(ctx, copies.backups, moment, options)
+    choice = _choice(ctx, copies, moment, options)
     if (servers := len(by_server(copies.backups))) > 1:
         ctx.progress.note(
             f"backups of {servers} servers, or from before the datasets were moved, lie at {place}: "
@@ -159,6 +181,12 @@ def _choose(
             f"{local_text(reached, ctx.zone)} (--to latest)"
         )
     return choice.base, choice.log, choice.reason
+
+
+def _choice(ctx: Context, copies: Copies, moment: Moment, options: RestoreOptions) -> RecoveryPlan:
+    if isinstance(options.exact, TransactionName):
+        return plan_unseen(options.exact, copies.backups, base=options.base)
+    return choose(ctx, copies.backups, moment, options)
 
 
 def _none(ctx: Context, target: ShipTarget, copies: Copies) -> str:

@@ -6,12 +6,11 @@ from datetime import datetime
 
 from zbackup.catalog.local import Catalog
 from zbackup.destinations.copies import Copies
-from zbackup.jobs.context import Context, ShipTarget, mounted
+from zbackup.jobs.context import Context, ShipTarget, live_files
 from zbackup.jobs.prune import decide
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, ZbackupError
 from zbackup.model.log import place
-from zbackup.model.relocation import Relocation
 from zbackup.model.retention import Retention
 from zbackup.plan.calendar import back
 from zbackup.plan.coverage import log_known
@@ -88,7 +87,7 @@ def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:
     newest = _newest(catalog.backups)
     if newest is None:
         return None, "no backup says which log it holds"
-    live = Relocation(tuple((m, m) for m in mounted(catalog.datasets).values()))
+    live = live_files(catalog.datasets)
     try:
         span = ctx.recovery.live_log((newest.record, newest.browse(catalog.places)), live)
     except NotRecoverable:

@@ -45,6 +45,11 @@ class Moment:
         if self.at.utcoffset() != timedelta(0):
             raise ValueError(f"{self.at} is not in UTC")
 
+    @property
+    def exclusive_end(self) -> datetime:
+        """The first instant left out. "now" asks for all there is, also where logs know whole seconds."""
+        return self.at.replace(microsecond=0) + timedelta(seconds=1) if self.is_now else self.at
+
     def describe(self) -> str:
         """The moment in its zone and in UTC."""
         return f"{local_text(self.at, self.zone)} ({self.zone.key}) = {utc_text(self.at)}"

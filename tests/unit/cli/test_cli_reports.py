@@ -24,6 +24,7 @@ from tests.unit.reports import (
     Place,
     a_backup,
     a_status,
+    a_transaction,
     at,
     done,
 )
@@ -46,6 +47,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.prune import PrunePlan, PruneReport
 from zbackup.jobs.snapshot import SnapshotReport
 from zbackup.model.errors import UsageError
+from zbackup.model.exact import parse_transaction
 from zbackup.model.finding import Finding
 from zbackup.model.moment import parse_moment
 from zbackup.model.server import LockChoice
@@ -85,6 +87,26 @@ def test_restore_plan_says_what_is_unusual() -> None:
     assert "warning: 2 transactions behind the cut carry an earlier time" in text
     assert "warning: 2 channels write one log" in text
     assert restore_report.plan_shape(asked, plan)["warnings"] == ["2 channels write one log"]
+
+
+def test_a_restore_before_a_transaction_names_it_as_it_was_asked_for() -> None:
+    left_out = a_transaction(2, 5100, "u:42")
+    recovered = dataclasses.replace(REPORT.recovered, first_skipped=left_out)
+    report = dataclasses.replace(REPORT, recovered=recovered)
+    name = parse_transaction("binlog.000012:5150")
+    asked = dataclasses.replace(ASKED, exact=name)
+    assert restore_report.headline(asked).startswith(
+        "shop before binlog.000012:5150, which was committed before 2024-05-01 10:02:00 CEST"
+    )
+    known = asked.known(report)
+    assert restore_report.headline(known).startswith(
+        "shop before binlog.000012:5150, committed 2024-05-01 10:02:59.250000 CEST"
+    )
+    for each in (asked, known):
+        shape = restore_report.report_shape(each, report)
+        assert (shape["before"], shape["cluster_time"]) == ("binlog.000012:5150", None)
+    assert known.known(report) == known
+    assert restore_report.report_shape(ASKED, report)["before"] is None
 
 
 def test_one_transaction_is_one() -> None:

@@ -9,7 +9,6 @@ import pytest
 from tests.unit.samples import NOON, PLAIN
 from zbackup.jobs.check import CheckReport, Finding
 from zbackup.jobs.finish import NON_TRANSACTIONAL, require_confirmed
-from zbackup.jobs.restore import exclusive_end
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.moment import Moment
 from zbackup.model.record import Record
@@ -20,13 +19,13 @@ ODD = NOON + timedelta(microseconds=1)
 
 def test_a_named_moment_is_itself_left_out() -> None:
     for at in (NOON, ODD):
-        assert exclusive_end(Moment(at=at, text="", zone=UTC)) == at
+        assert Moment(at=at, text="", zone=UTC).exclusive_end == at
 
 
 @pytest.mark.parametrize("at", [NOON, ODD, NOON + timedelta(microseconds=999_999)])
 def test_now_takes_in_the_whole_current_second(at: datetime) -> None:
     """A log that knows whole seconds only writes noon for all of them."""
-    assert exclusive_end(Moment(at=at, text="now", zone=UTC, is_now=True)) == NOON + timedelta(seconds=1)
+    assert Moment(at=at, text="now", zone=UTC, is_now=True).exclusive_end == NOON + timedelta(seconds=1)
 
 
 def finding(severity: str, status: int) -> Finding:

@@ -10,8 +10,8 @@ from tests.unit.samples import NOON, PLAIN
 from zbackup.clock import SystemClock
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.restore import RestoreOptions
 from zbackup.jobs.restore_from import _choose
+from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.model.backup import Backup
 from zbackup.model.moment import Moment
 

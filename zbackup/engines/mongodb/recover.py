@@ -1,7 +1,7 @@
 """From a backup's files and a later holder of the oplog to a mongod as of the target."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -26,8 +26,9 @@ from zbackup.engines.mongodb.reach import JOURNAL_LAG, reach, was_still
 from zbackup.engines.mongodb.server_options import Place
 from zbackup.engines.mongodb.unfinished import drop_unfinished_indexes
 from zbackup.model.cloning import Adoption
-from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed
-from zbackup.model.log import ClusterTime, LogSpan
+from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
+from zbackup.model.exact import Exact, TransactionName
+from zbackup.model.log import ClusterTime, LogSpan, Searched
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
@@ -86,8 +87,20 @@ class MongoRecovery:
         """The target itself: what the oplog's clock tells is finer than a base's `as_of` has to be."""
         return target
 
+    def check_name(self, name: TransactionName) -> None:
+        """Always: the entries of an oplog are known by their cluster times."""
+        raise UsageError(f"{name} names nothing in MongoDB's oplog: use --to-timestamp SECONDS,INC")
+
+    def find(self, name: TransactionName, parts: Sequence[tuple[Record, Relocation]]) -> Searched:
+        """See check_name."""
+        raise AssertionError(f"{name} is looked for in an oplog")
+
     def examine(
-        self, base: tuple[Record, Relocation], log: tuple[Record, Relocation], target: datetime
+        self,
+        base: tuple[Record, Relocation],
+        log: tuple[Record, Relocation],
+        target: datetime,
+        exact: Exact | None = None,
     ) -> ReplayRange | None:
         """Nothing: an oplog can be read by a mongod only, on a clone of its own."""
         return None
@@ -117,7 +130,7 @@ class MongoRecovery:
         target: datetime,
         serving: Serving | None,
         progress: Progress,
-        cluster_time: ClusterTime | None = None,
+        exact: Exact | None = None,
     ) -> Recovered:
         """Merge the oplogs, let mongod recover to the cut, and serve the result."""
         server, source = self._server(base), self._server(log)
@@ -126,7 +139,7 @@ class MongoRecovery:
         source.make_room()
         # Side by side: each takes a second to start, most of it waiting for the disk.
         with source.temporary("open", disposable=True) as reading, server.temporary("open") as opened:
-            merged = _merge(opened, reading, target, cluster_time, progress)
+            merged = _merge(opened, reading, target, exact, progress)
             opened.shut_down()
         if warning := shortfall(merged.cut, target):
             progress.note(warning)
@@ -185,14 +198,15 @@ def _merge(
     opened: Temporary,
     reading: Temporary,
     target: datetime,
-    cluster_time: ClusterTime | None,
+    exact: Exact | None,
     progress: Progress,
 ) -> Merged:
     """Make the base's oplog end at the cut, complete; see continuation for what is proved before."""
+    cluster_time = exact if isinstance(exact, ClusterTime) else None
     base, log = opened.connection, reading.connection
     begin = _checkpoint(opened)
     continued = continuation(base, log, whole=was_still(reading.server.files.record))
-    exact = _require_recorded(base, log, opened.server.files.record)
+    base_exact = _require_recorded(base, log, opened.server.files.record)
     cut = find_cut(log, continued, begin, target, cluster_time)
     entries, bytes_ = append(base, log, continued, cut.applied["ts"], progress)
     oplog.end_at(base, cut.applied["ts"])
@@ -204,7 +218,7 @@ def _merge(
         out_of_order=oplog.count_behind(log, cut.skipped, target) if cut.skipped and not cluster_time else 0,
         effective_target=target,
     )
-    return Merged(begin=begin, cut=cut, replay=replay, base_exact=exact)
+    return Merged(begin=begin, cut=cut, replay=replay, base_exact=base_exact)
 
 
 def _checkpoint(opened: Temporary) -> Timestamp:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from zbackup.engines.mysql import memory_tables, notes, replay_mariadb, replay_mysql
 from zbackup.engines.mysql.adopt import adopt, forget_replication
-from zbackup.engines.mysql.binlog.cut import Cut, find_cut
+from zbackup.engines.mysql.binlog.cut import Cut
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.binlog.reader import begun, last_in_file, latest_commit
-from zbackup.engines.mysql.binlog.same_log import require_same_log
+from zbackup.engines.mysql.bounds import cut_between, effective_target, find_in_parts
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.held_log import end_of, held_files, is_same_log, live_span, read_up_to, span_of
 from zbackup.engines.mysql.program import find_program
@@ -19,8 +19,9 @@ from zbackup.engines.mysql.proof import outcome, require_recorded_end, require_r
 from zbackup.engines.mysql.reach import reach
 from zbackup.engines.mysql.replay import LogRange, applier_threads
 from zbackup.model.cloning import Adoption
-from zbackup.model.errors import NotRecoverable
-from zbackup.model.log import ClusterTime, LogSpan, how_many
+from zbackup.model.errors import UsageError
+from zbackup.model.exact import Exact, Gtid, TransactionName
+from zbackup.model.log import LogSpan, Searched, how_many
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
@@ -82,15 +83,29 @@ class MysqlRecovery:
         """The target as the log's clock can tell it: see effective_target."""
         return effective_target(self.flavor, target)
 
+    def check_name(self, name: TransactionName) -> None:
+        """A GTID has to be of the flavour."""
+        if isinstance(name, Gtid) and name.flavor != self.flavor:
+            words = {"mysql": "UUID:NUMBER", "mariadb": "DOMAIN-SERVER-NUMBER"}[self.flavor]
+            raise UsageError(f"{name} is no GTID of a {self.flavor} server: there they are {words}")
+
+    def find(self, name: TransactionName, parts: Sequence[tuple[Record, Relocation]]) -> Searched:
+        """See engines.base.Recovery."""
+        return find_in_parts(name, parts)
+
     def examine(
-        self, base: tuple[Record, Relocation], log: tuple[Record, Relocation], target: datetime
+        self,
+        base: tuple[Record, Relocation],
+        log: tuple[Record, Relocation],
+        target: datetime,
+        exact: Exact | None = None,
     ) -> ReplayRange:
         """What a replay from `base` would apply; changes nothing.
 
         Raise NotRecoverable when the log has a gap, is another server's, or the base is already past it.
         """
-        effective = effective_target(base[0].engine, target)
-        cut = _cut(end_of(*base), held_files(*base), log, effective)
+        effective = target if exact else effective_target(base[0].engine, target)
+        cut = cut_between(end_of(*base), held_files(*base), log, exact or effective)
         return ReplayRange(
             last_applied=described(cut.last_applied),
             first_skipped=described(cut.first_skipped),
@@ -123,12 +138,9 @@ class MysqlRecovery:
         target: datetime,
         serving: Serving | None,
         progress: Progress,
-        cluster_time: ClusterTime | None = None,
+        exact: Exact | None = None,
     ) -> Recovered:
-        """Open the base, prove it is what was recorded, replay to the target, and serve the result.
-
-        There is no `cluster_time` here: jobs.restore refuses one.
-        """
+        """Open the base, prove it is what was recorded, replay to the target, and serve the result."""
         server = self._server(base)
         progress.phase("starting the temporary server", f"crash recovery of {base.record.backup}")
         server.make_room()
@@ -138,9 +150,8 @@ class MysqlRecovery:
             require_recorded_state(temporary.connection, base.record, base_files[-1])
             forget_replication(server.flavor, temporary.connection)
             start = end_of(base.record, base.where, base_files)
-            cut = _cut(
-                start, base_files, (log.record, log.where), effective_target(base.record.engine, target)
-            )
+            stop = exact or effective_target(base.record.engine, target)
+            cut = cut_between(start, base_files, (log.record, log.where), stop)
             with memory_tables.set_aside(temporary.connection, base.record):
                 self._replay(temporary, log, start, cut, progress)
             progress.phase("verifying", f"that it ends at {cut.stop}")
@@ -203,26 +214,3 @@ class MysqlRecovery:
             replay_mariadb.replay(
                 temporary.connection, (port, account.user, account.password), span, progress
             )
-
-
-def effective_target(flavor: str, target: datetime) -> datetime:
-    """The target as the log's clock can tell it: MariaDB's knows whole seconds only.
-
-    Rounded down, so that nothing from the target on can slip in.
-    """
-    return target.replace(microsecond=0) if flavor == "mariadb" else target
-
-
-def _cut(
-    start: LogPosition, base_files: Sequence[Path], log: tuple[Record, Relocation], target: datetime
-) -> Cut:
-    """Find the cut, having proved that the log continues the base's own. Raise NotRecoverable if not."""
-    files = held_files(*log)
-    same = [f for f in files if f.name == start.file]
-    if not same:
-        raise NotRecoverable(
-            f"the log has a gap: the base ends in {start.file}, but {log[0].backup} holds "
-            f"{files[0].name} to {files[-1].name} only"
-        )
-    require_same_log(base_files[-1], same[0], start.offset)
-    return find_cut(files, start, target)

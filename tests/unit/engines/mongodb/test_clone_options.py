@@ -11,7 +11,8 @@ from zbackup.engines.mongodb.clone_server import require_private
 from zbackup.engines.mongodb.program import find_program, series
 from zbackup.engines.mongodb.recover import MongoRecovery
 from zbackup.engines.mongodb.server_options import Place, Shape, arguments
-from zbackup.model.errors import Refused
+from zbackup.model.errors import Refused, UsageError
+from zbackup.model.exact import parse_transaction
 from zbackup.model.recovery import Serving
 
 PLACE = Place(home=Path("/clones/x"), run=Path("/run/zbackup/x"))
@@ -143,6 +144,11 @@ def test_another_program_is_refused(tmp_path: Path) -> None:
 
 def test_a_series_is_two_numbers() -> None:
     assert series("6.0.27-rc1") == "6.0"
+
+
+def test_no_transaction_of_a_binlog_is_in_an_oplog() -> None:
+    with pytest.raises(UsageError, match="use --to-timestamp"):
+        MongoRecovery(server=None, memory=GIB, workers=2).check_name(parse_transaction("0-1-7"))
 
 
 def test_files_that_mongod_encrypted_are_refused() -> None:

@@ -9,9 +9,11 @@ import pytest
 from tests.unit.engines.binlog.builder import Builder, at
 from tests.unit.samples import PLAIN
 from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.bounds import effective_target
 from zbackup.engines.mysql.proof import is_exact
-from zbackup.engines.mysql.recover import MysqlRecovery, effective_target
-from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed
+from zbackup.engines.mysql.recover import MysqlRecovery
+from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
+from zbackup.model.exact import LogPlace, parse_transaction
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
 
@@ -186,6 +188,36 @@ def test_mariadbs_clock_knows_whole_seconds_and_the_rest_is_left_out() -> None:
     assert effective_target("mysql", target) == target
     rounded = effective_target("mariadb", target)
     assert rounded == moment(0) and target - rounded < timedelta(seconds=1)
+
+
+def test_the_cut_is_before_the_transaction_that_is_named_whatever_its_time(log: Log) -> None:
+    log.commit(10)
+    base = (record(log.end()), log.copy("base"))
+    log.rotate()
+    log.commit(20, 20, 20, 20, 5)
+    later = (record(log.end()), log.copy("log"))
+    name = LogPlace("binlog.000002", log.files[2].written[2].start + 1)
+    found = RECOVERY.find(name, [later, base]).found
+    assert found and found.gtid.endswith(":4")
+    replay = RECOVERY.examine(base, later, found.committed, found)
+    assert replay and (replay.transactions, replay.out_of_order) == (2, 0)
+    assert replay.first_skipped == found
+    assert replay.last_applied and replay.last_applied.end == found.start
+    with pytest.raises(NotRecoverable, match=r"it holds the transaction at \S+ already"):
+        RECOVERY.examine(later, later, found.committed, found)
+    with pytest.raises(VerificationFailed, match="has another transaction at"):
+        RECOVERY.examine(base, later, found.committed, replace(found, gtid="other"))
+
+
+def test_a_gtid_has_to_be_of_the_servers_flavour() -> None:
+    mariadb = replace(RECOVERY, flavor="mariadb")
+    uuid = parse_transaction("3e11fa47-71ca-11e1-9e33-c80aa9429562:1")
+    with pytest.raises(UsageError, match="0-1-7 is no GTID of a mysql server: there they are UUID:NUMBER"):
+        RECOVERY.check_name(parse_transaction("0-1-7"))
+    with pytest.raises(UsageError, match="they are DOMAIN-SERVER-NUMBER"):
+        mariadb.check_name(uuid)
+    RECOVERY.check_name(uuid)
+    mariadb.check_name(parse_transaction("binlog.000001:4"))
 
 
 def test_a_client_is_told_how_to_connect() -> None:

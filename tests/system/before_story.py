@@ -1,0 +1,156 @@
+"""The story of an accident that is named exactly: everything before one transaction comes back, and not it.
+
+All that surrounds the DROP TABLE carries one and the same second, which is all that MariaDB's log knows, and
+so does what stands before and behind a backup: no time could tell what was before.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.system.house import House, checksums, utc
+
+TABLES = ["shop.kept", "shop.doomed", "shop.customers"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accident:
+    """What somebody who watched wrote down. `within` is a place inside of the transaction."""
+
+    file: str
+    start: int
+    within: int
+    gtid: str
+    sums: dict[str, int | None]
+    """Checksums just before."""
+    bases: list[dict[str, Any]]
+    """Backups: long before, in the same second, and behind it."""
+
+    @property
+    def name(self) -> str:
+        """As a person would name it."""
+        return self.gtid or f"{self.file}:{self.start}"
+
+
+@pytest.fixture(scope="class")
+def accident(house: House) -> Accident:
+    server = house.server
+    for table in ("kept", "doomed"):
+        server.sql(f"CREATE TABLE shop.{table} (id INT PRIMARY KEY) ENGINE=InnoDB")
+    bases = [house.snapshot()]
+    server.sql("FLUSH BINARY LOGS")
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SET timestamp = FLOOR(UNIX_TIMESTAMP())")
+        _write(cursor, range(10))
+        bases.append(house.snapshot())
+        _write(cursor, range(10, 20))
+        sums = checksums(connection, TABLES)
+        file, start = _end_of_log(house)
+        cursor.execute("DROP TABLE shop.doomed")
+        cursor.execute("INSERT INTO shop.kept VALUES (1000)")
+        cursor.execute("DELETE FROM shop.kept WHERE id < 5")
+    events = server.sql(f"SHOW BINLOG EVENTS IN '{file}' FROM {start} LIMIT 2")
+    named = re.search(r"[0-9a-f-]{36}:[0-9]+|[0-9]+-[0-9]+-[0-9]+", str(events[0][5]))
+    server.sql("FLUSH BINARY LOGS")
+    server.sql("INSERT INTO shop.kept VALUES (1001)")
+    bases.append(house.snapshot())
+    server.sql("INSERT INTO shop.kept VALUES (1002)")
+    return Accident(
+        file=file,
+        start=start,
+        within=int(events[1][1]),
+        gtid=named[0] if named else "",
+        sums=sums,
+        bases=bases,
+    )
+
+
+class BeforeStory:
+    """The tests."""
+
+    def test_a_dry_run_names_what_would_be_left_out(self, house: House, accident: Accident) -> None:
+        before = house.state()
+        plan = house.zb(*_restoring(accident.name, "dry", "--dry-run")).data
+        assert house.state() == before
+        assert plan["before"] == accident.name
+        assert [plan[key]["backup"] for key in ("base", "log")] == [
+            accident.bases[1]["backup"],
+            accident.bases[2]["backup"],
+        ]
+        _assert_cut(accident, plan["replay"])
+        assert plan["replay"]["transactions"] == 20, "ten rows in two tables"
+
+    def test_all_before_it_is_back_and_nothing_behind(self, house: House, accident: Accident) -> None:
+        report = house.zb(*_restoring(accident.name, "exact")).data
+        _assert_cut(accident, report["recovered"])
+        with house.clone(report) as clone:
+            assert checksums(clone, TABLES) == accident.sums
+        house.destroy("exact")
+
+    def test_a_place_inside_of_it_and_an_older_base_give_the_same(
+        self, house: House, accident: Accident
+    ) -> None:
+        named = f"{accident.file}:{accident.within}"
+        report = house.zb(*_restoring(named, "place", "--base", accident.bases[0]["name"])).data
+        assert (report["before"], report["base"]["backup"]) == (named, accident.bases[0]["backup"])
+        _assert_cut(accident, report["recovered"])
+        with house.clone(report) as clone:
+            assert checksums(clone, TABLES) == accident.sums
+        house.destroy("place")
+
+    def test_what_is_only_in_the_live_log_is_found(self, house: House, accident: Accident) -> None:
+        house.server.sql("INSERT INTO shop.kept VALUES (1003)")
+        sums = house.server.checksum(TABLES[:1])
+        file, start = _end_of_log(house)
+        house.server.sql("DROP TABLE shop.kept")
+        report = house.zb(*_restoring(f"{file}:{start}", "live")).data
+        assert report["base"]["backup"] == accident.bases[2]["backup"]
+        with house.clone(report) as clone:
+            assert checksums(clone, TABLES[:1]) == sums
+        house.destroy("live")
+
+    def test_what_cannot_be_is_refused_in_a_line_and_nothing_is_made(
+        self, house: House, accident: Accident
+    ) -> None:
+        before = house.state()
+        newest, mysql = accident.bases[2]["name"], house.server.settings.kind == "mysql"
+        mine, other = ("3e11fa47-71ca-11e1-9e33-c80aa9429562:1", "7-7-7")[:: 1 if mysql else -1]
+        for name, words, status, said in (
+            (accident.name, ("--base", newest), 5, f"{newest} holds {accident.name}"),
+            (accident.name, ("--base", "nonsense"), 4, "no finished backup nonsense"),
+            (mine, (), 5, "the log reaches from" if accident.gtid else "without them, give FILE:POSITION"),
+            (other, (), 2, "is no GTID of a"),
+            ("binlog.999999:4", (), 5, "there is no binlog.999999"),
+            (f"{accident.file}:4", (), 5, "is in no transaction: the next one begins at"),
+            ("yesterday", (), 2, "names no transaction"),
+            (accident.name, ("--to", "now"), 2, "one of --to MOMENT, --before TRANSACTION"),
+        ):
+            line = house.zb(*_restoring(name, "refused", *words), "-q").refused(status)
+            assert said in line, line
+        assert house.state() == before
+
+
+def _restoring(name: str, clone: str, *words: str) -> tuple[str, ...]:
+    return ("restore", "--before", name, "--name", clone, "--json", *words)
+
+
+def _write(cursor: Any, numbers: range) -> None:
+    for number in numbers:
+        for table in ("kept", "doomed"):
+            cursor.execute(f"INSERT INTO shop.{table} VALUES ({number})")
+
+
+def _end_of_log(house: House) -> tuple[str, int]:
+    status = "BINARY LOG" if house.server.settings.kind == "mysql" else "MASTER"
+    row = house.server.sql(f"SHOW {status} STATUS")[0]
+    return str(row[0]), int(row[1])
+
+
+def _assert_cut(accident: Accident, end: dict[str, Any]) -> None:
+    skipped, last = end["first_skipped"], end["last_applied"]
+    assert skipped["start"] == f"{accident.file}:{accident.start}"
+    assert skipped["gtid"] == accident.gtid
+    assert last["end"] == skipped["start"]
+    assert utc(last["committed"]) <= utc(skipped["committed"])

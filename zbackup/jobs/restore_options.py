@@ -1,0 +1,47 @@
+"""What is asked of a restore, besides the moment."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zbackup.model.clone import Clone
+from zbackup.model.exact import Before, Exact, TransactionName
+from zbackup.model.log import ClusterTime
+from zbackup.model.recovery import Files
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Another end of a restore than to serve what was recovered: `begin` announces the clone, and is given
+    how a restore describes it; `hand_over` leaves it ready, with its server running."""
+
+    begin: Callable[[Clone], Clone]
+    hand_over: Callable[[Files, Clone], Clone]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreOptions:
+    """`name` "" means one made from the instance and the moment; `keep` keeps a failed recovery's clones.
+
+    `exact` is the exact target: of a MongoDB a cluster time, within the second that the moment is; of others
+    what Before says, committed at the moment, or its name alone while the log is out of sight, and a moment
+    behind it. `replica_set` names the set to be made of the result, for MongoDB only. `base` names the backup
+    to start from, "" the newest that is old enough. `stored_only`: no snapshot is taken to read the log from,
+    the newest has to do.
+    """
+
+    name: str = ""
+    port: int = 0
+    read_only: bool = False
+    keep: bool = False
+    exact: ClusterTime | Before | TransactionName | None = None
+    replica_set: str = ""
+    base: str = ""
+    finish: Finish | None = None
+    stored_only: bool = False
+
+    @property
+    def stop(self) -> Exact | None:
+        """The exact target as an engine takes it."""
+        if isinstance(self.exact, TransactionName):
+            raise AssertionError(f"{self.exact} was not looked up")
+        return self.exact.transaction if isinstance(self.exact, Before) else self.exact
