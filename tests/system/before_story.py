@@ -116,18 +116,14 @@ class BeforeStory:
     ) -> None:
         before = house.state()
         newest, mysql = accident.bases[2]["name"], house.server.settings.kind == "mysql"
-        mine, other = ("3e11fa47-71ca-11e1-9e33-c80aa9429562:1", "7-7-7")[:: 1 if mysql else -1]
-        for name, words, status, said in (
-            (accident.name, ("--base", newest), 5, f"{newest} holds {accident.name}"),
-            (accident.name, ("--base", "nonsense"), 4, "no finished backup nonsense"),
-            (mine, (), 5, "the log reaches from" if accident.gtid else "without them, give FILE:POSITION"),
-            (other, (), 2, "is no GTID of a"),
-            ("binlog.999999:4", (), 5, "there is no binlog.999999"),
-            (f"{accident.file}:4", (), 5, "is in no transaction: the next one begins at"),
-            ("yesterday", (), 2, "names no transaction"),
-            (accident.name, ("--to", "now"), 2, "one of --to MOMENT, --before TRANSACTION"),
+        other = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1" if mysql else "7-7-7"
+        for name, words, said in (
+            (accident.name, ("--base", newest), f"{newest} holds {accident.name}"),
+            (other, (), "the log reaches from" if accident.gtid else "without them, give FILE:POSITION"),
+            ("binlog.999999:4", (), "there is no binlog.999999"),
+            (f"{accident.file}:4", (), "is in no transaction: the next one begins at"),
         ):
-            line = house.zb(*_restoring(name, "refused", *words), "-q").refused(status)
+            line = house.zb(*_restoring(name, "refused", *words), "-q").refused(5)
             assert said in line, line
         assert house.state() == before
 

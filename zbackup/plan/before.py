@@ -89,7 +89,8 @@ def _has(backup: Backup, name: TransactionName) -> bool:
     """Whether the transaction is inside, as far as the record tells."""
     if isinstance(name, Gtid):
         return name.is_in(backup.record.gtid)
-    return place(backup.record.log_to) > place(str(name))
+    base_name = name.file.rpartition(".")[0]
+    return backup.record.log_to.startswith(f"{base_name}.") and place(backup.record.log_to) > place(str(name))
 
 
 def _why_unseen(

@@ -174,6 +174,7 @@ def _reached(target: Before, backups: list[Backup]) -> bool:
             "",
             "no backup there holds binlog.000001:20: the ne",
         ),
+        ("mysqld-bin.000001:20", [held(1, 0, 9), held(2, 0, 25)], "", "no backup there holds mysqld-bin.000"),
         ("binlog.000001:20", [held(1, 0, 25)], "", "every backup there holds binlog.000001:20 already"),
         (
             "binlog.000001:20",
