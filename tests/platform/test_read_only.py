@@ -1,4 +1,4 @@
-"""A pool that was imported read-only: who looks is told, and who would change something fails at once."""
+"""A pool that was imported read-only, or not at all: who looks is told, who would change something fails."""
 
 import json
 import subprocess
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.lab.pool import Pool
 from tests.lab.pool import run as tool
 from tests.system.house import ZBACKUP
 from tests.unit.samples import PLAIN
@@ -75,3 +76,27 @@ def test_a_prune_fails_in_one_line_instead_of_skipping_all(config: Path) -> None
     assert (done.returncode, done.stdout) == (3, "")
     (line,) = done.stderr.splitlines()
     assert "pool is read-only" in line and "without readonly=on" in line
+
+
+def test_of_a_pool_that_is_not_there_it_is_said_how_to_get_it(config: Path) -> None:
+    tool("zpool", "export", NAME)
+    for words in (("status",), ("snapshot",), ("prune",)):
+        done = zb(config, *words)
+        assert done.returncode == 4, done
+        (line,) = done.stderr.splitlines()
+        assert line.endswith(f"there is no pool {NAME} here now: zpool import {NAME}")
+    (check,) = data(config, "check")
+    (said,) = [f["text"] for f in check["findings"] if f["subject"] == "datasets"]
+    assert "zpool import" in said
+
+
+def test_of_a_dataset_that_is_not_there_on_a_pool_that_is_no_import_is_asked_for(
+    pool: Pool, tmp_path: Path
+) -> None:
+    made = tmp_path / "zbackup.toml"
+    made.write_text(
+        f'run_dir = "{tmp_path}"\ndaemon = {{ state_dir = "{tmp_path}" }}\n'
+        f'[instance.shop]\nengine = "mysql"\ndatasets = ["{pool.name}/gone"]\n'
+    )
+    done = zb(made, "status")
+    assert done.returncode == 4 and "does not exist" in done.stderr and "import" not in done.stderr

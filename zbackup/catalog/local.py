@@ -1,6 +1,7 @@
 """The backups and clones of this host, read from ZFS: there is no other list of them."""
 
 import contextlib
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,9 +66,20 @@ def read(
 
 
 def own_datasets(zfs: Zfs, roots: Sequence[str], *, without: str) -> tuple[Dataset, ...]:
-    """All on and below the datasets `roots`, but not on or below `without`."""
-    found = (d for root in roots for d in zfs.filesystems(root))
+    """All on and below the datasets `roots`, but not on or below `without`. Raise DatasetNotFound."""
+    found = (d for root in roots for d in _on_and_below(zfs, root))
     return tuple(d for d in found if d.name != without and not d.name.startswith(without + "/"))
+
+
+def _on_and_below(zfs: Zfs, root: str) -> list[Dataset]:
+    try:
+        return zfs.filesystems(root)
+    except DatasetNotFound as gone:
+        pool = root.partition("/")[0]
+        if not zfs.exists(pool):
+            hint = f"there is no pool {pool} here now: zpool import {shlex.quote(pool)}"
+            gone.args = (f"{gone}; {hint}",)
+        raise
 
 
 def _still_there(zfs: Zfs, names: Iterable[str]) -> tuple[Dataset, ...]:
