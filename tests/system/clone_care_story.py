@@ -1,6 +1,7 @@
 """The second half of the story of dev clones: masked, with children, reset, leased, and following."""
 
 import json
+import os
 import shutil
 import signal
 import sys
@@ -245,7 +246,7 @@ class CloneCareStory:
         later = timedelta(hours=2)
         with (house.home / "clones" / "free" / "record.json").open():
             (left,) = reaped(house, later).left
-            assert left.startswith("free: ") and "busy" in left
+            assert left.startswith("free: ") and "busy" in left and f"(pid {os.getpid()})" in left
             (shown,) = house.zb("clone", "list", "--json").data
             assert (shown["name"], shown["state"], shown["running"]) == ("free", "destroying", False)
             for words in (("start", "free"), ("extend", "free", "--lease", "9h")):

@@ -22,12 +22,13 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.fetched_parts import abort_partials, held
 from zbackup.model.backup import Backup
 from zbackup.model.clone import INTENT, PROPERTY, Clone
-from zbackup.model.errors import DatasetNotFound, NotFound, PoolSuspended, Refused
+from zbackup.model.errors import DatasetBusy, DatasetNotFound, NotFound, PoolSuspended, Refused
 from zbackup.model.record import PREFIX, Record, from_properties, to_properties
 from zbackup.model.recovery import Files, process_note
 from zbackup.model.relocation import Relocation
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.proc.detached import Process
+from zbackup.proc.inside import inside, told
 from zbackup.proc.private import read_own
 
 log = structlog.get_logger()
@@ -181,18 +182,28 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
     # Half reset, a part is a clone of another's snapshot, and has none of its own.
     dependent = {c for s in snapshots for c in s.clones}
     for dataset in [d for d in datasets if d.name in dependent]:
-        ctx.zfs.destroy_filesystem(dataset)
+        _destroy(ctx, dataset)
     for snapshot in snapshots:
         ctx.zfs.destroy_snapshot(snapshot)
     rest = [d for d in datasets if d.name not in dependent]
     for dataset in sorted(rest, key=lambda d: d.name, reverse=True):
-        ctx.zfs.destroy_filesystem(dataset)
+        _destroy(ctx, dataset)
     if INTENT + clone.name in ctx.zfs.user_properties(ctx.clones).get(ctx.clones, {}):
         ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
     shutil.rmtree(ctx.run_dir / clone.name, ignore_errors=True)
     process_note(ctx.run_dir / clone.name).unlink(missing_ok=True)
     _remove_empty(ctx.mountpoint / clone.name)
     log.info("clone.destroyed", clone=clone.name)
+
+
+def _destroy(ctx: Context, dataset: Dataset) -> None:
+    """Raise DatasetBusy, saying by whom where that can be seen."""
+    try:
+        ctx.zfs.destroy_filesystem(dataset)
+    except DatasetBusy as busy:
+        if dataset.mountpoint and (who := told(inside(dataset.mountpoint))):
+            busy.args = (f"{busy}; in there: {who}",)
+        raise
 
 
 def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> list[Snapshot]:
