@@ -28,8 +28,11 @@ class CheckReport:
 
     @property
     def exit_status(self) -> int:
-        """Of the first error; 0 if there is none."""
-        return next((f.exit_status for f in self.findings if f.severity == "error"), 0)
+        """Of the first error that keeps zbackup from its work; 0 if there is none.
+
+        Others, such as a pool that lacks a disk, are errors of the machine's, and hide none of ours.
+        """
+        return next((f.exit_status for f in self.findings if f.severity == "error" and f.exit_status), 0)
 
 
 def check(ctx: Context, expected: Expected) -> CheckReport:

@@ -39,6 +39,7 @@ def finding(severity: str, status: int) -> Finding:
         ((("ok", 0), ("warning", 0)), 0),
         ((("warning", 5), ("error", 9), ("error", 7)), 9),
         ((("ok", 0), ("error", 7)), 7),
+        ((("error", 0), ("error", 7)), 7),
     ],
 )
 def test_a_check_ends_with_the_first_errors_status(
