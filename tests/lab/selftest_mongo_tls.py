@@ -67,9 +67,11 @@ def server(room: Path, certificates: Path) -> Iterator[MongoServer]:
 
 
 def by_password(server: MongoServer, tls: TlsOptions | None) -> ConnectOptions:
-    return ConnectOptions(
-        port=server.settings.port, user=ZBACKUP_USER, password=lambda: ZBACKUP_PASSWORD, tls=tls
-    )
+    return by_password_of(server.settings, tls)
+
+
+def by_password_of(settings: MongoSettings, tls: TlsOptions | None) -> ConnectOptions:
+    return ConnectOptions(port=settings.port, user=ZBACKUP_USER, password=lambda: ZBACKUP_PASSWORD, tls=tls)
 
 
 def who(options: ConnectOptions) -> list[str]:
@@ -106,6 +108,27 @@ def test_a_server_that_another_authority_signed_is_refused_unless_nobody_looks(
     with pytest.raises(DatabaseError, match=r"no TLS with .*check the instance's tls settings"):
         who(by_password(server, strange))
     assert who(by_password(server, replace(strange, verify=False))) == ["zbackup (admin)"]
+
+
+def test_one_that_requires_tls_is_not_taken_for_one_that_is_down(room: Path, certificates: Path) -> None:
+    ca, both = str(certificates / "ca.pem"), str(certificates / "server.pem")
+    settings = MongoSettings(
+        datadir=room / "strict",
+        run_dir=room / "strict-run",
+        options=("--tlsMode=requireTLS", f"--tlsCertificateKeyFile={both}", f"--tlsCAFile={ca}"),
+        client={
+            "tls": True,
+            "tlsCAFile": ca,
+            "tlsCertificateKeyFile": both,
+            "tlsAllowInvalidHostnames": True,
+        },
+    )
+    with start_single(settings):
+        for plain in (ConnectOptions(port=settings.port), ConnectOptions(socket=str(settings.socket))):
+            with pytest.raises(DatabaseError, match=r"closes connections: .*does it require TLS"):
+                who(plain)
+        tls = TlsOptions(ca=ca, cert=both)
+        assert who(by_password_of(settings, tls)) == ["zbackup (admin)"]
 
 
 def test_files_that_are_not_there_are_named(server: MongoServer) -> None:

@@ -258,6 +258,10 @@ def _unreachable(failure: ServerSelectionTimeoutError, where: str) -> DatabaseEr
     reason = str(failure).partition(" (configured timeouts")[0].partition(", Timeout:")[0]
     if "SSL" in reason or "certificate" in reason:
         return DatabaseError(f"no TLS with {where}: {reason}; check the instance's tls settings")
+    if "reset by peer" in reason or "connection closed" in reason:
+        # It says why in its own log alone. A socket is no way around that.
+        hint = "does it require TLS (then name host, port and tls, and no socket), or refuse this host?"
+        return DatabaseError(f"the server at {where} is there and closes connections: {reason}; {hint}")
     return DatabaseError(f"cannot reach the server at {where}: {reason}; is it running?")
 
 
