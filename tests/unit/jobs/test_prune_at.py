@@ -21,7 +21,14 @@ from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.prune import PruneReport
 from zbackup.jobs.prune_at import prune_at
 from zbackup.model.backup import Backup
-from zbackup.model.errors import CommandFailed, CommandTimedOut, ConnectionFailed, DatasetBusy, ZbackupError
+from zbackup.model.errors import (
+    CommandFailed,
+    CommandTimedOut,
+    ConnectionFailed,
+    DatasetBusy,
+    PoolReadOnly,
+    ZbackupError,
+)
 from zbackup.model.progress import Silent
 from zbackup.model.reading import Reading
 from zbackup.model.retention import Retention, Span
@@ -127,6 +134,13 @@ def test_when_nothing_could_be_destroyed_that_is_no_success(
     failures: dict[str, ZbackupError] = {f"backup-{n}": kind(("zfs",), 1, "no") for n in range(1, 5)}
     with pytest.raises(kind):
         receiver.prunes(Place(hourly(6), failures), LAST)
+
+
+def test_of_a_pool_that_may_not_change_nothing_more_is_tried(receiver: Receiver) -> None:
+    fixed = PoolReadOnly(("zfs", "destroy"), 1, "cannot destroy snapshots: pool is read-only")
+    with capture_logs() as said, pytest.raises(PoolReadOnly, match="without readonly=on"):
+        receiver.prunes(Place(hourly(6), {f"backup-{n}": fixed for n in range(1, 5)}), LAST)
+    assert said == []
 
 
 def test_what_is_held_is_skipped(receiver: Receiver) -> None:
