@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.lab.certificate import certificate
-from tests.lab.mongo_fixture import MongoServer, MongoSettings, initiate
+from tests.lab.mongo_fixture import MongoServer, MongoSettings, connect, initiate
 from tests.lab.pool import Pool
 from tests.system.house import wait_until
 from tests.system.member_story import HOST, join_by_the_steps
@@ -25,10 +25,19 @@ class ByFile(MongoSettings):
 
     tls: dict[str, str]
 
+    @property
+    def private(self) -> Path:
+        """A Unix socket whose name does not tell the port: a second server would take it away."""
+        return self.run_dir / "private.sock"
+
     def arguments(self) -> list[str]:
         file = self.run_dir / "mongod.conf"
         # JSON is YAML.
-        net = {"port": self.port, "bindIp": HOST, "unixDomainSocket": {"pathPrefix": str(self.run_dir)}}
+        net = {
+            "port": self.port,
+            "bindIp": f"{HOST},{self.private}",
+            "unixDomainSocket": {"pathPrefix": str(self.run_dir)},
+        }
         settings = {
             "storage": {"dbPath": str(self.datadir), "directoryPerDB": True},
             "net": net | {"tls": {"mode": "requireTLS", **self.tls}},
@@ -105,4 +114,6 @@ def test_one_that_has_its_settings_from_a_file_and_some_by_flags(
         with house_of(pool, server, data.name, files) as house:
             house.snapshot()
             started = join_by_the_steps(house, server)
+        with connect(server.settings.private, **client(files)) as still:
+            assert still.admin.command("hello")["me"] == f"{HOST}:{server.settings.port}"
     assert "--config" in started and "--tlsMode" not in started

@@ -51,12 +51,29 @@ OF_SSL = {
 def flags(server: Mapping[str, str], options: Mapping[str, Any], host: str) -> list[str]:
     """Options and values. `server` is Record.server, `options` the settings in it; `host` is where others
     find the member."""
-    return [
+    given = _given(server)
+    told = [
         word
         for name, value in _all(server["replica_set"], options, host)
-        if "config" not in options or name in _given(server)
+        if "config" not in options or name in given
         for word in _words(name, value)
     ]
+    if "config" in options and BIND not in given:
+        told += _words(BIND, _without_sockets(options, host, known=bool(given)))
+    return told
+
+
+def _without_sockets(options: Mapping[str, Any], host: str, *, known: bool) -> str:
+    """Where to listen instead of where the file says, "" for there.
+
+    A mongod takes the place of a Unix socket that is there: the file's would be production's. `known`: the
+    backup says where production listens. Those of old do not.
+    """
+    places = str(_setting(options, "net.bindIp") or "").split(",")
+    addresses = [place for place in places if not place.strip().startswith("/")]
+    if known and addresses == places:
+        return ""
+    return ",".join(addresses) if known and addresses else f"localhost,{host}"
 
 
 def _all(replica_set: str, options: Mapping[str, Any], host: str) -> Iterator[tuple[str, Any]]:

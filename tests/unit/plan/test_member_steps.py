@@ -54,7 +54,8 @@ def test_it_starts_with_the_original_s_file_of_settings_if_there_is_one() -> Non
         *("--logpath", "/var/lib/m1/srv/my db/data/mongod.log"),
         *("--pidfilepath", "/var/lib/m1/srv/my db/data/mongod.pid", "--fork"),
     ]
-    (words,) = (w for w in commands(taken(config="/etc/mongod.conf")) if "--dbpath" in w)
+    from_file = taken(config="/etc/mongod.conf", flags="config")
+    (words,) = (w for w in commands(from_file) if "--dbpath" in w)
     assert words == ["/usr/bin/mongod", "--config", "/etc/mongod.conf", *own]
     engine = {"directoryForIndexes": True, "journalCompressor": "zlib"}
     storage = {"directoryPerDB": True, "wiredTiger": {"engineConfig": engine}}
@@ -107,7 +108,7 @@ def test_a_password_is_left_for_the_operator_to_put_in() -> None:
 
 def test_of_a_file_and_flags_each_says_its_part() -> None:
     file = {"config": "/etc/mongod.conf", "security": {"keyFile": "/k"}, "net": {"tls": TLS}}
-    assert started(**file) == ["--config", "/etc/mongod.conf"]
+    assert started(**file, flags="config") == ["--config", "/etc/mongod.conf"]
     assert started(**file, flags="config dbpath replSet keyFile bind_ip_all") == [
         *("--config", "/etc/mongod.conf", "--replSet", "carts", "--bind_ip", "localhost,HOST"),
         *("--keyFile", "/k"),
@@ -116,6 +117,25 @@ def test_of_a_file_and_flags_each_says_its_part() -> None:
         *("--config", "/etc/mongod.conf", "--tlsMode", "requireTLS"),
         *("--tlsCertificateKeyFile", "/my cert.pem"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("listens", "wanted"),
+    [
+        ("127.0.0.1,10.0.0.5", []),
+        ("127.0.0.1,/run/m.sock,10.0.0.5", ["--bind_ip", "127.0.0.1,10.0.0.5"]),
+        ("10.0.0.5, /run/m.sock", ["--bind_ip", "10.0.0.5"]),
+        ("/run/m.sock", ["--bind_ip", "localhost,HOST"]),
+    ],
+)
+def test_production_s_unix_socket_is_not_taken_away_from_it(listens: str, wanted: list[str]) -> None:
+    """mongod puts its own in the place of one that is there."""
+    file = {"config": "/etc/mongod.conf", "net": {"bindIp": listens}}
+    assert started(**file, flags="config") == ["--config", "/etc/mongod.conf", *wanted]
+
+
+def test_of_a_file_that_an_old_backup_says_nothing_of_no_socket_is_taken() -> None:
+    assert started(config="/c") == ["--config", "/c", "--bind_ip", "localhost,HOST"]
 
 
 def test_it_says_how_far_back_the_oplog_has_to_reach() -> None:

@@ -37,7 +37,7 @@ from zbackup.engines.mongodb.status import Membership, OplogEnd, Status
 # Parts of the settings that say nothing about the files; some hold names of secrets' places.
 NOT_OF_FILES = ("net", "processManagement", "systemLog", "auditLog")
 # Of "net", what a new member of the set must have as this one has it.
-OF_MEMBERS = ("tls", "ipv6")
+OF_MEMBERS = ("bindIp", "ipv6", "tls")
 MASK = "<password>"
 
 

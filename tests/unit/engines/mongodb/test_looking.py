@@ -123,7 +123,7 @@ def test_what_members_need_of_each_other_is_recorded_and_no_password(tmp_path: P
     tls = {"mode": "requireTLS", "CAFile": "/ca", "clusterPassword": "hunter2"}
     options = {"net": {"port": 1, "bindIp": "10.0.0.5", "ipv6": True, "tls": tls}}
     found = recorded(replace(SOUND, options=options, flags=("replSet", "tlsMode")), tmp_path)
-    net = {"ipv6": True, "tls": tls | {"clusterPassword": "<password>"}}
+    net = {"bindIp": "10.0.0.5", "ipv6": True, "tls": tls | {"clusterPassword": "<password>"}}
     assert json.loads(found["options"]) == {"net": net}
     assert "flags" not in found, "all of them are its command line's"
     from_file = replace(SOUND, options=options | {"config": "/c"}, flags=("config", "replSet"))
