@@ -289,6 +289,7 @@ def _lock(instance: Instance) -> LockOptions:
     return LockOptions(
         kind=lock.kind,
         wait_s=lock.wait,
+        give_way_s=lock.give_way,
         hold_s=lock.hold,
         long_query_s=lock.long_query,
         on_long_query=lock.on_long_query,

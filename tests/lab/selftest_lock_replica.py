@@ -67,7 +67,7 @@ def test_an_applier_that_was_stopped_stays_stopped(pair: tuple[DatabaseServer, D
         held.confirm()
     assert not applier_runs(replica)
     replica.sql(f"START {word} SQL_THREAD")
-    wait_until("it runs", lambda: applier_runs(replica), 5)
+    wait_until("it runs", lambda: applier_runs(replica), 60)
 
 
 @pytest.mark.parametrize("group", [False, True], ids=["process", "process-group"])
@@ -81,8 +81,8 @@ def test_the_applier_runs_again_after_sigkill(
             os.killpg(holder.pid, signal.SIGKILL)
         else:
             holder.kill()
-        wait_until("the applier runs", lambda: applier_runs(replica), 5)
-    wait_until("the note is gone", lambda: not list(replica.settings.run_dir.glob("*.applier-stopped")), 5)
+        wait_until("the applier runs", lambda: applier_runs(replica), 60)
+    wait_until("the note is gone", lambda: not list(replica.settings.run_dir.glob("*.applier-stopped")), 60)
 
 
 def test_the_next_run_heals_what_a_dead_watchdog_could_not(
@@ -123,7 +123,7 @@ def test_an_applier_that_does_not_stop_in_time_runs_on(pair: tuple[DatabaseServe
         pytest.fail("a lock was granted")
     assert time.monotonic() - began < 12
     time.sleep(8)
-    wait_until("the applier runs", lambda: applier_runs(replica), 10)
+    wait_until("the applier runs", lambda: applier_runs(replica), 60)
     replica.catch_up(source)
 
 

@@ -116,7 +116,7 @@ def token_there(hosts: TwoHosts, dataset: str) -> str:
         found = through(hosts, "zfs", "get", *columns, "--", dataset).strip()
         return len(found) > 20
 
-    wait_until("what arrived in part is kept", look, 30)
+    wait_until("what arrived in part is kept", look, 90)
     return found
 
 

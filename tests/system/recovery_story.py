@@ -212,7 +212,7 @@ class RecoveryStory:
         with Load.start(house.server, THREADS, RATE, history.journal) as load:
             after_writing(history.journal, 40)
             house.server.kill()
-            wait_until("the load has noticed", lambda: not load.running, 20)
+            wait_until("the load has noticed", lambda: not load.running, 90)
         before = house.snapshots()
         report = house.restore("now", "crashed")
         assert report["recovered"]["first_skipped"] is None

@@ -47,7 +47,7 @@ def history(house: House, source: House) -> Iterator[History]:
     journal = house.home / "journal"
     ftwrl = house.configure("ftwrl", lock="ftwrl")
     with Load.start(source.server, THREADS, RATE, journal):
-        wait_until("the load is replicated", lambda: "workload.ledger" in house.server.tables(), 30)
+        wait_until("the load is replicated", lambda: "workload.ledger" in house.server.tables(), 90)
         house.server.catch_up(source.server)
         early = house.snapshot(ftwrl)
         assert applier_runs(house.server)
@@ -99,7 +99,7 @@ class ReplicaStory:
             taking = house.begin(
                 "snapshot", "--json", config=house.home / "ftwrl.toml", environment=door.environment
             )
-            wait_until("the lock is held", lambda: door.waiting, 30)
+            wait_until("the lock is held", lambda: door.waiting, 90)
             assert not applier_runs(house.server)
             assert taking.end().data[0]["snapshot"]["lock"] == "ftwrl"
             assert applier_runs(house.server)
@@ -140,7 +140,7 @@ class ReplicaStory:
         logging.stop()
         house.server = DatabaseServer(replace(logging.settings, log_replica_updates=False))
         with house.server:
-            wait_until("the applier runs", lambda: applier_runs(house.server), 20)
+            wait_until("the applier runs", lambda: applier_runs(house.server), 60)
             checked = house.zb("check", "--json")
             findings = {f["subject"]: f for f in json.loads(checked.out)["data"][0]["findings"]}
             assert checked.rc == 9

@@ -107,7 +107,7 @@ def test_it_says_how_it_is(house: House) -> None:
     )
     with daemon(house, config, None, "--debug") as run:  # more than a pipe holds
         wait_for_snapshots(house, 1)
-        wait_until("it was looked at", lambda: metric(port, "zbackup_health") is not None, 30)
+        wait_until("it was looked at", lambda: metric(port, "zbackup_health") is not None, 90)
         status = house.zb("status", "--json", config=config).data[0]
         assert (status["health"], status["daemon_runs"]) == ("ok", True), status
         assert {job["job"] for job in status["jobs"]} == {"reconcile", "snapshot", "watch", "leases"}
@@ -120,7 +120,7 @@ def test_it_says_how_it_is(house: House) -> None:
         house.server.sql("ALTER USER zbackup@localhost ACCOUNT LOCK")
         try:
             wait_until("it fails", lambda: (metric(port, FAILURES) or 0) >= 3, 60)
-            wait_until("it is not well", lambda: metric(port, "zbackup_health") == 2, 30)
+            wait_until("it is not well", lambda: metric(port, "zbackup_health") == 2, 90)
             failing = house.zb("status", "--json", config=config).data[0]
         finally:
             house.server.sql("ALTER USER zbackup@localhost ACCOUNT UNLOCK")
@@ -211,7 +211,7 @@ def test_told_to_stop_it_finishes_what_it_does(house: House, door: ZfsDoor, load
     config = house.configure("daemon", schedule={"snapshot": EVERY})
     door.slow("snapshot", 4)
     with daemon(house, config, door.environment) as run:
-        wait_until("a snapshot is being taken", lambda: door.waiting, 30)
+        wait_until("a snapshot is being taken", lambda: door.waiting, 90)
         before = taken(house)
         run.process.send_signal(signal.SIGTERM)
         ended = run.end(60)
@@ -228,7 +228,7 @@ def test_told_to_stop_it_waits_no_longer_than_it_may_and_the_next_start_heals(
     config = house.configure("daemon", schedule=schedule, daemon={"stop_limit": "1s"})
     door.slow("snapshot", 6)
     with daemon(house, config, door.environment) as run:
-        wait_until("a snapshot is being taken", lambda: door.waiting, 30)
+        wait_until("a snapshot is being taken", lambda: door.waiting, 90)
         run.process.send_signal(signal.SIGTERM)
         ended = run.end(60)
     assert ended.rc == 1 and "daemon.gave_up" in events(ended.err), str(ended)
@@ -277,12 +277,12 @@ def test_past_its_limit_it_leaves_and_nothing_is_locked(house: House, door: ZfsD
     config = house.configure("daemon", schedule={"snapshot": EVERY}, lock=lock, daemon={"stop_limit": "1s"})
     door.slow("snapshot", 8)
     with daemon(house, config, door.environment) as run:
-        wait_until("a snapshot is being taken", lambda: door.waiting, 30)
+        wait_until("a snapshot is being taken", lambda: door.waiting, 90)
         run.process.send_signal(signal.SIGTERM)
         ended = run.end(5)
     assert ended.rc == 1 and events(ended.err)[-1] == "daemon.gave_up"
     after_writing(load, 20, within=5)
-    wait_until("the late snapshot is there", lambda: not all(b["finished"] for b in house.backups()), 30)
+    wait_until("the late snapshot is there", lambda: not all(b["finished"] for b in house.backups()), 90)
     plain = house.configure("daemon", schedule={"snapshot": EVERY})
     with daemon(house, plain):
-        wait_until("it is finished", lambda: all(b["finished"] for b in house.backups()), 30)
+        wait_until("it is finished", lambda: all(b["finished"] for b in house.backups()), 90)

@@ -13,10 +13,10 @@ from tests.system.program import Run
 from tests.system.replica_story import applier_runs
 from tests.system.zfs_door import ZfsDoor
 
-SLOW = 6.0
+SLOW = 8.0
 """Seconds for which `zfs snapshot` is held up, and with it the lock."""
 CEILING = 3
-AT_ONCE = 2.0
+AT_ONCE = 4.0
 """Seconds within which others must go on when the one who held the lock is dead."""
 
 
@@ -38,7 +38,7 @@ def lock_held(house: House, door: ZfsDoor, load: House, journal: Path, **lock: o
     config = house.configure("ftwrl", lock={"kind": "ftwrl", **lock})
     with Load.start(load.server, 3, 60, journal):
         run = house.begin("snapshot", config=config, environment=door.environment)
-        wait_until("the lock is held", lambda: door.waiting or run.process.poll() is not None, 30)
+        wait_until("the lock is held", lambda: door.waiting or run.process.poll() is not None, 90)
         assert door.waiting, str(run.end())
         yield run
 
@@ -50,7 +50,7 @@ def assert_stands_still(journal: Path) -> None:
 
 def assert_next_run_is_well(house: House, before: set[str]) -> None:
     """Nothing is left of the one that was cut off, and the next one succeeds."""
-    wait_until("the sessions are gone", lambda: house.sessions() == [], 5)
+    wait_until("the sessions are gone", lambda: house.sessions() == [], 30)
     taken = house.snapshot()
     new = house.snapshots() - before
     assert {name.partition("@")[2] for name in new} == {taken["name"]}
@@ -129,7 +129,7 @@ def test_a_replicas_applier_runs_again(
                 run.process.kill()
             case _:
                 run.signal_group(signal.SIGKILL)
-        wait_until("the applier runs", lambda: applier_runs(house.server), 10)
+        wait_until("the applier runs", lambda: applier_runs(house.server), 60)
         run.end(SLOW + 20)
     house.server.catch_up(source.server)
     if how == "kill":

@@ -11,7 +11,7 @@ MONGODB_ONLY = ("uri", "auth_source", "auth_mechanism")
 INSTEAD_OF_URI = ("socket", "host", "port", "user", "password", "auth_source")
 LOCKS = {"mongodb": ("auto", "fsync", "none")}
 OTHER_LOCKS = ("auto", "ftwrl", "backup-stage", "backup-lock", "none")
-SQL_LOCK_KEYS = ("kill", "applier_stop")
+SQL_LOCK_KEYS = ("give_way", "kill", "applier_stop")
 
 
 def of_engine(_: str, table: dict[str, Any]) -> Iterator[Found]:

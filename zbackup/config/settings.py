@@ -55,6 +55,11 @@ class Lock(Table):
         description="which lock to take; auto takes the gentlest that is exact, and says which",
     )
     wait: WholeSeconds = Field(default=30.0, description="give up when the lock is not granted in this time")
+    give_way: WholeSeconds = Field(
+        default=2.0,
+        description="let others go first when the lock is not granted in this time, for as long, and ask for "
+        "it again (within `wait`)",
+    )
     hold: WholeSeconds = Field(
         default=10.0,
         description="ceiling on holding it; the server itself enforces it, for mongodb a watchdog",

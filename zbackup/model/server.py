@@ -73,12 +73,13 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningQuery:
-    """A statement in progress: connection id, user, seconds so far, and its first words."""
+    """A statement in progress: connection id, user, seconds so far, its text, and what the server does."""
 
     id: int
     user: str
     seconds: float
     text: str
+    state: str
     is_select: bool
 
 

@@ -52,6 +52,7 @@ def test_a_mongod_is_reached_over_tcp_unless_said_otherwise() -> None:
         ('lock = "ftwrl"', "c.toml:4: instance.m.lock.kind: expected auto, fsync, none for this engine"),
         ('lock = { on_long_query = "kill" }', "lock.on_long_query: expected wait or abort"),
         ('lock = { kill = "all" }', "lock.kill: has no meaning for mongodb"),
+        ('lock = { give_way = "3s" }', "lock.give_way: has no meaning for mongodb"),
         ('lock = { applier_stop = "3s" }', "lock.applier_stop: has no meaning for mongodb"),
         ('uri = "http://x"', 'uri: expected an address such as "mongodb://127.0.0.1:27017"'),
         ('uri = "mongodb://x"\nhost = "y"', "instance.m.host: is part of the uri, or instead of it"),

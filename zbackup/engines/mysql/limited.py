@@ -11,13 +11,20 @@ from zbackup.model.errors import DatabaseError, LockNotTaken
 
 log = structlog.get_logger()
 
+LOCK_WAIT_TIMEOUT = 1205
+
+
+class NotInTime(LockNotTaken):
+    """A statement of ours waited for as long as it may."""
+
 
 @contextmanager
 def limited(session: Connection, control: Connection, seconds: float, what: str) -> Iterator[None]:
     """Run the body's statements on `session`; after `seconds` end that session through `control`.
 
     `control` must be idle meanwhile, and is opened beforehand: a server that is stuck may take no new
-    connections. Raise LockNotTaken, saying `what` was not done, when time was up or the server refused.
+    connections. Raise LockNotTaken, saying `what` was not done, when the server refused; NotInTime when
+    time was up, also by the server's own limit on waiting (lock_wait_timeout).
     """
     expired = threading.Event()
 
@@ -34,10 +41,12 @@ def limited(session: Connection, control: Connection, seconds: float, what: str)
     try:
         yield
     except (StatementFailed, ConnectionLost) as failure:
-        late = f" within {seconds:.0f} s" if expired.is_set() else f": {failure}"
-        raise LockNotTaken(f"{what}{late}") from failure
+        late = isinstance(failure, StatementFailed) and failure.code == LOCK_WAIT_TIMEOUT
+        if late or expired.is_set():
+            raise NotInTime(f"{what} within {seconds:.0f} s") from failure
+        raise LockNotTaken(f"{what}: {failure}") from failure
     finally:
         timer.cancel()
         timer.join()
     if expired.is_set():
-        raise LockNotTaken(f"{what} within {seconds:.0f} s")
+        raise NotInTime(f"{what} within {seconds:.0f} s")

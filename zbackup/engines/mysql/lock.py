@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 import structlog
 
 from zbackup.engines.mysql.connection import Connection, ConnectionLost, StatementFailed, connect
-from zbackup.engines.mysql.limited import limited
-from zbackup.engines.mysql.long_queries import settle_long_queries
+from zbackup.engines.mysql.limited import NotInTime, limited
+from zbackup.engines.mysql.long_queries import holding_up, settle_long_queries
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions
 from zbackup.engines.mysql.status import LogStatus, dialect, instant_log_status, log_status
 from zbackup.model.errors import DatabaseError, LockNotTaken
@@ -33,13 +33,14 @@ POLL_S = 0.05
 CONFIRM_S = 1.0
 UNLOCKED_S = 600.0
 
-# FLUSH TABLES first: it waits for running statements while others go on, as only those that use the same
-# tables queue behind it; the lock, which makes everybody queue, then has little left to wait for. With
+# No FLUSH TABLES before the lock, as is the custom: MySQL has those who use a table that is to be flushed
+# wait until all have closed it, also when the FLUSH was given up. Two transactions, one waiting for a row of
+# the other, and that one for the flush, stood still for innodb_lock_wait_timeout, 50 s (tried on 9.7). With
 # innodb_flush_log_at_trx_commit = 0 the binlog can name commits that the redo log does not hold yet: once
 # nothing is committed any more, ENGINE LOGS writes them (tried on MySQL 9.7 and MariaDB 11.8; without it up
 # to 264 rows of a MySQL under load were missing after recovery).
 TAKE: dict[LockKind, tuple[str, ...]] = {
-    "ftwrl": ("FLUSH NO_WRITE_TO_BINLOG TABLES", "FLUSH TABLES WITH READ LOCK"),
+    "ftwrl": ("FLUSH TABLES WITH READ LOCK",),
     "backup-stage": ("BACKUP STAGE START", "BACKUP STAGE BLOCK_COMMIT"),
     "backup-lock": ("LOCK INSTANCE FOR BACKUP",),
     "none": (),
@@ -107,15 +108,14 @@ class HeldLock:
 def hold(options: ConnectOptions, limits: LockOptions, kind: LockKind) -> Iterator[HeldLock]:
     """Take the lock, hold it while the body runs, release it, and see that it is gone.
 
-    Raise LockNotTaken when it is not granted in time. Nobody waits for us longer than `limits.wait_s`.
+    Raise LockNotTaken when it is not granted within `limits.wait_s`. Nobody waits behind one that is not yet
+    granted for longer than `limits.give_way_s` at a time.
     """
-    with connect(options) as control, connect(options) as session:
+    with connect(options) as control:
         control.keep_for(limits.wait_s + limits.hold_s)
         began = time.monotonic()
-        if kind == "ftwrl":
-            settle_long_queries(control, limits)
+        session = _granted(options, control, limits, kind)
         try:
-            _take(session, control, limits, kind, limits.wait_s - (time.monotonic() - began))
             granted = time.monotonic()
             held = HeldLock(
                 session=session,
@@ -129,20 +129,54 @@ def hold(options: ConnectOptions, limits: LockOptions, kind: LockKind) -> Iterat
             _release(session, kind)
             held.held_ms = round((time.monotonic() - granted) * 1000)
         finally:
-            session.close()
-            _require_gone(control, session.id)
+            _end(session, control)
+
+
+def _granted(options: ConnectOptions, control: Connection, limits: LockOptions, kind: LockKind) -> Connection:
+    """A session that has the lock.
+
+    A transaction may wait for the lock, while the lock waits for a statement, and that statement for a row of
+    the transaction's: no server sees this circle. So the lock gives way, and is asked for again.
+    """
+    deadline = time.monotonic() + limits.wait_s
+    while True:
+        if kind == "ftwrl":
+            settle_long_queries(control, limits, deadline)
+        left_s = max(1.0, deadline - time.monotonic())
+        within_s = min(left_s, limits.give_way_s) if kind in STOPS_COMMITS else left_s
+        session = connect(options)
+        try:
+            _take(session, control, limits, kind, within_s)
+        except NotInTime as late:
+            _end(session, control)
+            # As long as others had to wait they now go first.
+            if time.monotonic() + within_s >= deadline:
+                raise LockNotTaken(
+                    f"the lock {kind} was not granted within {limits.wait_s:g} s{holding_up(control)}"
+                ) from late
+            log.info("lock.gave_way", lock=kind, after_s=within_s)
+            time.sleep(within_s)
+        except BaseException:
+            _end(session, control)
+            raise
+        else:
+            return session
+
+
+def _end(session: Connection, control: Connection) -> None:
+    session.close()
+    _require_gone(control, session.id)
 
 
 def _take(
-    session: Connection, control: Connection, limits: LockOptions, kind: LockKind, left_s: float
+    session: Connection, control: Connection, limits: LockOptions, kind: LockKind, within_s: float
 ) -> None:
     if kind == "none":
         return
-    left_s = max(1.0, left_s)
-    session.execute("SET SESSION lock_wait_timeout = %s", (math.floor(left_s),))
+    session.execute("SET SESSION lock_wait_timeout = %s", (math.floor(within_s),))
     session.execute("SET SESSION wait_timeout = %s", (max(1, math.floor(limits.hold_s)),))
     # One statement may wait for several things in turn, each for lock_wait_timeout: hence the second limit.
-    with limited(session, control, left_s, f"the lock {kind} was not granted"):
+    with limited(session, control, within_s, f"the lock {kind} was not granted"):
         for statement in TAKE[kind]:
             session.execute(statement)
 

@@ -14,20 +14,22 @@ log = structlog.get_logger()
 
 POLL_S = 0.2
 SHOWN = 60
+NOTICED_S = 1.0
 NO_SUCH_THREAD = 1094
 
 _READS = re.compile(r"(?:\s|\(|/\*(?!!).*?\*/|--\s[^\n]*\n|#[^\n]*\n)*SELECT\b", re.IGNORECASE | re.DOTALL)
+
+FLUSH_AWAITED = "Waiting for table flush"
 
 # The server's own threads; they do not hold up a lock the way a statement does.
 INTERNAL = ("system user", "event_scheduler")
 
 
-def settle_long_queries(session: Connection, limits: LockOptions) -> None:
+def settle_long_queries(session: Connection, limits: LockOptions, deadline: float) -> None:
     """Wait for long statements to end, or end them, as configured.
 
-    Raise LockNotTaken, naming the longest, if one is still there when the wait's limit is over.
+    Raise LockNotTaken, naming the longest, if one is still there at `deadline` of the monotonic clock.
     """
-    deadline = time.monotonic() + limits.wait_s
     killed: set[int] = set()
     while found := long_queries(session, limits.long_query_s):
         worst = max(found, key=lambda q: q.seconds)
@@ -41,7 +43,29 @@ def settle_long_queries(session: Connection, limits: LockOptions) -> None:
 
 
 def long_queries(session: Connection, seconds: float) -> list[RunningQuery]:
-    """Statements of others that have been running for at least `seconds`."""
+    """Statements of others that have been running for at least `seconds`.
+
+    Not those that only wait until a table is flushed, for another one: they hold nobody up.
+    """
+    return [q for q in _statements(session) if q.seconds >= seconds and q.state != FLUSH_AWAITED]
+
+
+def holding_up(session: Connection) -> str:
+    """Who probably kept a lock from being granted, as the end of a sentence; "" if nobody is to be seen."""
+    found = [q for q in _statements(session) if q.seconds >= NOTICED_S]
+    running = [q for q in found if q.state != FLUSH_AWAITED]
+    if not running:
+        return ""
+    longest = max(running, key=lambda q: q.seconds)
+    # MySQL: all who use a table that the lock wanted to flush, also after it was given up.
+    waiting = len(found) - len(running)
+    victims = (
+        f"; {waiting} more wait until it has ended (KILL QUERY {longest.id} ends it)" if waiting else ""
+    )
+    return f"; the longest statement is {_describe(longest)}{victims}"
+
+
+def _statements(session: Connection) -> list[RunningQuery]:
     own = session.id
     return [
         RunningQuery(
@@ -49,6 +73,7 @@ def long_queries(session: Connection, seconds: float) -> list[RunningQuery]:
             user=str(row["User"]),
             seconds=float(row["Time"] or 0),
             text=str(row["Info"]),
+            state=str(row["State"] or ""),
             is_select=is_select(str(row["Info"])),
         )
         for row in session.rows("SHOW FULL PROCESSLIST")
@@ -56,7 +81,6 @@ def long_queries(session: Connection, seconds: float) -> list[RunningQuery]:
         and row["Info"]
         and row["User"] not in INTERNAL
         and int(row["Id"]) != own
-        and float(row["Time"] or 0) >= seconds
     ]
 
 

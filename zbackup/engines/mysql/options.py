@@ -40,6 +40,7 @@ class LockOptions:
 
     kind: LockKind | Literal["auto"] = "auto"
     wait_s: float = 30
+    give_way_s: float = 2
     hold_s: float = 10
     long_query_s: float = 5
     on_long_query: Literal["wait", "abort", "kill"] = "wait"
