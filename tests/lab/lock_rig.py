@@ -15,7 +15,7 @@ import pytest
 
 from tests.lab.lock_holder import engine
 from tests.lab.mysql_fixture import DatabaseServer, Settings, free_port
-from tests.lab.servers.accounts import ZBACKUP_USER
+from tests.lab.servers.accounts import APP_PASSWORD, APP_USER, ZBACKUP_USER
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import LockOptions
 from zbackup.model.record import LockKind
@@ -51,6 +51,13 @@ def start(home: Path, flavour: str, gtid: bool, *options: str) -> DatabaseServer
             options=options,
         )
     ).start()
+
+
+@pytest.fixture(scope="module", params=["mysql-9.7-gtid", "mariadb-10.11"])
+def server(request: pytest.FixtureRequest, room: Path) -> Iterator[DatabaseServer]:
+    with start(room / request.param, *VARIANTS[request.param]) as running:
+        running.sql("CREATE TABLE shop.work (id BIGINT AUTO_INCREMENT PRIMARY KEY, t DOUBLE) ENGINE=InnoDB")
+        yield running
 
 
 def engine_of(server: DatabaseServer, **lock: object) -> MysqlEngine:
@@ -125,3 +132,26 @@ def held_by(server: DatabaseServer, kind: str, hold: float = 600) -> Iterator["s
 def sessions(server: DatabaseServer) -> list[int]:
     rows = server.sql("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = %s", (ZBACKUP_USER,))
     return [int(row[0]) for row in rows]
+
+
+@contextmanager
+def busy(server: DatabaseServer, statement: str) -> Iterator[threading.Thread]:
+    """A long statement of the application's: one of an administrator's could not be killed by zbackup."""
+    connection = server.connect(APP_USER, APP_PASSWORD)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT CONNECTION_ID()")
+        number = cursor.fetchone()[0]
+
+    def run() -> None:
+        with suppress(pymysql.MySQLError), connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(2.2)
+    try:
+        yield thread
+    finally:
+        with suppress(pymysql.MySQLError):
+            server.sql(f"KILL {number}")
+        thread.join()

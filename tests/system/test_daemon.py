@@ -45,6 +45,11 @@ def daemon(
     run = house.begin(*words, config=config, environment=environment)
     try:
         yield run
+    except AssertionError:
+        if run.process.poll() is None:
+            run.process.kill()
+            print(run.end())  # why, perhaps
+        raise
     finally:
         run.process.kill()
         run.process.wait()

@@ -57,8 +57,8 @@ class Lock(Table):
     wait: WholeSeconds = Field(default=30.0, description="give up when the lock is not granted in this time")
     give_way: WholeSeconds = Field(
         default=2.0,
-        description="let others go first when the lock is not granted in this time, for as long, and ask for "
-        "it again (within `wait`)",
+        description="when ftwrl is not granted in this time, let others go first for as long, and ask again, "
+        "each time for twice as long (within `wait`)",
     )
     hold: WholeSeconds = Field(
         default=10.0,

@@ -108,8 +108,7 @@ class HeldLock:
 def hold(options: ConnectOptions, limits: LockOptions, kind: LockKind) -> Iterator[HeldLock]:
     """Take the lock, hold it while the body runs, release it, and see that it is gone.
 
-    Raise LockNotTaken when it is not granted within `limits.wait_s`. Nobody waits behind one that is not yet
-    granted for longer than `limits.give_way_s` at a time.
+    Raise LockNotTaken when it is not granted within `limits.wait_s`.
     """
     with connect(options) as control:
         control.keep_for(limits.wait_s + limits.hold_s)
@@ -135,27 +134,29 @@ def hold(options: ConnectOptions, limits: LockOptions, kind: LockKind) -> Iterat
 def _granted(options: ConnectOptions, control: Connection, limits: LockOptions, kind: LockKind) -> Connection:
     """A session that has the lock.
 
-    A transaction may wait for the lock, while the lock waits for a statement, and that statement for a row of
-    the transaction's: no server sees this circle. So the lock gives way, and is asked for again.
+    With ftwrl a transaction may wait for the lock, while the lock waits for a statement, and that statement
+    for a row of the transaction's: no server sees this circle. So the lock gives way, and is asked for again;
+    each time for twice as long, so that a slow server grants it too.
     """
     deadline = time.monotonic() + limits.wait_s
+    patience_s = limits.give_way_s
     while True:
+        within_s = max(1.0, deadline - time.monotonic())
         if kind == "ftwrl":
             settle_long_queries(control, limits, deadline)
-        left_s = max(1.0, deadline - time.monotonic())
-        within_s = min(left_s, limits.give_way_s) if kind in STOPS_COMMITS else left_s
+            within_s = min(max(1.0, deadline - time.monotonic()), patience_s)
         session = connect(options)
         try:
             _take(session, control, limits, kind, within_s)
         except NotInTime as late:
             _end(session, control)
-            # As long as others had to wait they now go first.
-            if time.monotonic() + within_s >= deadline:
+            if time.monotonic() + limits.give_way_s >= deadline:
                 raise LockNotTaken(
                     f"the lock {kind} was not granted within {limits.wait_s:g} s{holding_up(control)}"
                 ) from late
             log.info("lock.gave_way", lock=kind, after_s=within_s)
-            time.sleep(within_s)
+            time.sleep(limits.give_way_s)
+            patience_s *= 2
         except BaseException:
             _end(session, control)
             raise

@@ -59,9 +59,7 @@ def holding_up(session: Connection) -> str:
     longest = max(running, key=lambda q: q.seconds)
     # MySQL: all who use a table that the lock wanted to flush, also after it was given up.
     waiting = len(found) - len(running)
-    victims = (
-        f"; {waiting} more wait until it has ended (KILL QUERY {longest.id} ends it)" if waiting else ""
-    )
+    victims = f"; {waiting} more wait until it has ended (KILL QUERY {longest.id} ends it)" if waiting else ""
     return f"; the longest statement is {_describe(longest)}{victims}"
 
 
