@@ -29,7 +29,8 @@ from zbackup.jobs.restore import (
 from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, ZbackupError
-from zbackup.model.exact import TransactionName
+from zbackup.model.exact import Before, TransactionName
+from zbackup.model.log import place
 from zbackup.model.moment import Moment, local_text
 from zbackup.plan.before import plan_unseen
 from zbackup.plan.clone_name import copy_name, default_name
@@ -144,7 +145,7 @@ def _restore(
             with held_there(ctx, target, session, name, there, (base, source)):
                 catalog = way.bring(session, name, base, source)
         if isinstance(options.exact, TransactionName):
-            before = locate_in(ctx, options.exact, catalog)
+            before = _found(ctx, options.exact, catalog, base)
             options, moment = replace(options, exact=before, name=name), moment_of(ctx, before)
         # What was fetched to read the log from, also where its record does not say how far it reaches.
         plan = make_plan(ctx, catalog, catalog.backups, moment, options, log=catalog.backups[-1])
@@ -181,6 +182,14 @@ def _choose(
             f"{local_text(reached, ctx.zone)} (--to latest)"
         )
     return choice.base, choice.log, choice.reason
+
+
+def _found(ctx: Context, name: TransactionName, catalog: Catalog, base: Backup) -> Before:
+    """The transaction in what was fetched. Raise NotRecoverable when the base holds it after all."""
+    before = locate_in(ctx, name, catalog)
+    if place(base.record.log_to) > place(before.transaction.start):
+        raise NotRecoverable(f"{base.name} proves to hold {name} already: name an older backup with --base")
+    return before
 
 
 def _choice(ctx: Context, copies: Copies, moment: Moment, options: RestoreOptions) -> RecoveryPlan:

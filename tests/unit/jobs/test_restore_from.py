@@ -5,14 +5,20 @@ from types import SimpleNamespace
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
+import pytest
+
 from tests.unit.jobs.test_prune_at import HOUR, Place, hourly, of_server
-from tests.unit.samples import NOON, PLAIN
+from tests.unit.samples import NOON, PLAIN, backup
+from zbackup.catalog.local import Catalog
 from zbackup.clock import SystemClock
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.restore_from import _choose
+from zbackup.jobs.restore_from import _choose, _found
 from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.model.backup import Backup
+from zbackup.model.errors import NotRecoverable
+from zbackup.model.exact import parse_transaction
+from zbackup.model.log import Searched, Transaction
 from zbackup.model.moment import Moment
 
 
@@ -30,6 +36,24 @@ def chosen(backups: list[Backup]) -> tuple[str, list[str]]:
     moment = Moment(NOON + 3 * HOUR, "then", ZoneInfo("UTC"))
     base, _, _ = _choose(cast(Context, ctx), target, Copies(tuple(backups), ()), moment, RestoreOptions())
     return base.name, notes
+
+
+def test_a_base_that_proves_too_new_is_refused_and_what_to_do_is_said() -> None:
+    """Its recorded GTIDs may lack the last that are in its log."""
+    log = {"log_id": "a", "log_from": "binlog.000001:4", "log_to": "binlog.000001:500"}
+    base = backup(1, 1, 1, **log)
+    name = parse_transaction(f"{PLAIN.server_uuid}:78")
+    for start, holds in (("binlog.000001:400", True), ("binlog.000001:500", False)):
+        transaction = Transaction(start=start, end="binlog.000001:600", committed=NOON)
+        searched = Searched(found=transaction, first="binlog.000001", last="binlog.000001")
+        ctx = SimpleNamespace(recovery=SimpleNamespace(find=lambda *_, found=searched: found))
+        mounted = tuple(SimpleNamespace(name=n, mountpoint="/m") for n, _ in PLAIN.members)
+        catalog = cast(Catalog, SimpleNamespace(backups=(base,), places=mounted))
+        if holds:
+            with pytest.raises(NotRecoverable, match=r"zbackup-1 proves to hold \S+:78 already: name"):
+                _found(cast(Context, ctx), name, catalog, base)
+        else:
+            assert _found(cast(Context, ctx), name, catalog, base).transaction == transaction
 
 
 def test_whose_backup_it_is_is_said_where_there_are_two_servers_or_more() -> None:
