@@ -113,7 +113,8 @@ def assert_found_by_name(written: list[Path]) -> None:
     """Every transaction, by its GTID and by a place in it; and each file's head knows those before it."""
     seen: list[Gtid] = []
     for file in written:
-        assert all(earlier(file).holds(gtid) for gtid in seen), file.name
+        head = earlier(file)
+        assert head and all(head.holds(gtid) for gtid in seen), file.name
         for transaction in transactions(file):
             inside = f"{file.name}:{transaction.end.offset - 1}"
             for name in (str(transaction.start), inside, transaction.gtid):
@@ -121,7 +122,7 @@ def assert_found_by_name(written: list[Path]) -> None:
                     assert find(parse_transaction(name), written).found == transaction.described()
         here = [parse_transaction(t.gtid) for t in transactions(file) if t.gtid]
         gtids = [gtid for gtid in here if isinstance(gtid, Gtid)]
-        assert not any(earlier(file).holds(gtid) for gtid in gtids), file.name
+        assert not any(head.holds(gtid) for gtid in gtids), file.name
         seen += gtids
 
 

@@ -159,6 +159,32 @@ def test_only_the_file_that_has_it_is_read_whole(tmp_path: Path) -> None:
         find(Gtid("mysql", str(SERVER), 8), log.files)
 
 
+@pytest.mark.parametrize("kept", [0, 4, 60])
+@pytest.mark.parametrize("kind", ["mysql", "mariadb"])
+@pytest.mark.parametrize("which", [1, 3])
+def test_a_file_that_a_crash_cut_off_at_its_head_hides_nothing(
+    tmp_path: Path, kind: str, which: int, kept: int
+) -> None:
+    mysql = kind == "mysql"
+    log = mysql_log(tmp_path, [[""] * 2] * 4) if mysql else mariadb_log(tmp_path, [[(0, 1, 1)], [], [], []])
+    cut_off = log.files[which]
+    cut_off.write_bytes(cut_off.read_bytes()[:kept])
+    log.written[:] = [(path, one) for path, one in log.written if path != cut_off]
+    assert_all_are_found(log)
+
+
+def test_a_damaged_head_matters_only_where_the_file_has_to_be_read(tmp_path: Path) -> None:
+    log = mysql_log(tmp_path, [[""] * 2] * 4)
+    damaged = log.files[1]
+    whole = damaged.read_bytes()
+    at = log.written[2][1].start - 20
+    damaged.write_bytes(whole[:at] + bytes(byte ^ 255 for byte in whole[at : at + 10]) + whole[at + 10 :])
+    log.written[:] = [(path, one) for path, one in log.written if path != damaged]
+    assert_all_are_found(log)
+    with pytest.raises(BinlogDamaged):
+        find(Gtid("mysql", str(SERVER), 3), log.files)
+
+
 def test_what_was_before_the_oldest_file_is_said(tmp_path: Path) -> None:
     log = mysql_log(tmp_path, [[""] * 2] * 3)
     searched = find(Gtid("mysql", str(SERVER), 1), log.files[1:])

@@ -1,7 +1,6 @@
 """Find one transaction in a log by its name, without reading all of it."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.earlier import Earlier, read_earlier
@@ -52,28 +51,35 @@ def find_gtid(gtid: Gtid, files: Sequence[Path]) -> tuple[LoggedTransaction | No
             for span in scanner.spans():
                 if scanner.gtid(span[0]) == str(gtid):
                     return describe(file, scanner, span), ""
-    if heads[0].holds(gtid):
+    if heads[0] and heads[0].holds(gtid):
         return None, f"{gtid} was before {files[0].name}, the oldest there is"
     return None, f"{gtid} is not there"
 
 
-def _candidates(gtid: Gtid, files: Sequence[Path], heads: Sequence[Earlier]) -> list[Path]:
-    """The files it may be in, the likeliest first: those that do not know of it, while the next one does."""
-    known = [(head.holds(gtid), next_.holds(gtid), next_.may_hold(gtid)) for head, next_ in pairwise(heads)]
-    known.append((heads[-1].holds(gtid), True, True))
-    ranked = [
-        (before or not after, -index, files[index])
-        for index, (before, after, possible) in enumerate(known)
-        if possible and not (before and heads[index].certain)
-    ]
-    return [file for _, _, file in sorted(ranked, key=lambda r: r[:2])]
+def _candidates(gtid: Gtid, files: Sequence[Path], heads: Sequence[Earlier | None]) -> list[Path]:
+    """The files it may be in, the likeliest first: those that do not know of it, while the next one does.
+
+    A head that is not known rules out nothing.
+    """
+    ranked = []
+    for index, (file, head, following) in enumerate(zip(files, heads, (*heads[1:], None), strict=True)):
+        before = head is not None and head.holds(gtid)
+        if (before and head and head.certain) or (following and not following.may_hold(gtid)):
+            continue
+        after = following.holds(gtid) if following else file is files[-1]
+        ranked.append((head is None, before or not after, -index, file))
+    return [file for *_, file in sorted(ranked, key=lambda r: r[:3])]
 
 
-def earlier(path: Path) -> Earlier:
-    """What was in the log before the file, by its beginning. Raise BinlogDamaged."""
-    with opened(path) as scanner:
-        head = scanner.head()
+def earlier(path: Path) -> Earlier | None:
+    """What was in the log before the file, by its beginning.
+
+    None where that cannot be told: a crash cut the file off too early, or it is damaged there, which matters
+    only if the file has to be read. Raise BinlogEncrypted.
+    """
     try:
-        return read_earlier(*head) if head else Earlier()
-    except ValueError as unreadable:
-        raise BinlogDamaged(f"{path.name} is damaged at its beginning: {unreadable}") from None
+        with opened(path) as scanner:
+            head = scanner.head()
+        return read_earlier(*head) if head else None
+    except (BinlogDamaged, ValueError):
+        return None
