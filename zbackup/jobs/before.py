@@ -66,13 +66,17 @@ def _located(ctx: Context, name: TransactionName, catalog: Catalog, logs: Iterab
 
 def _find(ctx: Context, name: TransactionName, log: _Log) -> Searched | None:
     """None where the server's own log cannot be read, and no backup leads to it anyway."""
-    if log.id != UNKNOWN:
-        return ctx.recovery.find(name, log.parts)
     try:
         return ctx.recovery.find(name, log.parts)
     except (NotRecoverable, VerificationFailed, OSError) as problem:
-        ctx.progress.note(f"the live log cannot be looked at: {problem}")
-        return None
+        if log.id == UNKNOWN:
+            ctx.progress.note(f"the live log cannot be looked at: {problem}")
+            return None
+        if not isinstance(problem, OSError):
+            raise
+        # Nobody is kept from working on the instance meanwhile, and a server purges when it wants to.
+        gone = f"{problem}; if it was purged or pruned just now, try again"
+        raise NotRecoverable(f"the log cannot be searched for {name}: {gone}") from problem
 
 
 def moment_of(ctx: Context, target: Before) -> Moment:

@@ -1,0 +1,27 @@
+"""What is said when the look for a transaction leads nowhere."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.unit.samples import backup
+from zbackup.catalog.local import Catalog
+from zbackup.jobs.before import locate_in
+from zbackup.jobs.context import Context
+from zbackup.model.backup import Backup
+from zbackup.model.errors import NotRecoverable
+from zbackup.model.exact import parse_transaction
+
+
+def test_a_log_that_is_purged_meanwhile_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(*_: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory", "binlog.000001")
+
+    monkeypatch.setattr(Backup, "browse", lambda *_: None)
+    held = backup(1, 7, 7, log_id="a", log_from="binlog.000001:4", log_to="binlog.000001:20")
+    catalog = Catalog((), (held,), cast(Any, ()))
+    ctx = cast(Context, SimpleNamespace(recovery=SimpleNamespace(find=find), zone=ZoneInfo("UTC")))
+    with pytest.raises(NotRecoverable, match=r"cannot be searched for .*binlog\.000001'; if it was purged"):
+        locate_in(ctx, parse_transaction("0-1-5"), catalog)
