@@ -193,6 +193,8 @@ def test_what_was_before_the_oldest_file_is_said(tmp_path: Path) -> None:
     assert searched.begun
     assert "there is no binlog.000001 any more" in find(LogPlace("binlog.000001", 4), log.files[1:]).why
     assert find(LogPlace("binlog.000009", 4), log.files).why == "there is no binlog.000009"
+    other = LogPlace("mysqld-bin.000001", 4)
+    assert find(other, log.files[1:]).why == "there is no mysqld-bin.000001"
 
 
 def test_without_gtids_nothing_is_called_by_one(tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ def find_place(place: LogPlace, files: Sequence[Path]) -> tuple[LoggedTransactio
     """The transaction that the place lies in or that begins there; else None, and why."""
     file = next((f for f in files if f.name == place.file), None)
     if file is None:
-        numbers = [sequence(f.name) for f in files]
-        gone = numbers[0] > sequence(place.file)
+        oldest, base = files[0].name, place.file.rpartition(".")[0]
+        gone = oldest.rpartition(".")[0] == base and sequence(oldest) > sequence(place.file)
         return None, f"there is no {place.file} any more" if gone else f"there is no {place.file}"
     with opened(file) as scanner:
         for span in scanner.spans():
