@@ -5,7 +5,7 @@ import time
 
 import structlog
 
-from zbackup.engines.mysql.connection import Connection, StatementFailed
+from zbackup.engines.mysql.connection import Connection, ConnectionLost, StatementFailed
 from zbackup.engines.mysql.options import LockOptions
 from zbackup.model.errors import LockNotTaken
 from zbackup.model.server import RunningQuery
@@ -51,8 +51,15 @@ def long_queries(session: Connection, seconds: float) -> list[RunningQuery]:
 
 
 def holding_up(session: Connection) -> str:
-    """Who probably kept a lock from being granted, as the end of a sentence; "" if nobody is to be seen."""
-    found = [q for q in _statements(session) if q.seconds >= NOTICED_S]
+    """Who probably kept a lock from being granted, as the end of a sentence; "" if nobody is to be seen.
+
+    A server that cannot be asked any more is no error of its own here: it hid what the sentence says.
+    """
+    try:
+        found = [q for q in _statements(session) if q.seconds >= NOTICED_S]
+    except (ConnectionLost, StatementFailed) as failure:
+        log.warning("lock.holder_not_seen", reason=str(failure))
+        return ""
     running = [q for q in found if q.state != FLUSH_AWAITED]
     if not running:
         return ""
