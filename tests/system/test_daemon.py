@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -155,29 +156,35 @@ def test_the_doctor_sees_what_will_hurt(house: House) -> None:
     assert house.zb("check", "--json", config=config).rc == 0
 
 
+def _listen(systemd: socket.socket, heard: list[bytes]) -> None:
+    """systemd reads whatever it is sent, line by line."""
+    while said := systemd.recv(999):
+        heard += said.split(b"\n")
+
+
 @pytest.mark.usefixtures("load")
 def test_it_takes_snapshots_and_tells_systemd(house: House) -> None:
     """READY at the start, a reload, a sign of life in time, STOPPING; and in the end nothing is held."""
     address = house.home / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(address))
-        systemd.settimeout(30)
+        heard: list[bytes] = []
+        listener = threading.Thread(target=_listen, args=(systemd, heard), daemon=True)
+        listener.start()
         environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "4000000"}
         config = house.configure("daemon", schedule={"snapshot": EVERY})
         with daemon(house, config, environment) as run:
-            assert systemd.recv(999) == b"READY=1"
             wait_for_snapshots(house, 2)
+            assert heard[0] == b"READY=1" and heard.count(b"READY=1") == 1
             run.process.send_signal(signal.SIGHUP)
-            heard = set()
-            while b"READY=1" not in heard:
-                heard |= set(systemd.recv(999).split(b"\n"))
-            assert {b"RELOADING=1", b"WATCHDOG=1"} <= heard
+            wait_until("it is ready again", lambda: heard.count(b"READY=1") == 2, 90)
+            assert b"WATCHDOG=1" in heard[: heard.index(b"RELOADING=1")]
             run.process.send_signal(signal.SIGTERM)
             ended = run.end()
             assert ended.rc == 0, str(ended)
-            heard = set()
-            while b"STOPPING=1" not in heard:
-                heard |= set(systemd.recv(999).split(b"\n"))
+        systemd.shutdown(socket.SHUT_RD)
+        listener.join()
+    assert b"STOPPING=1" in heard
     assert house.sessions() == []
     assert all(b["complete"] and b["finished"] for b in house.backups())
     assert {"daemon.started", "snapshot.created", "config.reloaded", "daemon.stopped"} <= set(

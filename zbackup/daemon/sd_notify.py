@@ -9,6 +9,9 @@ import structlog
 
 log = structlog.get_logger()
 
+PATIENCE_S = 5.0
+"""How long a message may wait for systemd to read those before it: the kernel keeps only some."""
+
 
 class Notifier:
     """Says nothing when nobody listens, as outside systemd."""
@@ -30,18 +33,19 @@ class Notifier:
         self._say("STOPPING=1")
 
     def alive(self) -> None:
-        """The watchdog's sign of life."""
-        self._say("WATCHDOG=1")
+        """The watchdog's sign of life. Those that systemd has not read yet say the same."""
+        self._say("WATCHDOG=1", patience_s=0)
 
     def status(self, text: str) -> None:
         """One line for `systemctl status`."""
-        self._say(f"STATUS={' '.join(text.split())}")
+        self._say(f"STATUS={' '.join(text.split())}", patience_s=0)
 
-    def _say(self, *lines: str) -> None:
+    def _say(self, *lines: str, patience_s: float = PATIENCE_S) -> None:
         if not self._address:
             return
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:
+                out.settimeout(patience_s)
                 out.connect(self._address)
                 out.sendall("\n".join(lines).encode())
         except OSError as failure:
