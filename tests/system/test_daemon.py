@@ -48,7 +48,7 @@ def daemon(
         yield run
     except AssertionError:
         if run.process.poll() is None:
-            run.process.kill()
+            run.signal_group(signal.SIGKILL)
             print(run.end())  # why, perhaps
         raise
     finally:
@@ -169,10 +169,9 @@ def test_it_takes_snapshots_and_tells_systemd(house: House) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(address))
         heard: list[bytes] = []
-        listener = threading.Thread(target=_listen, args=(systemd, heard), daemon=True)
-        listener.start()
-        environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "4000000"}
+        (listener := threading.Thread(target=_listen, args=(systemd, heard), daemon=True)).start()
         config = house.configure("daemon", schedule={"snapshot": EVERY})
+        environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "4000000"}
         with daemon(house, config, environment) as run:
             wait_for_snapshots(house, 2)
             assert heard[0] == b"READY=1" and heard.count(b"READY=1") == 1
