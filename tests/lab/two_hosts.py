@@ -40,6 +40,7 @@ import pytest
 
 from tests.lab.link import Link
 from tests.lab.pool import Pool, PoolError, create_pool, run
+from tests.lab.reach import let_reach
 from tests.lab.second_host import THERE, USER, ip, keygen, make_users, near, network, programs_of_ssh
 
 PORT = 22
@@ -53,19 +54,8 @@ ALLOWED = (
 """What the receiving user may do below the root. A gate before it allows less."""
 
 SAFE = (
-    *(
-        "-o",
-        "readonly=on",
-        "-o",
-        "canmount=noauto",
-        "-o",
-        "setuid=off",
-        "-o",
-        "exec=off",
-        "-o",
-        "devices=off",
-    ),
-    *("-x", "mountpoint"),
+    *("-o", "readonly=on", "-o", "canmount=noauto", "-o", "setuid=off", "-o", "exec=off"),
+    *("-o", "devices=off", "-x", "mountpoint"),
 )
 """How a stream is received that nobody vouches for."""
 
@@ -218,8 +208,9 @@ def hosts() -> Iterator[TwoHosts]:
 
 @contextlib.contextmanager
 def second_host() -> Iterator[TwoHosts]:
-    """Make a second host, and take everything of it away afterwards."""
+    """Make a second host, and take all of it away afterwards."""
     make_users()
+    let_reach(Path(sys.executable))
     Path("/dev/zfs").chmod(0o666)  # as the rules of udev that come with OpenZFS do
     namespace = f"z{secrets.token_hex(3)}"
     home = Path(tempfile.mkdtemp(prefix="zhost-"))

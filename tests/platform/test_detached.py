@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.pool import Pool, run
+from tests.lab.reach import let_reach
 from zbackup.model.errors import CommandFailed
 from zbackup.model.snapshot import Dataset
 from zbackup.proc import detached
@@ -71,6 +72,7 @@ class House:
 
 @pytest.fixture(scope="module")
 def house(pool: Pool) -> House:
+    let_reach(Path(sys.executable))
     return House(pool)
 
 

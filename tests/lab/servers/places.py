@@ -5,6 +5,8 @@ from pathlib import Path
 
 from tests.lab import apt
 
+BEHIND_CLOSED = Path("/var/cache/zbackup-lab")
+
 
 class ServerUnavailable(Exception):
     """One line that says which server could not be had, and why."""
@@ -13,15 +15,16 @@ class ServerUnavailable(Exception):
 def base() -> Path:
     """A directory below which every user may enter, for a database server must not run as root.
 
-    That is the lab's cache; but when that is behind a closed home directory of root's, /var/cache.
+    That is the lab's cache; but when that is behind a closed home directory of root's, /var/cache. What was
+    put there stays in use, also in a guest that has opened the directory (lab.reach).
     Raises ServerUnavailable for another user's closed home directory.
     """
     cache = apt.cache_root()
     closed = closed_parent(cache)
     if closed is None:
-        return cache
+        return BEHIND_CLOSED if BEHIND_CLOSED.exists() and not (cache / "servers").exists() else cache
     if closed.stat().st_uid == 0:
-        return Path("/var/cache/zbackup-lab")
+        return BEHIND_CLOSED
     raise ServerUnavailable(f"{closed} lets nobody else enter: set XDG_CACHE_HOME to a place that does")
 
 
