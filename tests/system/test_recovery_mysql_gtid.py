@@ -2,11 +2,10 @@
 
 import pytest
 
-from tests.system.before_story import BeforeStory, accident
 from tests.system.house import Variant
 from tests.system.recovery_story import RecoveryStory, history
 
-__all__ = ["accident", "history"]
+__all__ = ["history"]
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +15,3 @@ def variant() -> Variant:
 
 class TestRecovery(RecoveryStory):
     """See RecoveryStory."""
-
-
-class TestBefore(BeforeStory):
-    """See BeforeStory."""
