@@ -169,10 +169,7 @@ def test_systemd_hears_it(tmp_path: Path) -> None:
         assert reloading == b"RELOADING=1" and int(time_) > 0
 
 
-def test_a_systemd_that_reads_nothing_holds_up_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("zbackup.daemon.sd_notify.PATIENCE_S", 0.1)
+def test_a_systemd_that_reads_nothing_holds_up_nobody(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
