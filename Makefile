@@ -31,7 +31,7 @@ demo-mongodb: setup lab ## the same with a real mongod and a dropped collection
 
 test: check lab ## everything: the checks, then every test on real ZFS with real servers
 	$(BIN)/pytest -q -n 3 tests/power/selftest_cuts.py tests/lab/selftest_*.py tests/destinations # what takes long comes first
-	tests/lab/lab test -j 3 tests/faults tests/system tests/platform
+	tests/lab/lab test -j 3 tests/faults tests/system tests/attacks tests/platform
 
 test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md
 	tests/lab/lab test -j 2 --mem 7G --timeout 3h tests/slow
