@@ -2,8 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PREFIX ?= /opt/zbackup
+BINDIR ?= /usr/local/bin
+PIP_INSTALL := pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo demo-mongodb test test-slow test-containers check lab bench docs lock clean
+.PHONY: install setup demo demo-mongodb test test-slow test-containers check lab bench docs lock clean
 
 setup: $(VENV)/.done ## the virtual environment, exactly as locked
 
@@ -12,6 +15,12 @@ $(VENV)/.done: requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
+
+install: ## zbackup for this host, every package proven by its hash: PREFIX=/opt/zbackup BINDIR=/usr/local/bin
+	umask 022 && $(PYTHON) -m venv $(PREFIX) \
+	  && $(PREFIX)/bin/$(PIP_INSTALL) --require-hashes -r requirements-install.lock \
+	  && $(PREFIX)/bin/$(PIP_INSTALL) --no-deps --no-build-isolation --no-index --force-reinstall . \
+	  && mkdir -p $(BINDIR) && ln -sfn $(PREFIX)/bin/zbackup $(BINDIR)/zbackup
 
 check: setup ## format, lint, types, import contracts, unit tests: under a minute
 	$(BIN)/ruff format --check .
@@ -51,11 +60,13 @@ bench: setup lab ## measured side by side with what would be run instead; tables
 docs: setup ## the reference pages that are made from the code
 	$(BIN)/python docs/reference/generate.py
 
-lock: ## renew both locks from pyproject.toml (needs uv)
+lock: ## renew the locks from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	  --extra dev pyproject.toml -o requirements.lock
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	  --extra dev --extra containers --constraint requirements.lock pyproject.toml -o requirements-containers.lock
+	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
+	  --extra install --constraint requirements.lock pyproject.toml -o requirements-install.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
