@@ -23,7 +23,11 @@ def test_what_is_installed_runs_and_only_its_owner_can_change_it(tmp_path: Path)
     said = subprocess.run((bindir / "zbackup", "--version"), capture_output=True, text=True, check=True)
     assert said.stdout.startswith("zbackup ")
     assert (bindir / "zbackup").resolve().is_relative_to(prefix)
-    loose = [f for f in prefix.rglob("*") if not f.is_symlink() and f.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)]
+    loose = [
+        f
+        for f in prefix.rglob("*")
+        if not f.is_symlink() and f.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    ]
     assert loose == []
     # From the checkout as it is now, not from a link to it.
     assert not list(prefix.rglob("*editable*zbackup*"))
