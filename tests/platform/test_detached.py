@@ -17,6 +17,7 @@ from zbackup.model.errors import CommandFailed
 from zbackup.model.snapshot import Dataset
 from zbackup.proc import detached
 from zbackup.proc.detached import Confinement, Process, last_lines, launch
+from zbackup.proc.start import FIXED_PATH
 from zbackup.zfs.datasets import Zfs
 
 ZFS = Zfs()
@@ -134,6 +135,20 @@ def test_it_is_nobody_but_the_owner_and_holds_nothing_of_ours(
     assert len(seen["fds"]) == 4, "0, 1, 2, and the one that lists them"  # type: ignore[arg-type]
 
 
+def test_it_shows_no_secret_of_ours(
+    house: House, started: list[Process], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its user reads its environment in /proc for as long as it lives."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    process, _ = serve(started, house.confinement(house.clone("env")), tmp_path / "o")
+    assert environment(process) == {"PATH": FIXED_PATH}
+
+
+def environment(process: Process) -> dict[str, str]:
+    entries = Path(f"/proc/{process.pid}/environ").read_text().rstrip("\0").split("\0")
+    return dict(entry.split("=", 1) for entry in entries)
+
+
 LAUNCHER = """
 import sys
 from pathlib import Path
@@ -145,8 +160,15 @@ sys.stdin.read()
 
 
 def test_it_outlives_whoever_started_it(started: list[Process], tmp_path: Path) -> None:
+    """And whoever that is may stand in a directory of somebody's, with a package of that name."""
+    hostile, trace = tmp_path / "hostile", tmp_path / "imported"
+    (hostile / "zbackup").mkdir(parents=True)
+    (hostile / "zbackup" / "__init__.py").write_text(f"open({str(trace)!r}, 'w').close()\n")
+    (hostile / "json.py").write_text(f"open({str(trace)!r}, 'w').close()\n")
     parent = subprocess.Popen(
-        [sys.executable, "-c", LAUNCHER, str(tmp_path / "o")],
+        [sys.executable, "-I", "-c", LAUNCHER, str(tmp_path / "o")],
+        cwd=hostile,
+        env={**os.environ, "PYTHONPATH": str(hostile)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -161,6 +183,8 @@ def test_it_outlives_whoever_started_it(started: list[Process], tmp_path: Path) 
     parent.communicate()
     time.sleep(0.5)
     assert process.alive
+    assert environment(process) == {"PATH": FIXED_PATH}
+    assert not trace.exists()
 
 
 def test_stop_ends_exactly_it(house: House, started: list[Process], tmp_path: Path) -> None:
@@ -232,11 +256,11 @@ def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
     output = tmp_path / "o"
     confinement = Confinement(hide=(), bind=(), uid=UID, gid=GID)
     said = ended(launch(["/no/such/server"], confinement, output), output)
-    assert said == "cannot start the server: [Errno 2] No such file or directory"
+    assert said.startswith("cannot start the server: cannot run /no/such/server: No such file or directory")
 
 
 def test_without_unshare_it_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CommandFailed, match="cannot start unshare"):
+    with pytest.raises(CommandFailed, match="cannot run unshare"):
         launch(["true"], Confinement(hide=(), bind=(), uid=UID, gid=GID), tmp_path / "o")
     assert detached.last_lines(tmp_path / "o") == ""

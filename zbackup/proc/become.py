@@ -3,32 +3,25 @@
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from zbackup.model.errors import NotInstalled
+from zbackup.proc import start
 
 _CHUNK = 1 << 20
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def forget_environment() -> None:
     """Drop whatever the other side may have put there; programs are found where they belong."""
     os.environ.clear()
-    os.environ.update({"PATH": _PATH, "LC_ALL": "C"})
+    os.environ.update({"PATH": start.FIXED_PATH, "LC_ALL": "C"})
 
 
 def become(argv: Sequence[str]) -> NoReturn:
     """Be this program from now on. Raise NotInstalled when it cannot be started."""
-    sys.stdout.flush()
-    sys.stderr.flush()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and that would be inherited
-    try:
-        os.execvp(argv[0], list(argv))
-    except OSError as unstartable:
-        raise NotInstalled(tuple(argv), -1, unstartable.strerror or "cannot be started") from unstartable
+    start.become(argv)
 
 
 def read_head(size: int) -> bytes:
@@ -44,10 +37,7 @@ def feed(argv: Sequence[str], head: bytes) -> int:
 
     Should we be killed, it finds its input ended. Raise NotInstalled when it cannot be started.
     """
-    try:
-        process = subprocess.Popen(list(argv), stdin=subprocess.PIPE)
-    except OSError as unstartable:
-        raise NotInstalled(tuple(argv), -1, unstartable.strerror or "cannot be started") from unstartable
+    process = start.start(argv, stdin=start.PIPE, stdout=None, stderr=None)
     if process.stdin is None:
         raise AssertionError("it was started with a pipe")
     try:

@@ -9,10 +9,8 @@ import json
 import os
 import secrets
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,6 +18,7 @@ import structlog
 
 from zbackup.model.errors import CommandFailed
 from zbackup.model.recovery import NO_LIMITS, Limits
+from zbackup.proc.start import for_our_own, for_server, own_module, start
 
 log = structlog.get_logger()
 
@@ -108,32 +107,34 @@ class Process:
 
 
 def launch(
-    argv: Sequence[str], confinement: Confinement, output: Path, *, note: Path | None = None
+    argv: Sequence[str],
+    confinement: Confinement,
+    output: Path,
+    *,
+    note: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Process:
     """Start a server in a session of its own, with nothing of ours but `output`, appended to.
+
+    Its environment is for_server() by default.
 
     It writes its Process to `note` itself, before anything else: should we be killed right after its start,
     whoever comes next must find it, for it keeps the clone's datasets busy. Raise CommandFailed when it can
     not even be started; a server that ends later says why in `output`.
     """
-    order = json.dumps({"argv": list(argv), "note": str(note) if note else None, **asdict(confinement)})
+    order = json.dumps(
+        {
+            "argv": list(argv),
+            "environment": dict(for_server() if environment is None else environment),
+            "note": str(note) if note else None,
+            **asdict(confinement),
+        }
+    )
     limited = _scope(confinement.limits, output.parent.name)
-    enter = (*limited, *UNSHARE, sys.executable, "-m", "zbackup.proc.enter")
+    enter = (*limited, *UNSHARE, *own_module("zbackup.proc.enter"))
     log.info("server.launched", argv=tuple(argv))
     with output.open("ab") as sink:
-        try:
-            started = subprocess.Popen(
-                (*enter, order),
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-                cwd="/",
-                start_new_session=True,
-            )
-        except OSError as unstartable:
-            raise CommandFailed(
-                enter, -1, f"cannot start {enter[0]}: {unstartable.strerror}"
-            ) from unstartable
+        started = start((*enter, order), for_our_own(), stdout=sink, stderr=sink, session=True)
     process = Process.of(started.pid)
     if process is None:
         raise CommandFailed(enter, started.wait(), last_lines(output))

@@ -1,7 +1,7 @@
 """Becomes a server inside the mount namespace that unshare(1) has just made: see proc.detached.
 
-Run as `python -m zbackup.proc.enter ORDER`, the order being JSON: hide, bind, uid, gid,
-limits, argv, and note, which may be null.
+Run as `python -I -m zbackup.proc.enter ORDER`, the order being JSON: hide, bind, uid, gid,
+limits, argv, environment, and note, which may be null.
 """
 
 import ctypes
@@ -11,7 +11,9 @@ import resource
 import sys
 from pathlib import Path
 
+from zbackup.model.errors import NotInstalled
 from zbackup.proc.private import write_new
+from zbackup.proc.start import become
 
 # mount(2) and umount2(2), called here and not by programs: a host may have a hundred clones to be hidden.
 _C = ctypes.CDLL(None, use_errno=True)
@@ -40,7 +42,7 @@ def main(order: str) -> None:
     os.setgid(wanted["gid"])
     os.setuid(wanted["uid"])
     os.umask(0o027)
-    os.execvp(wanted["argv"][0], wanted["argv"])
+    become(wanted["argv"], wanted["environment"])
 
 
 def _hide(mountpoint: str) -> None:
@@ -60,5 +62,5 @@ def _bind(directory: str, mountpoint: str) -> None:
 if __name__ == "__main__":
     try:
         main(sys.argv[1])
-    except OSError as problem:
+    except (OSError, NotInstalled) as problem:
         sys.exit(f"cannot start the server: {problem}")

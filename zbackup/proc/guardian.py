@@ -8,11 +8,11 @@ home, and the end of the pipe means that the maker is dead, however it died.
 import contextlib
 import os
 import select
-import subprocess
 import sys
 import time
 
 from zbackup.model.errors import CommandFailed
+from zbackup.proc.start import PIPE, TimedOut, for_our_own, own_module, start
 
 READY_LIMIT_S = 20.0
 END_LIMIT_S = 5.0
@@ -22,15 +22,8 @@ class Guardian:
     """The maker's side."""
 
     def __init__(self, module: str, first_line: str) -> None:
-        self._argv = (sys.executable, "-m", module)
-        self._process = subprocess.Popen(
-            self._argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
+        self._argv = own_module(module)
+        self._process = start(self._argv, for_our_own(), stdin=PIPE, stdout=PIPE, session=True)
         with contextlib.suppress(BrokenPipeError):
             self._send(first_line + "\n")
 
@@ -39,7 +32,7 @@ class Guardian:
         said, deadline = "", time.monotonic() + READY_LIMIT_S
         output = self._process.stdout
         if output and select.select([output], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            said = output.readline().strip()
+            said = output.readline().decode(errors="replace").strip()
         if said != "ready":
             self._process.kill()
             self._process.wait()
@@ -71,27 +64,24 @@ class Guardian:
 
     def _send(self, text: str) -> None:
         if self._process.stdin:
-            self._process.stdin.write(text)
+            self._process.stdin.write(text.encode())
             self._process.stdin.flush()
 
     def _leave(self) -> None:
         if self._process.stdin:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(TimedOut):
             self._process.wait(timeout=END_LIMIT_S)
 
 
 def start_guardian(module: str, first_line: str) -> Guardian:
-    """Run `python -m module`; `first_line` is its order, which may hold secrets: it goes through a pipe.
+    """Run a module of zbackup; `first_line` is its order, which may hold secrets: it goes through a pipe.
 
     The module reads the line, prepares, calls `answer("ready")`, and then `abandoned`. Nothing dangerous may
     be done before ready() has returned. Raise CommandFailed when it cannot be started.
     """
-    try:
-        return Guardian(module, first_line)
-    except OSError as failure:
-        raise CommandFailed((sys.executable, "-m", module), -1, f"cannot start: {failure}") from failure
+    return Guardian(module, first_line)
 
 
 def answer(line: str) -> None:

@@ -6,7 +6,6 @@ The bytes pass this process by splice(2): from pipe to pipe, without being copie
 import contextlib
 import errno
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,8 @@ from typing import IO
 
 import structlog
 
-from zbackup.model.errors import CommandFailed, NotInstalled, Stopped
+from zbackup.model.errors import CommandFailed, Stopped
+from zbackup.proc.start import NOTHING, PIPE, Child, TimedOut, start
 
 log = structlog.get_logger()
 
@@ -87,7 +87,7 @@ class Command:
 @dataclass(slots=True)
 class _Running:
     command: Command
-    process: subprocess.Popen[bytes]
+    process: Child[bytes]
     said: IO[bytes]
     ended_by_us: bool = field(default=False)
 
@@ -95,7 +95,7 @@ class _Running:
         """Wait for it; one that does not end although there is nothing left to do is ended."""
         try:
             return self.process.wait(timeout=END_LIMIT_S)
-        except subprocess.TimeoutExpired:
+        except TimedOut:
             self.kill()
             return self.process.wait()
 
@@ -123,7 +123,7 @@ def reading(sender: Command) -> Iterator[IO[bytes]]:
 
     Left early, by an exception, the program is ended.
     """
-    with _started(sender, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as running:
+    with _started(sender, stdin=NOTHING, stdout=PIPE) as running:
         source = running.process.stdout
         if source is None:
             raise AssertionError("it was started with a pipe")
@@ -141,7 +141,7 @@ def writing(receiver: Command) -> Iterator[Callable[[bytes | bytearray | memoryv
 
     Left early, by an exception, the program is ended: what it has got by then is not the end of the input.
     """
-    with _started(receiver, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as running:
+    with _started(receiver, stdin=PIPE, stdout=NOTHING) as running:
         sink = running.process.stdin
         if sink is None:
             raise AssertionError("it was started with a pipe")
@@ -171,8 +171,8 @@ def transfer(sender: Command, receiver: Command, meter: Meter) -> int:
     the sender ended by itself before. Raise Stopped when the meter says so; both ends are gone then.
     """
     with (
-        _started(receiver, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as receiving,
-        _started(sender, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as sending,
+        _started(receiver, stdin=PIPE, stdout=NOTHING) as receiving,
+        _started(sender, stdin=NOTHING, stdout=PIPE) as sending,
     ):
         source, sink = sending.process.stdout, receiving.process.stdin
         if source is None or sink is None:
@@ -227,13 +227,10 @@ def _pass_on(source: int, sink: int, meter: Meter) -> tuple[int, bool]:
 
 
 @contextmanager
-def _started(command: Command, **streams: int) -> Iterator[_Running]:
+def _started(command: Command, *, stdin: int, stdout: int) -> Iterator[_Running]:
     log.debug("command.started", argv=command.argv)
     with tempfile.TemporaryFile() as said:
-        try:
-            process = subprocess.Popen(command.argv, stderr=said, **streams)  # type: ignore[call-overload]
-        except OSError as unstartable:
-            raise NotInstalled(command.argv, -1, unstartable.strerror or "cannot be started") from unstartable
+        process = start(command.argv, stdin=stdin, stdout=stdout, stderr=said)
         running = _Running(command, process, said)
         try:
             yield running

@@ -2,14 +2,14 @@
 
 import contextlib
 import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
 
-from zbackup.model.errors import CommandFailed, CommandTimedOut, NotInstalled
+from zbackup.model.errors import CommandFailed, CommandTimedOut
+from zbackup.proc.start import PIPE, Child, TimedOut, start
 
 log = structlog.get_logger()
 
@@ -34,23 +34,13 @@ def run(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> s
     """The Runner that really runs. `mutates` says whether the command changes anything."""
     argv = tuple(argv)
     log.debug("command.started", argv=argv, mutates=mutates)
-    try:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="surrogateescape",  # as file names are read: other people's bytes are no reason to fail
-        )
-    except OSError as unstartable:
-        raise NotInstalled(argv, -1, unstartable.strerror or "cannot be started") from unstartable
+    process = start(argv, stdout=PIPE, stderr=PIPE)
     # The first ssh opens the connection that streams will go through for hours: it is no question.
     if not mutates and argv[0] != "ssh":
         _yield_to_others(process)
     try:
-        stdout, stderr = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired as late:
+        stdout, stderr = map(_text, process.communicate(timeout=timeout))
+    except TimedOut as late:
         _give_up(process)
         raise CommandTimedOut(argv, -1, f"no answer within {timeout:g} s") from late
     except BaseException:
@@ -62,15 +52,20 @@ def run(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> s
     return stdout
 
 
-def _yield_to_others(process: subprocess.Popen[str]) -> None:
+def _text(said: bytes) -> str:
+    """As file names are read: other people's bytes are no reason to fail."""
+    return said.decode("utf-8", "surrogateescape")
+
+
+def _yield_to_others(process: Child[bytes]) -> None:
     """Another user's process (a setuid program) keeps its priority, and one that has ended needs none."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + LOOKING_NICENESS)
 
 
-def _give_up(process: subprocess.Popen[str]) -> None:
+def _give_up(process: Child[bytes]) -> None:
     process.kill()
-    with contextlib.suppress(subprocess.TimeoutExpired):
+    with contextlib.suppress(TimedOut):
         process.communicate(timeout=REAP_S)
 
 

@@ -12,23 +12,15 @@ import pytest
 from zbackup.model.errors import CommandFailed
 from zbackup.proc import guardian
 from zbackup.proc.guardian import start_guardian
+from zbackup.proc.start import OWN
 
-GUARD = """
-import sys
-from pathlib import Path
-from zbackup.proc.guardian import abandoned, answer
-
-said, limit, deed = sys.stdin.readline().strip().split(" ", 2)
-answer(said)
-if abandoned(float(limit)):
-    Path(deed).write_text("done")
-"""
+GUARD = "tests.unit.proc.guard"
 
 MAKER = """
 import signal, sys
 from zbackup.proc.guardian import start_guardian
 
-guarding = start_guardian("guard", sys.argv[1])
+guarding = start_guardian("tests.unit.proc.guard", sys.argv[1])
 guarding.ready()
 print("ready", flush=True)
 signal.pause()
@@ -36,10 +28,8 @@ signal.pause()
 
 
 @pytest.fixture
-def deed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def deed(tmp_path: Path) -> Path:
     """What a guardian leaves that has acted."""
-    (tmp_path / "guard.py").write_text(GUARD)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     return tmp_path / "deed"
 
 
@@ -53,21 +43,51 @@ def appears(deed: Path, within: float = 20) -> bool:
 
 
 def test_sent_home_it_does_nothing(deed: Path) -> None:
-    guarding = start_guardian("guard", f"ready 60 {deed}")
+    guarding = start_guardian(GUARD, f"ready 60 {deed}")
     guarding.ready()
     guarding.done()
     assert not deed.exists(), "done() waits for its end"
 
 
 def test_told_to_act_it_acts(deed: Path) -> None:
-    guarding = start_guardian("guard", f"ready 60 {deed}")
+    guarding = start_guardian(GUARD, f"ready 60 {deed}")
     guarding.ready()
     guarding.act()
     assert appears(deed)
 
 
+def test_it_is_zbackups_own_whatever_lies_where_its_maker_stands(deed: Path, tmp_path: Path) -> None:
+    """Root may stand in a directory of the database's user's, who can put packages there."""
+    hostile, trace = tmp_path / "zbackup", tmp_path / "imported"
+    hostile.mkdir()
+    (hostile / "__init__.py").write_text(f"open({str(trace)!r}, 'w').close()\n")
+    for name in ("json", "select"):
+        (tmp_path / f"{name}.py").write_text((hostile / "__init__.py").read_text())
+    maker = subprocess.run(
+        [sys.executable, "-I", "-c", MAKER.replace("signal.pause()", ""), f"ready 60 {deed}"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert maker.stdout == "ready\n", maker.stderr
+    assert appears(deed)
+    assert not trace.exists()
+
+
+def test_it_inherits_no_secret(deed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("SHOP_PASSWORD", "secret")
+    guarding = start_guardian(GUARD, f"ready 60 {deed}")
+    guarding.ready()
+    guarding.act()
+    assert appears(deed)
+    assert set(deed.read_text().splitlines()) <= {*OWN, "LC_ALL", "LC_CTYPE"}
+
+
 def test_a_maker_that_is_silent_for_too_long_counts_as_dead(deed: Path) -> None:
-    guarding = start_guardian("guard", f"ready 0.1 {deed}")
+    guarding = start_guardian(GUARD, f"ready 0.1 {deed}")
     guarding.ready()
     assert appears(deed)
     guarding.done()
@@ -93,7 +113,7 @@ def test_a_maker_that_dies_is_avenged(deed: Path, number: signal.Signals, group:
 
 
 def test_what_keeps_it_from_being_ready_is_said(deed: Path) -> None:
-    guarding = start_guardian("guard", f"no-login 60 {deed}")
+    guarding = start_guardian(GUARD, f"no-login 60 {deed}")
     with pytest.raises(CommandFailed, match="no-login"):
         guarding.ready()
     assert not deed.exists(), "it was ended before anything depended on it"
@@ -104,16 +124,13 @@ def test_one_that_cannot_even_begin_is_noticed(deed: Path) -> None:
         start_guardian("no_such_module_at_all", "x").ready()
 
 
-def test_one_that_never_answers_is_given_up(
-    deed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "mute.py").write_text("import signal\nsignal.pause()\n")
+def test_one_that_never_answers_is_given_up(deed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guardian, "READY_LIMIT_S", 0.3)
     with pytest.raises(CommandFailed, match=r"not ready within 0\.3 s"):
-        start_guardian("mute", "x").ready()
+        start_guardian(GUARD, f"mute 60 {deed}").ready()
 
 
 def test_without_an_interpreter_it_is_a_failed_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(CommandFailed, match="cannot start"):
-        start_guardian("guard", "x")
+    with pytest.raises(CommandFailed, match="cannot run /nowhere/python"):
+        start_guardian(GUARD, "x")

@@ -5,7 +5,7 @@ import random
 import signal
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.recovery import Files, Serving
 from zbackup.proc.detached import Confinement, Process, launch
 from zbackup.proc.private import write_new
+from zbackup.proc.start import for_server
 
 # Crash recovery of a large redo log takes long and must not be cut off; a server that gives up ends.
 START_LIMIT_S = 4 * 3600.0
@@ -177,16 +178,14 @@ class CloneServer:
     def start(self, shape: Shape) -> Process:
         """Start; the process is noted, see Files.process; see launch for errors."""
         uid, gid = self._owner()
-        argv = [
-            *_zoned(self.files.record.server),
-            *self.program,
-            *arguments(self.flavor, self.files.record.server, self.place, shape),
-        ]
+        recorded = self.files.record.server
+        argv = [*self.program, *arguments(self.flavor, recorded, self.place, shape)]
         bind = tuple((now, original) for original, now in self.files.where.moves)
         members = [original for _, original in bind]
-        bind += own_copy(self.files.record.server, members, self.place.keyring, (uid, gid))
+        bind += own_copy(recorded, members, self.place.keyring, (uid, gid))
         confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid, limits=shape.limits)
-        return launch(argv, confinement, self.place.output, note=self.files.process)
+        environment = for_server(recorded.get("TZ", ""))
+        return launch(argv, confinement, self.place.output, note=self.files.process, environment=environment)
 
     def _shape(self, serving: Serving = PRIVATE, *, replaying: bool = False) -> Shape:
         return Shape(
@@ -274,16 +273,6 @@ class Temporary:
         self.connection.close()
         if not self.process.stop(STOP_LIMIT_S):
             raise self.server.failure(f"did not shut down within {STOP_LIMIT_S:g} s")
-
-
-def _zoned(recorded: Mapping[str, str]) -> tuple[str, ...]:
-    """What gives a program the time zone of the original: ours is that of whoever runs zbackup.
-
-    A log of statements that write NOW() into a DATETIME means the original's.
-    """
-    if "TZ" not in recorded:
-        return ()
-    return ("env", f"TZ={recorded['TZ']}") if recorded["TZ"] else ("env", "--unset=TZ")
 
 
 def free_port() -> int:

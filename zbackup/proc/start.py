@@ -1,0 +1,115 @@
+"""The one way to start a program: an argument list, "/" as its directory, an environment of its own.
+
+Elsewhere `subprocess` and `os.exec*` are banned. Our own environment may hold secrets (AWS_SECRET_ACCESS_KEY,
+the variable that a password is read from), and a process shows its environment in /proc/PID/environ for as
+long as it lives. So nothing of it is handed on but what is listed here by name. Our directory may be
+anybody's: a program started there would find the modules and files that its owner put there.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from zbackup.model.errors import NotInstalled
+
+Child = subprocess.Popen
+TimedOut = subprocess.TimeoutExpired
+PIPE = subprocess.PIPE
+NOTHING = subprocess.DEVNULL
+WITH_STDOUT = subprocess.STDOUT
+
+ROOT = "/"
+FIXED_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+TOOLS = ("PATH", "HOME", "SSH_AUTH_SOCK")
+"""What zfs, ssh, systemctl and the like get of our environment."""
+OWN = (*TOOLS, "SSL_CERT_FILE", "SSL_CERT_DIR")
+"""What a process of our own gets: one that logs in to a server checks certificates as we do."""
+HOOKS = ("PATH", "HOME", "LANG")
+"""What an operator's program gets."""
+
+
+def for_tools() -> dict[str, str]:
+    """The environment of a tool. Its messages are English: errors are told apart by them."""
+    return _kept(TOOLS) | {"LC_ALL": "C"}
+
+
+def for_our_own() -> dict[str, str]:
+    """The environment of a process that runs a module of zbackup."""
+    return _kept(OWN) | {"LC_ALL": "C"}
+
+
+def for_hook(facts: Mapping[str, str]) -> dict[str, str]:
+    """The environment of an operator's program that is told `facts`."""
+    return _kept(HOOKS) | dict(facts)
+
+
+def for_server(zone: str = "") -> dict[str, str]:
+    """The environment of a database server; `zone` is the TZ of the original's, "" when it had none.
+
+    A log of statements that write NOW() into a DATETIME means the original's time zone.
+    """
+    return {"PATH": FIXED_PATH} | ({"TZ": zone} if zone else {})
+
+
+def own_module(module: str) -> tuple[str, ...]:
+    """The command that runs a module of zbackup, from where this zbackup is installed and from nowhere else.
+
+    -I leaves out the current directory, PYTHONPATH and the user's own packages. Raise NotInstalled when the
+    interpreter is not known by an absolute path.
+    """
+    argv = (sys.executable, "-I", "-m", module)
+    if not Path(sys.executable or "").is_absolute():
+        raise NotInstalled(argv, -1, "the path of Python is not known")
+    return argv
+
+
+def start(
+    argv: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    *,
+    stdin: int | IO[Any] | None = NOTHING,
+    stdout: int | IO[Any] | None = NOTHING,
+    stderr: int | IO[Any] | None = NOTHING,
+    session: bool = False,
+) -> "Child[bytes]":
+    """Start a program with this environment, for_tools() by default; None is a stream of our own.
+
+    With `session` in a session of its own, which signals to ours do not reach. Raise NotInstalled when it
+    cannot be started.
+    """
+    try:
+        return subprocess.Popen(
+            list(argv),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=for_tools() if environment is None else dict(environment),
+            cwd=ROOT,
+            start_new_session=session,
+        )
+    except (OSError, ValueError) as unstartable:  # ValueError: a NUL where the kernel takes none
+        raise _not_installed(argv, unstartable) from unstartable
+
+
+def become(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> NoReturn:
+    """Be this program from now on, with this environment. Raise NotInstalled when it cannot be started."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.chdir(ROOT)
+        os.execvpe(argv[0], list(argv), for_tools() if environment is None else dict(environment))
+    except (OSError, ValueError) as unstartable:
+        raise _not_installed(argv, unstartable) from unstartable
+
+
+def _kept(names: Sequence[str]) -> dict[str, str]:
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _not_installed(argv: Sequence[str], reason: OSError | ValueError) -> NotInstalled:
+    said = reason.strerror if isinstance(reason, OSError) else str(reason)
+    return NotInstalled(tuple(argv), -1, said or "cannot be started")
