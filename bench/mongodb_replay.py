@@ -32,6 +32,7 @@ from bench.report import circumstances, median, table, write
 from tests.lab import servers
 from tests.lab.mongo_fixture import MongoServer, MongoSettings, connect, dbhash, initiate
 from tests.lab.server_user import SERVER_UID
+from tests.lab.trusted import trusted
 from zbackup.engines.mongodb.recover import MongoRecovery
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Serving
@@ -174,7 +175,7 @@ def _written(writer: int, n: int) -> InsertOne[dict[str, Any]] | UpdateOne:
 def by_zbackup(scene: Scene, number: int) -> float:
     """Seconds until the replayed data is on disk."""
     base, log = (_files(scene, name, number) for name in ("base", "log"))
-    program = (str(scene.original.program),)
+    program = (str(trusted(scene.original.program)),)
     recovery = MongoRecovery(server=program, memory=CACHE, workers=os.cpu_count() or 1)
     clock = Silent()
     began = time.monotonic()

@@ -24,6 +24,7 @@ from bench.quiet import Silent, quiet
 from bench.report import circumstances, median, table, write
 from tests.lab import servers
 from tests.lab.mysql_fixture import DatabaseServer, Settings
+from tests.lab.trusted import trusted
 from zbackup.engines.mysql.connection import connect
 from zbackup.engines.mysql.inspect import inspect
 from zbackup.engines.mysql.options import ConnectOptions
@@ -166,7 +167,7 @@ def by_zbackup(scene: Scene, number: int) -> float:
     clock = Silent()
     recovery = MysqlRecovery(
         flavor=scene.record.engine,
-        server=(str(servers.path(scene.flavour) / "bin" / DAEMONS[scene.kind]),),
+        server=(str(trusted(servers.path(scene.flavour) / "bin" / DAEMONS[scene.kind])),),
         memory=256 * 1024**2,
         workers=0,
     )

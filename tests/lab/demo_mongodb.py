@@ -31,6 +31,7 @@ from tests.lab.mongo_fixture import (
 )
 from tests.lab.mysql_fixture import ServerFailed
 from tests.lab.pool import PoolError, create_pool
+from tests.lab.trusted import trusted
 
 FLAVOUR = "mongodb-6.0"
 ZONE = ZoneInfo("Europe/Berlin")
@@ -69,7 +70,7 @@ class Stage(Zbackup):
             socket=settings.socket,
             user=ZBACKUP_USER,
             lock=lock,
-            program=settings.program,
+            program=trusted(settings.program),
         )
         (self.home / "zbackup.toml").write_text(text)
 

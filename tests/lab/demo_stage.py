@@ -17,6 +17,7 @@ from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.pool import Pool, create_pool
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD
 from tests.lab.servers.templates import DAEMON
+from tests.lab.trusted import trusted
 
 CLONE = "before-drop"
 CONFIG = """\
@@ -106,7 +107,7 @@ class Stage(Zbackup):
             dataset=self.pool.data.name,
             socket=self.server.settings.socket,
             lock=lock,
-            program=self.programs / DAEMON[self.kind],
+            program=trusted(self.programs / DAEMON[self.kind]),
         )
         (self.home / "zbackup.toml").write_text(text)
 

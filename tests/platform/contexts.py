@@ -8,6 +8,7 @@ from tests.lab.mysql_fixture import Settings
 from tests.lab.pool import Pool
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 from tests.lab.servers.templates import DAEMON
+from tests.lab.trusted import trusted
 from zbackup.clock import SystemClock
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions
@@ -58,4 +59,4 @@ def context(
 
 
 def _program(settings: Settings) -> Path:
-    return servers.path(settings.flavour) / "bin" / DAEMON[settings.kind]
+    return trusted(servers.path(settings.flavour) / "bin" / DAEMON[settings.kind])

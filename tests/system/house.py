@@ -18,6 +18,7 @@ from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.pool import Dataset, Pool, run
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 from tests.lab.servers.templates import DAEMON
+from tests.lab.trusted import trusted
 from tests.system.forked import Forks
 from tests.system.program import ANSWER_LIMIT, Result, Run
 
@@ -64,7 +65,7 @@ class Zbackup:
         file.write_text(password)
         file.chmod(0o600)
         self._instance = {"datasets": list(datasets), "password": {"file": str(file)}, **instance}
-        self._program = program
+        self._program = trusted(program)
         self.default = self.configure("default")
 
     # zbackup
@@ -88,7 +89,7 @@ class Zbackup:
             f"[instance.{INSTANCE}]",
             *(f"{key} = {_toml(value)}" for key, value in instance.items() if value is not None),
             f"[instance.{INSTANCE}.recovery]",
-            *(f"{key} = {_toml(value)}" for key, value in recovery.items()),
+            *(f"{key} = {_toml(value)}" for key, value in recovery.items() if value is not None),
         ]
         file = self.home / f"{name}.toml"
         file.write_text("\n".join(lines) + "\n")

@@ -19,7 +19,8 @@ from tests.system.house import House, checksums, next_second
 from tests.system.program import Result
 
 CLONE = "good"
-OWN = {"recordsize": "16384", "com.example:owner": "the shop", "canmount": "on"}
+OWN = {"recordsize": "16384", "com.example:owner": "the shop", "canmount": "on", "setuid": "off"}
+NOT_IN_CLONES = ("exec", "setuid", "devices")
 SCRIPT = """#!/bin/sh
 # What systemd would do.
 pid={pid}
@@ -80,6 +81,11 @@ class Shop:
     def parts(self) -> list[str]:
         """Production's datasets."""
         return [name for root in self.roots for name in run("zfs", "list", "-Hro", "name", root).splitlines()]
+
+    @property
+    def clone(self) -> list[str]:
+        """The clone's datasets."""
+        return run("zfs", "list", "-Hro", "name", f"{self.house.clones}/{CLONE}").splitlines()
 
     def switch(self, *words: str, config: Path | None = None, **more: Any) -> Result:
         argv = ("switch", "shop", *words, "--confirm", "shop", "--json", "-q")
@@ -167,12 +173,15 @@ class SwitchStory:
     def test_the_clone_is_production(self, shop: Shop) -> None:
         known = shop.backups()
         before = {line for line in shop.places() if "@" not in line}
+        allowed = self.allowed(*shop.parts)
+        assert set(allowed) == {"on", "off"} and set(self.allowed(*shop.clone)) == {"off"}
         report = shop.switch(CLONE).data
         assert report["outcome"] == "switched" and len(report["aside"]) == len(shop.parts)
         assert any(name.startswith(f"{shop.roots[0]}-before-2") for name in report["aside"])
         shop.require(shop.then)
         settings = {line for line in before if len(line.split("\t")) == 3}
         assert settings <= set(shop.places())
+        assert self.allowed(*shop.parts) == allowed, "what a clone may not, production may as before"
         places = {tuple(line.split("\t")[::4]) for line in before if len(line.split("\t")) == 6}
         now = {tuple(line.split("\t")[::4]) for line in shop.places() if len(line.split("\t")) == 6}
         assert places <= now
@@ -185,6 +194,9 @@ class SwitchStory:
             words = ("clone", verb, CLONE, *(["--yes"] if verb == "destroy" else []), "-q")
             assert "switch" in shop.house.zb(*words).refused(9)
         assert "in production's place" in shop.switch(CLONE).refused(9)
+
+    def allowed(self, *datasets: str) -> list[str]:
+        return run("zfs", "get", "-Ho", "value", ",".join(NOT_IN_CLONES), *datasets).split()
 
     def backup_of(self, shop: Shop, name: str) -> str:
         (found,) = (b for b in shop.house.backups() if b["name"] == name)
@@ -213,6 +225,7 @@ class SwitchStory:
         report = shop.switch("--undo").data
         assert report["outcome"] == "undone"
         shop.require(shop.bad)
+        assert set(self.allowed(*shop.clone)) == {"off"}
         assert shop.backups() == known | {self.backup_of(shop, report["backup"])}
         assert not [n for n in shop.house.names() if "-before-" in n]
         shop.house.zb("clone", "start", CLONE, "--json").data  # noqa: B018

@@ -1,10 +1,14 @@
 """Settings for all unit tests: property tests must not fail because a machine is slow."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
 from hypothesis import settings
+
+from zbackup.proc import programs, version
 
 settings.register_profile("zbackup", deadline=None, print_blob=True)
 settings.load_profile("zbackup")
@@ -15,3 +19,16 @@ def _logs_as_before() -> Iterator[None]:
     """A command line decides how the whole process logs: not for the tests that come after it."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture
+def rooted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory for programs that we run as ourselves; what is above it counts as root's alone."""
+    judged, above = programs._who_may_write, set(tmp_path.parents)
+
+    def who_may_write(path: Path, facts: os.stat_result) -> str:
+        return "" if path in above else judged(path, facts)
+
+    monkeypatch.setattr(programs, "_who_may_write", who_may_write)
+    monkeypatch.setattr(version, "_asking", lambda _: None)
+    return tmp_path

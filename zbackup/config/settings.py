@@ -85,8 +85,8 @@ class Recovery(Table):
 
     server: Argv | None = Field(
         default=None,
-        description="the server program, or a list of it and arguments; default: the one the snapshot's "
-        "server ran from, else the one found in PATH",
+        description="the server program, or a list of it and arguments; only root may be able to change it; "
+        "default: the one the snapshot's server ran from if only root can change that, else an installed one",
     )
     clones: DatasetName | None = Field(
         default=None,

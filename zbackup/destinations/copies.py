@@ -1,7 +1,7 @@
 """The backups that a line of copies holds, by what is written on them. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from zbackup.model.backup import Backup
@@ -24,6 +24,11 @@ class Copies:
     unreadable: tuple[tuple[str, str], ...]
     remains: tuple[Backup, ...] = ()
     unproven: str = ""
+
+    def to_restore(self) -> "Copies":
+        """The same, with records as they are believed on the host that restores from them."""
+        believed = (replace(b, record=b.record.from_elsewhere()) for b in self.backups)
+        return replace(self, backups=tuple(believed))
 
 
 @dataclass(frozen=True, slots=True)

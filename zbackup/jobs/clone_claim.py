@@ -20,7 +20,9 @@ from zbackup.model.snapshot import Dataset
 from zbackup.proc.lock import exclusive
 
 ROOT = "zbackup:clones"
-UNMOUNTED = {"canmount": "noauto", "readonly": "off"}
+CLONE_PROPERTIES = {"canmount": "noauto", "readonly": "off", "exec": "off", "setuid": "off", "devices": "off"}
+"""What clones are made with. Nothing in them is to be run: they hold what their server's user put there, or
+who shipped them, and a server that is told to load a plugin from there must not."""
 LOOPBACK = "127.0.0.1"
 
 
@@ -58,7 +60,7 @@ def announce(
 def _make(ctx: Context, clone: Clone, properties: Mapping[str, str]) -> None:
     intent = {INTENT + clone.name: clone.to_property()}
     container = f"{ctx.clones}/{clone.name}"
-    own = {**UNMOUNTED, "mountpoint": str(ctx.mountpoint / clone.name), PROPERTY: clone.to_property()}
+    own = {**CLONE_PROPERTIES, "mountpoint": str(ctx.mountpoint / clone.name), PROPERTY: clone.to_property()}
     try:
         ctx.zfs.set_properties(ctx.clones, intent)
     except DatasetNotFound:

@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 
 from zbackup.catalog.local import clones
-from zbackup.jobs.clone_claim import UNMOUNTED, announce
+from zbackup.jobs.clone_claim import CLONE_PROPERTIES, announce
 from zbackup.jobs.context import Context
 from zbackup.jobs.fetched_parts import abort_partials, held
 from zbackup.model.backup import Backup
@@ -56,7 +56,7 @@ def fill(ctx: Context, clone: Clone, backup: Backup) -> Files:
     container = f"{ctx.clones}/{clone.name}"
     _write_record(ctx, clone, backup.record)
     parts = {f"{container}/{number}": snapshot for number, snapshot in enumerate(backup.snapshots)}
-    ctx.zfs.clone_each(parts, {**UNMOUNTED, PART: clone.id})
+    ctx.zfs.clone_each(parts, {**CLONE_PROPERTIES, PART: clone.id})
     for part in parts:
         ctx.zfs.mount(part)
     log.info("clone.built", clone=clone.name, backup=backup.name)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from zbackup.jobs import clone_files
-from zbackup.jobs.clone_claim import UNMOUNTED
+from zbackup.jobs.clone_claim import CLONE_PROPERTIES
 from zbackup.jobs.clone_files import FRESH, ORIGIN, PART, SNAPSHOT
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
@@ -42,7 +42,7 @@ def exchange(ctx: Context, clone: Clone, state: State, make: Callable[[], None])
 def clone_fresh(ctx: Context, clone: Clone, backup: Backup) -> None:
     """Fresh datasets that are clones of a backup's snapshots."""
     targets = {fresh_name(ctx, clone, number): s for number, s in enumerate(backup.snapshots)}
-    ctx.zfs.clone_each(targets, {**UNMOUNTED, PART: clone.id})
+    ctx.zfs.clone_each(targets, {**CLONE_PROPERTIES, PART: clone.id})
 
 
 def has_beginning(ctx: Context, clone: Clone, parts: int) -> bool:
@@ -66,7 +66,7 @@ def begin_anew(ctx: Context, clone: Clone, parts: int) -> Clone:
             for leftover in _part(ctx, clone, fresh):
                 _destroy(ctx, clone, leftover)
             for snapshot in _beginning(ctx, clone, place):
-                ctx.zfs.clone(snapshot, fresh, {**UNMOUNTED, PART: clone.id})
+                ctx.zfs.clone(snapshot, fresh, {**CLONE_PROPERTIES, PART: clone.id})
             ctx.zfs.promote(ctx.zfs.filesystems(fresh)[0])
         for old in _part(ctx, clone, place):
             _destroy(ctx, clone, old)

@@ -11,7 +11,7 @@ import structlog
 
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone import CloneStatus, find, find_again, require_ready, status_of, working_on
-from zbackup.jobs.clone_claim import UNMOUNTED
+from zbackup.jobs.clone_claim import CLONE_PROPERTIES
 from zbackup.jobs.clone_files import ORIGIN, PART, SNAPSHOT
 from zbackup.jobs.clone_handover import serving
 from zbackup.jobs.clone_parts import exchange, fresh_name
@@ -110,7 +110,7 @@ def _copy(ctx: Context, clone: Clone, sources: Sequence[Snapshot]) -> None:
         target = fresh_name(ctx, clone, number)
         ctx.progress.phase("copying", f"part {number + 1} of {len(sources)}")
         send = send_argv(str(source), None, raw=False)
-        receive = receive_copy_argv(target, {**UNMOUNTED, PART: clone.id})
+        receive = receive_copy_argv(target, {**CLONE_PROPERTIES, PART: clone.id})
         transfer(_end(send), _end(receive), Meter(moved=lambda done: ctx.progress.advance(done, 0)))
         ctx.zfs.destroy_snapshot(replace(source, dataset=target))
 

@@ -6,7 +6,7 @@
 
 from zbackup.catalog.local import Catalog
 from zbackup.jobs import clone_files
-from zbackup.jobs.clone_claim import UNMOUNTED
+from zbackup.jobs.clone_claim import CLONE_PROPERTIES
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.fetched import announced, mounted, of_parts
 from zbackup.jobs.fetched_parts import held
@@ -47,7 +47,7 @@ def clone_there(ctx: Context, name: str, base: Backup, source: Backup) -> Catalo
     container = f"{ctx.clones}/{clone.name}"
     copies = [(backup, copy) for backup in backups for copy in backup.snapshots]
     targets = {f"{container}/{number}": copy for number, (_, copy) in enumerate(copies)}
-    ctx.zfs.clone_each(targets, {**UNMOUNTED, "readonly": "on", clone_files.PART: clone.id})
+    ctx.zfs.clone_each(targets, {**CLONE_PROPERTIES, "readonly": "on", clone_files.PART: clone.id})
     parts = mounted(ctx, container, len(copies))
     for backup in backups:
         names = [f"{container}/{n}@{b.name}" for n, (b, _) in enumerate(copies) if b is backup]

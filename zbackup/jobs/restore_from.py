@@ -46,7 +46,7 @@ LATEST = "latest"
 def latest_moment(ctx: Context, target: ShipTarget) -> Moment:
     """Behind the last transaction of the destination's backups. Raise NotRecoverable when it has none."""
     with target.destination.connect() as session:
-        copies = session.copies()
+        copies = session.copies().to_restore()
     last = max((b.record.as_of for b in copies.backups if b.record.as_of), default=None)
     if last is None:
         raise NotRecoverable(_none(ctx, target, copies))
@@ -60,7 +60,7 @@ def moment_there(ctx: Context, target: ShipTarget, name: TransactionName, base: 
     """
     ctx.recovery.check_name(name)
     with target.destination.connect() as session:
-        copies = session.copies()
+        copies = session.copies().to_restore()
     if not copies.backups:
         raise NotRecoverable(_none(ctx, target, copies))
     log = plan_unseen(name, copies.backups, base=base).log
@@ -77,7 +77,7 @@ def plan_restore_from(
     name = options.name or default_name(ctx.instance, moment.at)
     require_unused(ctx, name, options)
     with target.destination.connect() as session:
-        base, source, reason = _choose(ctx, target, session.copies(), moment, options)
+        base, source, reason = _choose(ctx, target, session.copies().to_restore(), moment, options)
         size = sizes(session, base, source)
     return RestorePlan(
         name=name, target=moment.at, base=base, log=source, reason=reason, replay=None, fetch=size
@@ -139,7 +139,7 @@ def _restore(
         require_free(ctx, name, options)
         ctx.progress.phase("looking", f"which backup, at {target.destination.place}")
         with target.destination.connect() as session:
-            there = session.copies()
+            there = session.copies().to_restore()
             base, source, _ = _choose(ctx, target, there, moment, options)
             failed.callback(way.failed, ctx, name)
             with held_there(ctx, target, session, name, there, (base, source)):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from zbackup.catalog.switched import formerly, switches
-from zbackup.jobs.clone_claim import UNMOUNTED
+from zbackup.jobs.clone_claim import CLONE_PROPERTIES
 from zbackup.jobs.clone_files import PART
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
@@ -122,7 +122,7 @@ def undress(ctx: Context, clone: Clone, switch: Switch) -> None:
         others = [key for key in ctx.zfs.own_settings(left.name) if key not in GIVEN_UP]
         _settle(ctx, left.name, own, keep=(*others, "canmount"))
     for each in switch.coming:
-        _settle(ctx, part_name(ctx, clone, each.number), {**UNMOUNTED, PART: clone.id})
+        _settle(ctx, part_name(ctx, clone, each.number), {**CLONE_PROPERTIES, PART: clone.id})
     canmount = {each.name: dict(each.own).get("canmount", "on") for each in switch.leaving}
     _mount(ctx, {each.name: each.mountpoint for each in switch.leaving if each.mountpoint}, canmount)
     for each in switch.coming:

@@ -14,6 +14,9 @@ from zbackup.model.reading import Reading
 
 T = TypeVar("T")
 
+# Of what `server` holds, paths of programs on the host that the backup was taken on.
+PROGRAMS = ("mysqld", "mongod")
+
 VERSION = "1"
 PREFIX = "zbackup:"
 
@@ -68,6 +71,14 @@ class Record:
     def with_end(self, *, as_of: datetime, complete_to: datetime) -> "Record":
         """The same record, finished: how far its data reaches is known."""
         return replace(self, as_of=as_of, complete_to=complete_to)
+
+    def from_elsewhere(self) -> "Record":
+        """The same record as it is believed when others could write it: it names no program to be run.
+
+        A path means another file on another host, and whoever ships backups must not choose what root runs.
+        """
+        kept = {name: value for name, value in self.server.items() if name not in PROGRAMS}
+        return replace(self, server=kept)
 
     def with_log(self, log_id: str, span: LogSpan) -> "Record":
         """The same record, with the log that is inside."""

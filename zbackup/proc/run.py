@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,11 +30,21 @@ class Runner(Protocol):
         """
 
 
-def run(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
-    """The Runner that really runs. `mutates` says whether the command changes anything."""
+def run(
+    argv: Sequence[str],
+    *,
+    mutates: bool = True,
+    timeout: float = 600,
+    identity: tuple[int, int] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """The Runner that really runs. `mutates` says whether the command changes anything.
+
+    `identity` is a user and a group to run it as, and `environment` another than a tool's.
+    """
     argv = tuple(argv)
     log.debug("command.started", argv=argv, mutates=mutates)
-    process = start(argv, stdout=PIPE, stderr=PIPE)
+    process = start(argv, environment, stdout=PIPE, stderr=PIPE, identity=identity)
     # The first ssh opens the connection that streams will go through for hours: it is no question.
     if not mutates and argv[0] != "ssh":
         _yield_to_others(process)

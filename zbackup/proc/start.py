@@ -75,12 +75,14 @@ def start(
     stdout: int | IO[Any] | None = NOTHING,
     stderr: int | IO[Any] | None = NOTHING,
     session: bool = False,
+    identity: tuple[int, int] | None = None,
 ) -> "Child[bytes]":
     """Start a program with this environment, for_tools() by default; None is a stream of our own.
 
-    With `session` in a session of its own, which signals to ours do not reach. Raise NotInstalled when it
-    cannot be started.
+    With `session` in a session of its own, which signals to ours do not reach; with `identity` as that user
+    and group, and in no other group. Raise NotInstalled when it cannot be started.
     """
+    uid, gid = identity or (None, None)
     try:
         return subprocess.Popen(
             list(argv),
@@ -90,6 +92,9 @@ def start(
             env=for_tools() if environment is None else dict(environment),
             cwd=ROOT,
             start_new_session=session,
+            user=uid,
+            group=gid,
+            extra_groups=[] if identity else None,
         )
     except (OSError, ValueError) as unstartable:  # ValueError: a NUL where the kernel takes none
         raise _not_installed(argv, unstartable) from unstartable

@@ -148,3 +148,9 @@ def test_any_damage_is_a_value_error_or_harmless(key: str, value: str) -> None:
     assert found is not None
     # Whatever was accepted can be compared and written again.
     assert found.taken.tzinfo and to_properties(found)
+
+
+def test_a_record_of_another_host_names_no_program() -> None:
+    """Whoever ships backups would choose what root runs where they are restored."""
+    named = replace(PLAIN, server={**PLAIN.server, "mysqld": "/planted/mysqld", "mongod": "/planted/mongod"})
+    assert named.from_elsewhere() == PLAIN

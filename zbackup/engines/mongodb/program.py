@@ -1,23 +1,24 @@
 """Which mongod opens a backup's files."""
 
 import re
-import shutil
 from collections.abc import Sequence
 
 from zbackup.model.errors import CommandFailed, Refused
+from zbackup.proc import programs
 from zbackup.proc.version import said_version
 
-# Servers live where a user's PATH need not look.
-_SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/mongodb/bin"
+NAMES = ("mongod",)
+DIRECTORIES = (*programs.DIRECTORIES, "/opt/mongodb/bin")
 
 
 def find_program(configured: Sequence[str] | None, recorded: str, version: str) -> tuple[str, ...]:
     """The configured program, else the one the recorded server ran from, else an installed one.
 
-    Raise Refused when there is none, or when it is of another release series: a newer one would upgrade the
-    files, and an older one cannot read them (MongoDB manual, "featureCompatibilityVersion").
+    Raise Refused when there is none that root may run, or when it is of another release series: a newer one
+    would upgrade the files, and an older one cannot read them (MongoDB manual,
+    "featureCompatibilityVersion").
     """
-    program = tuple(configured) if configured else _installed(recorded)
+    program = programs.find_program(configured, NAMES, recorded, DIRECTORIES)
     wanted, found = series(version), series(version_of(program))
     if wanted != found:
         raise Refused(
@@ -25,13 +26,6 @@ def find_program(configured: Sequence[str] | None, recorded: str, version: str) 
             f"set recovery.server to a mongod of {wanted}"
         )
     return program
-
-
-def _installed(recorded: str) -> tuple[str, ...]:
-    for candidate in (recorded, "mongod"):
-        if candidate and (path := shutil.which(candidate, path=_SEARCH)):
-            return (path,)
-    raise Refused("no mongod found on this host: set recovery.server to its path")
 
 
 def version_of(program: Sequence[str]) -> str:

@@ -1,13 +1,14 @@
 """Which server program opens a backup's files."""
 
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 
 from zbackup.model.errors import CommandFailed, Refused
+from zbackup.proc import programs
 from zbackup.proc.version import said_version
 
 NAMES = {"mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
+DIRECTORIES = (*programs.DIRECTORIES, "/opt/mysql/bin")
 
 
 def find_program(
@@ -15,10 +16,11 @@ def find_program(
 ) -> tuple[str, ...]:
     """The configured program, else the one the recorded server ran from, else an installed one.
 
-    Raise Refused when there is none, or when it is of another release series: opening the files with it
-    would upgrade them, or fail half-way.
+    Raise Refused when there is none that root may run, or when it is of another release series: opening the
+    files with it would upgrade them, or fail half-way.
     """
-    program = tuple(configured) if configured else _installed(flavor, recorded)
+    hint = recorded.get("mysqld", "")
+    program = programs.find_program(configured, NAMES[flavor], hint, DIRECTORIES)
     wanted, found = series(version), series(version_of(program))
     if wanted != found:
         raise Refused(
@@ -26,18 +28,6 @@ def find_program(
             f"set recovery.server to a server of {wanted}"
         )
     return program
-
-
-def _installed(flavor: str, recorded: Mapping[str, str]) -> tuple[str, ...]:
-    candidates = [recorded.get("mysqld", ""), *NAMES[flavor]]
-    for candidate in candidates:
-        if candidate and (path := shutil.which(candidate, path=_SEARCH)):
-            return (path,)
-    raise Refused(f"no {NAMES[flavor][0]} found on this host: set recovery.server to its path")
-
-
-# Servers live where a user's PATH need not look.
-_SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/libexec:/opt/mysql/bin"
 
 
 def version_of(program: Sequence[str]) -> str:

@@ -124,22 +124,22 @@ def program(directory: Path, says: str) -> str:
     return str(file)
 
 
-def test_a_program_of_the_same_series_is_taken(tmp_path: Path) -> None:
-    found = program(tmp_path, "db version v6.0.27")
+def test_a_program_of_the_same_series_is_taken(rooted: Path) -> None:
+    found = program(rooted, "db version v6.0.27")
     assert find_program((found,), "", "6.0.5") == (found,)
     assert find_program(None, found, "6.0.5") == (found,)
 
 
-def test_another_series_is_refused(tmp_path: Path) -> None:
+def test_another_series_is_refused(rooted: Path) -> None:
     with pytest.raises(Refused, match=r"is version 7\.0, but the files are of 6\.0: set recovery\.server"):
-        find_program((program(tmp_path, "db version v7.0.2"),), "", "6.0.5")
+        find_program((program(rooted, "db version v7.0.2"),), "", "6.0.5")
 
 
-def test_another_program_is_refused(tmp_path: Path) -> None:
+def test_another_program_is_refused(rooted: Path) -> None:
     with pytest.raises(Refused, match="does not look like mongod"):
-        find_program((program(tmp_path, "hello"),), "", "6.0.5")
+        find_program((program(rooted, "hello"),), "", "6.0.5")
     with pytest.raises(Refused, match="cannot be used"):
-        find_program((str(tmp_path / "nothing"),), "", "6.0.5")
+        find_program((str(rooted / "nothing"),), "", "6.0.5")
 
 
 def test_a_series_is_two_numbers() -> None:

@@ -28,47 +28,48 @@ def test_the_series_is_the_first_two_numbers(version: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize(("says", "version"), [(MYSQL, "9.7.4-2"), (MARIADB, "10.11.6-MariaDB-0+deb12u1")])
-def test_a_program_is_asked_for_its_version(tmp_path: Path, says: str, version: str) -> None:
-    assert version_of([server(tmp_path / "mysqld", says)]) == version
+def test_a_program_is_asked_for_its_version(rooted: Path, says: str, version: str) -> None:
+    assert version_of([server(rooted / "mysqld", says)]) == version
 
 
-def test_the_configured_program_comes_first(tmp_path: Path) -> None:
-    mine, recorded = server(tmp_path / "mine", MYSQL), server(tmp_path / "recorded", MYSQL)
+def test_the_configured_program_comes_first(rooted: Path) -> None:
+    mine, recorded = server(rooted / "mine", MYSQL), server(rooted / "recorded" / "mysqld", MYSQL)
     assert find_program([mine], "mysql", {"mysqld": recorded}, "9.7.1") == (mine,)
     assert find_program(None, "mysql", {"mysqld": recorded}, "9.7.1") == (recorded,)
 
 
-def test_a_wrapper_with_arguments_is_kept_whole(tmp_path: Path) -> None:
-    mine = server(tmp_path / "mysqld", MYSQL)
-    assert find_program(["env", mine], "mysql", {}, "9.7.9") == ("env", mine)
+def test_a_wrapper_with_arguments_is_kept_whole(rooted: Path) -> None:
+    mine = server(rooted / "mysqld", MYSQL)
+    env = "/usr/bin/env"
+    assert find_program([env, mine], "mysql", {}, "9.7.9") == (env, mine)
 
 
-def test_an_installed_one_is_found_without_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SEARCH", str(tmp_path))
-    old_name = server(tmp_path / "mysqld", MARIADB)
-    gone = {"mysqld": str(tmp_path / "gone")}
+def test_an_installed_one_is_found_without_a_record(rooted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "DIRECTORIES", (str(rooted),))
+    old_name = server(rooted / "mysqld", MARIADB)
+    gone = {"mysqld": str(rooted / "gone")}
     assert find_program(None, "mariadb", gone, "10.11.2-MariaDB") == (old_name,)
-    new_name = server(tmp_path / "mariadbd", MARIADB)
+    new_name = server(rooted / "mariadbd", MARIADB)
     assert find_program(None, "mariadb", gone, "10.11.2-MariaDB") == (new_name,)
 
 
-def test_another_series_would_upgrade_the_files_and_is_refused(tmp_path: Path) -> None:
-    mine = server(tmp_path / "mysqld", MYSQL)
+def test_another_series_would_upgrade_the_files_and_is_refused(rooted: Path) -> None:
+    mine = server(rooted / "mysqld", MYSQL)
     with pytest.raises(Refused, match=r"is version 9\.7, but the files are of 8\.4: set recovery\.server"):
         find_program([mine], "mysql", {}, "8.4.3")
 
 
-def test_none_at_all_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SEARCH", str(tmp_path))
+def test_none_at_all_is_refused(rooted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "DIRECTORIES", (str(rooted),))
     with pytest.raises(Refused, match="no mariadbd found on this host"):
         find_program(None, "mariadb", {}, "10.11.2")
 
 
-def test_a_configured_one_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_configured_one_that_is_not_there_is_refused(rooted: Path) -> None:
     with pytest.raises(Refused, match="the server program cannot be used"):
-        find_program([str(tmp_path / "gone")], "mysql", {}, "9.7.4")
+        find_program([str(rooted / "gone")], "mysql", {}, "9.7.4")
 
 
-def test_something_else_is_no_server(tmp_path: Path) -> None:
+def test_something_else_is_no_server(rooted: Path) -> None:
     with pytest.raises(Refused, match="does not look like a database server: hello"):
-        find_program([server(tmp_path / "x", "hello")], "mysql", {}, "9.7.4")
+        find_program([server(rooted / "x", "hello")], "mysql", {}, "9.7.4")
