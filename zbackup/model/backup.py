@@ -44,9 +44,10 @@ class Backup:
     def browse(self, datasets: tuple[Dataset, ...]) -> Relocation:
         """The backup's files, read-only, below the mounted datasets' .zfs directories.
 
-        Raise Refused when a dataset is not mounted: below it, its snapshots cannot be looked into.
+        Raise Refused when a dataset is not mounted, or its snapshots are not to be seen below it.
         """
         mounted = {d.name: d.mountpoint for d in datasets}
+        closed = {d.name: d.closed for d in datasets}
         moves = []
         for (_, original), snapshot in zip(self.record.members, self.snapshots, strict=True):
             now = mounted.get(snapshot.dataset)
@@ -55,5 +56,7 @@ class Backup:
                     f"{snapshot.dataset} is not mounted, so its snapshots cannot be read: "
                     f"zfs mount {shlex.quote(snapshot.dataset)}"
                 )
+            if problem := closed[snapshot.dataset]:
+                raise Refused(problem)
             moves.append((original, str(Path(now) / ".zfs" / "snapshot" / snapshot.name)))
         return Relocation(tuple(moves))

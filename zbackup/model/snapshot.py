@@ -1,20 +1,35 @@
 """What ZFS knows about datasets and their snapshots."""
 
+import shlex
 from dataclasses import dataclass
 from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """A ZFS file system. `mountpoint` is where it is mounted now, None if it is not."""
+    """A ZFS file system. `mountpoint` is where it is mounted now, None if it is not.
+
+    `snapdir` is the property: with "disabled" (OpenZFS 2.3) nobody can look into the snapshots.
+    """
 
     name: str
     guid: int
     mountpoint: str | None
+    snapdir: str = "hidden"
 
     @property
     def pool(self) -> str:
         return self.name.partition("/")[0]
+
+    @property
+    def closed(self) -> str:
+        """Why its snapshots cannot be read, with the remedy; "" when they can."""
+        if self.snapdir != "disabled":
+            return ""
+        return (
+            f"{self.name} has snapdir=disabled, so its snapshots cannot be read: "
+            f"zfs set snapdir=hidden {shlex.quote(self.name)}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

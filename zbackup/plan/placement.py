@@ -16,7 +16,8 @@ def require_one_snapshot_covers(places: Sequence[Place], datasets: Sequence[Data
 
     Raise Refused, with the list of what lies where, when something the server needs is elsewhere, or when
     the datasets are on more than one pool: only within a pool is a snapshot atomic. Also when one of them is
-    the system's root: what a recovered server must not see is taken out of its sight, and that cannot be.
+    the system's root: what a recovered server must not see is taken out of its sight, and that cannot be; and
+    when the snapshots of one cannot be read.
     """
     pools = sorted({d.pool for d in datasets})
     if len(pools) > 1:
@@ -36,4 +37,6 @@ def require_one_snapshot_covers(places: Sequence[Place], datasets: Sequence[Data
             f"{roots[0]} is mounted at /: a recovered server could not be kept from the original's files. "
             f"Give the database a dataset of its own, and name only that in datasets"
         )
+    if problems := [d.closed for d in datasets if d.closed]:
+        raise Refused("; ".join(problems))
     return tuple(sorted(members, key=lambda member: member[0]))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from zbackup.model.snapshot import Dataset, Snapshot
 
 SNAPSHOT_COLUMNS = "name,guid,createtxg,creation,used,written,userrefs,clones"
-DATASET_COLUMNS = "name,guid"
+DATASET_COLUMNS = "name,guid,snapdir"
 
 
 def snapshots(listing: str, properties: str) -> list[Snapshot]:
@@ -66,7 +66,10 @@ def holds(listing: str) -> list[tuple[str, str]]:
 def datasets(listing: str, mounts: Mapping[str, str]) -> list[Dataset]:
     """From `zfs list` with DATASET_COLUMNS, and where the kernel has them mounted."""
     rows = (line.split("\t") for line in _lines(listing))
-    return [Dataset(name=name, guid=int(guid), mountpoint=mounts.get(name)) for name, guid in rows]
+    return [
+        Dataset(name=name, guid=int(guid), mountpoint=mounts.get(name), snapdir=snapdir)
+        for name, guid, snapdir in rows
+    ]
 
 
 def zfs_mounts(mountinfo: Iterable[str]) -> dict[str, str]:

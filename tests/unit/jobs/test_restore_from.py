@@ -47,7 +47,7 @@ def test_a_base_that_proves_too_new_is_refused_and_what_to_do_is_said() -> None:
         transaction = Transaction(start=start, end="binlog.000001:600", committed=NOON)
         searched = Searched(found=transaction, first="binlog.000001", last="binlog.000001")
         ctx = SimpleNamespace(recovery=SimpleNamespace(find=lambda *_, found=searched: found))
-        mounted = tuple(SimpleNamespace(name=n, mountpoint="/m") for n, _ in PLAIN.members)
+        mounted = tuple(SimpleNamespace(name=n, mountpoint="/m", closed="") for n, _ in PLAIN.members)
         catalog = cast(Catalog, SimpleNamespace(backups=(base,), places=mounted))
         if holds:
             with pytest.raises(NotRecoverable, match=r"zbackup-1 proves to hold \S+:78 already: name"):

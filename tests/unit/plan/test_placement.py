@@ -70,3 +70,13 @@ def test_the_system_s_root_is_refused_by_name() -> None:
     datasets = [dataset("rpool/root", "/"), dataset("rpool/root/db", "/srv/db")]
     with pytest.raises(Refused, match=r"^rpool/root is mounted at /: .* a dataset of its own"):
         require_one_snapshot_covers([DATA, BINLOG], datasets)
+
+
+def test_a_dataset_whose_snapshots_cannot_be_read_is_refused() -> None:
+    closed = Dataset(name="tank/my db", guid=1, mountpoint="/srv/db", snapdir="disabled")
+    with pytest.raises(Refused) as refusal:
+        require_one_snapshot_covers([DATA], [closed])
+    assert str(refusal.value) == (
+        "tank/my db has snapdir=disabled, so its snapshots cannot be read: "
+        "zfs set snapdir=hidden 'tank/my db'"
+    )
