@@ -83,7 +83,9 @@ def recorded(variables: Mapping[str, str], encryption: str) -> dict[str, str]:
     `encryption` says what is encrypted and by which keyring, "" when nothing is.
     """
     facts = {name: variables[name] for name in VARIABLES if name in variables}
-    facts |= {name: str(Path(facts[name]).resolve()) for name in FOUND_AGAIN if facts.get(name)}
+    # The index is shown as it was given: where that is relative, it is so to the data directory.
+    datadir = Path(variables["datadir"])
+    facts |= {name: str((datadir / facts[name]).resolve()) for name in FOUND_AGAIN if facts.get(name)}
     with contextlib.suppress(OSError):
         owner = Path(variables["datadir"]).stat()
         facts |= {"uid": str(owner.st_uid), "gid": str(owner.st_gid)}

@@ -1,0 +1,26 @@
+"""What is recorded of a running server."""
+
+from pathlib import Path
+
+from zbackup.engines.mysql.recorded import recorded
+
+
+def test_relative_paths_are_those_of_the_data_directory(tmp_path: Path) -> None:
+    """And not of the directory that zbackup was started in."""
+    real, log = tmp_path / "real", tmp_path / "log dir"
+    for directory in (real, log):
+        directory.mkdir()
+    (tmp_path / "data").symlink_to(real)
+    variables = {
+        "datadir": f"{tmp_path}/data/",
+        "log_bin_basename": f"{tmp_path}/data/../log dir/binlog",
+        "log_bin_index": "../log dir/binlog.index",
+    }
+    found = recorded(variables, "")
+    assert found["datadir"] == str(real)
+    assert found["log_bin_basename"] == f"{log}/binlog"
+    assert found["log_bin_index"] == f"{log}/binlog.index"
+
+
+def test_what_is_unset_stays_so(tmp_path: Path) -> None:
+    assert recorded({"datadir": str(tmp_path), "log_bin_index": ""}, "")["log_bin_index"] == ""
