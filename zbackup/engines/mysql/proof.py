@@ -4,6 +4,7 @@ from pathlib import Path
 
 from zbackup.engines.mysql.binlog.cut import Cut
 from zbackup.engines.mysql.binlog.position import LogPosition, described, recorded_position
+from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.connection import Connection
 from zbackup.engines.mysql.replay import as_sql
 from zbackup.model.errors import VerificationFailed
@@ -14,6 +15,19 @@ from zbackup.model.recovery import Recovered
 def is_exact(record: Record) -> bool:
     """Whether the log stood still while the snapshot was taken, so that the position is the position."""
     return record.lock in ("ftwrl", "backup-stage")
+
+
+def end_found(record: Record, newest: Path) -> LogPosition:
+    """Where the log ends in its newest file; as recorded, if no transaction stands behind that.
+
+    MariaDB notes now and then up to where crash recovery has to read (Binlog_checkpoint_event), and no lock
+    keeps it from that: such a note may have come between the position that was read and the snapshot.
+    """
+    found = LogPosition.of(newest.name, newest.stat().st_size)
+    recorded = recorded_position(record)
+    if record.engine != "mariadb" or recorded is None or found.file != recorded.file or found <= recorded:
+        return found
+    return found if last_in_file(newest, start=recorded.offset) else recorded
 
 
 def require_recorded_end(record: Record, found: LogPosition) -> None:
@@ -31,7 +45,7 @@ def require_recorded_state(connection: Connection, record: Record, newest: Path)
     recorded = recorded_position(record)
     if recorded is None:
         return
-    found = LogPosition.of(newest.name, newest.stat().st_size)
+    found = end_found(record, newest)
     exact = is_exact(record)
     if (found != recorded) if exact else (found < recorded):
         raise VerificationFailed(

@@ -15,7 +15,7 @@ from zbackup.engines.mysql.bounds import cut_between, effective_target, find_in_
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.held_log import end_of, held_files, is_same_log, live_span, read_up_to, span_of
 from zbackup.engines.mysql.program import find_program
-from zbackup.engines.mysql.proof import outcome, require_recorded_end, require_recorded_state
+from zbackup.engines.mysql.proof import end_found, outcome, require_recorded_end, require_recorded_state
 from zbackup.engines.mysql.reach import reach
 from zbackup.engines.mysql.replay import LogRange, applier_threads
 from zbackup.model.cloning import Adoption
@@ -49,7 +49,7 @@ class MysqlRecovery:
         began). Raise VerificationFailed when the log does not end where it was recorded to under a lock.
         """
         files = held_files(record, where)
-        require_recorded_end(record, LogPosition.of(files[-1].name, files[-1].stat().st_size))
+        require_recorded_end(record, end_found(record, files[-1]))
         if since and since.as_of and since.role == record.role and (known := read_up_to(since, files[-1])):
             return max(since.as_of, latest_commit(files[-1], start=known.offset) or since.as_of)
         commits = (latest_commit(file) for file in reversed(files))

@@ -8,9 +8,10 @@ import pytest
 
 from tests.unit.engines.binlog.builder import Builder, at
 from tests.unit.samples import PLAIN
+from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.bounds import effective_target
-from zbackup.engines.mysql.proof import is_exact
+from zbackup.engines.mysql.proof import end_found, is_exact
 from zbackup.engines.mysql.recover import MysqlRecovery
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
 from zbackup.model.exact import LogPlace, parse_transaction
@@ -225,3 +226,19 @@ def test_a_client_is_told_how_to_connect() -> None:
     assert path == "/run/z b/r1/mysqld.sock"
     assert line == "mysql '--socket=/run/z b/r1/mysqld.sock' --user=root --password"
     assert "--port=3307" in RECOVERY.connection(Path("/run/r1"), 3307)[1]
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_what_mariadb_notes_behind_the_recorded_end_is_no_transaction(tmp_path: Path, noted: bool) -> None:
+    log = Builder(mariadb=True)
+    log.maria(1_700_000_000, 1)
+    end = f"binlog.000001:{len(log.data)}"
+    if noted:
+        log.event(events.BINLOG_CHECKPOINT, b"\x0d\0\0\0binlog.000001")
+    else:
+        log.maria(1_700_000_001, 2)
+    file = tmp_path / "binlog.000001"
+    file.write_bytes(log.data)
+    record = replace(PLAIN, engine="mariadb", position=end)
+    assert (str(end_found(record, file)) == end) is noted
+    assert str(end_found(replace(record, engine="mysql"), file)) != end
