@@ -12,7 +12,14 @@ import structlog
 
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
-from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, Refused, VerificationFailed
+from zbackup.model.errors import (
+    CommandFailed,
+    DatasetNotFound,
+    NotFound,
+    NotRecoverable,
+    Refused,
+    VerificationFailed,
+)
 from zbackup.model.record import Record, from_properties, to_properties
 from zbackup.model.snapshot import Dataset
 
@@ -83,6 +90,10 @@ def finish_all(
         except VerificationFailed as bad:
             ctx.progress.note(f"{backup.name} was left behind by a killed run and is discarded: {bad}")
             discard(ctx, backup)
+        except NotRecoverable as unreadable:
+            # It must not keep others from being taken.
+            ctx.progress.note(f"{backup.name} cannot be finished: {unreadable}")
+            result.append(backup)
     return tuple(result)
 
 

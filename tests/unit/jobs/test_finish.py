@@ -1,0 +1,27 @@
+"""Backups that an earlier run left behind."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from tests.unit.samples import backup
+from zbackup.jobs.finish import finish_all
+from zbackup.model.errors import NotRecoverable
+from zbackup.model.recovery import Reach
+from zbackup.model.snapshot import Dataset
+
+
+def test_one_that_holds_no_log_keeps_no_other_from_being_taken() -> None:
+    notes: list[str] = []
+
+    def reach(*_: Any) -> Reach:
+        raise NotRecoverable("there is no log")
+
+    ctx = SimpleNamespace(progress=SimpleNamespace(note=notes.append), recovery=SimpleNamespace(reach=reach))
+    left = backup(1, None, None)
+    datasets = tuple(
+        Dataset(name=name, guid=number, mountpoint=str(Path("/", name)))
+        for number, (name, _) in enumerate(left.record.members)
+    )
+    assert finish_all(cast(Any, ctx), datasets, (left,)) == (left,)
+    assert notes == [f"{left.name} cannot be finished: there is no log"]
