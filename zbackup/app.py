@@ -31,6 +31,7 @@ from zbackup.model.shipping import hold_tag
 from zbackup.plan.health import Expected
 from zbackup.plan.schedule import expected_every
 from zbackup.proc.run import run
+from zbackup.proc.run_directory import daemon_directory, own_directory
 from zbackup.proc.ssh import SshTarget
 from zbackup.zfs.datasets import Zfs
 
@@ -114,7 +115,7 @@ def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
 def daemon_lock(settings: Settings) -> Path:
     """Held by the daemon that works with this run directory."""
     # No instance's lock can be called so: a name has no dot.
-    return settings.run_dir / "zbackup.daemon.lock"
+    return daemon_directory(settings.run_dir) / "zbackup.daemon.lock"
 
 
 def clone_names(settings: Settings) -> list[str]:
@@ -159,7 +160,7 @@ def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
         instance=instance.name,
         connect=_connect(instance),
         lock=_lock(instance),
-        run_dir=settings.run_dir,
+        run_dir=daemon_directory(settings.run_dir),
     )
     recovery = MysqlRecovery(
         flavor=instance.engine,
@@ -186,7 +187,7 @@ def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
             long_query_s=lock.long_query,
             on_long_query="abort" if lock.on_long_query == "abort" else "wait",
         ),
-        run_dir=settings.run_dir,
+        run_dir=daemon_directory(settings.run_dir),
     )
     recovery = MongoRecovery(
         server=instance.recovery.server,
@@ -263,7 +264,7 @@ def _destination(settings: Settings, instance: Instance, ship: Ship) -> Destinat
                 instance=instance.name,
                 target=_ssh(ship, to) if to.host else None,
                 # An instance's clones have sockets beside it; none of their names has this ending.
-                control=settings.run_dir / f"{instance.name}.{ship.label}.ssh",
+                control=own_directory(settings.run_dir) / f"{instance.name}.{ship.label}.ssh",
             )
 
 

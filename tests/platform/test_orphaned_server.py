@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from zbackup.proc.detached import Confinement, Process, launch
-from zbackup.proc.private import write_new
+from zbackup.proc.secure_files import write_new
 
 MAKER = """
 import os, signal, sys

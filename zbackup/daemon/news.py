@@ -9,6 +9,7 @@ from zbackup.jobs.journal import Journal, Remembered
 from zbackup.jobs.reconcile import Reconciled
 from zbackup.jobs.snapshot import SnapshotReport
 from zbackup.jobs.status import Status
+from zbackup.model.errors import Refused
 from zbackup.model.finding import Severity
 from zbackup.model.schedule import Due, Outcome
 from zbackup.plan.schedule import History
@@ -50,7 +51,7 @@ class News:
             self._journal.write(
                 _row(key, history, due.get(key), outcomes.get(key)) for key, history in histories.items()
             )
-        except OSError as failure:
+        except (OSError, Refused) as failure:
             if self._writable:
                 log.warning("journal.not_written", file=str(self._journal.path), reason=str(failure))
             self._writable = False

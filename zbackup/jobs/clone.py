@@ -17,6 +17,7 @@ from zbackup.model.errors import DatasetNotFound, NotFound, Refused
 from zbackup.model.snapshot import Dataset
 from zbackup.plan.clone_name import copy_name, recovery_of
 from zbackup.plan.lease import judge
+from zbackup.proc import secure_files
 from zbackup.proc.lock import exclusive
 
 
@@ -144,7 +145,7 @@ def _require_no_switch(ctx: Context, clone: Clone) -> None:
 
 def working_on(ctx: Context, name: str, what: str, *, wait: float = 5) -> AbstractContextManager[None]:
     """Nobody else works on this clone meanwhile. Raise Taken when somebody does for `wait` seconds."""
-    return exclusive(ctx.run_dir / f"clone-{name}.lock", what, wait=wait)
+    return exclusive(ctx.shared / f"clone-{name}.lock", what, wait=wait)
 
 
 def show(contexts: Sequence[Context], name: str) -> CloneStatus:
@@ -170,7 +171,7 @@ def way_in(contexts: Sequence[Context], name: str) -> WayIn:
         raise Refused(f"the clone {name} has no port; its socket: zbackup clone show {name}")
     file = password_file(ctx, name)
     try:
-        login = Login(clone.login, file.read_text().strip()) if clone.login else None
+        login = Login(clone.login, secure_files.read_text(file).strip()) if clone.login else None
     except OSError as unreadable:
         raise Refused(f"{file} cannot be read: {unreadable.strerror}") from unreadable
     return WayIn(engine=clone.engine, port=clone.port, login=login)

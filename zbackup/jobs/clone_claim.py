@@ -1,6 +1,7 @@
 """A clone's name and port become its own: no two clones ever have the same, whoever makes them at once."""
 
 import contextlib
+import os
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,6 +19,7 @@ from zbackup.model.errors import (
 )
 from zbackup.model.snapshot import Dataset
 from zbackup.proc.lock import exclusive
+from zbackup.proc.safe_path import require_only_roots
 
 ROOT = "zbackup:clones"
 CLONE_PROPERTIES = {"canmount": "noauto", "readonly": "off", "exec": "off", "setuid": "off", "devices": "off"}
@@ -44,6 +46,9 @@ def announce(
     `any_port`: it gets one of the configured ones, and is returned with it. Raise Taken, and make nothing,
     when the name or port is another's.
     """
+    if os.geteuid() == 0:
+        # Whoever could put a link in the place of the mountpoint would choose what root mounts on.
+        require_only_roots(ctx.mountpoint)
     with contextlib.ExitStack() as held:
         if clone.port or any_port or clone.kind == "dev":
             held.enter_context(exclusive(ctx.claims_lock, "zbackup clone", waiting=ctx.progress.note))

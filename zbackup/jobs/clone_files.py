@@ -8,11 +8,9 @@ import contextlib
 import json
 import os
 import shlex
-import shutil
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import structlog
 
@@ -27,9 +25,9 @@ from zbackup.model.record import PREFIX, Record, from_properties, to_properties
 from zbackup.model.recovery import Files, process_note
 from zbackup.model.relocation import Relocation
 from zbackup.model.snapshot import Dataset, Snapshot
+from zbackup.proc import secure_files
 from zbackup.proc.detached import Process
 from zbackup.proc.inside import inside, told
-from zbackup.proc.private import read_own
 
 log = structlog.get_logger()
 
@@ -77,7 +75,7 @@ def record_of(ctx: Context, clone: Clone) -> Record:
     """The record of the backup it was made from. Raise NotFound when that is lost."""
     ctx.zfs.mount(f"{ctx.clones}/{clone.name}")
     try:
-        record = from_properties(json.loads((ctx.mountpoint / clone.name / RECORD).read_text()))
+        record = from_properties(json.loads(secure_files.read_text(ctx.mountpoint / clone.name / RECORD)))
     except (FileNotFoundError, ValueError):
         record = None
     if record is None:
@@ -93,10 +91,7 @@ def with_record(ctx: Context, clone: Clone, record: Record) -> Files:
 
 def _write_record(ctx: Context, clone: Clone, record: Record) -> None:
     """In one step: half a record would make the clone useless."""
-    file = ctx.mountpoint / clone.name / RECORD
-    fresh = file.with_suffix(".new")
-    fresh.write_text(json.dumps(to_properties(record)))
-    fresh.replace(file)
+    secure_files.replace(ctx.mountpoint / clone.name / RECORD, json.dumps(to_properties(record)))
 
 
 def _files(ctx: Context, clone: Clone, record: Record) -> Files:
@@ -137,7 +132,7 @@ def find_clone(ctx: Context, name: str) -> tuple[Clone, Dataset] | None:
 def server_process(ctx: Context, name: str) -> Process | None:
     """The clone's running server; None when it does not run."""
     try:
-        process = Process.parse(read_own(process_note(ctx.run_dir / name)))
+        process = Process.parse(secure_files.read_own(process_note(ctx.run_dir / name)))
     except (FileNotFoundError, ValueError):
         return None
     return process if process.alive else None
@@ -190,9 +185,10 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
         _destroy(ctx, dataset)
     if INTENT + clone.name in ctx.zfs.user_properties(ctx.clones).get(ctx.clones, {}):
         ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
-    shutil.rmtree(ctx.run_dir / clone.name, ignore_errors=True)
-    process_note(ctx.run_dir / clone.name).unlink(missing_ok=True)
-    _remove_empty(ctx.mountpoint / clone.name)
+    secure_files.remove_tree(ctx.run_dir / clone.name)
+    secure_files.unlink(process_note(ctx.run_dir / clone.name))
+    # ZFS leaves the mountpoint behind when it could not tell that it had made it.
+    secure_files.remove_empty(ctx.mountpoint / clone.name)
     log.info("clone.destroyed", clone=clone.name)
 
 
@@ -264,9 +260,3 @@ def _is_part(clone: Clone, origins: Mapping[str, str], name: str) -> bool:
     if not name.rpartition("/")[2].removeprefix(FRESH).isdecimal():
         return False
     return clone.kind == "copy" or origins[name].rpartition("@")[2] in (clone.backup, ORIGIN)
-
-
-def _remove_empty(directory: Path) -> None:
-    """ZFS leaves the mountpoint behind when it could not tell that it had made it."""
-    if directory.is_dir() and not any(directory.iterdir()):
-        directory.rmdir()

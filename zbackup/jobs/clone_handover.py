@@ -11,10 +11,12 @@ from zbackup.model.clone import Clone
 from zbackup.model.cloning import Adoption, Login, Mask, PrivateServer
 from zbackup.model.errors import MaskingFailed, ZbackupError
 from zbackup.model.recovery import Files, Limits, Serving
+from zbackup.proc import secure_files
 from zbackup.proc.hook import run_hook
-from zbackup.proc.private import write_new
 
 PASSWORD_FILE = "password"
+MASK_FILE = 1 << 30
+"""Bytes of a file of statements, at most."""
 
 
 def hand_over(ctx: Context, clone: Clone, files: Files, *, recovered: bool) -> Clone:
@@ -58,10 +60,10 @@ def _login(ctx: Context, clone: Clone) -> Login | None:
     if not clone.login:
         return None
     file = password_file(ctx, clone.name)
-    if not (file.exists() and file.read_text().strip()):
+    if not (secure_files.exists(file) and secure_files.read_text(file).strip()):
         # Complex enough for the policies that servers have.
-        write_new(file, f"Zb-1{secrets.token_urlsafe(24)}\n", mode=0o600)
-    return Login(clone.login, file.read_text().strip())
+        secure_files.write_new(file, f"Zb-1{secrets.token_urlsafe(24)}\n", mode=0o600)
+    return Login(clone.login, secure_files.read_text(file).strip())
 
 
 def _mask(ctx: Context, clone: Clone, steps: tuple[Mask, ...], server: PrivateServer) -> None:
@@ -81,6 +83,6 @@ def _mask(ctx: Context, clone: Clone, steps: tuple[Mask, ...], server: PrivateSe
 
 def _take(ctx: Context, step: Mask, server: PrivateServer, facts: Mapping[str, str]) -> None:
     if step.sql:
-        server.execute(Path(step.sql).read_text(encoding="utf-8"))
+        server.execute(secure_files.read_linked(Path(step.sql), MASK_FILE))
     else:
         run_hook(step.run, facts, ctx.cloning.mask_limit)

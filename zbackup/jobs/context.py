@@ -20,6 +20,7 @@ from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.snapshot import Dataset
 from zbackup.model.switch import Service
 from zbackup.proc.lock import exclusive
+from zbackup.proc.run_directory import daemon_directory
 from zbackup.zfs.datasets import Zfs
 
 
@@ -48,7 +49,8 @@ class ShipTarget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """`datasets` are the instance's root datasets; clones go below the dataset `clones`, mounted below
-    the directory `mountpoint`; `run_dir` is for sockets and locks and is empty after a reboot. `helper` is
+    the directory `mountpoint`; `run_dir` (see proc.run_directory) is for sockets and locks and is
+    empty after a reboot. `helper` is
     the socket of the one who does what only root may, None where it is not needed or not there. `service` is
     how its server is stopped and started, None where that is not configured. `elsewhere` are datasets on
     other pools of this host that there may be clones below, of copies that were shipped there."""
@@ -114,15 +116,20 @@ class Context:
         return tuple(found)
 
     @property
+    def shared(self) -> Path:
+        """Where the locks are that root's commands and the daemon share."""
+        return daemon_directory(self.run_dir)
+
+    @property
     def lock_file(self) -> Path:
         """Held by whoever works on this instance."""
-        return self.run_dir / f"{self.instance}.lock"
+        return self.shared / f"{self.instance}.lock"
 
     @property
     def claims_lock(self) -> Path:
         """Held by whoever takes a name or a port for a clone, of whatever instance."""
         # No instance's lock can be called so: a name has no dot.
-        return self.run_dir / "zbackup.clones.lock"
+        return self.shared / "zbackup.clones.lock"
 
     @contextmanager
     def alone(self, what: str) -> Iterator[None]:

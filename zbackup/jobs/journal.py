@@ -1,6 +1,5 @@
 """What the daemon remembers beside ZFS: how its jobs went. It may be deleted; only counts are lost then."""
 
-import contextlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -9,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+
+from zbackup.model.errors import Refused
+from zbackup.proc import secure_files
 
 log = structlog.get_logger()
 
@@ -49,28 +51,21 @@ class Journal:
     def read(self) -> tuple[Remembered, ...]:
         """What is remembered; nothing when there is no file, or none that makes sense."""
         try:
-            rows = json.loads(self.path.read_text(encoding="utf-8"))["jobs"]
+            rows = json.loads(secure_files.read_text(self.path))["jobs"]
             return tuple(_from(row) for row in rows)
         except FileNotFoundError:
             return ()
-        except (OSError, ValueError, KeyError, TypeError) as unreadable:
+        except (OSError, Refused, ValueError, KeyError, TypeError) as unreadable:
             log.warning("journal.unreadable", file=str(self.path), reason=str(unreadable))
             return ()
 
     def write(self, rows: Iterable[Remembered]) -> None:
-        """Raise OSError when it cannot be written."""
-        self.state_dir.mkdir(parents=True, exist_ok=True)
+        """Raise OSError or Refused when it cannot be written."""
+        secure_files.ensure_directory(self.state_dir)
         # A job a line, for people; `indent` would do without the quick encoder, and this is written often.
         jobs = ",\n".join(json.dumps(_to(row)) for row in rows)
         text = f'{{"version": {VERSION}, "jobs": [\n{jobs}\n]}}\n'
-        fresh = self.path.with_suffix(".new")
-        try:
-            fresh.write_text(text, encoding="utf-8")
-            fresh.replace(self.path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                fresh.unlink(missing_ok=True)
-            raise
+        secure_files.replace(self.path, text)
 
 
 _TIMES = ("last", "failed", "next")

@@ -162,7 +162,7 @@ def ship_all(ctx: Context, stop: Callable[[], bool] = never) -> tuple[ShipReport
 @contextmanager
 def alone(ctx: Context, target: ShipTarget) -> Iterator[None]:
     """One run at a time for an instance and a destination; others of the instance may work meanwhile."""
-    path = ctx.run_dir / f"{ctx.instance}.ship.{target.name}.lock"
+    path = ctx.shared / f"{ctx.instance}.ship.{target.name}.lock"
     with exclusive(path, "zbackup ship", wait=1):
         yield
 

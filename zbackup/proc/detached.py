@@ -18,11 +18,13 @@ import structlog
 
 from zbackup.model.errors import CommandFailed
 from zbackup.model.recovery import NO_LIMITS, Limits
+from zbackup.proc import secure_files
 from zbackup.proc.start import for_our_own, for_server, own_module, start
 
 log = structlog.get_logger()
 
 POLL_S = 0.05
+TAIL = 16_384
 UNSHARE = ("unshare", "--mount", "--propagation", "slave", "--")
 SYSTEMD = Path("/run/systemd/system")
 
@@ -133,7 +135,7 @@ def launch(
     limited = _scope(confinement.limits, output.parent.name)
     enter = (*limited, *UNSHARE, *own_module("zbackup.proc.enter"))
     log.info("server.launched", argv=tuple(argv))
-    with output.open("ab") as sink:
+    with secure_files.open_to_append(output) as sink:
         started = start((*enter, order), for_our_own(), stdout=sink, stderr=sink, session=True)
     process = Process.of(started.pid)
     if process is None:
@@ -162,10 +164,6 @@ def _scope(limits: Limits, name: str) -> tuple[str, ...]:
 
 def last_lines(output: Path, count: int = 10, *, without: str = "") -> str:
     """The end of a server's output, for a message; lines that hold `without` are left out."""
-    if not output.exists():
-        return ""
-    with output.open("rb") as source:
-        source.seek(max(0, output.stat().st_size - 16_384))
-        lines = source.read().decode(errors="replace").splitlines()
+    lines = secure_files.read_end(output, TAIL).decode(errors="replace").splitlines()
     told = [line for line in lines if not without or without not in line]
     return "\n".join(told[-count:])

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from zbackup.model.errors import NotInstalled
-from zbackup.proc.private import write_new
+from zbackup.proc.secure_files import write_new
 from zbackup.proc.start import become
 
 # mount(2) and umount2(2), called here and not by programs: a host may have a hundred clones to be hidden.

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from zbackup.model.errors import Refused, Taken
+from zbackup.proc import secure_files
+from zbackup.proc.run_directory import held_by, prepare, said
 
 POLL_S = 0.2
 SHARED = 0o664
@@ -48,11 +50,13 @@ def exclusive(
 
 
 def _open(path: Path) -> int:
-    """The group may use it too: root and the daemon's own user take the same locks."""
+    """The group may use it too: root and the daemon's own user take the same locks.
+
+    It lies in the daemon's directory: root must not be led to a file that it would then write to.
+    """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-        # Root locks here too, and must not be led by a link to a file that it would then write to.
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, SHARED)
+        prepare(path.parent)
+        descriptor = secure_files.open_shared(path, os.O_RDWR, SHARED)
     except OSError as failure:
         who = f"user id {os.geteuid()}"
         raise Refused(f"{who} cannot use the lock file {path}: {failure.strerror}") from failure
@@ -71,27 +75,13 @@ def _acquire(descriptor: int, path: Path, wait: float, waiting: Callable[[str], 
         except BlockingIOError:
             waited = time.monotonic() - began
             if waited >= wait:
-                raise Taken(taken.format(name=path.stem, holder=_holder(descriptor))) from None
+                raise Taken(taken.format(name=path.stem, holder=said(descriptor))) from None
             if waited >= SAY_AFTER_S and not told:
-                waiting(f"waiting for {_holder(descriptor)}, which works on {path.stem}")
+                waiting(f"waiting for {said(descriptor)}, which works on {path.stem}")
                 told = True
             time.sleep(POLL_S)
 
 
 def holder(path: Path) -> str:
     """Who holds the lock file at `path` now, as exclusive() was told; "" for nobody."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except (FileNotFoundError, PermissionError):
-        return ""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return ""
-    except BlockingIOError:
-        return _holder(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _holder(descriptor: int) -> str:
-    return os.pread(descriptor, 200, 0).decode(errors="replace") or "another zbackup"
+    return held_by(path)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zbackup.model.errors import CommandFailed, CommandTimedOut, ConnectionFailed, NotInstalled, Refused
+from zbackup.proc import secure_files
 from zbackup.proc.run import Runner, run
 
 # ssh's own failures end with this status; those of remote programs are passed on as they are.
@@ -68,7 +69,7 @@ class Ssh:
             )
 
     def __call__(self, argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
-        self.control.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        secure_files.ensure_directory(self.control.parent)
         try:
             return self.runner(self.command(argv), mutates=mutates, timeout=timeout)
         except NotInstalled:
@@ -90,7 +91,7 @@ class Ssh:
 
     def close(self) -> None:
         """End the connection; none is as good."""
-        if self.control.exists():
+        if secure_files.exists(self.control):
             order = ("ssh", *self._options(), "-O", "exit", "--", self._destination)
             with contextlib.suppress(CommandFailed):
                 self.runner(order, mutates=False, timeout=10)

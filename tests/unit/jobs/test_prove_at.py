@@ -20,7 +20,7 @@ def test_data_that_was_to_be_read_and_was_not(tmp_path: Path) -> None:
     """Of the only backup a part was pruned here, so that nothing is read there."""
     one = made(1, NOON)
     ctx = SimpleNamespace(
-        run_dir=tmp_path,
+        shared=tmp_path,
         instance="shop",
         progress=Silent(),
         catalog=lambda: SimpleNamespace(backups=(lacking_one(one),)),

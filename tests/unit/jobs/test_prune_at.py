@@ -86,7 +86,7 @@ class Receiver:
 
     def prunes(self, place: Place, rules: Retention) -> PruneReport:
         ctx = SimpleNamespace(
-            run_dir=self.run_dir,
+            shared=self.run_dir,
             instance="shop",
             clock=Now(self.now, self.reading),
             zone=ZoneInfo("UTC"),

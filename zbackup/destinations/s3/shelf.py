@@ -16,7 +16,8 @@ from threading import get_native_id
 import structlog
 
 from zbackup.destinations.s3.client import Entry
-from zbackup.proc.private import read_own, write_new
+from zbackup.model.errors import Refused
+from zbackup.proc import secure_files
 
 log = structlog.get_logger()
 
@@ -42,10 +43,10 @@ class Shelf:
         if home is None or not entry.etag:
             return None
         try:
-            digest, _, text = read_own(self._directory(home) / self._name(entry)).partition("\n")
+            digest, _, text = secure_files.read_own(self._directory(home) / self._name(entry)).partition("\n")
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as unreadable:
+        except (OSError, ValueError, Refused) as unreadable:
             log.debug("s3.page_not_kept", key=entry.key, reason=str(unreadable))
             return None
         body = text.encode()
@@ -58,12 +59,12 @@ class Shelf:
             return
         try:
             directory = self._directory(home)
-            directory.mkdir(mode=0o700, exist_ok=True)
+            secure_files.make_directory(directory, mode=0o700)
             file = directory / self._name(entry)
             fresh = file.with_suffix(f".{get_native_id()}")
-            write_new(fresh, f"{hashlib.sha256(body).hexdigest()}\n{body.decode()}", mode=0o600)
-            fresh.replace(file)
-        except (OSError, ValueError) as refused:
+            secure_files.write_new(fresh, f"{hashlib.sha256(body).hexdigest()}\n{body.decode()}", mode=0o600)
+            secure_files.rename(fresh, file.name)
+        except (OSError, ValueError, Refused) as refused:
             log.debug("s3.page_not_kept", key=entry.key, reason=str(refused))
             self.home = None
 
@@ -74,20 +75,21 @@ class Shelf:
             return
         wanted = {self._name(entry) for entry in entries}
         try:
-            for file in self._directory(home).iterdir():
-                if file.name not in wanted and _OURS.fullmatch(file.name):
-                    file.unlink(missing_ok=True)
+            directory = self._directory(home)
+            for name in secure_files.names(directory):
+                if name not in wanted and _OURS.fullmatch(name):
+                    secure_files.unlink(directory / name)
         except FileNotFoundError:
             return
-        except (OSError, ValueError) as refused:
+        except (OSError, ValueError, Refused) as refused:
             log.debug("s3.page_stays", reason=str(refused))
 
     def _directory(self, home: Path) -> Path:
         """Of this place. Raise ValueError when who else may write there: what is taken from it is proven,
         but files are made and removed in it."""
         own = home / f"buckets.{os.geteuid()}"
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = own.lstat()
+        secure_files.ensure_directory(own, mode=0o700)
+        found = secure_files.stat(own)
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
             raise ValueError(f"{own} is not a directory of this user's alone")
         return own / _hashed(*self.place)

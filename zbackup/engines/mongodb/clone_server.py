@@ -1,6 +1,5 @@
 """Starts and stops a mongod on a clone's files."""
 
-import os
 import secrets
 import time
 from collections.abc import Iterator
@@ -15,11 +14,12 @@ from zbackup.engines.mongodb.identity import as_internal_user
 from zbackup.engines.mongodb.last_words import last_words, stable_checkpoint
 from zbackup.engines.mongodb.options import ConnectOptions, Login
 from zbackup.engines.mongodb.server_options import Place, Purpose, Shape, arguments
+from zbackup.engines.owner import owner_of
 from zbackup.model.errors import DatabaseError, Refused, VerificationFailed
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Serving
+from zbackup.proc import secure_files
 from zbackup.proc.detached import Confinement, Process, launch
-from zbackup.proc.private import write_new
 
 # Replaying a day's oplog takes long and must not be cut off; a server that gives up ends.
 START_LIMIT_S = 24 * 3600.0
@@ -52,7 +52,7 @@ class CloneServer:
     @property
     def ended_well(self) -> bool:
         """Whether the last server on the files shut down in good order: only then it empties this file."""
-        return self._data.joinpath("mongod.lock").stat().st_size == 0
+        return secure_files.stat(self._data / "mongod.lock").st_size == 0
 
     @property
     def _data(self) -> Path:
@@ -60,8 +60,7 @@ class CloneServer:
 
     def make_room(self) -> None:
         """The directory for its socket, owned by whom it runs as."""
-        self.place.run.mkdir(parents=True, exist_ok=True)
-        os.chown(self.place.run, *self._owner())
+        secure_files.make_directory(self.place.run, owner=self._owner())
 
     @contextmanager
     def temporary(self, purpose: Purpose, *, disposable: bool = False) -> Iterator["Temporary"]:
@@ -71,9 +70,9 @@ class CloneServer:
         and asks nobody to log in, or for a key that only we know. One that is `disposable` is killed: its
         files are not looked at again.
         """
-        self.place.run.chmod(0o700)
+        secure_files.set_mode(self.place.run, 0o700)
         output = self.place.output
-        said = output.stat().st_size if output.exists() else 0
+        said = secure_files.size(output) if secure_files.exists(output) else 0
         asks = self.login == "always"
         shape = Shape(purpose=purpose, memory=self.memory, workers=self.workers, auth=asks, key=asks)
         login = self.by_key() if asks else self.by_socket
@@ -85,7 +84,7 @@ class CloneServer:
                 process.kill(STOP_LIMIT_S)
             else:
                 process.stop(STOP_LIMIT_S)
-            self.files.process.unlink(missing_ok=True)
+            secure_files.unlink(self.files.process)
 
     def serve(self, serving: Serving) -> Connection:
         """Start the server for its users and wait until it answers; it outlives us.
@@ -94,7 +93,7 @@ class CloneServer:
         """
         require_private(self.login, self.files.record, serving)
         asks = serving.login or self.asks_for_login
-        self.place.run.chmod(0o700 if self.login == "never" and not asks else 0o755)
+        secure_files.set_mode(self.place.run, 0o700 if self.login == "never" and not asks else 0o755)
         shape = Shape(
             purpose="serve",
             memory=serving.memory or self.memory,
@@ -119,8 +118,7 @@ class CloneServer:
 
     def _make_key(self) -> str:
         key = secrets.token_urlsafe(KEY_BYTES).replace("_", "/").replace("-", "+")
-        self.place.key.unlink(missing_ok=True)
-        write_new(self.place.key, key + "\n", mode=0o400, owner=self._owner())
+        secure_files.write_new(self.place.key, key + "\n", mode=0o400, owner=self._owner())
         return key
 
     def failure(self, what: str) -> DatabaseError:
@@ -131,7 +129,7 @@ class CloneServer:
 
     def _start(self, shape: Shape) -> Process:
         # One that was killed leaves its socket behind, and a new one is what we wait for.
-        self.place.socket.unlink(missing_ok=True)
+        secure_files.unlink(self.place.socket)
         uid, gid = self._owner()
         argv = [*self.program, *arguments(self.files.record.server, self.place, shape)]
         bind = tuple((now, original) for original, now in self.files.where.moves)
@@ -140,8 +138,7 @@ class CloneServer:
 
     def _owner(self) -> tuple[int, int]:
         """Whoever owns the data directory: the server must run as nobody else."""
-        stat = self._data.stat()
-        return stat.st_uid, stat.st_gid
+        return owner_of(self._data)
 
     def await_answer(self, process: Process, login: ConnectOptions) -> Connection:
         """mongod listens when recovery is done, and not before."""
@@ -149,7 +146,7 @@ class CloneServer:
         while time.monotonic() < deadline:
             if not process.alive:
                 raise self.failure("ended while starting")
-            if self.place.socket.exists():
+            if secure_files.exists(self.place.socket):
                 try:
                     return connect(login)
                 except DatabaseError:

@@ -7,6 +7,8 @@ from typing import Any
 
 from bson.timestamp import Timestamp
 
+from zbackup.proc import secure_files
+
 # The message "WiredTiger recoveryTimestamp"; ids are there to be relied on ("Log Messages", id).
 RECOVERY_TIMESTAMP = 23987
 
@@ -46,7 +48,7 @@ def stable_checkpoint(output: Path, since: int) -> Timestamp | None:
 
 
 def _lines(output: Path, since: int) -> Iterator[Line]:
-    with output.open("rb") as source:
+    with secure_files.open_regular(output) as source:
         source.seek(since)
         for line in source:
             if parsed := _parsed(line.decode(errors="replace")):
@@ -54,11 +56,7 @@ def _lines(output: Path, since: int) -> Iterator[Line]:
 
 
 def _tail(output: Path) -> str:
-    if not output.exists():
-        return ""
-    with output.open("rb") as source:
-        source.seek(max(0, output.stat().st_size - TAIL))
-        return source.read().decode(errors="replace")
+    return secure_files.read_end(output, TAIL).decode(errors="replace")
 
 
 def _parsed(line: str) -> Line | None:

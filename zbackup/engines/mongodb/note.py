@@ -15,6 +15,8 @@ from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.release import release
 from zbackup.engines.mongodb.status import is_locked, stillness
 from zbackup.model.errors import DatabaseError
+from zbackup.proc import secure_files
+from zbackup.proc.run_directory import prepare
 
 log = structlog.get_logger()
 
@@ -27,15 +29,13 @@ class Note:
 
     def write(self, still: str) -> None:
         """`still` is what cannot change under our lock: see status.stillness."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self.path.with_suffix(".new")
-        fresh.write_text(json.dumps({"still": still}))
-        fresh.replace(self.path)
+        prepare(self.path.parent)
+        secure_files.replace(self.path, json.dumps({"still": still}))
 
     def read(self) -> str | None:
         """What cannot have changed; None if there is no note."""
         try:
-            return str(json.loads(self.path.read_text())["still"])
+            return str(json.loads(secure_files.read_text(self.path))["still"])
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as damaged:
@@ -46,7 +46,7 @@ class Note:
 
     def remove(self) -> None:
         """There is none from now on."""
-        self.path.unlink(missing_ok=True)
+        secure_files.unlink(self.path)
 
 
 def heal(options: ConnectOptions, note: Note) -> None:

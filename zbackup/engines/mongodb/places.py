@@ -11,9 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from zbackup.engines.strays import strays
+from zbackup.model.errors import Refused
 from zbackup.model.server import Place
+from zbackup.proc import secure_files
 
 DEFAULT_DBPATH = "/data/db"
+
+PID_FILE = 64
+"""Bytes of one, at most."""
 
 # dbPath / database / "collection" and "index"
 DEPTH = 3
@@ -32,8 +37,8 @@ def works_there(data: Path, pid: int) -> bool:
     number in mongod.lock; that it may not be read says nothing.
     """
     try:
-        noted = (data / "mongod.lock").read_text().strip()
-    except OSError:
+        noted = secure_files.read_linked(data / "mongod.lock", PID_FILE).strip()
+    except (OSError, Refused):
         return True
     return noted == str(pid)
 

@@ -20,7 +20,9 @@ from zbackup.engines.mysql.options import ConnectOptions, LockOptions
 from zbackup.engines.mysql.orders import WatchOrder
 from zbackup.engines.mysql.status import Channel, Dialect, channels, dialect
 from zbackup.model.errors import CommandFailed, DatabaseError, LockNotTaken, Refused
+from zbackup.proc import secure_files
 from zbackup.proc.guardian import Guardian, start_guardian
+from zbackup.proc.run_directory import prepare
 
 log = structlog.get_logger()
 
@@ -37,15 +39,13 @@ class Note:
     path: Path
 
     def write(self, names: Sequence[str]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self.path.with_suffix(".new")
-        fresh.write_text(json.dumps({"channels": list(names)}))
-        fresh.replace(self.path)
+        prepare(self.path.parent)
+        secure_files.replace(self.path, json.dumps({"channels": list(names)}))
 
     def read(self) -> list[str] | None:
         """The channels that were running; None if there is no note."""
         try:
-            return [str(name) for name in json.loads(self.path.read_text())["channels"]]
+            return [str(name) for name in json.loads(secure_files.read_text(self.path))["channels"]]
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as damaged:
@@ -54,7 +54,7 @@ class Note:
             ) from damaged
 
     def remove(self) -> None:
-        self.path.unlink(missing_ok=True)
+        secure_files.unlink(self.path)
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Starts and stops a server on a clone's files."""
 
-import os
 import random
 import signal
 import socket
@@ -23,10 +22,11 @@ from zbackup.engines.mysql.last_words import last_words
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.room import killed_when_full
 from zbackup.engines.mysql.server_options import Place, Shape, arguments
+from zbackup.engines.owner import owner_of
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.recovery import Files, Serving
+from zbackup.proc import secure_files
 from zbackup.proc.detached import Confinement, Process, launch
-from zbackup.proc.private import write_new
 from zbackup.proc.start import for_server
 
 # Crash recovery of a large redo log takes long and must not be cut off; a server that gives up ends.
@@ -61,16 +61,12 @@ class CloneServer:
 
     def make_room(self) -> None:
         """The directories it needs beside its data, owned by whom it runs as."""
-        uid, gid = self._owner()
         for directory in (self.place.relay, self.place.scratch, self.place.run):
-            directory.mkdir(parents=True, exist_ok=True)
-            os.chown(directory, uid, gid)
+            secure_files.make_directory(directory, owner=self._owner())
 
     def forget_identity(self) -> None:
         """A copied auto.cnf would make two servers with one UUID; without it the server makes a new one."""
-        self.files.where.path(self.files.record.server["datadir"]).joinpath("auto.cnf").unlink(
-            missing_ok=True
-        )
+        secure_files.unlink(self._datadir / "auto.cnf")
 
     @contextmanager
     def temporary(self, before: str = "") -> Iterator["Temporary"]:
@@ -97,7 +93,7 @@ class CloneServer:
     @contextmanager
     def _ours(self, shape: Shape, before: str = "") -> Iterator["Temporary"]:
         """Started with an account of ours; surely gone at the end."""
-        self.place.run.chmod(0o700)
+        secure_files.set_mode(self.place.run, 0o700)
         with ExitStack() as ended:
             process, account = self._begun(shape, before, ended)
             with self._given_up_when_full(process):
@@ -109,7 +105,7 @@ class CloneServer:
 
         `before` are statements, one a line, that are run before anybody is let in.
         """
-        self.place.run.chmod(0o755)
+        secure_files.set_mode(self.place.run, 0o755)
         with ExitStack() as ended:
             process, account = self._begun(self._shape(serving), before, ended)
             with self._given_up_when_full(process), self._last_words(process):
@@ -124,15 +120,15 @@ class CloneServer:
     def _begun(self, shape: Shape, before: str, ended: ExitStack) -> tuple[Process, Account]:
         """A server with an account of ours; `ended` gets what takes both away."""
         account = Account.fresh()
-        ended.callback(self._init.unlink, missing_ok=True)
-        write_new(self._init, before + account.creation(), mode=0o600, owner=self._owner())
+        ended.callback(secure_files.unlink, self._init)
+        secure_files.write_new(self._init, before + account.creation(), mode=0o600, owner=self._owner())
         process = self.start(replace(shape, init=self._init))
         ended.callback(self._kill, process)
         return process, account
 
     def _entered(self, process: Process, account: Account, patience: float) -> "Temporary":
         connection = self._await_login(process, account, patience)
-        self._init.unlink(missing_ok=True)
+        secure_files.unlink(self._init)
         return Temporary(self, process, account, connection)
 
     @property
@@ -142,7 +138,7 @@ class CloneServer:
     def _kill(self, process: Process) -> None:
         process.send(signal.SIGKILL)
         process.wait(STOP_LIMIT_S)
-        self.files.process.unlink(missing_ok=True)
+        secure_files.unlink(self.files.process)
 
     @contextmanager
     def _last_words(self, process: Process) -> Iterator[None]:
@@ -169,7 +165,7 @@ class CloneServer:
 
     def serve(self, serving: Serving) -> Process:
         """Start the server for its users and wait until it answers; it outlives us."""
-        self.place.run.chmod(0o755)
+        secure_files.set_mode(self.place.run, 0o755)
         process = self.start(self._shape(serving))
         with self._given_up_when_full(process):
             self._await_answer(process)
@@ -202,8 +198,11 @@ class CloneServer:
 
     def _owner(self) -> tuple[int, int]:
         """Whoever owns the data directory: the server must run as nobody else."""
-        stat = self.files.where.path(self.files.record.server["datadir"]).stat()
-        return stat.st_uid, stat.st_gid
+        return owner_of(self._datadir)
+
+    @property
+    def _datadir(self) -> Path:
+        return self.files.where.path(self.files.record.server["datadir"])
 
     def _await_login(self, process: Process, account: Account, patience: float) -> Connection:
         options = ConnectOptions(
@@ -242,7 +241,7 @@ class CloneServer:
         deadline = time.monotonic() + START_LIMIT_S
         while time.monotonic() < deadline:
             # A look costs nothing, and a server that starts needs the CPU more than we do.
-            if self.place.socket.exists():
+            if secure_files.exists(self.place.socket):
                 yield
             if not process.alive:
                 raise self.failure("ended while starting")

@@ -5,12 +5,14 @@ writes whole when it makes a key (MySQL reference manual, "Using the component_k
 Component"). Two servers on one file would drop each other's newest keys, and with them production's tables.
 """
 
-import shutil
+import os
+import pwd
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from zbackup.model.errors import Refused
 from zbackup.model.relocation import owner_of
+from zbackup.proc import secure_files
 
 # Directories such as /etc hold what the server itself needs.
 SHALLOWEST = 3
@@ -22,31 +24,46 @@ def own_copy(
     """Pairs for Confinement.bind: `directory`, which gets a copy of the keys once, for the original's.
 
     Nothing when there is no such file, or it lies on the backup's own datasets (`members`: where they were
-    mounted) and so is a clone already. Raise Refused when its directory cannot be replaced, or it is gone.
+    mounted) and so is a clone already. Raise Refused when its directory cannot be replaced, it is gone, or
+    the server's user (`owner`: uid, gid) may not read it.
     """
-    original = server.get("keyring_file", "")
-    if not original or owner_of(original, members):
+    original = PurePosixPath(server.get("keyring_file", ""))
+    if not original.name or owner_of(str(original), members):
         return ()
-    place = PurePosixPath(original).parent
-    if len(place.parts) < SHALLOWEST:
+    if len(original.parent.parts) < SHALLOWEST or not original.is_absolute() or ".." in original.parts:
         raise Refused(
             f"the keyring {original} must be in a directory of its own: a recovered server gets a copy"
         )
-    copy = directory / PurePosixPath(original).name
-    if not copy.exists():
+    copy = directory / original.name
+    if not secure_files.exists(copy):
         _copy(Path(original), copy, owner)
-    return ((str(directory), str(place)),)
+    return ((str(directory), str(original.parent)),)
 
 
 def _copy(original: Path, copy: Path, owner: tuple[int, int]) -> None:
-    """In one step, so that a copy cut short is never taken for one. The directory is the clone's own."""
-    copy.parent.mkdir(mode=0o700, exist_ok=True)
-    begun = copy.with_name(f"{copy.name}.begun")
+    """In one step, so that a copy cut short is never taken for one. The directory is the clone's own.
+
+    The path comes from a record, which somebody else may have written: only the server's own user reads it,
+    who could do so anyway.
+    """
+    uid = owner[0]
     try:
-        shutil.copyfile(original, begun)
+        keys = secure_files.read_as(owner, _groups(owner), original)
     except FileNotFoundError:
         raise Refused(f"the keyring {original} is gone: without its keys the tables cannot be read") from None
-    begun.chmod(0o600)
-    for path in (copy.parent, begun):
-        shutil.chown(path, *owner)
-    begun.rename(copy)
+    except OSError as failure:
+        raise Refused(
+            f"the server's user (user id {uid}) cannot read the keyring {original}: {failure.strerror}; "
+            f"make it readable for that user, as it has to be for production"
+        ) from None
+    secure_files.make_directory(copy.parent, mode=0o700, owner=owner)
+    secure_files.replace(copy, keys, mode=0o600, owner=owner)
+
+
+def _groups(owner: tuple[int, int]) -> list[int]:
+    """The groups that production's server has: those of its user, where this host knows him."""
+    uid, gid = owner
+    try:
+        return os.getgrouplist(pwd.getpwuid(uid).pw_name, gid)
+    except KeyError:
+        return [gid]

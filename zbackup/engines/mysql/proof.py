@@ -10,6 +10,7 @@ from zbackup.engines.mysql.replay import as_sql
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.record import Record
 from zbackup.model.recovery import Recovered
+from zbackup.proc import secure_files
 
 
 def is_exact(record: Record) -> bool:
@@ -23,7 +24,7 @@ def end_found(record: Record, newest: Path) -> LogPosition:
     MariaDB notes now and then up to where crash recovery has to read (Binlog_checkpoint_event), and no lock
     keeps it from that: such a note may have come between the position that was read and the snapshot.
     """
-    found = LogPosition.of(newest.name, newest.stat().st_size)
+    found = LogPosition.of(newest.name, secure_files.size(newest))
     recorded = recorded_position(record)
     if record.engine != "mariadb" or recorded is None or found.file != recorded.file or found <= recorded:
         return found

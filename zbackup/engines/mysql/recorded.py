@@ -4,6 +4,9 @@ import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from zbackup.model.errors import Refused
+from zbackup.proc import secure_files
+
 # Variables that a server on a clone is started with, or is compared by. Those a server does not have are
 # left out.
 VARIABLES = (
@@ -72,6 +75,9 @@ VARIABLES = (
 
 SERVERS = ("mysqld", "mariadbd")
 
+PID_FILE = 64
+"""Bytes of one, at most."""
+
 # Looked for in the snapshot later, whose members are recorded without symbolic links.
 FOUND_AGAIN = ("datadir", "log_bin_basename", "log_bin_index")
 
@@ -101,9 +107,9 @@ def _process(variables: Mapping[str, str]) -> Path | None:
     """The running server's directory in /proc, None if it cannot be seen."""
     pid_file = Path(variables["datadir"]) / variables.get("pid_file", "")
     try:
-        process = Path("/proc") / str(int(pid_file.read_text()))
+        process = Path("/proc") / str(int(secure_files.read_linked(pid_file, PID_FILE)))
         program = str((process / "exe").readlink())
-    except (OSError, ValueError):
+    except (OSError, ValueError, Refused):
         return None
     # Inside a container the number is another process's here; some are run by their dynamic loader.
     return process if Path(program).name.startswith((*SERVERS, "ld-")) else None
@@ -118,6 +124,6 @@ def _program(process: Path) -> str:
 
 def _zone(process: Path) -> str:
     """TZ in its environment, "" for none. SYSTEM as a time zone means this, and the log says no more."""
-    entries = (process / "environ").read_bytes().split(b"\0")
+    entries = Path(process, "environ").read_bytes().split(b"\0")
     found = (entry.removeprefix(b"TZ=") for entry in entries if entry.startswith(b"TZ="))
     return next(found, b"").decode(errors="surrogateescape")

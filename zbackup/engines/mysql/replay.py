@@ -9,6 +9,7 @@ from pathlib import Path
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.progress import Progress
+from zbackup.proc import secure_files
 
 POLL_S = 0.2
 FIRST_EVENT = 4
@@ -51,7 +52,7 @@ class LogRange:
         names = [f.name for f in self.files]
         if position.file not in names:
             return 0
-        before = sum(f.stat().st_size for f in self.files[: names.index(position.file)])
+        before = sum(secure_files.size(f) for f in self.files[: names.index(position.file)])
         return max(0, before + position.offset - self.start.offset)
 
 

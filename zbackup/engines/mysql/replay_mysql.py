@@ -6,7 +6,6 @@ log index, so the files stay where they are: no copy, no restart. The last file 
 position first, so nothing from the target on can be read even by mistake.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from zbackup.engines.mysql.connection import Connection
 from zbackup.engines.mysql.replay import Applier, LogRange, as_sql, follow
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.progress import Progress
+from zbackup.proc import secure_files
 
 CHANNEL = "zbackup"
 
@@ -27,11 +27,12 @@ def forget_replication(connection: Connection) -> None:
 
 def replay(connection: Connection, log: LogRange, relay: Path, progress: Progress) -> None:
     """Apply the range; `relay` is the server's relay log directory. Raise VerificationFailed if it fails."""
-    os.truncate(log.files[-1], log.stop.offset)
+    # As the kernel says, and not by name: the directories are those of the server's user.
+    facts = secure_files.stat(relay)
+    owner = (facts.st_uid, facts.st_gid)
+    secure_files.truncate(log.files[-1], log.stop.offset, owner[0])
     index = relay / f"relay-{CHANNEL}.index"
-    index.write_text("".join(f"{file}\n" for file in log.files))
-    owner = relay.stat()
-    os.chown(index, owner.st_uid, owner.st_gid)
+    secure_files.write_new(index, "".join(f"{file}\n" for file in log.files), mode=0o640, owner=owner)
     channel = f"FOR CHANNEL {as_sql(CHANNEL)}"
     connection.execute(
         f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'none', SOURCE_USER = 'none', "

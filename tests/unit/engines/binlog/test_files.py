@@ -8,7 +8,6 @@ from tests.unit.engines.binlog.builder import Builder
 from zbackup.engines.mysql.binlog.errors import DifferentLog
 from zbackup.engines.mysql.binlog.files import log_files
 from zbackup.engines.mysql.binlog.same_log import require_same_log
-from zbackup.engines.mysql.binlog.truncate import copy_until
 
 NOW = 1_700_000_000_000_000
 
@@ -77,15 +76,3 @@ def test_another_log_is_told_apart(tmp_path: Path, source: bytes, why: str) -> N
         pair[1].write_bytes(base[:5000] + bytes(len(base) - 5000))
     with pytest.raises(DifferentLog, match=f"{why}.*the log was reset or belongs to another server"):
         require_same_log(*pair, upto=len(base))
-
-
-def test_a_copy_ends_where_it_was_cut(tmp_path: Path) -> None:
-    source, target = tmp_path / "binlog.000001", tmp_path / "cut"
-    source.write_bytes(log(5000))
-    copy_until(source, target, 1_500_001)
-    assert target.read_bytes() == source.read_bytes()[:1_500_001]
-    with pytest.raises(FileExistsError):
-        copy_until(source, target, 4)
-    with pytest.raises(ValueError, match="shorter"):
-        copy_until(source, tmp_path / "other", source.stat().st_size + 1)
-    assert not (tmp_path / "other").exists()

@@ -10,6 +10,7 @@ from zbackup.engines.mysql.binlog.files import chain, sequence
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
 from zbackup.engines.mysql.binlog.reader import describe, microseconds, opened
 from zbackup.engines.mysql.binlog.scan import Span
+from zbackup.proc import secure_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,5 +107,5 @@ def _before_place(
 
 def _distance(files: Sequence[Path], start: LogPosition, stop: LogPosition) -> int:
     """Bytes of log from start to stop over all files."""
-    passed = sum(path.stat().st_size for path in files if sequence(path.name) < stop.sequence)
+    passed = sum(secure_files.size(path) for path in files if sequence(path.name) < stop.sequence)
     return passed + stop.offset - start.offset

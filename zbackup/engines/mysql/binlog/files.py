@@ -8,6 +8,7 @@ from typing import Final
 
 from zbackup.engines.mysql.binlog.errors import GapError
 from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.proc import secure_files
 
 _NAME: Final = re.compile(r"(?P<base>.+)\.(?P<sequence>\d{6,})")
 
@@ -28,13 +29,17 @@ def log_files(index: Path | None, directory: Path, basename: str) -> list[Path]:
     listed = _listed(index) if index is not None else None
     if listed is not None:
         found = [
-            directory / name for name in listed if _NAME.fullmatch(name) and (directory / name).is_file()
+            directory / name
+            for name in listed
+            if _NAME.fullmatch(name) and secure_files.is_regular(directory / name)
         ]
     else:
         found = [
-            path
-            for path in (directory.iterdir() if directory.is_dir() else ())
-            if (name := _NAME.fullmatch(path.name)) and name["base"] == basename and path.is_file()
+            directory / entry
+            for entry in _entries(directory)
+            if (name := _NAME.fullmatch(entry))
+            and name["base"] == basename
+            and secure_files.is_regular(directory / entry)
         ]
     if not found:
         raise GapError(f"there is no log: no file {basename}.* in {directory}")
@@ -43,9 +48,16 @@ def log_files(index: Path | None, directory: Path, basename: str) -> list[Path]:
 
 def _listed(index: Path) -> list[str] | None:
     try:
-        return [Path(line).name for line in index.read_text("utf-8", "surrogateescape").splitlines()]
+        return [Path(line).name for line in secure_files.read_text(index).splitlines()]
     except FileNotFoundError:
         return None
+
+
+def _entries(directory: Path) -> list[str]:
+    try:
+        return secure_files.names(directory)
+    except FileNotFoundError:
+        return []
 
 
 def chain(files: Sequence[Path], start: LogPosition, end: LogPosition | None) -> list[Path]:
@@ -67,7 +79,7 @@ def chain(files: Sequence[Path], start: LogPosition, end: LogPosition | None) ->
     if end is not None and wanted[-1].name != end.file:
         raise GapError(f"the log should reach {end}, but its last file is {wanted[-1].name}")
     for position, path in ((start, wanted[0]), (end, wanted[-1])):
-        if position is not None and (size := path.stat().st_size) < position.offset:
+        if position is not None and (size := secure_files.size(path)) < position.offset:
             raise GapError(f"{path.name} ends at {size}, before {position}: the log was reset or cut off")
     return wanted
 

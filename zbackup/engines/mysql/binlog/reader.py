@@ -11,6 +11,7 @@ from typing import Final
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, Buffer
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
 from zbackup.engines.mysql.binlog.scan import Scanner, Span
+from zbackup.proc import secure_files
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -48,7 +49,7 @@ def latest_commit(path: Path, *, start: int = FIRST_EVENT) -> datetime | None:
 
 def begun(path: Path) -> datetime | None:
     """When the server began the file, in whole seconds: the time of its first event. None if it has none."""
-    with path.open("rb") as file:
+    with secure_files.open_regular(path) as file:
         file.seek(FIRST_EVENT)
         stamp = file.read(4)
     return datetime.fromtimestamp(int.from_bytes(stamp, "little"), UTC) if len(stamp) == 4 else None
@@ -66,7 +67,7 @@ def check_events(path: Path, *, start: int = FIRST_EVENT, end: int | None = None
 @contextmanager
 def opened(path: Path, end: int | None = None) -> Iterator[Scanner]:
     """A scanner over the file's first `end` bytes (all if None) as they are now. It may be written to."""
-    with path.open("rb") as file:
+    with secure_files.open_regular(path) as file:
         size = file.seek(0, 2)
         limit = size if end is None else min(size, end)
         # An empty file cannot be mapped.

@@ -5,6 +5,7 @@ from typing import Final
 
 from zbackup.engines.mysql.binlog.errors import DifferentLog
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, FLAG_IN_USE, FLAGS_AT
+from zbackup.proc import secure_files
 
 _HEAD: Final = 4096
 """Holds the format description with the time the file was begun, and what came before it in GTIDs."""
@@ -20,7 +21,7 @@ def require_same_log(base_file: Path, source_file: Path, upto: int) -> None:
     file is being written may differ. Raise DifferentLog naming the cause.
     """
     for file in (base_file, source_file):
-        if (size := file.stat().st_size) < upto:
+        if (size := secure_files.size(file)) < upto:
             raise _different(source_file.name, f"one copy ends at {size}, before {upto}")
     if _read(base_file, 0, min(_HEAD, upto)) != _read(source_file, 0, min(_HEAD, upto)):
         raise _different(source_file.name, "the two copies begin differently")
@@ -30,7 +31,7 @@ def require_same_log(base_file: Path, source_file: Path, upto: int) -> None:
 
 
 def _read(path: Path, start: int, end: int) -> bytes:
-    with path.open("rb") as file:
+    with secure_files.open_regular(path) as file:
         file.seek(start)
         data = bytearray(file.read(end - start))
     if start <= _IN_USE_AT < end:

@@ -1,0 +1,174 @@
+"""Paths walked by descriptors, so that nobody can lead us elsewhere: see secure_files, which says how."""
+
+import ctypes
+import errno
+import os
+import stat as modes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+from zbackup.model.errors import Refused
+
+_C = ctypes.CDLL(None, use_errno=True)
+_OPENAT2 = 437  # on every architecture
+_NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
+_TRIES = 100
+_MOST_LINKS = 40
+
+_WALK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Of a link or a FIFO in a file's or a directory's place (open(2), openat2(2)).
+_IN_THE_WAY = (errno.ELOOP, errno.ENOTDIR, errno.EXDEV, errno.ENXIO)
+
+
+class _How(ctypes.Structure):
+    """struct open_how of openat2(2)."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+@contextmanager
+def opened_parent(path: Path) -> Iterator[tuple[int, str]]:
+    """The directory a path lies in, open, and the name it has there."""
+    if not path.is_absolute() or path.name in ("", "..") or ".." in path.parts:
+        raise Refused(f"{path} is no absolute path without ..")
+    try:
+        descriptor = _walked(list(path.parts[1:-1]))
+    except OSError as failure:
+        raise explained(failure, path) from failure
+    try:
+        yield descriptor, path.name
+    except OSError as failure:
+        raise explained(failure, path) from failure
+    finally:
+        os.close(descriptor)
+
+
+def _walked(parts: list[str]) -> int:
+    """Directory by directory while they are ours, and then all at once."""
+    here, links = os.open("/", _WALK), 0
+    try:
+        while parts and is_own(here):
+            name = parts.pop(0)
+            try:
+                below = os.open(name, _WALK, dir_fd=here)
+            except OSError as failure:
+                # The root of a path through a link starts anew; a relative link goes on from here.
+                if (target := _link(here, name)) is None or (links := links + 1) > _MOST_LINKS:
+                    raise failure from None
+                below = os.open("/" if target.is_absolute() else ".", _WALK, dir_fd=here)
+                parts = [part for part in target.parts if part != "/"] + parts
+            os.close(here)
+            here = below
+        return _beneath(here, parts)
+    finally:
+        os.close(here)
+
+
+def _link(directory: int, name: str) -> Path | None:
+    """Where a link leads; None if it is none."""
+    try:
+        return Path(os.readlink(name, dir_fd=directory))
+    except OSError:
+        return None
+
+
+def is_own(directory: int) -> bool:
+    """Whether nobody but root and we may change what is in it."""
+    facts = os.fstat(directory)
+    return facts.st_uid in (0, os.geteuid()) and not facts.st_mode & 0o022
+
+
+def _beneath(top: int, parts: list[str]) -> int:
+    """Open a directory below `top`: no link on the way, and never out of it."""
+    if not parts:
+        return os.open(".", _WALK, dir_fd=top)
+    if not _has_openat2():
+        return _one_by_one(top, parts)
+    for _ in range(_TRIES):
+        try:
+            return _openat2(top, "/".join(parts))
+        except BlockingIOError:  # somebody renames or mounts meanwhile
+            continue
+    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+
+def _openat2(top: int, path: str) -> int:
+    how = _How(flags=_WALK, mode=0, resolve=_BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS)
+    found = _C.syscall(_OPENAT2, top, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+    if found < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return int(found)
+
+
+@cache
+def _has_openat2() -> bool:
+    """Whether the kernel has it, and lets us: a filter of system calls may not know it."""
+    root = os.open("/", _WALK)
+    try:
+        os.close(_openat2(root, "."))
+    except OSError:
+        return False
+    finally:
+        os.close(root)
+    return True
+
+
+def _one_by_one(top: int, parts: list[str]) -> int:
+    """The same on a kernel before 5.6."""
+    here = os.open(".", _WALK, dir_fd=top)
+    for part in parts:
+        try:
+            if part == "..":
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+            below = os.open(part, _WALK, dir_fd=here)
+        finally:
+            os.close(here)
+        here = below
+    return here
+
+
+def explained(failure: OSError, path: Path) -> Exception:
+    if failure.errno in _IN_THE_WAY:
+        return Refused(
+            f"{path}: a link, or something else that is no directory or file, lies there or on the way, "
+            f"where others than root may have put it: zbackup does not follow it; remove it"
+        )
+    return type(failure)(failure.errno, failure.strerror, str(path))
+
+
+def require_only_roots(directory: Path) -> None:
+    """Raise Refused when others than root and we may change a directory, or put another in its place.
+
+    Above it, one that others may write to will do if it leaves to each what is his (sticky) and the next
+    one below is there. Of one that is not there yet, those above it count.
+    """
+    for path in dict.fromkeys((Path(os.path.realpath(directory)), directory)):
+        for above, entry in pairwise([*reversed(path.parents), path]):
+            facts = above.stat()
+            free = bool(facts.st_mode & 0o022)
+            if not _is_roots(facts) or (free and not facts.st_mode & modes.S_ISVTX):
+                raise _open_to_others(above, directory)
+            if not os.path.lexists(entry):
+                if free:
+                    raise Refused(
+                        f"{entry} is missing, and not only root can make it: as root, mkdir {entry}"
+                    )
+                return
+            if not _is_roots(entry.lstat()):
+                raise _open_to_others(entry, directory)
+        if path.stat().st_mode & 0o022:
+            raise _open_to_others(path, directory)
+
+
+def _is_roots(facts: os.stat_result) -> bool:
+    return facts.st_uid in (0, os.geteuid())
+
+
+def _open_to_others(which: Path, wanted: Path) -> Refused:
+    return Refused(
+        f"{wanted} has to be root's alone, and {which} can be changed by others: "
+        f"chown root {which}; chmod go-w {which}"
+    )
