@@ -48,10 +48,11 @@ def credentials(house: House) -> Mapping[str, str]:
     subprocess.run(["mount", "--make-rshared", "/"], check=True)  # as systemd does
     run("zfs", "allow", "-u", str(UID), documented_permissions(), house.pool.data.name)
     home = house.home / "zbackup"
-    for name, owner, mode in (("run", UID, 0o2771), ("state", 0, 0o1771)):  # systemd/zbackup.tmpfiles.conf
+    made = (("run", 0, 0, 0o755), ("run/.daemon", UID, UID, 0o2770), ("state", 0, UID, 0o1771))
+    for name, owner, group, mode in made:  # systemd/zbackup.tmpfiles.conf
         directory = home / name
         directory.mkdir(parents=True)
-        os.chown(directory, owner, UID)
+        os.chown(directory, owner, group)
         directory.chmod(mode)
     (home / "credentials").mkdir()
     (home / "credentials" / "shop").write_bytes((house.home / "password").read_bytes())

@@ -261,7 +261,7 @@ def test_a_password_that_others_can_read(house: House) -> None:
 
 def test_another_zbackup_at_work_is_waited_for_and_named(house: House) -> None:
     """A clone that is being worked on is not touched by a second command."""
-    with (house.home / "run" / f"clone-{CLONE}.lock").open("r+") as lock:
+    with (house.home / "run" / ".daemon" / f"clone-{CLONE}.lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         said = refused(house, 10, "clone", "destroy", CLONE, "--yes")
     assert f"clone-{CLONE} is being worked on" in said

@@ -200,7 +200,8 @@ class Settings(Table):
         default_factory=local_zone, description="times without a zone are read in it; default: the machine's"
     )
     run_dir: AbsolutePath = Field(
-        default=Path("/run/zbackup"), description="sockets and locks, gone at a reboot"
+        default=Path("/run/zbackup"),
+        description="sockets, notes and, in `.daemon`, locks; gone at a reboot",
     )
     daemon: Daemon = Field(default_factory=Daemon, description="the daemon as a whole")
     clones: ClonePool = Field(default_factory=ClonePool, description="what all dev clones share")

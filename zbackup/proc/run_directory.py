@@ -70,10 +70,11 @@ def _make_roots(run_dir: Path, shared: Path) -> None:
             f"run_dir {run_dir} can be changed by others than root: chown root:root {run_dir}; "
             f"chmod 755 {run_dir}"
         )
-    require_only_roots(run_dir)
+    require_only_roots(run_dir.parent)
     secure_files.give_to_root(run_dir, _MODE)
     for name in secure_files.names(run_dir):
-        if name.endswith(".lock"):
+        # No zbackup ever made a link here; locks are in the daemon's directory from now on.
+        if name.endswith(".lock") or modes.S_ISLNK(secure_files.stat(run_dir / name).st_mode):
             secure_files.unlink(run_dir / name)
     owner = (found.st_uid, found.st_gid)
     secure_files.make_directory(shared, mode=_DAEMON_MODE, owner=owner)
@@ -83,7 +84,8 @@ def _make_roots(run_dir: Path, shared: Path) -> None:
 def _require_nobody_works(run_dir: Path) -> None:
     """Raise Refused while a zbackup from before holds a lock where they used to be."""
     for name in secure_files.names(run_dir):
-        if name.endswith(".lock") and (holder := held_by(run_dir / name)):
+        # Every lock of zbackup's says so; another program's in this directory is none of our business.
+        if name.endswith(".lock") and (holder := held_by(run_dir / name)).startswith("zbackup"):
             raise Refused(
                 f"a zbackup of an older version works with {run_dir} ({holder}): let it end, stop the daemon "
                 f"(systemctl stop zbackup), and try again"

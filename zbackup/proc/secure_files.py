@@ -27,6 +27,7 @@ LIMIT = 16 << 20
 """Bytes of a file that is read as a whole."""
 
 _LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_TRIES = 100
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -175,10 +176,10 @@ def write_new(
     """Write a file that is certainly new and certainly ours, in place of what is there now.
 
     A link is replaced, never followed. With `owner` (uid, gid) the file is given away, empty, before it is
-    written. Raise FileExistsError when somebody puts another file there at the same moment.
+    written.
     """
     with opened_parent(path) as (parent, name):
-        _write_new(parent, name, text, mode, owner)
+        _write_new(parent, path, name, text, mode, owner)
 
 
 def replace(
@@ -188,7 +189,7 @@ def replace(
     with opened_parent(path) as (parent, name):
         fresh = f"{name}.new"
         try:
-            _write_new(parent, fresh, text, mode, owner)
+            _write_new(parent, path, fresh, text, mode, owner)
             os.rename(fresh, name, src_dir_fd=parent, dst_dir_fd=parent)
         except OSError:
             with contextlib.suppress(OSError):
@@ -351,15 +352,25 @@ def _require_regular(found: os.stat_result, path: Path) -> None:
         raise Refused(f"{path} is {what} where a regular file should be: zbackup does not open it")
 
 
-def _write_new(parent: int, name: str, text: str | bytes, mode: int, owner: tuple[int, int] | None) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=parent)
-    descriptor = os.open(name, _NEW, mode, dir_fd=parent)
+def _write_new(
+    parent: int, path: Path, name: str, text: str | bytes, mode: int, owner: tuple[int, int] | None
+) -> None:
+    descriptor = _created(parent, path, name, mode)
     with os.fdopen(descriptor, "wb") as file:
         os.fchmod(descriptor, mode)
         if owner:
             os.fchown(descriptor, *owner)
         file.write(text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape"))
+
+
+def _created(parent: int, path: Path, name: str, mode: int) -> int:
+    """A new file, in place of what is there, and of what somebody puts there again and again."""
+    for _ in range(_TRIES):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=parent)
+        with contextlib.suppress(FileExistsError):
+            return os.open(name, _NEW, mode, dir_fd=parent)
+    raise Refused(f"{path.with_name(name)} is put there by somebody else each time it is removed")
 
 
 def _bounded(file: IO[bytes], path: Path, limit: int) -> bytes:

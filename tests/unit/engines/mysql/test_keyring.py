@@ -36,3 +36,49 @@ def test_what_cannot_be_copied_is_refused(tmp_path: Path) -> None:
         own_copy({"keyring_file": str(tmp_path / "keys" / "file")}, [], tmp_path / "copy", ME)
     with pytest.raises(Refused, match="a directory of its own"):
         own_copy({"keyring_file": "/etc/keys"}, [], tmp_path / "copy", ME)
+
+
+def test_a_link_in_the_copys_place_is_not_followed(tmp_path: Path) -> None:
+    """The copy's directory is the server's user's: he may put links there, and did so before."""
+    original, directory, canary = tmp_path / "keys" / "file", tmp_path / "copy", tmp_path / "canary"
+    original.parent.mkdir()
+    original.write_text("keys")
+    canary.write_text("root's")
+    canary.chmod(0o644)
+    directory.mkdir()
+    for name in ("file.begun", "file.new"):
+        (directory / name).symlink_to(canary)
+    own_copy({"keyring_file": str(original)}, ["/tank/mysql"], directory, ME)
+    assert (directory / "file").read_text() == "keys" and not (directory / "file").is_symlink()
+    assert canary.read_text() == "root's" and canary.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root reads what others may not")
+def test_only_what_the_servers_user_may_read_is_copied(tmp_path: Path) -> None:
+    """The record that names the keyring may be anybody's."""
+    for directory in (tmp_path, *list(tmp_path.parents)[:-2]):
+        directory.chmod(directory.stat().st_mode | 0o011)
+    key = tmp_path / "ssh" / "x_key"
+    key.parent.mkdir()
+    key.write_text("a private key of root's")
+    key.chmod(0o600)
+    with pytest.raises(Refused, match=r"user id 27\) cannot read the keyring .*x_key: Permission denied"):
+        own_copy({"keyring_file": str(key)}, [], tmp_path / "copy", (27, 27))
+    assert not (tmp_path / "copy").exists()
+    os.chown(key, 27, 27)
+    own_copy({"keyring_file": str(key)}, [], tmp_path / "copy", (27, 27))
+    assert (tmp_path / "copy" / "x_key").stat().st_uid == 27
+
+
+@pytest.mark.timeout(20)
+def test_a_fifo_as_keyring_hangs_nobody(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    os.mkfifo(tmp_path / "keys" / "file")
+    with pytest.raises(Refused, match="is no regular file"):
+        own_copy({"keyring_file": str(tmp_path / "keys" / "file")}, [], tmp_path / "copy", ME)
+
+
+@pytest.mark.parametrize("path", ["/etc/ssh/..", "/etc/ssh/../x", "relative/a/b/file"])
+def test_a_path_that_leads_elsewhere_is_refused(tmp_path: Path, path: str) -> None:
+    with pytest.raises(Refused, match="a directory of its own"):
+        own_copy({"keyring_file": path}, [], tmp_path / "copy", ME)

@@ -1,0 +1,34 @@
+"""What owners of directories try during restores of MongoDB."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.file_attacks import FileAttacks
+from tests.lab.mongo_fixture import start_single
+from tests.lab.pool import Pool
+from tests.system.conftest import end_clones
+from tests.system.house import Zbackup
+from tests.system.mongo_house import MongoHouse, build
+
+
+@pytest.fixture(scope="module")
+def house(pool: Pool) -> Iterator[MongoHouse]:
+    with start_single(build(pool, pool.home, replica_set="rs0")) as server:
+        house = MongoHouse(pool, pool.home, server, (pool.data.name,))
+        yield house
+        end_clones(house)  # type: ignore[arg-type]
+
+
+def pid_file(house: Zbackup) -> Path:
+    return house.pool.data.mountpoint / "data" / "mongod.lock"
+
+
+class TestFiles(FileAttacks):
+    pid_file = pid_file
+
+    def write(self, house: Zbackup) -> None:
+        assert isinstance(house, MongoHouse)
+        with house.server.client() as client:
+            client.shop.orders.insert_many([{"n": n} for n in range(100)])
