@@ -25,6 +25,7 @@ from zbackup.engines.mongodb.program import find_program
 from zbackup.engines.mongodb.reach import JOURNAL_LAG, reach, was_still
 from zbackup.engines.mongodb.server_options import Place
 from zbackup.engines.mongodb.unfinished import drop_unfinished_indexes
+from zbackup.engines.owner import require_own_user
 from zbackup.model.cloning import Adoption
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
 from zbackup.model.exact import Exact, TransactionName
@@ -111,6 +112,7 @@ class MongoRecovery:
             raise Refused(
                 "the files are encrypted by mongod, and zbackup does not start a server with their key"
             )
+        require_own_user(record.server)
         return self._program(record)[0]
 
     def check_serving(self, record: Record, serving: Serving) -> None:
@@ -119,6 +121,7 @@ class MongoRecovery:
 
     def check_version(self, server: Mapping[str, str], version: str) -> str:
         """The same for a running server."""
+        require_own_user(server)
         return find_program(self.server, server.get("mongod", ""), version)[0]
 
     # acting

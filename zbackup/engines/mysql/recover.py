@@ -18,6 +18,7 @@ from zbackup.engines.mysql.program import find_program
 from zbackup.engines.mysql.proof import end_found, outcome, require_recorded_end, require_recorded_state
 from zbackup.engines.mysql.reach import reach
 from zbackup.engines.mysql.replay import LogRange, applier_threads
+from zbackup.engines.owner import require_own_user
 from zbackup.model.cloning import Adoption
 from zbackup.model.errors import UsageError
 from zbackup.model.exact import Exact, Gtid, TransactionName
@@ -117,6 +118,7 @@ class MysqlRecovery:
 
     def check_program(self, record: Record) -> str:
         """The server program that can open the backup's files. Raise Refused if there is none."""
+        require_own_user(record.server)
         return self._program(record)[0]
 
     def check_serving(self, record: Record, serving: Serving) -> None:
@@ -124,6 +126,7 @@ class MysqlRecovery:
 
     def check_version(self, server: Mapping[str, str], version: str) -> str:
         """The same for a running server."""
+        require_own_user(server)
         return find_program(self.server, self.flavor, server, version)[0]
 
     def _program(self, record: Record) -> tuple[str, ...]:
