@@ -9,10 +9,12 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.lab.reach import let_reach
 from tests.system.house import ZBACKUP, wait_until
 from tests.system.program import Result
 
@@ -33,6 +35,7 @@ class Systemd:
     def boot(self) -> None:
         """Install the files as docs/how-to/run-as-a-service.md says, and start systemd."""
         assert os.environ.get("LAB_INSIDE") == "guest", "this changes /etc: only in the lab's guest"
+        let_reach(ZBACKUP, Path(sys.executable))
         ETC.mkdir(parents=True, exist_ok=True)
         for unit in UNITS.glob("zbackup*.s*[et]"):
             shutil.copy(unit, ETC)
