@@ -25,7 +25,9 @@ class Backup:
 
     @property
     def createtxg(self) -> int:
-        return self.snapshots[0].createtxg
+        """When it was there as a whole. Snapshots of one backup are of one moment here, and arrive one by one
+        at a destination."""
+        return max(s.createtxg for s in self.snapshots)
 
     @property
     def complete(self) -> bool:

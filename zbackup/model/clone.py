@@ -1,15 +1,21 @@
 """A clone: a database server of its own on writable copies of a backup's datasets."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
+from zbackup.model import bounds
 from zbackup.model.switch import Switch, from_values
 
 PROPERTY = "zbackup:clone"
 INTENT = "zbackup:making."
 """With a clone's name behind it: the description, on the dataset all clones lie below, while it is made."""
+
+MOST_NUMBER = 2**63
+_NUMBERS = ("port", "memory", "nice", "memory_max", "cpu_quota")
+_FLAGS = ("read_only", "warned", "stopped", "on_boot", "masked", "replayed", "copied", "follows")
+_KINDS: dict[str, type] = dict.fromkeys(_NUMBERS, int) | dict.fromkeys(_FLAGS, bool)
 
 State = Literal[
     "building", "ready", "resetting", "promoting", "failed", "destroying", "switching", "switched", "undoing"
@@ -81,15 +87,29 @@ class Clone:
 
 def from_property(text: str) -> Clone:
     """Read back what to_property wrote. Raise ValueError if it is not that."""
-    values: dict[str, Any] = json.loads(text)
+    values = bounds.from_json(text)
     if not isinstance(values, dict):
-        raise ValueError(f"not a clone's description: {text}")
+        raise ValueError(f"not a clone's description: {bounds.shown(text)}")
     try:
         switch = from_values(values["switch"]) if "switch" in values else None
-        created = datetime.fromisoformat(values["created"])
+        created = bounds.moment(values["created"])
         clone = Clone(**(values | {"created": created, "switch": switch}))
-    except (KeyError, TypeError) as wrong:
+    except (KeyError, TypeError, AttributeError) as wrong:
         raise ValueError(f"not a clone's description: {wrong}") from wrong
-    if clone.state not in get_args(State) or clone.kind not in get_args(Kind) or not clone.created.tzinfo:
-        raise ValueError(f"not a clone's description: {text}")
+    _require_sound(clone)
     return clone
+
+
+def _require_sound(clone: Clone) -> None:
+    """Raise ValueError unless every value is of its kind and within bounds."""
+    if clone.state not in get_args(State) or clone.kind not in get_args(Kind):
+        raise ValueError(f"not a clone's description: state {clone.state!r}, kind {clone.kind!r}")
+    for each in fields(clone):
+        value, kind = getattr(clone, each.name), _KINDS.get(each.name, str)
+        if each.name not in ("created", "switch") and type(value) is not kind:
+            raise ValueError(f"not a clone's description: {each.name} is no {kind.__name__}")
+        if kind is int and not 0 <= value < MOST_NUMBER:
+            raise ValueError(f"not a clone's description: {each.name} is {bounds.shown(str(value))}")
+    for name in ("until", "protected"):
+        if moment := getattr(clone, name):
+            bounds.moment(moment)

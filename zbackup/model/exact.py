@@ -11,6 +11,7 @@ _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _MYSQL: Final = re.compile(rf"(?P<source>{_UUID}(?::[a-z_][a-z0-9_]{{0,31}})?):(?P<number>[0-9]{{1,19}})")
 _MARIADB: Final = re.compile(r"(?P<domain>[0-9]{1,10})-(?P<server>[0-9]{1,10})-(?P<number>[0-9]{1,20})")
 _PLACE: Final = re.compile(r"(?P<file>[^/:\s]+\.[0-9]{6,10}):(?P<offset>[0-9]{1,19})")
+_RANGE: Final = re.compile(r"(?P<first>[0-9]{1,19})(?:-(?P<last>[0-9]{1,19}))?")
 _SEVERAL: Final = re.compile(rf"{_UUID}:.*[-:,].*|[0-9]+-[0-9]+-[0-9]+\s*,.*")
 
 FORMS: Final = (
@@ -37,20 +38,24 @@ class Gtid:
         """
         if self.flavor == "mysql":
             return any(self._is_among(entry.strip().lower()) for entry in recorded.split(","))
-        last = [entry.strip().split("-") for entry in recorded.split(",") if entry.strip()]
+        last = [found for entry in recorded.split(",") if (found := _MARIADB.fullmatch(entry.strip()))]
         domain = self.source.partition("-")[0]
-        return any(each[0] == domain and self.number <= int(each[-1]) for each in last)
+        return any(each["domain"] == domain and self.number <= int(each["number"]) for each in last)
 
     def _is_among(self, entry: str) -> bool:
-        """Whether it is in UUID:1-5:7:tag:1-3; a tag is that of the numbers behind it."""
+        """Whether it is in UUID:1-5:7:tag:1-3; a tag is that of the numbers behind it.
+
+        What is no range is a tag, so that nothing which was recorded wrongly holds it.
+        """
         uuid, *parts = entry.split(":")
         source = uuid
         for part in parts:
-            if not part[:1].isdigit():
+            found = _RANGE.fullmatch(part)
+            if not found:
                 source = f"{uuid}:{part}"
                 continue
-            first, _, last = part.partition("-")
-            if source == self.source and int(first) <= self.number <= int(last or first):
+            first, last = found["first"], found["last"] or found["first"]
+            if source == self.source and int(first) <= self.number <= int(last):
                 return True
         return False
 

@@ -50,7 +50,7 @@ class ClusterTime:
     @classmethod
     def parse(cls, text: str) -> "ClusterTime":
         """Read SECONDS,INCREMENT. Raise ValueError if it is not that."""
-        found = re.fullmatch(r"\s*(\d+)\s*,\s*(\d+)\s*", text)
+        found = re.fullmatch(r"\s*([0-9]{1,10})\s*,\s*([0-9]{1,10})\s*", text)
         if not found or max(map(int, found.groups())) >= 2**32:
             raise ValueError(f'"{text}" is not SECONDS,INCREMENT, such as 1714557720,1')
         return cls(int(found[1]), int(found[2]))

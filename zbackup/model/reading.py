@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass
 
+from zbackup.model import bounds
+
+MOST_BOOT = 64
+LONGEST_UPTIME = 1e10
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -17,10 +22,11 @@ class Reading:
     @classmethod
     def parse(cls, text: str) -> "Reading":
         """Raise ValueError unless `text` is what str() wrote."""
-        boot, uptime, word = text.split(" ")
-        if word not in ("synchronised", "free"):
-            raise ValueError(f"{text!r} is no reading of a clock")
-        return cls(boot, float(uptime), word == "synchronised")
+        boot, uptime, word, *more = [*text.split(" "), "", "", ""]
+        if word not in ("synchronised", "free") or any(more):
+            raise ValueError(f"{bounds.shown(text)} is no reading of a clock")
+        uptime_s = bounds.seconds(uptime, LONGEST_UPTIME)
+        return cls(bounds.text(boot, MOST_BOOT), uptime_s, word == "synchronised")
 
     def __str__(self) -> str:
         return f"{self.boot} {self.uptime:.3f} {'synchronised' if self.synchronised else 'free'}"

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Literal, TypeVar
 
+from zbackup.model import bounds
+from zbackup.model.errors import VerificationFailed
 from zbackup.model.log import LogSpan
 from zbackup.model.reading import Reading
 
@@ -22,6 +24,15 @@ PREFIX = "zbackup:"
 
 # A user property ends at 8,191 bytes (zfsprops(7)); room is left for the terminating byte.
 CHUNK = 8000
+
+# Bounds of what is read back: a record may have been written by anybody.
+MOST_PARTS = 1000
+MOST_NAME = 256
+MOST_POSITION = 512
+MOST_PATH = 4096
+MOST_MEMBERS = 1000
+MOST_FACTS = 1000
+MOST_MS = 10**12
 
 LockKind = Literal["ftwrl", "backup-stage", "backup-lock", "fsync", "none"]
 
@@ -67,6 +78,12 @@ class Record:
     clock: Reading | None = None
     since: datetime | None = None
     server: dict[str, str] = field(default_factory=dict, hash=False)
+
+    def fact(self, name: str) -> str:
+        """What a temporary server needs to know. Raise VerificationFailed, naming it, if it is not there."""
+        if name not in self.server:
+            raise VerificationFailed(f"the record of backup {self.backup} does not say {name}")
+        return self.server[name]
 
     def with_end(self, *, as_of: datetime, complete_to: datetime) -> "Record":
         """The same record, finished: how far its data reaches is known."""
@@ -127,57 +144,58 @@ def from_properties(properties: dict[str, str]) -> Record | None:
     if PREFIX + "version" not in properties:
         return None
     if properties[PREFIX + "version"] != VERSION:
-        raise ValueError(f"written by a newer zbackup (record version {properties[PREFIX + 'version']})")
+        raise ValueError(
+            f"written by a newer zbackup (record version {bounds.shown(properties[PREFIX + 'version'])})"
+        )
     get = _Reader({k.removeprefix(PREFIX): v for k, v in properties.items() if k.startswith(PREFIX)})
     try:
         return Record(
-            backup=get.text("backup"),
-            instance=get.text("instance"),
-            engine=get.text("engine"),
+            backup=get.needed("backup", _name),
+            instance=get.needed("instance", _name),
+            engine=get.needed("engine", _name),
             purpose=get.needed("purpose", _purpose),
             members=get.needed("members", _members),
-            taken=get.needed("taken", _time),
+            taken=get.needed("taken", bounds.moment),
             lock=get.needed("lock", _lock_kind),
-            server_uuid=get.text("server_uuid"),
-            server_version=get.text("server_version"),
-            role=get.optional("role") or "",
-            position=get.optional("position") or "",
-            gtid=get.optional("gtid") or "",
-            as_of=get.known("as_of", _time),
-            complete_to=get.known("complete_to", _time),
-            log_id=get.optional("log_id") or "",
-            log_from=get.optional("log_from") or "",
-            log_to=get.optional("log_to") or "",
-            lock_wait_ms=get.known("lock_wait_ms", int),
-            lock_held_ms=get.known("lock_held_ms", int),
+            server_uuid=get.needed("server_uuid", _name),
+            server_version=get.needed("server_version", _name),
+            role=get.known("role", _name) or "",
+            position=get.known("position", _position) or "",
+            gtid=get.known("gtid", bounds.numbered) or "",
+            as_of=get.known("as_of", bounds.moment),
+            complete_to=get.known("complete_to", bounds.moment),
+            log_id=get.known("log_id", _name) or "",
+            log_from=get.known("log_from", _position) or "",
+            log_to=get.known("log_to", _position) or "",
+            lock_wait_ms=get.known("lock_wait_ms", _milliseconds),
+            lock_held_ms=get.known("lock_held_ms", _milliseconds),
             clock=get.known("clock", Reading.parse),
-            since=get.known("since", _time),
+            since=get.known("since", bounds.moment),
             server=get.needed("server", _texts),
         )
     except KeyError as missing:
         raise ValueError(f"property zbackup:{missing.args[0]} is missing") from missing
 
 
-def _time(text: str) -> datetime:
-    """Without its zone a time could not be compared with any other."""
-    time = datetime.fromisoformat(text)
-    if time.tzinfo is None:
-        raise ValueError(f"{text} has no time zone")
-    return time
+def _name(text: str) -> str:
+    return bounds.text(text, MOST_NAME)
 
 
-def _json(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError as damaged:
-        raise ValueError(f"it is no JSON ({damaged})") from damaged
+def _position(text: str) -> str:
+    return bounds.numbered(text, MOST_POSITION)
+
+
+def _milliseconds(text: str) -> int:
+    return bounds.count(text, MOST_MS)
 
 
 def _members(text: str) -> tuple[tuple[str, str], ...]:
-    value = _json(text)
+    value = bounds.from_json(text)
     if not isinstance(value, list) or not value or not all(_is_pair(item) for item in value):
         raise ValueError("it is not a list of datasets and mountpoints")
-    return tuple((dataset, mountpoint) for dataset, mountpoint in value)
+    if len(value) > MOST_MEMBERS:
+        raise ValueError(f"it names {len(value)} datasets, and {MOST_MEMBERS} are the most")
+    return tuple((_name(dataset), bounds.text(mountpoint, MOST_PATH)) for dataset, mountpoint in value)
 
 
 def _is_pair(value: object) -> bool:
@@ -185,9 +203,11 @@ def _is_pair(value: object) -> bool:
 
 
 def _texts(text: str) -> dict[str, str]:
-    value = _json(text)
+    value = bounds.from_json(text)
     if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
         raise ValueError("it is not a table of texts")
+    if len(value) > MOST_FACTS:
+        raise ValueError(f"it has {len(value)} entries, and {MOST_FACTS} are the most")
     return value
 
 
@@ -195,14 +215,18 @@ def _purpose(text: str) -> Literal["base", "log"]:
     match text:
         case "base" | "log":
             return text
-    raise ValueError(f"unknown purpose {text!r}")
+    raise ValueError(f"unknown purpose {bounds.shown(text)}")
 
 
 def _lock_kind(text: str) -> LockKind:
     match text:
         case "ftwrl" | "backup-stage" | "backup-lock" | "fsync" | "none":
             return text
-    raise ValueError(f"unknown lock {text!r}")
+    raise ValueError(f"unknown lock {bounds.shown(text)}")
+
+
+def _parts(text: str) -> int:
+    return bounds.count(text, MOST_PARTS)
 
 
 def _split(name: str, value: str) -> list[tuple[str, str]]:
@@ -223,7 +247,7 @@ class _Reader:
         if name in self.values:
             return self.values[name]
         if any(key.startswith(f"{name}.") for key in self.values):
-            count = _understood(f"{name}.parts", self.values[f"{name}.parts"], int)
+            count = _understood(f"{name}.parts", self.values[f"{name}.parts"], _parts)
             return "".join(self.values[f"{name}.{n}"] for n in range(count))
         return None
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from zbackup.model import bounds
 from zbackup.model.backup import Backup
 from zbackup.model.record import PREFIX
 
@@ -38,10 +39,12 @@ def to_text(arrived: Arrived) -> str:
 def from_text(text: str) -> Arrived | None:
     """What is written down; None for what cannot be understood: the next run writes it anew."""
     try:
-        row = json.loads(text)
-        name, taken, as_of = row["name"], _time(row["taken"]), row.get("as_of")
-        return Arrived(name=str(name), taken=taken, as_of=_time(as_of) if as_of else None)
-    except (ValueError, KeyError, TypeError, AttributeError):
+        row = bounds.from_json(text)
+        if not isinstance(row, dict):
+            return None
+        taken, as_of = bounds.moment(row["taken"]), row.get("as_of")
+        return Arrived(name=str(row["name"]), taken=taken, as_of=bounds.moment(as_of) if as_of else None)
+    except (ValueError, KeyError, TypeError):
         return None
 
 
@@ -51,10 +54,3 @@ def arrived(properties: Mapping[str, str]) -> dict[str, Arrived]:
         key.removeprefix(SHIPPED): from_text(v) for key, v in properties.items() if key.startswith(SHIPPED)
     }
     return {destination: each for destination, each in found.items() if each}
-
-
-def _time(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError("it has no time zone")
-    return moment

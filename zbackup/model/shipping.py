@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from zbackup.model import bounds
 from zbackup.model.record import PREFIX, Record, to_properties
 
 COMMITTED = f"{PREFIX}committed"
@@ -163,9 +164,9 @@ def copy_of(name: str, guid: int, properties: Mapping[str, str]) -> Copy:
 
 def _guids(text: str) -> tuple[int, ...]:
     try:
-        values = json.loads(text)
-        return tuple(int(value) for value in values) if isinstance(values, list) else ()
-    except (ValueError, TypeError):
+        values = bounds.from_json(text)
+        return tuple(bounds.count(str(value)) for value in values) if isinstance(values, list) else ()
+    except ValueError:
         return ()
 
 

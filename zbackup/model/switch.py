@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from zbackup.model import bounds
+
 Outcome = Literal["switched", "undone"]
 
 
@@ -73,11 +75,8 @@ class Switch:
 
 def from_values(values: Mapping[str, Any]) -> Switch:
     """Read back what dataclasses.asdict made, by way of JSON. Raise KeyError, TypeError or ValueError."""
-    at = datetime.fromisoformat(values["at"])
-    if at.tzinfo is None:
-        raise ValueError(f"{values['at']} has no time zone")
     return Switch(
-        at=at,
+        at=bounds.moment(values["at"]),
         suffix=str(values["suffix"]),
         roots=tuple(values["roots"]),
         leaving=tuple(

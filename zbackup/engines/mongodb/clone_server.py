@@ -56,7 +56,7 @@ class CloneServer:
 
     @property
     def _data(self) -> Path:
-        return self.files.where.path(self.files.record.server["dbpath"])
+        return self.files.where.path(self.files.record.fact("dbpath"))
 
     def make_room(self) -> None:
         """The directory for its socket, owned by whom it runs as."""

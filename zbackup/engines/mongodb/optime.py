@@ -8,12 +8,13 @@ from typing import Any
 
 from bson import Timestamp
 
+from zbackup.model import bounds
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.record import Record
 
 OPLOG = ("local", "oplog.rs")
 
-_TEXT = re.compile(r"(\d+),(\d+)@(-?\d+)")
+_TEXT = re.compile(r"([0-9]{1,10}),([0-9]{1,10})@(-?[0-9]{1,19})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -37,8 +38,11 @@ class OpTime:
         """Read back what str() wrote. Raise ValueError."""
         found = _TEXT.fullmatch(text)
         if not found:
-            raise ValueError(f"{text!r} is not SECONDS,INCREMENT@TERM")
-        return cls(*map(int, found.groups()))
+            raise ValueError(f"{bounds.shown(text)} is not SECONDS,INCREMENT@TERM")
+        seconds, increment, term = map(int, found.groups())
+        if max(seconds, increment) >= 2**32:
+            raise ValueError(f"{text!r} is no timestamp of 64 bits")
+        return cls(seconds, increment, term)
 
     def __str__(self) -> str:
         return f"{self.seconds},{self.increment}@{self.term}"

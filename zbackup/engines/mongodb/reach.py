@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from zbackup.model import bounds
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach
@@ -63,6 +64,6 @@ def _locked(record: Record) -> bool:
 
 def _recorded(record: Record, name: str) -> datetime | None:
     try:
-        return datetime.fromisoformat(record.server[name]) if name in record.server else None
+        return bounds.moment(record.server[name]) if name in record.server else None
     except ValueError as damaged:
         raise VerificationFailed(f"the recorded {name} cannot be understood: {damaged}") from damaged

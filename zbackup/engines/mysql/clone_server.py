@@ -202,7 +202,7 @@ class CloneServer:
 
     @property
     def _datadir(self) -> Path:
-        return self.files.where.path(self.files.record.server["datadir"])
+        return self.files.where.path(self.files.record.fact("datadir"))
 
     def _await_login(self, process: Process, account: Account, patience: float) -> Connection:
         options = ConnectOptions(

@@ -16,8 +16,8 @@ from zbackup.model.relocation import Relocation
 
 def held_files(record: Record, where: Relocation) -> list[Path]:
     """The files of the log, oldest first. Raise GapError when there are none."""
-    base = Path(record.server["log_bin_basename"])
-    return log_files(where.path(record.server["log_bin_index"]), where.path(str(base.parent)), base.name)
+    base = Path(record.fact("log_bin_basename"))
+    return log_files(where.path(record.fact("log_bin_index")), where.path(str(base.parent)), base.name)
 
 
 def end_of(

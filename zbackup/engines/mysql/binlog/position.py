@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from zbackup.model import bounds
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.log import Transaction
 from zbackup.model.record import Record
@@ -22,13 +23,13 @@ class LogPosition:
     @classmethod
     def of(cls, file: str, offset: int) -> "LogPosition":
         """Raise ValueError unless `file` ends in a sequence number such as binlog.000012."""
-        return cls(int(file.rpartition(".")[2]), offset, file)
+        return cls(bounds.count(file.rpartition(".")[2]), offset, file)
 
     @classmethod
     def parse(cls, text: str) -> "LogPosition":
         """Read back what str() wrote. Raise ValueError."""
         file, _, offset = text.rpartition(":")
-        return cls.of(file, int(offset))
+        return cls.of(file, bounds.count(offset))
 
     def __str__(self) -> str:
         return f"{self.file}:{self.offset}"
