@@ -76,9 +76,7 @@ def _shape(done: Done[Listing]) -> dict[str, Any]:
         "window": {"after": plain(reachable.start), "to": plain(reachable.end), "gaps": reachable.gaps}
         if reachable
         else None,
-        "unreadable": [
-            {"snapshot": snapshot, "problem": problem} for snapshot, problem in catalog.unreadable
-        ],
+        "unreadable": shapes.unreadable(catalog.unreadable),
     }
 
 
@@ -101,8 +99,7 @@ def render(instance: str, listing: Listing, zone: ZoneInfo) -> str:
             lines.append(f"There {gaps}: see zbackup window {instance}.")
     else:
         lines.append("Nothing can be restored yet: take a backup with zbackup snapshot.")
-    lines += [f"{snapshot} cannot be read: {problem}" for snapshot, problem in listing.catalog.unreadable]
-    return "\n".join(lines)
+    return "\n".join([*lines, *shapes.unreadable_lines(listing.catalog.unreadable)])
 
 
 def _row(backup: Backup, zone: ZoneInfo) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from zbackup import app
-from zbackup.cli import tables
+from zbackup.cli import shapes, tables
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
 from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
@@ -64,6 +64,7 @@ def _planned(plan: PrunePlan) -> dict[str, Any]:
         "freed": plan.freed,
         "note": plan.retention.note,
         "strays": plan.strays,
+        "unreadable": shapes.unreadable(plan.unreadable),
     }
 
 
@@ -107,7 +108,8 @@ def _plan_lines(done: Done[PrunePlan]) -> list[str]:
     ]
     shown = [tables.table(HEADER, cells, right=(3,))] if cells else []
     strays = [f"No backup needs, and nobody works on: {stray}" for stray in plan.strays]
-    return [f"Instance {ctx.instance}", *shown, *_note(plan), *strays, _verdict(plan)]
+    unread = shapes.unreadable_lines(plan.unreadable)
+    return [f"Instance {ctx.instance}", *shown, *_note(plan), *strays, *unread, _verdict(plan)]
 
 
 def _report_text(reports: list[Done[PruneReport]]) -> str:
@@ -118,6 +120,7 @@ def _report_lines(done: Done[PruneReport]) -> list[str]:
     report, name = done.result, done.context.instance
     kept = len(report.plan.retention.keep)
     strays = [f"  took away what no backup needs: {stray}" for stray in report.plan.strays]
+    strays += [f"  {line}" for line in shapes.unreadable_lines(report.plan.unreadable)]
     if not report.plan.retention.destroy:
         return [f"{name}: nothing is to be destroyed; {kept} stay", *_note(report.plan, "  "), *strays]
     freed = "" if report.skipped else _bytes(report.plan, ", which freed")

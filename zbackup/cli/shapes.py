@@ -1,5 +1,6 @@
 """The documented JSON shapes of what ZFS and the databases know (docs/reference/json.md)."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +11,15 @@ from zbackup.model.clone import Clone
 from zbackup.model.finding import Finding
 from zbackup.model.log import Transaction
 from zbackup.plan.lease import end_of
+
+
+def unreadable(found: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"snapshot": snapshot, "problem": problem} for snapshot, problem in found]
+
+
+def unreadable_lines(found: Sequence[tuple[str, str]]) -> list[str]:
+    """The same for people."""
+    return [f"{snapshot} cannot be read: {problem}" for snapshot, problem in found]
 
 
 def backup(subject: Backup) -> dict[str, Any]:

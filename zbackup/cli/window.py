@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from zbackup import app
+from zbackup.cli import shapes
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
 from zbackup.cli.timeline import picture
@@ -38,6 +39,7 @@ def _shape(done: Done[WindowReport]) -> dict[str, Any]:
         "ranges": plain(report.window.ranges),
         "gaps": plain(report.window.gaps),
         "looked_at_live_log": report.window.looked,
+        "unreadable": shapes.unreadable(report.unreadable),
         "promised": {
             "window": str(done.result.retention.window),
             "after": plain(report.promised),
@@ -61,6 +63,7 @@ def render(ctx: Context, report: WindowReport) -> list[str]:
         return [
             f"Instance {ctx.instance}",
             "Nothing can be restored yet: take a backup with zbackup snapshot.",
+            *shapes.unreadable_lines(report.unreadable),
         ]
     lines = [f"Instance {ctx.instance} ({ctx.zone.key})", *picture(report, report.retention), ""]
     older = [r for r in report.window.ranges[:-1] if r.to <= report.promised]
@@ -74,6 +77,7 @@ def render(ctx: Context, report: WindowReport) -> list[str]:
             lines.append(f"GAP after {say(gap.after)} up to {say(gap.to)}, {gap.cause}: {gap.why}.")
     if report.note:
         lines.append(f"What is after the last backup is not counted: {report.note}.")
+    lines += shapes.unreadable_lines(report.unreadable)
     promise = f"the last {report.retention.window}"
     if not report.lacking:
         lines.append(f"The promise is kept: any moment of {promise}.")

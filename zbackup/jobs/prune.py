@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, PoolReadOnly
@@ -39,12 +40,14 @@ class Skipped:
 class PrunePlan:
     """What would be done. `freed` is in bytes, None when nobody could tell.
 
-    `strays` are what is left at a destination of streams that no backup needs; they go too.
+    `strays` are what is left at a destination of streams that no backup needs; they go too. `unreadable` are
+    (snapshot, problem) where nobody can tell what it is of: it is no reason for anything, and never touched.
     """
 
     retention: RetentionPlan
     freed: int | None
     strays: tuple[str, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +67,13 @@ class PruneReport:
 
 def plan_prune(ctx: Context) -> PrunePlan:
     """Look and decide, and change nothing."""
-    retention = decide(ctx, ctx.catalog().backups)
-    return PrunePlan(retention=retention, freed=_freed(ctx, retention.destroy))
+    return _plan(ctx, ctx.catalog())
+
+
+def _plan(ctx: Context, catalog: Catalog) -> PrunePlan:
+    retention = decide(ctx, catalog.backups)
+    freed = _freed(ctx, retention.destroy)
+    return PrunePlan(retention=retention, freed=freed, unreadable=catalog.unreadable)
 
 
 def prune(ctx: Context, limit_s: float = math.inf) -> PruneReport:
@@ -80,8 +88,9 @@ def prune(ctx: Context, limit_s: float = math.inf) -> PruneReport:
     end = ctx.clock.monotonic() + limit_s
     while True:
         with ctx.alone("zbackup prune"):
-            retention = decide(ctx, ctx.catalog().backups)
-            plan = plan or PrunePlan(retention=retention, freed=_freed(ctx, retention.destroy))
+            catalog = ctx.catalog()
+            plan = plan or _plan(ctx, catalog)
+            retention = decide(ctx, catalog.backups)
             if retention.note and not done.tried:
                 log.warning("prune.clock_in_doubt", why=retention.note)
             _spare(ctx, retention)

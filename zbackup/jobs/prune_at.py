@@ -41,7 +41,9 @@ def plan_prune_at(ctx: Context, target: ShipTarget) -> PrunePlan:
         copies = session.copies()
         _require_proven(copies)
         retention = _all_of(_decide(ctx, target, copies.backups, holds_there(session, copies)))
-        return PrunePlan(retention=retention, freed=None, strays=session.strays())
+        return PrunePlan(
+            retention=retention, freed=None, strays=session.strays(), unreadable=copies.unreadable
+        )
 
 
 def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never) -> PruneReport:
@@ -83,7 +85,7 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
         if lacking and not destroyed:
             raise lacking
         strays = () if stop() else session.sweep()
-    plan = PrunePlan(retention=retention, freed=None, strays=strays)
+    plan = PrunePlan(retention=retention, freed=None, strays=strays, unreadable=copies.unreadable)
     left = len(going) - len(destroyed) - len(skipped)
     return PruneReport(plan=plan, destroyed=tuple(destroyed), skipped=tuple(skipped), left=left)
 

@@ -71,6 +71,7 @@ def plan_restore(ctx: Context, moment: Moment, options: RestoreOptions) -> Resto
     require_possible(ctx, options)
     require_unused(ctx, options.name or default_name(ctx.instance, moment.at), options)
     catalog = ctx.catalog()
+    note_unreadable(ctx, catalog.unreadable)
     return make_plan(ctx, catalog, catalog.backups, moment, options)
 
 
@@ -89,6 +90,7 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool
         with ExitStack() as looked:
             looked.enter_context(ctx.alone("zbackup restore"))
             catalog = ctx.catalog()
+            note_unreadable(ctx, catalog.unreadable)
             backups = finish_all(ctx, catalog.places, catalog.backups)
             plan = make_plan(ctx, catalog, backups, moment, options)
             if plan.log is None and options.stored_only:
@@ -179,6 +181,12 @@ def _note_replica(ctx: Context, plan: RestorePlan, replay: ReplayRange | None) -
             f"this replica's log ends at {local_text(end, ctx.zone)}: what its source committed "
             f"after that and before the target is not in it"
         )
+
+
+def note_unreadable(ctx: Context, unreadable: Sequence[tuple[str, str]]) -> None:
+    """Say which backups nobody can start from; all others count."""
+    for name, problem in unreadable:
+        ctx.progress.note(f"{name} and so its backup cannot be read: {problem}")
 
 
 def require_recoverable(base: Backup) -> None:

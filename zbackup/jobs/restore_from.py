@@ -21,6 +21,7 @@ from zbackup.jobs.restore import (
     act,
     choose,
     make_plan,
+    note_unreadable,
     require_free,
     require_possible,
     require_recoverable,
@@ -161,8 +162,7 @@ def _choose(
     place = target.destination.place
     if not copies.backups:
         raise NotRecoverable(_none(ctx, target, copies))
-    for name, problem in copies.unreadable[:1]:
-        ctx.progress.note(f"{name} and so its backup cannot be read: {problem}")
+    note_unreadable(ctx, copies.unreadable)
     choice = _choice(ctx, copies, moment, options)
     if (servers := len(by_server(copies.backups))) > 1:
         ctx.progress.note(

@@ -95,7 +95,8 @@ def _facts(status: Status, catalog: Catalog, doubt: str) -> health.Facts:
         newest=status.newest.record.taken if status.newest else None,
         # One that is being taken right now is not finished either.
         unfinished=0 if status.working else sum(b.complete and not b.finished for b in backups),
-        broken=sum(not b.complete for b in backups) + len(catalog.unreadable),
+        broken=sum(not b.complete for b in backups),
+        unreadable=catalog.unreadable,
         future=tuple(b.name for b in backups if b.record.taken > now + health.FUTURE),
         jobs=tuple(
             health.JobFacts(job=r.job, failures=r.failures, message=r.message, error=r.error)

@@ -22,7 +22,7 @@ from zbackup.plan.window import LiveLog, RecoveryWindow, recovery_window
 class WindowReport:
     """The window at `now`; `promised` is the moment after which all should be in reach, and `lacking` what of
     it is not. `kept` are the backups that a prune by the rules `retention` would keep, with reasons. `note`
-    says why the live log was not looked at, "" if it was."""
+    says why the live log was not looked at, "" if it was. `unreadable` are (snapshot, problem)."""
 
     now: datetime
     window: RecoveryWindow
@@ -31,6 +31,7 @@ class WindowReport:
     lacking: tuple[tuple[datetime, datetime], ...]
     kept: tuple[Kept, ...]
     note: str
+    unreadable: tuple[tuple[str, str], ...] = ()
 
 
 def window(ctx: Context) -> WindowReport:
@@ -47,6 +48,7 @@ def window(ctx: Context) -> WindowReport:
         lacking=found.lacking(promised, now),
         kept=decide(ctx, catalog.backups).keep,
         note=note,
+        unreadable=catalog.unreadable,
     )
 
 
@@ -70,6 +72,7 @@ def window_at(ctx: Context, target: ShipTarget) -> WindowReport:
         lacking=found.lacking(promised, now),
         kept=plan_retention(copies.backups, target.retention, now, ctx.zone, {}).keep,
         note=f"only what is at {target.destination.place}",
+        unreadable=copies.unreadable,
     )
 
 

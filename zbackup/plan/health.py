@@ -56,7 +56,7 @@ class Facts:
     """`newest` is when the newest usable backup was taken; `written_a_day` bytes that go into snapshots;
     `gaps` are reasons for moments of the promised window that cannot be restored; `lost` is how much of the
     promised window is out of reach although it was in reach once, or should have been, gaps included; `doubt`
-    is why a prune does not count ages up to now."""
+    is why a prune does not count ages up to now. `unreadable` are (snapshot, problem)."""
 
     now: datetime
     newest: datetime | None
@@ -71,6 +71,7 @@ class Facts:
     lost: timedelta = timedelta()
     doubt: str = ""
     lags: tuple[Lag, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
 
 
 def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
@@ -85,6 +86,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         _clock(facts),
         _doubt(facts),
         _left(facts),
+        *unreadable(facts.unreadable),
         *space(facts.pool, facts.written_a_day),
     )
     return tuple(finding for finding in found if finding is not None)
@@ -205,11 +207,27 @@ def _doubt(facts: Facts) -> Finding | None:
 
 def _left(facts: Facts) -> Finding | None:
     parts = [f"unfinished backups: {facts.unfinished}"] if facts.unfinished else []
-    parts += [f"backups that miss a dataset or cannot be read: {facts.broken}"] if facts.broken else []
+    parts += [f"backups that miss a dataset: {facts.broken}"] if facts.broken else []
     if not parts:
         return None
     text = ", ".join(parts)
     return Finding(severity="warning", subject="snapshots", text=text, fix="zbackup check")
+
+
+def unreadable(found: Sequence[tuple[str, str]]) -> list[Finding]:
+    """What is to be said of snapshots whose record cannot be read: (snapshot, problem)."""
+    if not found:
+        return []
+    name, problem = found[0]
+    more = f" (and {len(found) - 1} more)" if found[1:] else ""
+    return [
+        Finding(
+            severity="warning",
+            subject="backups",
+            text=f"{name} and so its backup cannot be read: {problem}{more}",
+            why="nothing can be restored from it, and no prune destroys it; all others are as they were",
+        )
+    ]
 
 
 def space(pool: Pool, written_a_day: float | None) -> list[Finding]:

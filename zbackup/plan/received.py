@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from zbackup.model.finding import Finding
 from zbackup.model.space import Pool
-from zbackup.plan.health import FREE_LOW, FREE_SERIOUS, JobFacts, length, of_jobs, space
+from zbackup.plan.health import FREE_LOW, FREE_SERIOUS, JobFacts, length, of_jobs, space, unreadable
 
 _FULL = "nothing more can be received, and ZFS writes ever more slowly on the way there"
 
@@ -45,7 +45,7 @@ def judge(facts: Facts) -> tuple[Finding, ...]:
     """What is not well, and advice; nothing when there is nothing to be said."""
     return (
         *_ages(facts),
-        *_unreadable(facts),
+        *unreadable(facts.unreadable),
         *_remains(facts),
         *_held(facts),
         *_room(facts),
@@ -73,15 +73,6 @@ def _ages(facts: Facts) -> list[Finding]:
         fix = f"zbackup ship {lot.instance}   (on the host that has the database)"
         found.append(Finding(severity="error", subject="backups", text=text, why=why, fix=fix))
     return found
-
-
-def _unreadable(facts: Facts) -> list[Finding]:
-    if not facts.unreadable:
-        return []
-    name, problem = facts.unreadable[0]
-    more = f" (and {len(facts.unreadable) - 1} more)" if facts.unreadable[1:] else ""
-    text = f"{name} and so its backup cannot be read: {problem}{more}"
-    return [Finding(severity="warning", subject="backups", text=text)]
 
 
 def _remains(facts: Facts) -> list[Finding]:

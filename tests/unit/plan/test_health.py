@@ -108,10 +108,13 @@ def test_a_clock_in_doubt_calls_nobody() -> None:
 
 
 def test_leftovers_and_a_wrong_clock() -> None:
-    found = said(replace(WELL, unfinished=1, broken=2, future=("zbackup-1",)))
+    bad = (("tank/db@z1", "property zbackup:taken is damaged"), ("tank/db@z2", "newer"))
+    found = said(replace(WELL, unfinished=1, broken=2, future=("zbackup-1",), unreadable=bad))
     assert found == [
         "warning clock: snapshots were taken in the future: zbackup-1",
-        "warning snapshots: unfinished backups: 1, backups that miss a dataset or cannot be read: 2",
+        "warning snapshots: unfinished backups: 1, backups that miss a dataset: 2",
+        "warning backups: tank/db@z1 and so its backup cannot be read: property zbackup:taken is damaged "
+        "(and 1 more)",
     ]
 
 
