@@ -56,6 +56,8 @@ JSONS = (
     "{}",
     "null",
     '[["tank/my db", 5]]',
+    '[["/a", "/m"], ["b", "/n"]]',
+    '[["tank/../b", "/m"]]',
     json.dumps([["d", "/m"]] * 2000),
     json.dumps({str(n): "" for n in range(2000)}),
     '{"uid": "\\ud800"}',

@@ -1,11 +1,13 @@
 """Records, snapshots and backups for tests: a plain one of each, and strategies for all there can be."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import strategies as st
 
 from zbackup.model.backup import Backup
+from zbackup.model.printable import is_plain
 from zbackup.model.reading import Reading
 from zbackup.model.record import Record, to_properties
 from zbackup.model.snapshot import Snapshot
@@ -77,6 +79,8 @@ positions = st.builds(
     st.integers(0, 2**40),
 )
 words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=60)
+names = words.filter(is_plain)
+datasets = st.from_regex(r"[a-z][a-zA-Z0-9_:-]{0,20}(/[a-zA-Z0-9_: -]{1,20}){0,3}", fullmatch=True)
 long_texts = st.one_of(
     st.just(""),
     # What a GTID set of a server with a long history is like: many intervals, up to 30 KB.
@@ -87,20 +91,21 @@ long_texts = st.one_of(
     ),
     st.builds(lambda text, times: text * times, words, st.integers(1, 400)),
 )
+gtids = long_texts.filter(lambda text: is_plain(text) and not re.search("[0-9]{21}", text))
 records = st.builds(
     Record,
     backup=st.uuids().map(str),
     instance=st.from_regex(r"[a-z0-9][a-z0-9_-]{0,39}", fullmatch=True),
     engine=st.sampled_from(["mysql", "mariadb", "mongodb"]),
     purpose=st.sampled_from(["base", "log"]),
-    members=st.lists(st.tuples(words, words), min_size=1, max_size=6).map(tuple),
+    members=st.lists(st.tuples(datasets, words), min_size=1, max_size=6).map(tuple),
     taken=moments,
     lock=st.sampled_from(["ftwrl", "backup-stage", "backup-lock", "fsync", "none"]),
-    server_uuid=words,
-    server_version=words,
+    server_uuid=names,
+    server_version=names,
     role=st.sampled_from(["", "primary", "replica"]),
     position=st.just("") | positions,
-    gtid=long_texts,
+    gtid=gtids,
     as_of=st.none() | moments,
     complete_to=st.none() | moments,
     log_id=st.sampled_from(["", "8a1f0c1e-0000-4000-8000-000000000001"]),

@@ -10,6 +10,7 @@ from typing import Literal
 import structlog
 
 from zbackup.cli.log_sink import Sink
+from zbackup.model.printable import printable
 
 LogFormat = Literal["auto", "text", "json"]
 
@@ -58,7 +59,7 @@ def set_up(
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *([structlog.processors.dict_tracebacks] if as_json else []),
+            *([structlog.processors.dict_tracebacks] if as_json else [_printable]),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -68,6 +69,24 @@ def set_up(
     )
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(run=uuid.uuid4().hex[:12])
+
+
+def _printable(
+    _logger: object, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Every line is one line, whatever names are in it; JSON has escapes of its own."""
+    return {key: _harmless(value) for key, value in event.items()}
+
+
+def _harmless(value: object) -> object:
+    match value:
+        case str():
+            return printable(value)
+        case list() | tuple():
+            return [_harmless(each) for each in value]
+        case dict():
+            return {_harmless(key): _harmless(each) for key, each in value.items()}
+    return value
 
 
 def bind(**facts: str) -> None:

@@ -18,6 +18,7 @@ from zbackup.cli.exit_status import table as exit_status_table
 from zbackup.cli.options import FLAGS, VALUED, Options, common_options
 from zbackup.cli.output import describe_error, print_document, print_error, tell
 from zbackup.model.errors import UsageError, ZbackupError
+from zbackup.model.printable import printable
 
 INTERRUPTED = 130
 
@@ -116,12 +117,12 @@ def invoke(words: list[str]) -> int:
         return INTERRUPTED
     except ZbackupError as failure:
         if debug:
-            traceback.print_exc()
+            _print_traceback()
         print_error(failure, as_json=as_json)
         return failure.exit_status
     except Exception as failure:  # noqa: BLE001  the outermost door: a defect of ours is one line too
         if debug:
-            traceback.print_exc()
+            _print_traceback()
         _print_defect(failure, as_json=as_json)
         return ZbackupError.exit_status
 
@@ -160,6 +161,11 @@ def _usage(failure: typer.TyperException) -> str:
     context = getattr(failure, "ctx", None)
     path = context.command_path if context is not None else "zbackup"
     return f"{failure.format_message().rstrip('.')}; see {path} --help"
+
+
+def _print_traceback() -> None:
+    with contextlib.suppress(OSError):
+        sys.stderr.write(printable(traceback.format_exc(), lines=True))
 
 
 def _print_interrupted(*, as_json: bool) -> None:

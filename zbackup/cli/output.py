@@ -13,6 +13,7 @@ from typing import Any
 from zbackup.cli.options import Options
 from zbackup.model.errors import ConfigError, ZbackupError
 from zbackup.model.moment import Moment, utc_text
+from zbackup.model.printable import json_safe, printable
 
 JSON_VERSION = 1
 
@@ -28,11 +29,13 @@ def emit(options: Options, command: str, data: object, text: Callable[[], str]) 
 def say(text: str) -> None:
     """Print a result on stdout. That a reader has seen enough of it (`| head -1`) is not an error.
 
+    What could harm a terminal is escaped.
+
     Raises:
         ZbackupError: it cannot be written, by a full disk for example.
     """
     try:
-        print(text, flush=True)
+        print(printable(text, lines=True), flush=True)
     except OSError as error:
         # What is left in the buffer would be tried again at the end, and fail there with Python's own words.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -43,12 +46,12 @@ def say(text: str) -> None:
 def tell(line: str) -> None:
     """Print a line on stderr. One that cannot be written is lost, and not the work that it tells of."""
     with contextlib.suppress(OSError):
-        print(f"zbackup: {line}", file=sys.stderr, flush=True)
+        print(f"zbackup: {printable(line)}", file=sys.stderr, flush=True)
 
 
 def print_document(content: dict[str, Any]) -> None:
     """Print a JSON document on stdout; raises what `say` does."""
-    say(json.dumps({"version": JSON_VERSION} | content, indent=2, ensure_ascii=False))
+    say(json_safe(json.dumps({"version": JSON_VERSION} | content, indent=2, ensure_ascii=False)))
 
 
 def print_error(error: ZbackupError, *, as_json: bool, about: str = "") -> None:

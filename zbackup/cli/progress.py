@@ -20,6 +20,7 @@ from rich.progress import (
 from zbackup.cli.options import Options
 from zbackup.cli.output import tell
 from zbackup.model import progress as model
+from zbackup.model.printable import printable
 
 
 class Notes(model.Silent):
@@ -40,7 +41,7 @@ class Bars:
         self._measured = ""
 
     def phase(self, name: str, detail: str = "") -> None:
-        self._name = f"{name} ({detail})" if detail else name
+        self._name = printable(f"{name} ({detail})" if detail else name)
         self._show((TextColumn("{task.description}", markup=False), TimeElapsedColumn()), total=None)
         self._measured = ""
 
@@ -58,7 +59,7 @@ class Bars:
             self._shown.update(self._task, completed=done, total=total)
 
     def note(self, text: str) -> None:
-        self._console.print(f"zbackup: {text}", markup=False, highlight=False, soft_wrap=True)
+        self._console.print(f"zbackup: {printable(text)}", markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         if self._shown is not None:

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from zbackup.jobs.gate import gate
 from zbackup.model.errors import ZbackupError
+from zbackup.model.printable import printable
 from zbackup.plan.gate import Policy, Power
 from zbackup.proc.become import forget_environment
 
@@ -84,7 +85,7 @@ def _stand_at_the_gate(root: str, powers: frozenset[Power]) -> int:
         status, said = INTERRUPTED, "interrupted"
     except Exception as failure:  # noqa: BLE001  the outermost door: a defect of ours is one line too
         status, said = ZbackupError.exit_status, f"unexpected {type(failure).__name__}: {failure}"
-    print(f"zbackup: {said}", file=sys.stderr, flush=True)
+    print(f"zbackup: {printable(said)}", file=sys.stderr, flush=True)
     return status
 
 

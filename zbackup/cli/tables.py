@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zbackup.model.printable import printable
+
 GAP = 2
 """Blanks between two columns."""
 
@@ -26,6 +28,7 @@ def table(
     `right` are the columns aligned to the right, counted from 0. The `expendable` ones are left out of a
     terminal that is too narrow for all, as many as need be in the order given, and what was is said below.
     """
+    rows = [[printable(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         return aligned([[h.upper() for h in header], *rows], right=right)
     columns = list(zip(header, *rows, strict=True))
@@ -42,6 +45,7 @@ def table(
 
 def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
     """Columns side by side, for pipes, logs and narrow lists."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     lines = []
     for row in rows:
@@ -70,7 +74,8 @@ def _folded(columns: Sequence[Sequence[str]], room: int, right: Sequence[int]) -
         shown.add_column(column[0], justify="right" if n in right else "left", overflow="fold", width=width)
     for row in list(zip(*columns, strict=True))[1:]:
         shown.add_row(*(Text(cell) for cell in row))
-    console = Console(file=sys.stdout, width=room)
+    # Without colours: every escape in what is printed is then somebody else's, and made harmless.
+    console = Console(file=sys.stdout, width=room, color_system=None)
     with console.capture() as captured:
         console.print(shown)
     return "\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n"))

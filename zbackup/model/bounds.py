@@ -10,6 +10,8 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
+from zbackup.model.printable import is_plain
+
 EARLIEST: Final = datetime(1980, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
@@ -21,12 +23,14 @@ MOST_DIGITS: Final = 20
 _SHOWN: Final = 40
 
 _NUMBER = re.compile(rf"[0-9]{{1,{MOST_DIGITS}}}")
+_ZFS_NAME = re.compile(r"[A-Za-z0-9_.: -]+(?:/[A-Za-z0-9_.: -]+)*")
+MOST_ZFS_NAME: Final = 255
 _LONG_NUMBER = re.compile(rf"[0-9]{{{MOST_DIGITS + 1}}}")
 
 
 def shown(value: str) -> str:
     """As much of a value as a message may hold."""
-    return repr(value if len(value) <= _SHOWN else value[:_SHOWN] + "...")
+    return ascii(value if len(value) <= _SHOWN else value[:_SHOWN] + "...")
 
 
 def moment(value: str) -> datetime:
@@ -64,9 +68,23 @@ def text(value: str, most: int = MOST_TEXT) -> str:
     return value
 
 
+def plain(value: str, most: int) -> str:
+    """The same on one line, without control characters: a name."""
+    if not is_plain(text(value, most)):
+        raise ValueError(f"{shown(value)} holds control characters")
+    return value
+
+
+def zfs_name(value: str) -> str:
+    """What ZFS may call a dataset, or a snapshot without its dataset."""
+    if not _ZFS_NAME.fullmatch(text(value, MOST_ZFS_NAME)) or ".." in value.split("/"):
+        raise ValueError(f"{shown(value)} is no name of a dataset")
+    return value
+
+
 def numbered(value: str, most: int = MOST_TEXT) -> str:
     """The same, of which every number can be read: a position in a log, or a set of GTIDs."""
-    if found := _LONG_NUMBER.search(text(value, most)):
+    if found := _LONG_NUMBER.search(plain(value, most)):
         raise ValueError(f"it holds a number of more than {MOST_DIGITS} digits: {shown(found[0])}")
     return value
 

@@ -178,7 +178,7 @@ def from_properties(properties: dict[str, str]) -> Record | None:
 
 
 def _name(text: str) -> str:
-    return bounds.text(text, MOST_NAME)
+    return bounds.plain(text, MOST_NAME)
 
 
 def _position(text: str) -> str:
@@ -195,7 +195,9 @@ def _members(text: str) -> tuple[tuple[str, str], ...]:
         raise ValueError("it is not a list of datasets and mountpoints")
     if len(value) > MOST_MEMBERS:
         raise ValueError(f"it names {len(value)} datasets, and {MOST_MEMBERS} are the most")
-    return tuple((_name(dataset), bounds.text(mountpoint, MOST_PATH)) for dataset, mountpoint in value)
+    return tuple(
+        (bounds.zfs_name(dataset), bounds.text(mountpoint, MOST_PATH)) for dataset, mountpoint in value
+    )
 
 
 def _is_pair(value: object) -> bool:

@@ -2,8 +2,10 @@
 
 import syslog
 
+from zbackup.model.printable import printable
+
 
 def tell(name: str, text: str, *, warning: bool) -> None:
     """One line under the name of a program; without a log on this machine it goes nowhere."""
     syslog.openlog(name, syslog.LOG_PID, syslog.LOG_AUTHPRIV)
-    syslog.syslog(syslog.LOG_WARNING if warning else syslog.LOG_INFO, text)
+    syslog.syslog(syslog.LOG_WARNING if warning else syslog.LOG_INFO, printable(text))

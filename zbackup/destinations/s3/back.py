@@ -9,6 +9,7 @@ from zbackup.destinations.s3.chains import Held, in_order, properties_of
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.manifest import Manifest
 from zbackup.destinations.s3.ways import Found, Ways
+from zbackup.model import bounds
 from zbackup.model.backup import Backup
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.record import Record, from_properties
@@ -48,6 +49,9 @@ def _record(manifest: Manifest) -> Record:
     record = from_properties(properties_of(manifest))
     if record is None or len(record.members) != len(manifest.parts):
         raise ValueError("it holds no record of so many datasets")
+    for part in manifest.parts:
+        bounds.zfs_name(part.line)
+        bounds.zfs_name(part.snapshot)
     return record
 
 
