@@ -23,7 +23,8 @@ from zbackup.model.clone import Clone
 from zbackup.model.errors import CommandFailed, NotResumable, Refused, StreamRefused, VerificationFailed
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.plan.clone_name import copy_name
-from zbackup.proc.pipeline import Command, Meter
+from zbackup.plan.stream_head import SIZE, require_copy
+from zbackup.proc.pipeline import Command, Head, Meter
 from zbackup.zfs.streams import ZfsStreams, failure_of, receive_argv
 
 log = structlog.get_logger()
@@ -123,7 +124,12 @@ def _receive(ctx: Context, session: Session, clone: Clone, arriving: _Arriving, 
     total = session.size(leg)
     meter = Meter(limit=limit, moved=lambda n: ctx.progress.advance(n, max(n, total)))
     argv = receive_argv(part, {clone_files.PART: clone.id})
-    receiver = Command(argv=argv, failure=lambda status, said: failure_of(argv, status, said))
+    base = leg.base.guid if leg.base else None
+    receiver = Command(
+        argv=argv,
+        failure=lambda status, said: failure_of(argv, status, said),
+        head=Head(SIZE, lambda head: require_copy(head, copy.guid, base, str(copy))),
+    )
     token, problem = streams.partial(part), ""
     try:
         session.fetch(leg, token, receiver, meter)

@@ -6,7 +6,7 @@ byte order of the machine that sends.
 
 import struct
 
-from zbackup.model.errors import Refused
+from zbackup.model.errors import Refused, VerificationFailed
 
 SIZE = 312
 """Bytes of a record, and of the head."""
@@ -15,27 +15,46 @@ _MAGIC = 0x2F5BACBAC
 _BEGIN = 0
 _SUBSTREAM, _FILESYSTEM = 1, 2
 _CLONE = 1 << 0
-_LAYOUT = "IIQQQII"  # type, payload length, magic, version and features, creation, kind of dataset, flags
+# type, payload length, magic, version and features, creation, kind of dataset, flags, toguid, fromguid
+_LAYOUT = "IIQQQIIQQ"
+_GATE = "refused by the gate"
 
 
-def require_plain(head: bytes) -> None:
+def require_copy(head: bytes, guid: int, base: int | None, name: str) -> None:
+    """Raise unless this begins a stream as require_plain() lets it in, of the snapshot with this guid.
+
+    `base` is the guid that it starts from (None: it is a full one), `name` what it was asked for as. What a
+    destination sends is its own word, and zfs receive is told only of what was asked for.
+    """
+    said = require_plain(head, f"what came in place of {name} is refused")
+    if said != (guid, base or 0):
+        raise VerificationFailed(
+            f"what came in place of {name} is a stream of guid {said[0]} from {said[1]}, "
+            f"not of {guid} from {base or 0}"
+        )
+
+
+def require_plain(head: bytes, refused: str = _GATE) -> tuple[int, int]:
     """Raise Refused unless this begins a stream of one snapshot of one file system.
 
     `zfs send -R`, `-p` and `-I` make packages of streams: they carry properties, and zfs receive renames and
     promotes by them what is there already. A volume would become a device that the machine looks into. Of a
     clone's stream, zfs receive looks for the origin in all of the pool, and that could not be destroyed then.
+    Returns the guids of what it makes and of what it starts from (0: it is a full one). `refused` begins the
+    message.
     """
     if len(head) < SIZE:
-        raise Refused(f"refused by the gate: a stream of {len(head)} bytes")
+        raise Refused(f"{refused}: a stream of {len(head)} bytes")
     for order in "<>":
-        kind, _, magic, version, _, dataset, flags = struct.unpack_from(order + _LAYOUT, head)
+        kind, _, magic, version, _, dataset, flags, guid, base = struct.unpack_from(order + _LAYOUT, head)
         if magic == _MAGIC:
             break
     else:
-        raise Refused("refused by the gate: what came is no stream of zfs send")
+        raise Refused(f"{refused}: what came is no stream of zfs send")
     if kind != _BEGIN or version & 3 != _SUBSTREAM:
-        raise Refused("refused by the gate: a package of streams (zfs send -R, -p or -I)")
+        raise Refused(f"{refused}: a package of streams (zfs send -R, -p or -I)")
     if dataset != _FILESYSTEM:
-        raise Refused("refused by the gate: a stream of something that is not a file system")
+        raise Refused(f"{refused}: a stream of something that is not a file system")
     if flags & _CLONE:
-        raise Refused("refused by the gate: a stream of a clone, which needs its origin")
+        raise Refused(f"{refused}: a stream of a clone, which needs its origin")
+    return guid, base

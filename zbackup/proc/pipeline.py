@@ -73,15 +73,25 @@ class Pace:
             time.sleep(wait)
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first `size` bytes of an input, and what raises an error unless they may begin it."""
+
+    size: int
+    require: Callable[[bytes], None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """One end of a pipeline: what is run, and what its failure is called.
 
-    `failure` makes an error of an exit status and what was said on stderr.
+    `failure` makes an error of an exit status and what was said on stderr. A program with a `head` gets no
+    byte of its input before that has been looked at.
     """
 
     argv: tuple[str, ...]
     failure: Callable[[int, str], CommandFailed]
+    head: Head | None = None
 
 
 @dataclass(slots=True)
@@ -149,19 +159,48 @@ def writing(receiver: Command) -> Iterator[Callable[[bytes | bytearray | memoryv
         with contextlib.suppress(OSError):
             fcntl(descriptor, F_SETPIPE_SZ, PIPE_SIZE)
 
-        def write(content: bytes | bytearray | memoryview) -> None:
-            with memoryview(content) as view:
-                at = 0
-                while at < len(view):
-                    at += os.write(descriptor, view[at : at + PIPE_SIZE])
-
+        looked = _Looked(receiver.head, descriptor)
         try:
-            yield write
+            yield looked.write
+            looked.end()
         except BrokenPipeError as broken:
             raise running.failure(running.end() or -1) from broken
         sink.close()
         if (status := running.end()) != 0:
             raise running.failure(status)
+
+
+@dataclass(slots=True)
+class _Looked:
+    """Writes to a descriptor, and looks at the head first."""
+
+    head: Head | None
+    descriptor: int
+    kept: bytes = b""
+
+    def write(self, content: bytes | bytearray | memoryview) -> None:
+        with memoryview(content) as view:
+            if self.head is None:
+                _write(self.descriptor, view)
+                return
+            lacking = self.head.size - len(self.kept)
+            self.kept += bytes(view[:lacking])
+            if len(self.kept) == self.head.size:
+                self.end()
+                _write(self.descriptor, view[lacking:])
+
+    def end(self) -> None:
+        """Let through what was kept, if it may begin the input."""
+        if self.head is not None:
+            self.head.require(self.kept)
+            self.head = None
+            _write(self.descriptor, memoryview(self.kept))
+
+
+def _write(descriptor: int, view: memoryview) -> None:
+    at = 0
+    while at < len(view):
+        at += os.write(descriptor, view[at : at + PIPE_SIZE])
 
 
 def transfer(sender: Command, receiver: Command, meter: Meter) -> int:
@@ -177,13 +216,30 @@ def transfer(sender: Command, receiver: Command, meter: Meter) -> int:
         source, sink = sending.process.stdout, receiving.process.stdin
         if source is None or sink is None:
             raise AssertionError("they were started with pipes")
-        count, broken = _pass_on(source.fileno(), sink.fileno(), meter)
+        begun = _pass_head(receiver.head, source.fileno(), sink.fileno(), sending)
+        count, broken = _pass_on(source.fileno(), sink.fileno(), meter, begun)
         if broken:
             sending.kill()
         _close(source)
         _close(sink)
         _judge(sending, receiving, count)
         return count
+
+
+def _pass_head(head: Head | None, source: int, sink: int, sending: _Running) -> int:
+    """Look at the head and pass it on: how many bytes. Raise what is wrong with it, unless it is that the
+    sender failed."""
+    if head is None:
+        return 0
+    found = b""
+    while len(found) < head.size and (more := os.read(source, head.size - len(found))):
+        found += more
+    if len(found) < head.size and (status := sending.end()) != 0:
+        raise sending.failure(status)
+    head.require(found)
+    with contextlib.suppress(BrokenPipeError):  # it ended before its input did: it is asked why
+        _write(sink, memoryview(found))
+    return len(found)
 
 
 def _judge(sending: _Running, receiving: _Running, count: int) -> None:
@@ -197,13 +253,13 @@ def _judge(sending: _Running, receiving: _Running, count: int) -> None:
         raise receiving.failure(-1, said="it ended well before the stream did")
 
 
-def _pass_on(source: int, sink: int, meter: Meter) -> tuple[int, bool]:
-    """Until the end of the source: bytes passed, and whether the sink was gone before."""
+def _pass_on(source: int, sink: int, meter: Meter, begun: int = 0) -> tuple[int, bool]:
+    """Until the end of the source: bytes passed, `begun` of them before, and whether the sink was gone."""
     for descriptor in (source, sink):
         with contextlib.suppress(OSError):
             fcntl(descriptor, F_SETPIPE_SZ, PIPE_SIZE)
     step = max(1, min(PIPE_SIZE, int(meter.limit * SLICE_S))) if meter.limit else PIPE_SIZE
-    count, began = 0, time.monotonic()
+    count, began = begun, time.monotonic()
     told = began
     while True:
         try:

@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from zbackup.model.errors import Refused
-from zbackup.plan.stream_head import SIZE, require_plain
+from zbackup.model.errors import Refused, VerificationFailed
+from zbackup.plan.stream_head import SIZE, require_copy, require_plain
 
 MAGIC = 0x2F5BACBAC
 
@@ -42,3 +42,13 @@ def test_one_snapshot_of_one_file_system_is_let_in(order: str) -> None:
 def test_all_others_are_not(given: bytes, said: str) -> None:
     with pytest.raises(Refused, match=said):
         require_plain(given)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_what_was_asked_for_is_told_by_its_guids(order: str) -> None:
+    require_copy(head(order), 1, None, "shop@one")
+    for guid, base in ((2, None), (1, 7)):
+        with pytest.raises(VerificationFailed, match="in place of shop@one is a stream of guid 1"):
+            require_copy(head(order), guid, base, "shop@one")
+    with pytest.raises(Refused, match="in place of shop@one is refused: a package of streams"):
+        require_copy(head(order, header=2), 1, None, "shop@one")

@@ -3,12 +3,13 @@
 import hashlib
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from zbackup.model.errors import CommandFailed, NotInstalled, Stopped
-from zbackup.proc.pipeline import Meter, local, reading, transfer
+from zbackup.model.errors import CommandFailed, NotInstalled, Refused, Stopped
+from zbackup.proc.pipeline import Command, Head, Meter, local, reading, transfer, writing
 
 SIZE = 5_000_001
 
@@ -83,3 +84,51 @@ def test_reading_gives_the_whole_stream_and_tells_of_a_failure() -> None:
         assert source.read() == WHOLE
     with pytest.raises(CommandFailed, match="gone"), reading(local(python("sys.exit('gone')"))) as source:
         source.read()
+
+
+def only(wanted: bytes) -> Head:
+    def require(head: bytes) -> None:
+        if head != wanted:
+            raise Refused(f"begins with {head!r}")
+
+    return Head(len(wanted), require)
+
+
+def looked_at(path: Path, head: Head) -> Command:
+    return replace(local(to_file(path)), head=head)
+
+
+@pytest.mark.parametrize("size", [4, 1 << 20])
+def test_an_input_begins_as_it_must_or_none_of_it_arrives(tmp_path: Path, size: int) -> None:
+    sender = local(python(f"out.write(b'good' + b'x' * {size})"))
+    kept, refused = tmp_path / "kept", tmp_path / "refused"
+    assert transfer(sender, looked_at(kept, only(b"good")), Meter()) == size + 4
+    assert kept.read_bytes() == b"good" + b"x" * size
+    with pytest.raises(Refused, match="begins with b'good'"):
+        transfer(sender, looked_at(refused, only(b"evil")), Meter())
+    assert not refused.exists() or refused.read_bytes() == b""
+
+
+def test_a_sender_that_fails_at_once_is_told_of_and_one_that_ends_is_refused(tmp_path: Path) -> None:
+    receiver = looked_at(tmp_path / "copy", only(b"good"))
+    with pytest.raises(CommandFailed, match="no such snapshot"):
+        transfer(local(python("sys.exit('no such snapshot')")), receiver, Meter())
+    with pytest.raises(Refused, match="begins with b'go'"):
+        transfer(local(python("out.write(b'go')")), receiver, Meter())
+
+
+@pytest.mark.parametrize("pieces", [[b"good more"], [b"g", b"oo", b"", b"d mo", b"re"]])
+def test_what_is_written_piece_by_piece_is_looked_at_too(tmp_path: Path, pieces: list[bytes]) -> None:
+    kept, refused = tmp_path / "kept", tmp_path / "refused"
+    with writing(looked_at(kept, only(b"good"))) as write:
+        for piece in pieces:
+            write(piece)
+    assert kept.read_bytes() == b"good more"
+    for lacking in (pieces, [b"go"]):
+        with (
+            pytest.raises(Refused, match="begins with b'go"),
+            writing(looked_at(refused, only(b"evil!"))) as write,
+        ):
+            for piece in lacking:
+                write(piece)
+        assert not refused.exists() or refused.read_bytes() == b""
