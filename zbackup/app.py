@@ -246,6 +246,7 @@ def _target(settings: Settings, instance: Instance, ship: Ship) -> ShipTarget:
         limit=ship.bandwidth or 0,
         sample=ship.verify_read,
         max_lag=timedelta(seconds=ship.max_lag) if ship.max_lag else None,
+        grace=timedelta(seconds=ship.grace),
     )
 
 

@@ -109,7 +109,7 @@ def test_a_host_that_receives_says_how_it_is(yard: Yard, program: Program, tmp_p
         f'run_dir = "{tmp_path}"\ndaemon = {{ state_dir = "{tmp_path}" }}\n'
         f'[instance.shop]\nengine = "mysql"\ndatasets = ["{yard.vault.name}/gone"]\n'
         f'[[instance.shop.ship]]\nto = "zfs:{yard.root}"\nname = "here"\nprune = "1s"\n'
-        'retention = { last = 1, minimum = 1, window = "1 minute" }\n'
+        'grace = "0s"\nretention = { last = 1, minimum = 1, window = "1 minute" }\n'
     )
     rc, report = received(config=config)
     assert (rc, [f["subject"] for f in report["findings"]]) == (1, ["holds", "daemon"])
@@ -137,7 +137,7 @@ def test_the_daemon_prunes_at_a_destination_and_says_when_it_differs(yard: Yard,
         f'run_dir = "{tmp_path}"\ndaemon = {{ state_dir = "{tmp_path}" }}\n'
         f'[instance.shop]\nengine = "mysql"\ndatasets = ["{yard.outer.name}"]\n'
         f'[[instance.shop.ship]]\nto = "zfs:{yard.root}"\nname = "vault"\nprune = "1s"\nverify = "1s"\n'
-        'verify_read = "all"\nretention = { last = 2, minimum = 1, window = "1 minute" }\n'
+        'verify_read = "all"\ngrace = "0s"\nretention = { last = 2, minimum = 1, window = "1 minute" }\n'
     )
     daemon = subprocess.Popen([str(ZBACKUP), "--config", str(config), "daemon"], stderr=subprocess.DEVNULL)
     journal = Journal(tmp_path)

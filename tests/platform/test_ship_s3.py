@@ -138,6 +138,7 @@ key = {{ file = "{key}" }}
 ON_SCHEDULE = """prune = "1s"
 verify = "1s"
 verify_read = "all"
+grace = "0s"
 retention = {{ last = 2, minimum = 1, window = "1 minute" }}"""
 
 
@@ -192,7 +193,7 @@ def test_the_program_says_what_its_credentials_lack(
     """In its last line, with the status of it; nothing is lost, and the next run with that right goes on."""
     shop, key = replace(shop, server=seaweed), some_key()
     yard = Bucketed(pool, vault, shop, keys=(key,))
-    rules = 'retention = { last = 1, minimum = 1, window = "1 minute" }'
+    rules = 'grace = "0s"\nretention = { last = 1, minimum = 1, window = "1 minute" }'
 
     def told(access: str, *words: str) -> tuple[int, str]:
         config, _ = configured(yard, key, seaweed.endpoint, rules, access=access)

@@ -218,7 +218,7 @@ def test_only_a_trusted_key_prunes_there(offsite: Offsite) -> None:
     wait_until("none is needed for the promised minute", lambda: now() - newest > timedelta(minutes=1), 90)
     for trust, status, left in (("append-only", 3, names), ("trusted", 0, names[-1:])):
         config = offsite.house.configure(
-            f"pruning {trust}", ship=[{**offsite.ship(trust), "retention": rules}]
+            f"pruning {trust}", ship=[{**offsite.ship(trust), "retention": rules, "grace": "0s"}]
         )
         pruned = offsite.send("prune", "--at", "offsite", "--json", config=config)
         assert pruned.rc == status and (not status or "refused by the gate" in pruned.out), pruned

@@ -243,7 +243,7 @@ def test_without_the_key_nothing_is_begun(offsite: Offsite) -> None:
 
 def test_the_bucket_is_pruned_by_rules_of_its_own(offsite: Offsite) -> None:
     rules = {"keep": [], "last": 1, "minimum": 1, "window": "1 minute"}
-    ship = offsite.ship(offsite.server.endpoint) | {"retention": rules}
+    ship = offsite.ship(offsite.server.endpoint) | {"retention": rules, "grace": "0s"}
     config = offsite.house.configure("pruning", ship=[ship])
     backups = offsite.house.backups()
     names, newest = [b["name"] for b in backups], utc(backups[-1]["as_of"])

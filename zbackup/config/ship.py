@@ -156,6 +156,10 @@ def lag(value: object) -> float:
     return seconds
 
 
+def delay(value: object) -> float:
+    return value if isinstance(value, float) else units.duration(value)
+
+
 def heartbeat(value: object) -> float:
     seconds = value if isinstance(value, float) else units.duration(value)
     if not 1 <= seconds <= 3600 or seconds != int(seconds):
@@ -219,6 +223,11 @@ class Ship(Table):
         default=None,
         description="the promise how much may be lost with this host: when the newest backup there was taken "
         "longer ago than this, the instance is not well",
+    )
+    grace: Annotated[float, BeforeValidator(delay)] = Field(
+        default=86_400.0,
+        description="how long a new arrival makes no older backup superfluous: a prune there keeps what it "
+        "would have kept without it. Forged backups can be noticed meanwhile",
     )
     verify: When | None = Field(
         default=None,

@@ -6,6 +6,7 @@ host that is trusted with more than adding.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 import structlog
 
@@ -26,6 +27,7 @@ from zbackup.model.errors import (
     Refused,
     ZbackupError,
 )
+from zbackup.plan.arrival import Plans, plan_received
 from zbackup.plan.clocks import of_any_machine
 from zbackup.plan.retention import Kept, RetentionPlan, plan_retention
 
@@ -101,14 +103,19 @@ def _is_lack_of_power(failure: ZbackupError) -> bool:
     return not isinstance(failure, (DatasetBusy, DatasetNotFound, NotFound, Refused))
 
 
-def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup], holds: Holds) -> list[RetentionPlan]:
+def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup], holds: Holds) -> Plans:
     """What the policy says of each server's backups by themselves; another instance's are not looked at.
 
     Two servers whose instances have the same name may share a destination, and neither's backups are a
-    reason to let the other's go.
+    reason to let the other's go; nor is what anybody adds (plan.arrival).
     """
-    servers = by_server([b for b in backups if b.record.instance == ctx.instance])
-    return [_decide_one(ctx, target, server, holds) for server in servers]
+
+    def decide(some: Sequence[Backup]) -> list[RetentionPlan]:
+        return [_decide_one(ctx, target, server, holds, now) for server in by_server(some)]
+
+    now = ctx.clock.now()
+    own = [b for b in backups if b.record.instance == ctx.instance]
+    return plan_received(own, decide, now, target.grace)
 
 
 def _all_of(plans: Sequence[RetentionPlan]) -> RetentionPlan:
@@ -135,11 +142,13 @@ def _say(target: ShipTarget, plans: Sequence[RetentionPlan]) -> None:
         log.warning("prune.clock_in_doubt", destination=target.name, why=why)
 
 
-def _decide_one(ctx: Context, target: ShipTarget, backups: Sequence[Backup], holds: Holds) -> RetentionPlan:
+def _decide_one(
+    ctx: Context, target: ShipTarget, backups: Sequence[Backup], holds: Holds, now: datetime
+) -> RetentionPlan:
     """By the same planner as at home. It knows a backup's snapshots by the datasets they were taken of."""
     there = {b.record.backup: b for b in backups}
     at_home = [_as_taken(b) for b in backups]
-    now, reading = ctx.clock.now(), of_any_machine(at_home, ctx.clock.reading())
+    reading = of_any_machine(at_home, ctx.clock.reading())
     plan = plan_retention(at_home, target.retention, now, ctx.zone, _pins(backups, holds), reading)
     return replace(
         plan,

@@ -1,6 +1,6 @@
 """Bring an instance back from a destination, on a host that may have nothing else of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -33,7 +33,8 @@ from zbackup.model.errors import NotRecoverable, ZbackupError
 from zbackup.model.exact import Before, TransactionName
 from zbackup.model.log import place
 from zbackup.model.moment import Moment, local_text
-from zbackup.plan.before import plan_unseen
+from zbackup.plan.arrival import first_to_reach
+from zbackup.plan.before import may_hold, plan_unseen
 from zbackup.plan.clone_name import copy_name, default_name
 from zbackup.plan.recovery import RecoveryPlan
 
@@ -64,7 +65,10 @@ def moment_there(ctx: Context, target: ShipTarget, name: TransactionName, base: 
         copies = session.copies().to_restore()
     if not copies.backups:
         raise NotRecoverable(_none(ctx, target, copies))
-    log = plan_unseen(name, copies.backups, base=base).log
+    found = _choice(
+        ctx, copies, Moment(ctx.clock.now(), str(name), ctx.zone), RestoreOptions(exact=name, base=base)
+    )
+    log = found.log
     if log is None or log.record.complete_to is None:
         raise AssertionError("a recovery without a finished log source was planned")
     return Moment(log.record.complete_to, str(name), ctx.zone)
@@ -193,9 +197,26 @@ def _found(ctx: Context, name: TransactionName, catalog: Catalog, base: Backup) 
 
 
 def _choice(ctx: Context, copies: Copies, moment: Moment, options: RestoreOptions) -> RecoveryPlan:
-    if isinstance(options.exact, TransactionName):
-        return plan_unseen(options.exact, copies.backups, base=options.base)
-    return choose(ctx, copies.backups, moment, options)
+    """What was possible first; of what nothing reaches, what all of them together are good for."""
+    name = options.exact
+    if isinstance(name, TransactionName):
+
+        def look_up(backups: Sequence[Backup]) -> RecoveryPlan:
+            return plan_unseen(name, backups, base=options.base)
+
+        return first_to_reach(by_server(copies.backups), lambda b: may_hold(b, name), look_up) or look_up(
+            copies.backups
+        )
+
+    def plan(backups: Sequence[Backup]) -> RecoveryPlan:
+        return choose(ctx, backups, moment, options)
+
+    if moment.text == LATEST:
+        return plan(copies.backups)
+    wanted = moment.at
+    return first_to_reach(by_server(copies.backups), lambda b: b.reaches(wanted), plan) or plan(
+        copies.backups
+    )
 
 
 def _none(ctx: Context, target: ShipTarget, copies: Copies) -> str:

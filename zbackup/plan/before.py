@@ -70,8 +70,8 @@ def plan_unseen(name: TransactionName, backups: Sequence[Backup], *, base: str =
     bases = [b for b in usable_bases(backups) if base in ("", b.name) and log_known(b.record)]
     if base and not bases:
         raise NotFound(f"there is no finished backup {base} to start from")
-    holders = [h for h in log_holders(backups) if _has(h, name)]
-    older = [b for b in bases if not _has(b, name)]
+    holders = [h for h in log_holders(backups) if may_hold(h, name)]
+    older = [b for b in bases if not may_hold(b, name)]
     pairs = [(b, h) for b in older for h in holders if continues(h, b)]
     logs = {b.record.log_id for b, _ in pairs}
     if len(logs) > 1:
@@ -85,7 +85,7 @@ def plan_unseen(name: TransactionName, backups: Sequence[Backup], *, base: str =
     return RecoveryPlan(base=newest, log=log, reason=_reason(newest, log, asked=bool(base)))
 
 
-def _has(backup: Backup, name: TransactionName) -> bool:
+def may_hold(backup: Backup, name: TransactionName) -> bool:
     """Whether the transaction is inside, as far as the record tells."""
     if isinstance(name, Gtid):
         return name.is_in(backup.record.gtid)
