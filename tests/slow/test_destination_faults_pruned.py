@@ -117,7 +117,8 @@ def test_the_daemon_goes_on_wherever_it_was_killed(yard: Yard, door: ZfsDoor, tm
         f'run_dir = "{tmp_path}"\ndaemon = {{ state_dir = "{tmp_path}" }}\n'
         f'[instance.shop]\nengine = "mysql"\ndatasets = ["{yard.outer.name}"]\n'
         f'[[instance.shop.ship]]\nto = "zfs:{yard.root}"\nname = "vault"\nprune = "1s"\nverify = "1s"\n'
-        f'verify_read = "all"\ngrace = "0s"\nretention = {{ last = {KEPT}, minimum = 1, window = "1 minute" }}\n'
+        f'verify_read = "all"\ngrace = "0s"\n'
+        f'retention = {{ last = {KEPT}, minimum = 1, window = "1 minute" }}\n'
     )
     argv = [str(ZBACKUP), "--config", str(config), "daemon"]
     add(yard, KEPT)
