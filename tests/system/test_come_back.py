@@ -192,7 +192,7 @@ def test_on_the_receiving_host_whose_clock_is_a_day_off(
     wrong = replace(app.context(settings, settings.instance["shop"], Silent()), clock=Skewed())
     (target,) = wrong.targets
     at = parse_moment(moments[1].isoformat(), wrong.zone, moments[1])
-    for moment, rows in ((at, [0, 1, 2]), (latest_moment(wrong, target), [0, 1, 2, 3])):
+    for moment, rows in ((at, [0, 1, 2]), (latest_moment(wrong, target, RestoreOptions()), [0, 1, 2, 3])):
         report = restore_there(wrong, target, moment, RestoreOptions(name=f"there{len(rows)}"))
         assert told(offsite, report.socket) == rows
     config = offsite.house.home / "receiver.toml"

@@ -125,6 +125,13 @@ There = Annotated[
         help="With --from a pool of this host (zfs:...): run on clones of what is there, and copy nothing.",
     ),
 ]
+AcceptOlder = Annotated[
+    bool,
+    typer.Option(
+        "--accept-older",
+        help="With --to latest: take the newest that can be read, also when another may be meant.",
+    ),
+]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep what was made when the restore fails.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")]
 
@@ -139,6 +146,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     origin: From = None,
     there: There = False,
     base: Base = "",
+    accept_older: AcceptOlder = False,
     name: Name = "",
     port: Port = 0,
     read_only: ReadOnly = False,
@@ -153,13 +161,14 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         read_only=read_only,
         keep=keep,
         base=base,
+        accept_older=accept_older,
         replica_set=_replica_set(as_replica_set),
     )
     with on_one(options, "restore", instance) as ctx:
         target = app.choose_target(ctx, origin) if origin else None
         if there and not target:
             raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
-        asked = _asked(ctx, target, to or "", exact, base)
+        asked = _asked(ctx, target, to or "", exact, choice)
         choice = replace(choice, exact=asked.exact)
         ctx.progress.note(headline(asked))
         if dry_run:
@@ -177,21 +186,25 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 
 
 def _asked(
-    ctx: Context, target: ShipTarget | None, to: str, exact: ClusterTime | TransactionName | None, base: str
+    ctx: Context,
+    target: ShipTarget | None,
+    to: str,
+    exact: ClusterTime | TransactionName | None,
+    choice: RestoreOptions,
 ) -> Asked:
     if isinstance(exact, ClusterTime):
         return Asked(ctx.instance, Moment(exact.second, str(exact), ctx.zone), exact)
     if exact is None:
-        return Asked(ctx.instance, _moment(ctx, target, to))
+        return Asked(ctx.instance, _moment(ctx, target, to, choice))
     if target:
-        return Asked(ctx.instance, moment_there(ctx, target, exact, base), exact)
-    before = locate(ctx, exact, base)
+        return Asked(ctx.instance, moment_there(ctx, target, exact, choice.base), exact)
+    before = locate(ctx, exact, choice.base)
     return Asked(ctx.instance, moment_of(ctx, before), before)
 
 
-def _moment(ctx: Context, target: ShipTarget | None, to: str) -> Moment:
+def _moment(ctx: Context, target: ShipTarget | None, to: str, choice: RestoreOptions) -> Moment:
     if to.strip().lower() == LATEST and target:
-        return latest_moment(ctx, target)
+        return latest_moment(ctx, target, choice)
     return parse_moment(to, ctx.zone, ctx.clock.now())
 
 

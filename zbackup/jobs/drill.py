@@ -34,8 +34,13 @@ def drill(ctx: Context, target: ShipTarget) -> DrillReport:
     Nobody can reach the server meanwhile. The clone is never finished: what a killed drill leaves of it, the
     next one removes. Raise whatever restore_from() raises.
     """
-    moment = latest_moment(ctx, target)
-    return _tried(ctx, target.name, lambda options: restore_from(ctx, target, moment, options))
+    # It tries what is there; whose it is and what cannot be read, others say.
+    moment = latest_moment(ctx, target, RestoreOptions(accept_older=True))
+    return _tried(
+        ctx,
+        target.name,
+        lambda options: restore_from(ctx, target, moment, replace(options, accept_older=True)),
+    )
 
 
 def drill_here(ctx: Context) -> DrillReport:

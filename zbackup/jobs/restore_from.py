@@ -29,7 +29,7 @@ from zbackup.jobs.restore import (
 )
 from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.model.backup import Backup
-from zbackup.model.errors import NotRecoverable, ZbackupError
+from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
 from zbackup.model.exact import Before, TransactionName
 from zbackup.model.log import place
 from zbackup.model.moment import Moment, local_text
@@ -45,14 +45,45 @@ LATEST = "latest"
 """What is asked for to have all that arrived at a destination."""
 
 
-def latest_moment(ctx: Context, target: ShipTarget) -> Moment:
-    """Behind the last transaction of the destination's backups. Raise NotRecoverable when it has none."""
+def latest_moment(ctx: Context, target: ShipTarget, options: RestoreOptions) -> Moment:
+    """Behind the last transaction of the destination's backups. Raise NotRecoverable when it has none, and
+    Refused when another than the newest that can be read may be meant."""
     with target.destination.connect() as session:
         copies = session.copies().to_restore()
-    last = max((b.record.as_of for b in copies.backups if b.record.as_of), default=None)
+    backups = _latest(ctx, target, copies, options)
+    last = max((b.record.as_of for b in backups if b.record.as_of), default=None)
     if last is None:
         raise NotRecoverable(_none(ctx, target, copies))
     return Moment(last, LATEST, ctx.zone, is_now=True)
+
+
+def _latest(ctx: Context, target: ShipTarget, copies: Copies, options: RestoreOptions) -> Sequence[Backup]:
+    """The backups of the one server whose newest is meant, which --base tells where there are several.
+
+    Raise Refused, naming them, where that is not clear and nobody said that it does not matter.
+    """
+    servers = [s for s in by_server(copies.backups) if options.base in ("", *(b.name for b in s))]
+    if not servers:
+        return copies.backups
+    newest = max((s[-1] for s in servers), key=lambda b: b.createtxg)
+    place = target.destination.place
+    if len(servers) > 1 and not options.accept_older:
+        each = "; ".join(f"{s[-1].name} {_whose(s[-1])}" for s in servers)
+        raise Refused(
+            f"backups of {len(servers)} servers lie at {place}, and the newest of each are {each}: say which "
+            f"is meant with --base NAME, or --accept-older to take {newest.name}, which arrived last"
+        )
+    if copies.unreadable and not options.accept_older:
+        name, problem = copies.unreadable[0]
+        raise Refused(
+            f"{name} at {place} cannot be read, and may be the newest ({problem}): --accept-older takes "
+            f"{newest.name}, the newest that can be read"
+        )
+    return next(s for s in servers if s[-1] is newest)
+
+
+def _whose(backup: Backup) -> str:
+    return f"of {backup.record.members[0][0]} and server {backup.record.server_uuid}"
 
 
 def moment_there(ctx: Context, target: ShipTarget, name: TransactionName, base: str = "") -> Moment:
@@ -167,17 +198,19 @@ def _choose(
     if not copies.backups:
         raise NotRecoverable(_none(ctx, target, copies))
     note_unreadable(ctx, copies.unreadable)
-    choice = _choice(ctx, copies, moment, options)
+    backups = copies.backups
+    if moment.text == LATEST:
+        backups = tuple(_latest(ctx, target, copies, options))
+    choice = _choice(ctx, replace(copies, backups=backups), moment, options)
     if (servers := len(by_server(copies.backups))) > 1:
         ctx.progress.note(
             f"backups of {servers} servers, or from before the datasets were moved, lie at {place}: "
-            f"{choice.base.name}, which is chosen, is of {choice.base.record.members[0][0]} and server "
-            f"{choice.base.record.server_uuid}; --base NAME starts from another"
+            f"{choice.base.name}, which is chosen, is {_whose(choice.base)}; --base NAME starts from another"
         )
     require_recoverable(choice.base)
     ctx.recovery.check_program(choice.base.record)
     if moment.text == LATEST:
-        newest = max(copies.backups, key=lambda b: b.createtxg)
+        newest = max(backups, key=lambda b: b.createtxg)
         return choice.base, choice.log or newest, choice.reason
     if choice.log is None:
         reached = max(b.record.complete_to for b in copies.backups if b.record.complete_to)

@@ -26,7 +26,8 @@ class RestoreOptions:
     what Before says, committed at the moment, or its name alone while the log is out of sight, and a moment
     behind it. `replica_set` names the set to be made of the result, for MongoDB only. `base` names the backup
     to start from, "" the newest that is old enough. `stored_only`: no snapshot is taken to read the log from,
-    the newest has to do.
+    the newest has to do. `accept_older`: the newest at a destination that can be read will do, also where
+    another may be meant.
     """
 
     name: str = ""
@@ -38,6 +39,7 @@ class RestoreOptions:
     base: str = ""
     finish: Finish | None = None
     stored_only: bool = False
+    accept_older: bool = False
 
     @property
     def stop(self) -> Exact | None:

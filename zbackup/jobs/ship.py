@@ -15,7 +15,7 @@ import structlog
 from zbackup.destinations.base import Session
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.ship_marks import let_go, pin
-from zbackup.jobs.shipped import write_down
+from zbackup.jobs.shipped import write_down, write_down_commit
 from zbackup.model.backup import Backup
 from zbackup.model.errors import Diverged, Refused, Taken, ZbackupError
 from zbackup.model.shipping import Inventory, SourceDataset
@@ -251,6 +251,7 @@ def _act(
         case Commit(backup, parts):
             session.commit(backup.record, parts, ctx.clock.now().isoformat())
             done.committed.append(backup)
+            write_down_commit(ctx, target, backup)
             log.info("ship.committed", snapshot=backup.name, destination=target.name)
 
 

@@ -46,6 +46,16 @@ def write_down(
     return newest
 
 
+def write_down_commit(ctx: Context, target: ShipTarget, backup: Backup) -> None:
+    """That this backup was committed there just now, and is the newest: what fails later does not undo it."""
+    ctx.zfs.set_properties(ctx.datasets[0], {f"{SHIPPED}{target.name}": to_text(arrived_of(backup))})
+
+
+def ever_arrived(ctx: Context, target: ShipTarget) -> bool:
+    """Whether anything is known to have arrived there. Raise CommandFailed when ZFS cannot be asked."""
+    return f"{SHIPPED}{target.name}" in ctx.zfs.own_settings(ctx.datasets[0])
+
+
 def shipped(ctx: Context, now: datetime) -> tuple[Shipped, ...]:
     """Of each destination that is configured. Raise CommandFailed when ZFS cannot be asked."""
     if not ctx.targets:

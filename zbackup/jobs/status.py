@@ -90,6 +90,8 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
 def _facts(status: Status, catalog: Catalog, doubt: str) -> health.Facts:
     """What its health is judged by; `doubt` is why a prune does not count ages up to now."""
     now, backups = status.looked, catalog.backups
+    oldest = min((b.record.taken for b in usable_bases(backups)), default=now)
+    waiting = max(now - oldest, timedelta())
     return health.Facts(
         now=now,
         newest=status.newest.record.taken if status.newest else None,
@@ -109,7 +111,8 @@ def _facts(status: Status, catalog: Catalog, doubt: str) -> health.Facts:
         lost=status.lost,
         doubt=doubt,
         lags=tuple(
-            health.Lag(destination=s.destination, behind=s.behind, most=s.max_lag) for s in status.shipped
+            health.Lag(destination=s.destination, behind=s.behind, most=s.max_lag, waiting=waiting)
+            for s in status.shipped
         ),
     )
 

@@ -11,8 +11,15 @@ import structlog
 from zbackup.destinations.base import Provable, Readable, Session
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.ship import alone, never
+from zbackup.jobs.shipped import ever_arrived
 from zbackup.model.backup import Backup
-from zbackup.model.errors import DatasetNotFound, VerificationFailed
+from zbackup.model.errors import (
+    CommandFailed,
+    ConnectionFailed,
+    DatasetNotFound,
+    Stopped,
+    VerificationFailed,
+)
 from zbackup.model.shipping import Checked
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter
@@ -60,16 +67,19 @@ def verify_at(
     with alone(ctx, target), target.destination.connect() as session:
         ctx.progress.phase("looking at both sides", target.destination.place)
         copies = session.copies()
-        here = {b.record.backup: b for b in _backups(ctx, session)}
+        mine = _backups(ctx)
+        here = {b.record.backup: b for b in mine or ()}
         pairs = [(b, here[b.record.backup]) for b in copies.backups if b.record.backup in here]
         problems = [f"{name} cannot be read: {problem}" for name, problem in copies.unreadable]
         if not copies.backups:
-            problems += [f"there is no committed backup of {ctx.instance} at {target.destination.place}"]
+            problems += [_nothing(ctx, target)]
         problems += [text for there, mine in pairs for text in _differences(there, mine)]
         complete = [(there, mine) for there, mine in pairs if mine.complete]
         meter = Meter(limit=target.limit, stop=stop)
         read = _read(ctx, session, *complete[-1], most, meter) if complete and most >= 0 else ()
         proven = _prove(ctx, session, deep=most == 0, meter=meter)
+        if mine is None and copies.backups:
+            proven += _read_there(ctx, session, copies.backups[-1], most, meter)
     problems += [f"{checked.name}: {text}" for checked in proven for text in checked.problems]
     problems += [f"{r.snapshot} holds other data at {target.destination.place}" for r in read if not r.same]
     for text in problems:
@@ -89,6 +99,9 @@ def prove_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
     nothing could be compared, and when data was to be read and none was."""
     report = verify_at(ctx, target, most=target.sample, stop=stop)
     problems = list(report.problems)
+    if problems == [_nothing(ctx, target)] and not _arrived_once(ctx, target):
+        log.info("verify.nothing_yet", destination=target.name)
+        return report
     if not (problems or report.compared or report.proven):
         problems = [f"none of the {len(report.alone)} backups that are there is here, too"]
     elif not (problems or report.read or report.proven) and target.sample >= 0:
@@ -99,14 +112,45 @@ def prove_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
     return report
 
 
-def _backups(ctx: Context, session: Session) -> Sequence[Backup]:
+def _nothing(ctx: Context, target: ShipTarget) -> str:
+    return f"there is no committed backup of {ctx.instance} at {target.destination.place}"
+
+
+def _arrived_once(ctx: Context, target: ShipTarget) -> bool:
+    """Whether there should be something. On a host that has nothing of the instance there should."""
+    try:
+        return ever_arrived(ctx, target)
+    except DatasetNotFound:
+        return True
+
+
+def _backups(ctx: Context) -> Sequence[Backup] | None:
+    """None where nothing of the instance is: after the fire, what is there is proven by itself."""
     try:
         return ctx.catalog().backups
-    except DatasetNotFound:
-        # After the fire nothing is here, and what is in a bucket can be proven all the same.
-        if isinstance(session, Provable):
-            return ()
-        raise
+    except DatasetNotFound as gone:
+        if ctx.members():
+            raise
+        ctx.progress.note(f"{gone}: what is there is not compared with anything, but read by itself")
+        return None
+
+
+def _read_there(
+    ctx: Context, session: Session, newest: Backup, most: int, meter: Meter
+) -> tuple[Checked, ...]:
+    """Read the newest backup over there: ZFS proves each block of it. What cannot be read is its problem."""
+    if not isinstance(session, Readable) or isinstance(session, Provable) or most < 0:
+        return ()
+    read, problems = 0, []
+    for copy in newest.snapshots:
+        ctx.progress.phase(f"reading {copy}", "at the destination")
+        try:
+            read += session.content(copy, most, meter).size
+        except (ConnectionFailed, Stopped):
+            raise
+        except CommandFailed as failure:
+            problems.append(f"{copy} cannot be read: {failure}")
+    return (Checked(backup=newest.record.backup, name=newest.name, problems=tuple(problems), read=read),)
 
 
 def _prove(ctx: Context, session: Session, *, deep: bool, meter: Meter) -> tuple[Checked, ...]:

@@ -44,11 +44,16 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """How far a destination is behind (None: nothing is there), and how far it may be (None: nobody said)."""
+    """How far a destination is behind (None: nothing is there), and how far it may be (None: nobody said).
+
+    `waiting` is how long the oldest backup has been here to be sent: where nothing is there yet, so much
+    would be lost.
+    """
 
     destination: str
     behind: timedelta | None
     most: timedelta | None
+    waiting: timedelta = timedelta.max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +182,7 @@ def _lags(lags: Sequence[Lag]) -> list[Finding]:
             fix="zbackup ship",
         )
         for lag in lags
-        if lag.most is not None and (lag.behind is None or lag.behind > lag.most)
+        if lag.most is not None and (lag.waiting if lag.behind is None else lag.behind) > lag.most
     ]
 
 

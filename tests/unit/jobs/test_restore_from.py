@@ -13,10 +13,10 @@ from zbackup.catalog.local import Catalog
 from zbackup.clock import SystemClock
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.restore_from import _choose, _found
+from zbackup.jobs.restore_from import _choose, _found, latest_moment
 from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.model.backup import Backup
-from zbackup.model.errors import NotRecoverable
+from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.exact import parse_transaction
 from zbackup.model.log import Searched, Transaction
 from zbackup.model.moment import Moment
@@ -63,3 +63,46 @@ def test_whose_backup_it_is_is_said_where_there_are_two_servers_or_more() -> Non
     name, (note,) = chosen([*mine, *others])
     assert note.startswith("backups of 2 servers, or from before the datasets were moved, lie at zfs:vault/b")
     assert name in note and PLAIN.members[0][0] in note and PLAIN.server_uuid in note
+
+
+def latest(copies: Copies, **options: Any) -> tuple[Moment, str, str]:
+    """The moment of `--to latest`, and the names of base and log source."""
+    place = Place(copies.backups)
+    cast(Any, place).copies = lambda: copies
+    ctx = SimpleNamespace(
+        instance="shop",
+        clock=SystemClock(),
+        zone=ZoneInfo("UTC"),
+        progress=SimpleNamespace(note=lambda _: None),
+        recovery=SimpleNamespace(check_program=lambda _: None, cut_for=lambda at: at),
+    )
+    target = ShipTarget(destination=cast(Any, place), tag="tag")
+    given = RestoreOptions(**options)
+    moment = latest_moment(cast(Context, ctx), target, given)
+    base, log, _ = _choose(cast(Context, ctx), target, copies, moment, given)
+    return moment, base.name, log.name
+
+
+def test_latest_is_not_an_older_one_in_silence() -> None:
+    """What cannot be read may be the newest."""
+    backups = tuple(hourly(3))
+    damaged = Copies(backups, (("shop/backups/9.json", "it was changed"),))
+    with pytest.raises(
+        Refused, match=r"shop/backups/9.json at .* may be the newest .*accept-older takes zbackup-3"
+    ):
+        latest(damaged)
+    assert latest(damaged, accept_older=True) == latest(Copies(backups, ()))
+
+
+def test_latest_names_both_where_two_servers_share_a_place() -> None:
+    mine = hourly(3)
+    others = [
+        replace(b, snapshots=tuple(replace(s, name=f"other-{s.name}", createtxg=n) for s in b.snapshots))
+        for n, b in enumerate(of_server(hourly(2), 2, dataset="x/", identity="another"), 100)
+    ]
+    both = Copies((*mine, *others), ())
+    with pytest.raises(Refused, match=r"zbackup-3 of .*; other-zbackup-2 of .* server another: say which"):
+        latest(both)
+    assert latest(both, base="zbackup-3")[1:] == ("zbackup-3", "zbackup-3")
+    assert latest(both, base="zbackup-2")[2] == "zbackup-3", "the log of the same server"
+    assert latest(both, accept_older=True)[2] == "other-zbackup-2"

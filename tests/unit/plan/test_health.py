@@ -90,6 +90,14 @@ def test_a_destination_that_is_further_behind_than_promised() -> None:
     ]
 
 
+def test_where_nothing_is_yet_so_much_would_be_lost_as_there_is_to_be_sent() -> None:
+    """Right after the first start there is nothing, or a backup of a moment ago."""
+    hour = timedelta(hours=1)
+    waiting = (timedelta(), timedelta(minutes=59), timedelta(minutes=61))
+    lags = tuple(Lag(destination=f"d{n}", behind=None, most=hour, waiting=w) for n, w in enumerate(waiting))
+    assert said(replace(WELL, lags=lags)) == ["error ship: d2 has no backup yet, and 1 hour was promised"]
+
+
 def test_a_gap_in_the_window() -> None:
     found = said(replace(WELL, gaps=("binlog.000002 was purged",)))
     assert found == ["error window: there is a gap in the promised window: binlog.000002 was purged"]
