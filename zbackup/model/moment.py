@@ -108,7 +108,7 @@ def parse_time_to_come(text: str, zone: ZoneInfo, now: datetime) -> datetime:
 
 def _next_day(now: datetime, match: re.Match[str], zone: ZoneInfo) -> date:
     """The day on which it is that late next."""
-    local = now.astimezone(_zone(match["zone"]) if match["zone"] else zone)
+    local = now.astimezone(_own_zone(match["zone"], zone))
     today = _clock(match, match.string) > local.time()
     return local.date() if today else local.date() + timedelta(days=1)
 
@@ -138,7 +138,7 @@ def _length(text: str) -> timedelta:
 
 
 def _absolute(match: re.Match[str], text: str, zone: ZoneInfo, now: datetime) -> datetime:
-    own = _zone(match["zone"]) if match["zone"] else zone
+    own = _own_zone(match["zone"], zone)
     clock = _clock(match, text)
     today = now.astimezone(own).date()
     match match["day"]:
@@ -152,7 +152,36 @@ def _absolute(match: re.Match[str], text: str, zone: ZoneInfo, now: datetime) ->
             wall = datetime.combine(today - timedelta(days=1), clock)
         case day:
             wall = datetime.combine(_date(day, text), clock)
+    if own is zone and _is_abbreviation(match["zone"]):
+        return _reading_called(match["zone"], wall, zone)
     return _only_reading(wall, own)
+
+
+def _own_zone(named: str | None, zone: ZoneInfo) -> tzinfo:
+    """The zone that a text names; `zone` if it names none, or says what clocks there are called (CEST)."""
+    if named is None or (_is_abbreviation(named) and named in _abbreviations(zone)):
+        return zone
+    return _zone(named)
+
+
+def _is_abbreviation(named: str | None) -> bool:
+    return bool(named) and named not in ("Z", "UTC") and "/" not in str(named) and str(named).isupper()
+
+
+def _abbreviations(zone: ZoneInfo) -> set[str | None]:
+    """What clocks of the zone are called, as local_text says: those of this century's winters and summers."""
+    days = (datetime(year, month, 15, tzinfo=zone) for year in range(2000, 2040) for month in (1, 4, 7, 10))
+    return {day.tzname() for day in days}
+
+
+def _reading_called(name: str, wall: datetime, zone: ZoneInfo) -> datetime:
+    """When clocks of the zone show this and are called so. Raise UsageError if they never do."""
+    for fold in (0, 1):
+        local = wall.replace(tzinfo=zone, fold=fold)
+        at = local.astimezone(UTC)
+        if local.tzname() == name and at.astimezone(zone).replace(tzinfo=None) == wall:
+            return at
+    raise UsageError(f'{wall.isoformat(" ")} is not "{name}" in {zone}: leave "{name}" out')
 
 
 def _clock(match: re.Match[str], text: str) -> time:

@@ -70,8 +70,8 @@ def test_understood(text: str, utc: str) -> None:
         ("2024-02-30 10:00", "names no day"),
         ("2024-05-01 24:00", "names no time of day"),
         ("2024-05-01 10:02:60", "names no time of day"),
-        ("2024-05-01 10:02 CEST", '"CEST" is not clear'),
-        ("2024-05-01 10:02 CET", '"CET" is not clear'),
+        ("2024-05-01 10:02 EST", '"EST" is not clear'),
+        ("2024-05-01 10:02 CET", 'is not "CET" in Europe/Berlin: leave "CET" out'),
         ("2024-05-01 10:02 Europe/Berln", 'did you mean "Europe/Berlin"'),
         ("2024-05-01 10:02 berlin", 'did you mean "Europe/Berlin"'),
         ("2024-05-01 10:02+99:00", "is not an offset"),
@@ -201,3 +201,19 @@ def test_a_time_to_come(text: str, meant: str) -> None:
 def test_a_time_to_come_is_not_in_the_past(text: str) -> None:
     with pytest.raises(UsageError, match="in the past"):
         parse_time_to_come(text, ZoneInfo("Europe/Berlin"), datetime(2024, 5, 1, 12, tzinfo=UTC))
+
+
+@given(at=TIMES, zone=ZONES)
+def test_what_is_printed_is_understood(at: datetime, zone: ZoneInfo) -> None:
+    """Also in the hour that clocks show twice."""
+    moment = at.replace(tzinfo=UTC)
+    later = moment + timedelta(days=1)
+    assert parse_moment(local_text(moment, zone), zone, later).at == moment
+    assert parse_moment(utc_text(moment), zone, later).at == moment
+
+
+def test_what_clocks_are_called_tells_the_hour_that_comes_twice() -> None:
+    for name, hour in (("CEST", 0), ("CET", 1)):
+        found = parse_moment(f"2024-10-27 02:30:00 {name}", BERLIN, datetime(2025, 1, 1, tzinfo=UTC))
+        assert found.at == datetime(2024, 10, 27, hour, 30, tzinfo=UTC)
+    assert parse_time_to_come("18:00 CEST", BERLIN, NOW) == datetime(2024, 5, 1, 16, 0, tzinfo=UTC)
