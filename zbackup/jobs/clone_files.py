@@ -186,9 +186,11 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
     if INTENT + clone.name in ctx.zfs.user_properties(ctx.clones).get(ctx.clones, {}):
         ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
     secure_files.remove_tree(ctx.run_dir / clone.name)
-    secure_files.unlink(process_note(ctx.run_dir / clone.name))
-    # ZFS leaves the mountpoint behind when it could not tell that it had made it.
-    secure_files.remove_empty(ctx.mountpoint / clone.name)
+    # Both are root's, and harmless: the daemon leaves them.
+    with contextlib.suppress(PermissionError):
+        secure_files.unlink(process_note(ctx.run_dir / clone.name))
+        # ZFS leaves the mountpoint behind when it could not tell that it had made it.
+        secure_files.remove_empty(ctx.mountpoint / clone.name)
     log.info("clone.destroyed", clone=clone.name)
 
 

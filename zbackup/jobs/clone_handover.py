@@ -77,7 +77,7 @@ def _mask(ctx: Context, clone: Clone, steps: tuple[Mask, ...], server: PrivateSe
         ctx.progress.note(f"masking, step {number} of {len(steps)}: {step}")
         try:
             _take(ctx, step, server, facts)
-        except (ZbackupError, OSError, UnicodeDecodeError) as failure:
+        except (ZbackupError, OSError, UnicodeError) as failure:
             raise MaskingFailed(f"{clone.name} could not be masked: {step}: {failure}") from failure
 
 

@@ -65,7 +65,7 @@ class Journal:
         # A job a line, for people; `indent` would do without the quick encoder, and this is written often.
         jobs = ",\n".join(json.dumps(_to(row)) for row in rows)
         text = f'{{"version": {VERSION}, "jobs": [\n{jobs}\n]}}\n'
-        secure_files.replace(self.path, text)
+        secure_files.replace(self.path, text, mode=0o640)
 
 
 _TIMES = ("last", "failed", "next")
