@@ -65,8 +65,14 @@ class ConnectionFailed(CommandFailed):
 
     def __init__(self, argv: tuple[str, ...], returncode: int, stderr: str, where: str = "") -> None:
         super().__init__(argv, returncode, stderr, where)
-        said = "; ".join(line.strip() for line in stderr.strip().splitlines()[-3:]) or "it gave no reason"
-        self.args = (f"no connection to {where}: {said}",)
+        said = "; ".join(line.strip() for line in stderr.strip().splitlines()[-3:])
+        told = f"no connection to {where}: {said}"
+        if not said:
+            told = (
+                f"the connection to {where} was cut: ssh ended with {returncode} and said nothing; "
+                f"try again when the host and the network are up"
+            )
+        self.args = (told,)
 
 
 class BucketRefused(ZbackupError):

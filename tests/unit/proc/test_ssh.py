@@ -51,3 +51,15 @@ def test_failures_of_ssh_and_of_the_program_over_there_are_told_apart() -> None:
 def test_a_socket_that_ssh_could_not_make_is_refused() -> None:
     with pytest.raises(Refused, match="shorter run_dir"):
         Ssh(TARGET, Path("/run") / ("x" * 100))
+
+
+def test_a_connection_that_was_cut_without_a_word() -> None:
+    """An ssh that is killed, or whose network went away, may say nothing at all."""
+    cut = ConnectionFailed(("zfs", "receive"), 255, "\n", "nas")
+    assert str(cut) == (
+        "the connection to nas was cut: ssh ended with 255 and said nothing; "
+        "try again when the host and the network are up"
+    )
+    assert str(ConnectionFailed(("zfs",), 255, "Host key verification failed.", "nas")) == (
+        "no connection to nas: Host key verification failed."
+    )
