@@ -1,0 +1,270 @@
+"""The cut by time, against a world that knows when everything was committed."""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zbackup.model.commit_times import Anchor, Bounds, CutSearch, Decision, Rules, bounds, dependable
+from zbackup.model.reading import Reading
+
+S = 1_000_000
+MINUTE, HOUR = 60 * S, 3600 * S
+START = 1_700_000_000 * S
+SIZE = 100
+MYSQL, MARIADB, REPLICA = Rules(), Rules(starts=True), Rules(replica=True)
+
+
+@dataclass
+class World:
+    """True commit times in the log's order, what the log says, where files begin, and clock readings."""
+
+    rules: Rules
+    true: list[int] = field(default_factory=list)
+    said: list[int] = field(default_factory=list)
+    files: dict[int, int | None] = field(default_factory=lambda: {0: None})
+    anchors: list[Anchor] = field(default_factory=list)
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Where the transaction begins: file number and offset."""
+        begins = [first for first in self.files if first <= index]
+        return len(begins), (index - max(begins)) * SIZE + 4
+
+    def decide(self, target: int) -> Decision:
+        found = dependable(self.anchors, self.rules)
+        search = CutSearch(target, bounds(found, target, self.rules), self.rules)
+        firsts = [*sorted(self.files), len(self.said)]
+        for number, (first, end) in enumerate(pairwise(firsts), 1):
+            spans = [
+                ((i - first) * SIZE + 4, (i - first + 1) * SIZE + 4, self.said[i]) for i in range(first, end)
+            ]
+            search.add(number, self.files[first], iter(spans))
+        return search.decide()
+
+
+def log(rules: Rules, *said: float, now: float | None = None) -> World:
+    """A log that says these seconds; with `now`, a clock reading at its end."""
+    world = World(rules, said=[START + round(s * S) for s in said])
+    if now is not None:
+        world.anchors.append(anchor(world, len(said), START + round(now * S)))
+    return world
+
+
+def anchor(world: World, index: int, wall: int, *, uptime: int | None = None, boot: str = "a") -> Anchor:
+    up = (wall if uptime is None else uptime) - START + HOUR
+    return Anchor(
+        place=world.place(index), earliest=wall, latest=wall + S, clock=Reading(boot, up / S, False)
+    )
+
+
+def cut(world: World, seconds: float) -> tuple[int, int | None]:
+    """Transactions before the cut, by the earlier reading and by the later one if there are two."""
+    found = world.decide(START + round(seconds * S))
+    return found.cut.count, found.other.count if found.other else None
+
+
+def test_times_in_order_are_exact() -> None:
+    world = log(MYSQL, 1, 2, 3.000001, 4, now=9)
+    cuts = [cut(world, t) for t in (0.5, 3.000001, 3.000002, 4, 5)]
+    assert cuts == [(0, None), (2, None), (3, None), (3, None), (4, None)]
+
+
+def test_a_time_in_the_future_hides_nothing_behind_it() -> None:
+    for rules in (MYSQL, MARIADB):
+        world = log(rules, 1, 2, 9_000_000, 3, 4, 5, now=100)
+        assert [cut(world, t) for t in (4, 5, 50)] == [(4, None), (5, None), (6, None)]
+
+
+def test_the_liar_itself_is_disputed_when_its_neighbours_are_far_apart() -> None:
+    world = log(MYSQL, 0, 9_000_000, 600, now=1000)
+    assert cut(world, 300) == (1, 2)
+    assert cut(world, 601) == (3, None)
+    last = log(MYSQL, 0, 9_000_000, now=1000)
+    assert cut(last, 300) == (1, 2)
+
+
+def test_a_clock_that_stood_ahead_is_disputed_only_as_long_as_it_said() -> None:
+    times = [*range(0, 100, 10), 3600, 3601, *range(100, 8000, 10)]
+    world = log(MYSQL, *times, now=9000)
+    assert cut(world, 90) == (9, None)
+    assert cut(world, 95) == (10, 12)
+    assert cut(world, 2000) == (10, 12 + 190)
+    assert cut(world, 3600) == (10, 12 + 350)
+    assert cut(world, 3700) == (12 + 360, None)
+
+
+def test_a_snapshot_in_between_settles_it() -> None:
+    times = [*range(0, 100, 10), 3600, 3601, *range(100, 8000, 10)]
+    world = log(MYSQL, *times, now=9000)
+    world.anchors.append(anchor(world, 12 + 100, START + 1100 * S))
+    assert [cut(world, t) for t in (2000, 3600, 500)] == [(12 + 190, None), (12 + 350, None), (12 + 40, None)]
+
+
+def test_a_clock_put_back_is_disputed_where_it_said_the_same_twice() -> None:
+    times = [*range(0, 7200, 10), *range(3600, 9000, 10)]
+    world = log(MYSQL, *times, now=9001)
+    assert cut(world, 3000) == (300, None)
+    assert cut(world, 5000) == (500, 720 + 140)
+    assert cut(world, 8000) == (720 + 440, None)
+
+
+def test_a_snapshot_taken_while_the_clock_was_wrong_settles_nothing() -> None:
+    times = [*range(0, 7200, 10), *range(3600, 9000, 10)]
+    world = log(MYSQL, *times)
+    world.anchors = [
+        anchor(world, 600, START + 6000 * S, uptime=START + 2400 * S),
+        anchor(world, len(times), START + 9000 * S),
+    ]
+    assert cut(world, 5000) == (500, 720 + 140)
+
+
+def test_a_second_that_is_repeated_is_ordinary() -> None:
+    world = log(MYSQL, 1, 2, 2.9, 2.1, 2.95, 3.5, now=9)
+    assert [cut(world, t) for t in (2.5, 2.92)] == [(2, None), (4, None)]
+
+
+def test_a_slow_statement_is_ordinary_on_mariadb_alone() -> None:
+    times = [*range(0, 1200), 100, *range(1200, 2000)]
+    assert cut(log(MARIADB, *times, now=3000), 700) == (700, None)
+    assert cut(log(MYSQL, *times, now=3000), 700) == (700, 1201)
+
+
+def test_a_session_that_writes_into_the_future_is_no_slow_statement() -> None:
+    ahead = range(1000, 1100)
+    world = log(MARIADB, *range(0, 100), *ahead, *range(100, 110), *range(1000, 1500), now=3000)
+    assert cut(world, 1000) == (100, 210)
+
+
+def test_a_header_tells_that_a_time_before_it_was_ahead() -> None:
+    world = log(MYSQL, 0, 1, 3600, 7200, now=9000)
+    world.files[3] = START + 5 * S
+    assert cut(world, 1000) == (2, 3)
+
+
+def test_sources_seconds_apart_are_ordinary_on_a_replica() -> None:
+    times = [t + lag for t in range(0, 100) for lag in (0, -8)]
+    assert cut(log(REPLICA, *times, now=300), 50)[1] is None
+    assert cut(log(MYSQL, *times, now=300), 50)[1] is not None
+    # A replica that lags by hours is behind every clock reading.
+    late = log(REPLICA, *range(0, 100), now=30_000)
+    late.anchors.append(anchor(late, 50, START + 20_000 * S))
+    assert cut(late, 70) == (70, None)
+
+
+def test_readings_that_contradict_each_other() -> None:
+    world = log(MYSQL, *range(10))
+    right = [anchor(world, n, START + n * MINUTE) for n in (1, 3)]
+    ahead = anchor(world, 2, START + 2 * HOUR, uptime=START + 2 * MINUTE)
+    other = anchor(world, 0, START + 9 * HOUR, boot="b")
+    assert dependable([other, *right, ahead], MYSQL) == right
+    assert dependable([], MYSQL) == []
+    assert bounds([], START, MYSQL) == Bounds()
+    alone = Anchor(place=(1, 4), earliest=START, latest=START)
+    assert dependable([alone], MYSQL) == []
+
+
+# The same with worlds that nobody thought of.
+
+
+@st.composite
+def ordinary(draw: st.DrawFn) -> World:
+    """Clocks within a second of the truth, files switched, snapshots taken, and a few slow statements."""
+    rules = draw(st.sampled_from([MYSQL, MARIADB, REPLICA]))
+    world = World(rules)
+    at, nudge = START, 0
+    lag = draw(st.sampled_from([0, HOUR])) if rules.replica else 0
+    for index in range(draw(st.integers(1, 30))):
+        at += draw(st.sampled_from([0, 3, 900, S // 3, S, 7 * S, HOUR]))
+        if draw(st.integers(0, 20)) == 0:
+            nudge = draw(st.sampled_from([-S, -S // 8, 0, S // 8]))
+        jitter = draw(st.integers(-30, 30))
+        commit = at - lag
+        said = commit + nudge + jitter
+        if rules.replica and draw(st.booleans()):
+            said -= draw(st.integers(0, 7 * S))
+        world.true.append(commit)
+        world.said.append(said // S * S if rules.starts else said)
+        event = draw(st.integers(0, 15))
+        if event == 0:
+            world.files[index + 1] = (at + nudge) // S * S
+        elif event == 1:
+            world.anchors.append(anchor(world, index + 1, at + nudge, uptime=at))
+    world.files.pop(len(world.said), None)
+    world.anchors.append(anchor(world, len(world.said), at + draw(st.integers(0, HOUR)) + nudge, uptime=None))
+    return world
+
+
+@given(ordinary(), st.data())
+def test_ordinary_logs_are_cut_truly_and_nobody_is_asked(world: World, data: st.DataObject) -> None:
+    target = data.draw(targets(world))
+    found = world.decide(target)
+    assert found.other is None
+    tolerance = world.rules.tolerance
+    assert all(t < target + tolerance for t in world.true[: found.cut.count])
+    assert all(t >= target - tolerance for t in world.true[found.cut.count :])
+
+
+def targets(world: World) -> st.SearchStrategy[int]:
+    near = st.tuples(
+        st.sampled_from(world.said + world.true), st.sampled_from([-MINUTE, -S, 0, 1, S, MINUTE])
+    )
+    targets = near.map(sum)
+    return targets.map(lambda t: t // S * S) if world.rules.starts else targets
+
+
+@st.composite
+def odd(draw: st.DrawFn) -> World:
+    """Clocks that are stepped by anything for any time, while snapshots are taken, and sessions that lie."""
+    rules = draw(st.sampled_from([MYSQL, MARIADB, REPLICA]))
+    world = World(rules)
+    at, off = START, 0
+    steps = st.sampled_from([0, 0, HOUR, -HOUR, S, -S, 12 * HOUR, -90 * S, 400 * 24 * HOUR])
+    boot = 0
+    for index in range(draw(st.integers(1, 30))):
+        at += draw(st.sampled_from([0, 3, S // 3, S, 7 * S, 5 * MINUTE, HOUR]))
+        event = draw(st.integers(0, 12))
+        if event == 0:
+            off = draw(steps)
+        said = at + off + draw(st.integers(-30, 30))
+        if event == 1:
+            said += draw(steps)
+        world.true.append(at)
+        world.said.append(max(0, said // S * S if rules.starts else said))
+        if event == 2:
+            world.files[index + 1] = (at + off + draw(steps)) // S * S
+        elif event == 3:
+            world.anchors.append(anchor(world, index + 1, at + off, uptime=at, boot=str(boot)))
+        elif event == 4:
+            boot += 1
+    world.files.pop(len(world.said), None)
+    # Restored by a clock that is right: else nobody could say what a target means.
+    world.anchors.append(
+        anchor(world, len(world.said), at + draw(st.sampled_from([0, MINUTE, HOUR])), boot=str(boot))
+    )
+    return world
+
+
+@given(odd(), st.data())
+def test_odd_logs_are_cut_truly_or_somebody_is_asked(world: World, data: st.DataObject) -> None:
+    target = data.draw(targets(world))
+    found = world.decide(target)
+    if found.other is not None:
+        assert found.cut.count < found.other.count
+        return
+    tolerance = world.rules.tolerance
+    right = [abs(t - s) <= tolerance for t, s in zip(world.true, world.said, strict=True)]
+    too_early = [i for i, t in enumerate(world.true[: found.cut.count]) if t >= target + 3 * tolerance]
+    too_late = [i for i, t in enumerate(world.true) if i >= found.cut.count and t < target - 3 * tolerance]
+    assert not any(right[i] for i in too_early + too_late)
+    # The one next to the cut decides: the order of the log does the rest.
+    for decisive in too_early[-1:] + too_late[:1]:
+        assert undetectable(world, right, decisive)
+
+
+def undetectable(world: World, right: list[bool], index: int) -> bool:
+    """Whether a wrong time stands where it would if it were right, by all that is right around it."""
+    said, tolerance = world.said, world.rules.tolerance
+    before = max((said[i] for i in range(index) if right[i]), default=0)
+    after = min((said[i] for i in range(index + 1, len(said)) if right[i]), default=1 << 62)
+    return before - tolerance <= said[index] <= after + tolerance

@@ -1,0 +1,352 @@
+"""Where to cut a log by time, when the times in it may be wrong and its order is not. Pure.
+
+The order of a log is the truth: what stands before a transaction was not committed after it. Its times are
+testimony. A host's clock may have stood ahead or have been put back, on MariaDB any session may set its own
+time, and on a replica the times are another host's. So a transaction's effective commit time is an interval:
+bounded by its neighbours' times, by the times in the headers of log files, and by readings of this host's
+clock that were taken with snapshots (Anchor). Where a target lies outside of all disputed intervals there is
+one cut; else there are two readings of the log, and somebody has to say which is right.
+
+All times are microseconds since 1970, as the log has them; a transaction is (start, end, committed), and a
+place is the number of a log file and an offset.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import Final
+
+from zbackup.model.reading import Reading
+
+Span = tuple[int, int, int]
+Place = tuple[int, int]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_SECOND: Final = 1_000_000
+_NEVER: Final = 1 << 62
+
+TOLERANCE: Final = timedelta(seconds=2)
+"""Less is ordinary: a leap second or a nudge of the time service puts a clock back by up to one second, whole
+seconds hide another, and in a group commit, or between the members of a cluster, times are out of order by
+microseconds to milliseconds."""
+
+REPLICA_TOLERANCE: Final = timedelta(seconds=10)
+"""The same on a replica: several sources, or workers that do not keep the commit order, are seconds apart."""
+
+DRIFT: Final = 5e-4
+"""How far, per second, a wall clock that is not stepped may go off the machine's uptime: adjtimex(2) slews by
+500 ppm at most."""
+
+WIDE: Final = 2
+"""An interval of so many tolerances at most is as good as a time: both ends may be off by one."""
+
+SLOW_AMONG: Final = 8
+"""So many transactions in order for each one behind: then those behind are taken for slow statements."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What is ordinary in a log. `starts`: its times tell when the statement that committed began, so that a
+    slow one is behind. `replica`: they are the source's, so that all of them may be behind this host's clock.
+    """
+
+    starts: bool = False
+    replica: bool = False
+
+    @property
+    def tolerance(self) -> int:
+        """In microseconds."""
+        return (REPLICA_TOLERANCE if self.replica else TOLERANCE) // _MICROSECOND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """This host's clock when the log ended at `place`, in microseconds: what stands before it was committed
+    by `latest`, and what stands behind it not before `earliest`. `clock` is what else was known then."""
+
+    place: Place
+    earliest: int
+    latest: int
+    clock: Reading | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The part of a log in which the cut for one target has to be: not before `after`, not behind `upto`
+    (None: its end). Times in it that are not within `floor` and `ceiling` are certainly wrong."""
+
+    after: Place = (0, 0)
+    upto: Place | None = None
+    floor: int = 0
+    ceiling: int = _NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A possible cut: in front of `first`, None at the log's end, with `count` transactions before it, of
+    which `last` is the last (None: there is none). Each is the number of its file and the transaction."""
+
+    count: int
+    last: tuple[int, Span] | None
+    first: tuple[int, Span] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where to cut: in front of `cut`. If `other` is not None the log can be read in two ways, of which `cut`
+    is the earlier. `behind` transactions behind the cut carry a time before the target."""
+
+    cut: Point
+    other: Point | None
+    behind: int
+
+
+def micros(moment: datetime) -> int:
+    """Microseconds since 1970 of a moment with a zone, exactly."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def dependable(anchors: Iterable[Anchor], rules: Rules) -> list[Anchor]:
+    """Those that can be relied on, in the order of the log.
+
+    The clock as it is now is what people go by. In the run of the machine in which the newest were taken, its
+    uptime tells which of the others a clock had that was stepped since. Of another run those of a
+    synchronised clock are good. Whatever is later than what was taken after it is not.
+    """
+    ordered = sorted(anchors, key=lambda a: (a.place, a.clock.uptime if a.clock else 0.0))
+    present = {a.clock.boot for a in ordered if a.clock and a.place == ordered[-1].place}
+    found: list[Anchor] = []
+    nearest: dict[str, Anchor] = {}
+    least = _NEVER
+    for anchor in reversed(ordered):
+        clock = anchor.clock
+        if clock is None or not (clock.synchronised or clock.boot in present):
+            continue
+        in_step = _same_clock(anchor, nearest.get(clock.boot, anchor), rules.tolerance)
+        if in_step and anchor.earliest <= least + rules.tolerance:
+            nearest[clock.boot] = anchor
+            least = min(least, anchor.latest)
+            found.append(anchor)
+    return found[::-1]
+
+
+def _same_clock(one: Anchor, other: Anchor, tolerance: int) -> bool:
+    """Whether the wall clock was not stepped between two readings in one run of the machine."""
+    if one.clock is None or other.clock is None:
+        return True
+    passed = (other.clock.uptime - one.clock.uptime) * _SECOND
+    return abs(other.earliest - one.earliest - passed) <= tolerance + abs(passed) * DRIFT
+
+
+def bounds(anchors: Sequence[Anchor], target: int, rules: Rules) -> Bounds:
+    """What dependable anchors, in the order of the log, say of the cut for a target."""
+    slack = rules.tolerance
+    before = [a for a in anchors if a.latest + slack <= target]
+    # A replica's times may be behind this host's clock by any lag, and so by them is what follows.
+    behind = [] if rules.replica else [a for a in anchors if a.earliest - slack >= target]
+    low, high = (before[-1] if before else None), (behind[0] if behind else None)
+    last = high or (anchors[-1] if anchors else None)
+    return Bounds(
+        after=low.place if low else (0, 0),
+        upto=high.place if high else None,
+        floor=low.earliest - slack if low and not rules.replica else 0,
+        ceiling=last.latest + slack if last else _NEVER,
+    )
+
+
+class CutSearch:
+    """Finds the cut for a target while a log is read once, from where a replay would begin to its end.
+
+    What is kept does not grow with the log. `add` takes one file after another; when `enough`, nothing that
+    follows can change the answer.
+    """
+
+    def __init__(self, target: int, within: Bounds, rules: Rules) -> None:
+        self._target, self._within, self._rules = target, within, rules
+        self._count = 0
+        self._last: tuple[int, Span] | None = None
+        self._known = within.floor
+        """The latest believable time before the target of what stands before any cut."""
+        self._doubtful: Point | None = None
+        """In front of the first with no believable time, when only such ones follow."""
+        self._first: Point | None = None
+        """In front of the first at the target or later."""
+        self._first_time = 0
+        self._least: tuple[Point, int] | None = None
+        """In front of that which has the least time from the target on, `_first` or one behind it."""
+        self._least_behind: tuple[Point, int] | None = None
+        """The same of what follows the last that carries a time before the target."""
+        self._behind = self._slow = self._early = 0
+        self._earliest_behind = self._moved_on = _NEVER
+        self._latest = 0
+        self._before_behind = (0, 0)
+        """How many were at the target or later, and the latest of them, when the last was found behind."""
+        self.enough = False
+
+    def add(self, file: int, header: int | None, spans: Iterable[Span]) -> None:
+        """Read a file's transactions; `header` is when the server began it, in whole seconds, None if that
+        is not known or lies before all that is read of it."""
+        within = self._within
+        if self.enough:
+            return
+        if header is not None:
+            self._read_header(file, header)
+        spans = iter(spans)
+        if file <= within.after[0]:
+            following = self._pass(file, spans, within.after[1] if file == within.after[0] else _NEVER)
+            if following is None:
+                return
+            spans = chain((following,), spans)
+        limit = _NEVER
+        if within.upto is not None and file >= within.upto[0]:
+            limit = within.upto[1] if file == within.upto[0] else 0
+        if self._first is None:
+            spans = self._search(file, spans, limit)
+        if self._first is not None and not self.enough:
+            self._search_behind(file, spans, limit)
+
+    def decide(self) -> Decision:
+        """The cut, when all was added."""
+        end = Point(self._count, self._last, None)
+        low = self._doubtful or self._first or end
+        if self._earliest_behind >= self._target - self._rules.tolerance or self._are_slow():
+            high, time = self._least or (end, self._within.ceiling)
+            disputed = time - self._known > WIDE * self._rules.tolerance
+        else:
+            high, disputed = self._least_behind[0] if self._least_behind else end, True
+        return Decision(low, high if disputed and high != low else None, self._behind)
+
+    def _are_slow(self) -> bool:
+        """Whether what carries an earlier time began before the target and ended behind it.
+
+        So it is when the log's times came to the target step by step, few of many are behind, and the log
+        goes on behind the last of them where the many had come to. Had a clock stood ahead, it would go on
+        where that clock was put forward.
+        """
+        early, latest = self._before_behind
+        return (
+            self._rules.starts
+            and self._first_time - self._known <= WIDE * self._rules.tolerance
+            and self._slow * SLOW_AMONG <= early
+            and self._moved_on >= latest - self._rules.tolerance
+        )
+
+    def _here(self, file: int, span: Span) -> Point:
+        return Point(self._count, self._last, (file, span))
+
+    def _pass(self, file: int, spans: Iterator[Span], limit: int) -> Span | None:
+        """Everything that begins before `limit` is certainly before the target. The first that does not."""
+        count, last = self._count, None
+        for span in spans:
+            if span[0] >= limit:
+                break
+            count += 1
+            last = span
+        else:
+            span = None
+        self._count, self._last = count, (file, last) if last else self._last
+        return span
+
+    def _read_header(self, file: int, header: int) -> None:
+        """A header is testimony, too: what stands before it was written before its second was over."""
+        if (file, 0) <= self._within.after or not self._within.floor <= header <= self._within.ceiling:
+            return
+        if self._first is not None and header + _SECOND < self._target:
+            self._is_behind(header + _SECOND)
+
+    def _search(self, file: int, spans: Iterator[Span], limit: int) -> Iterator[Span]:
+        """Look for the first at the target or later, and return what follows it."""
+        target, floor, known = self._target, self._within.floor, self._known
+        count, last = self._count, self._last
+        for span in spans:
+            begin, _, committed = span
+            if begin < limit and floor <= committed < target:
+                if committed > known:
+                    known = committed
+                self._doubtful = None
+            else:
+                self._count, self._last, self._known = count, last, known
+                if begin >= limit:
+                    self._close(file, span)
+                    return spans
+                self._look(file, span)
+            count += 1
+            last = (file, span)
+            if self._first is not None:
+                break
+        self._count, self._last, self._known = count, last, known
+        return spans
+
+    def _look(self, file: int, span: Span) -> None:
+        """Look at one that is not simply before the target, while none at the target was found."""
+        committed = span[2]
+        if committed < self._target and self._rules.starts:
+            return
+        if self._target <= committed <= self._within.ceiling:
+            self._first, self._first_time = self._here(file, span), committed
+            self._least = self._least_behind = (self._first, committed)
+            self._early, self._latest, self._moved_on = 1, committed, committed
+        elif self._doubtful is None:
+            self._doubtful = self._here(file, span)
+
+    def _search_behind(self, file: int, spans: Iterator[Span], limit: int) -> None:
+        """Look for what contradicts the first that was found."""
+        count, last, starts, ceiling = self._count, self._last, self._rules.starts, self._within.ceiling
+        telling = self._telling()
+        for span in spans:
+            begin, _, committed = span
+            if begin >= limit:
+                self._count, self._last = count, last
+                self._close(file, span)
+                return
+            if committed < telling:
+                self._count, self._last = count, last
+                self._look_behind(file, span)
+                telling = self._telling()
+            elif starts and committed <= ceiling:
+                self._early += 1
+                if committed > self._latest:
+                    self._latest = committed
+            count += 1
+            last = (file, span)
+        self._count, self._last = count, last
+
+    def _telling(self) -> int:
+        """A time below this says something that is not known yet."""
+        if self._least is None or self._least_behind is None:
+            return _NEVER
+        return max(self._target, self._least[1], self._least_behind[1], self._moved_on)
+
+    def _look_behind(self, file: int, span: Span) -> None:
+        committed = span[2]
+        if committed < self._within.floor:
+            self._behind += 1
+        elif committed < self._target:
+            self._behind += 1
+            self._is_behind(committed)
+        elif committed <= self._within.ceiling:
+            here, tolerance = self._here(file, span), self._rules.tolerance
+            if self._least is None or committed < self._least[1] - tolerance:
+                self._least = (here, committed)
+            if self._least_behind is None or committed < self._least_behind[1] - tolerance:
+                self._least_behind = (here, committed)
+            self._early += 1
+            self._latest = max(self._latest, committed)
+            self._moved_on = min(self._moved_on, committed)
+
+    def _is_behind(self, committed: int) -> None:
+        self._slow += 1
+        self._before_behind = (self._early, self._latest)
+        self._earliest_behind = min(self._earliest_behind, committed)
+        self._least_behind, self._moved_on = None, _NEVER
+
+    def _close(self, file: int, span: Span) -> None:
+        """Everything from here on is certainly not before the target."""
+        self.enough = True
+        here = (self._here(file, span), self._within.ceiling)
+        if self._first is None:
+            self._first, self._first_time = here
+        self._least = self._least or here
+        self._least_behind = self._least_behind or here
