@@ -25,7 +25,7 @@ from zbackup.jobs.restore_from import (
     restore_there,
 )
 from zbackup.jobs.restore_options import RestoreOptions
-from zbackup.model.errors import UsageError
+from zbackup.model.errors import ClockAccepted, UsageError
 from zbackup.model.exact import TransactionName, parse_transaction
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import FORMS, Moment, parse_moment
@@ -132,6 +132,14 @@ AcceptOlder = Annotated[
         help="With --to latest: take the newest that can be read, also when another may be meant.",
     ),
 ]
+AcceptClockOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept-clock",
+        help="Where the log's times contradict its order at the moment: take them as they are, and leave out "
+        "everything from the first transaction on that says it is from then or later. Ends with 16.",
+    ),
+]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep what was made when the restore fails.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")]
 
@@ -151,6 +159,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     port: Port = 0,
     read_only: ReadOnly = False,
     as_replica_set: AsReplicaSet = "",
+    accept_clock: AcceptClockOption = False,
     keep: Keep = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -163,6 +172,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         base=base,
         accept_older=accept_older,
         replica_set=_replica_set(as_replica_set),
+        accept_clock=accept_clock,
     )
     with on_one(options, "restore", instance) as ctx:
         target = app.choose_target(ctx, origin) if origin else None
@@ -183,6 +193,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     else:
         done = asked.known(report)
         emit(options, "restore", report_shape(done, report), lambda: render_report(done, report))
+    if (plan if dry_run else report).clock_accepted:
+        raise typer.Exit(ClockAccepted.exit_status)
 
 
 def _asked(

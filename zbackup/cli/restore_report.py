@@ -31,13 +31,13 @@ class Asked:
 
 
 def plan_shape(asked: Asked, plan: RestorePlan) -> dict[str, Any]:
-    return {"dry_run": True} | _common_shape(asked, plan, plan.replay)
+    return {"dry_run": True, "clock_accepted": plan.clock_accepted} | _common_shape(asked, plan, plan.replay)
 
 
 def report_shape(asked: Asked, report: RestoreReport) -> dict[str, Any]:
     recovered = report.recovered
     return (
-        {"dry_run": False}
+        {"dry_run": False, "clock_accepted": report.clock_accepted}
         | _common_shape(asked, report.plan, report.replay)
         | {
             "recovered": {
@@ -75,6 +75,12 @@ def _common_shape(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -
             "effective_target": plain(replay.effective_target),
             "last_applied": shapes.transaction(replay.last_applied),
             "first_skipped": shapes.transaction(replay.first_skipped),
+            "later": {
+                "first_skipped": shapes.transaction(replay.later.first_skipped),
+                "transactions": replay.later.transactions,
+            }
+            if replay.later
+            else None,
         }
         if replay
         else None,
@@ -181,11 +187,9 @@ def _remarks(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -> lis
         found.append(
             f"the log knows whole seconds only, so the cut is at {local_text(effective, asked.moment.zone)}"
         )
-    if replay.out_of_order:
-        found.append(
-            f"warning: {how_many(replay.out_of_order)} behind the cut carry an earlier time; "
-            "the server's clock went back, and the order of the log is what counts"
-        )
+    if replay.later:
+        more = how_many(replay.later.transactions - replay.transactions)
+        found.append(f"warning: the log's times are disputed, and were accepted: the cut may be {more} later")
     return found + [f"warning: {text}" for text in plan.warnings]
 
 

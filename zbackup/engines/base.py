@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from zbackup.model.cloning import Adoption
+from zbackup.model.commit_times import Anchor
 from zbackup.model.exact import Exact, TransactionName
 from zbackup.model.log import LogSpan, Searched
 from zbackup.model.progress import Progress
@@ -131,11 +132,12 @@ class Recovery(Protocol):
         log: tuple[Record, Relocation],
         target: datetime,
         exact: Exact | None = None,
+        anchors: Sequence[Anchor] = (),
     ) -> ReplayRange | None:
         """What a replay would apply; changes nothing. Raise NotRecoverable when the log does not reach.
 
-        `exact` as for `recover`. None when that cannot be known from files: the engine's log is read while
-        recovering, on clones.
+        `exact` as for `recover`; `anchors` are clock readings that bound the times in the log. None when that
+        cannot be known from files: the engine's log is read while recovering, on clones.
         """
 
     def check_program(self, record: Record) -> str:
@@ -159,7 +161,8 @@ class Recovery(Protocol):
         """Bring the base's files to the target and leave a server running on them; none if `serving` is None.
 
         `exact`, of the kind that the engine knows, counts instead where it is given.
-        Raise VerificationFailed when the result is not exactly what it must be.
+        Raise VerificationFailed when the result is not exactly what it must be; ClockDisputed when the log's
+        times contradict its order at the target, where `examine` cannot tell.
         """
 
     def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:

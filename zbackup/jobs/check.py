@@ -8,12 +8,13 @@ from typing import TypeVar
 from zbackup.catalog.local import Catalog, clones
 from zbackup.jobs.context import Context
 from zbackup.jobs.doctor import examine
+from zbackup.jobs.finish import times_out_of_order
 from zbackup.jobs.ship import ready
 from zbackup.jobs.stale import find_stale
 from zbackup.model.errors import ZbackupError
 from zbackup.model.finding import Finding
 from zbackup.model.server import ServerFacts
-from zbackup.plan.health import Expected
+from zbackup.plan.health import Expected, log_times
 from zbackup.plan.placement import require_one_snapshot_covers
 
 T = TypeVar("T")
@@ -101,6 +102,8 @@ def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
         elif not backup.finished:
             text = f"{backup.name} was not finished; the next zbackup snapshot does that"
             doctor.add(Finding(severity="warning", subject="backups", text=text))
+    for finding in log_times(times_out_of_order(catalog.backups)):
+        doctor.add(finding)
     found = doctor.look(
         "clones", lambda: clones(ctx.zfs, ctx.clones), lambda c: f"{len(c)} below {ctx.clones}"
     )

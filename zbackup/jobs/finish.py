@@ -28,6 +28,15 @@ log = structlog.get_logger()
 # In Record.server: how many tables there were that no crash recovery makes whole; not there for none.
 NON_TRANSACTIONAL = "non_transactional"
 
+# In Record.server: transactions behind the backup before whose times contradict the order of the log.
+TIMES_OUT_OF_ORDER = "times_out_of_order"
+
+
+def times_out_of_order(backups: Sequence[Backup]) -> tuple[str, ...]:
+    """What was found so when backups were taken, each once, in a line for people."""
+    lines = (line for b in backups for line in b.record.server.get(TIMES_OUT_OF_ORDER, "").splitlines())
+    return tuple(dict.fromkeys(lines))
+
 
 def finish(
     ctx: Context, backup: Backup, datasets: tuple[Dataset, ...], others: Sequence[Backup] = ()
@@ -43,6 +52,10 @@ def finish(
     before = _continued(ctx, backup, datasets, others)
     reach = ctx.recovery.reach(record, where, backup.snapshots[0].created, before)
     finished = record.with_end(as_of=reach.as_of, complete_to=reach.complete_to)
+    if reach.out_of_order:
+        log.warning("snapshot.times_out_of_order", snapshot=backup.name, first=reach.out_of_order[0])
+        remarks = {TIMES_OUT_OF_ORDER: "\n".join(reach.out_of_order)}
+        finished = replace(finished, server=finished.server | remarks)
     finished = replace(finished, since=_since(backup, others) or reach.as_of)
     if span := ctx.recovery.log_span(record, where, before):
         finished = finished.with_log(before.log_id if before else str(uuid.uuid4()), span)

@@ -18,15 +18,17 @@ from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.jobs.temporary import log_clone, removed_on_failure
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
-from zbackup.model.errors import Refused, Taken, UsageError
-from zbackup.model.exact import Before
-from zbackup.model.log import ClusterTime
+from zbackup.model.commit_times import Anchor, micros
+from zbackup.model.errors import ClockDisputed, Refused, Taken, UsageError
+from zbackup.model.exact import Before, Exact, WholeLog
+from zbackup.model.log import ClusterTime, Transaction, how_many
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.recovery import Recovered, ReplayRange, Serving
 from zbackup.model.snapshot import Dataset
 from zbackup.plan.before import plan_before
+from zbackup.plan.clock_anchors import END_OF_LOG, anchors_of
 from zbackup.plan.clone_name import default_name, log_name, require_good
-from zbackup.plan.recovery import RecoveryPlan, plan_recovery
+from zbackup.plan.recovery import RecoveryPlan, farthest_log, plan_recovery, plan_whole_log
 
 log = structlog.get_logger()
 
@@ -49,6 +51,11 @@ class RestorePlan:
     warnings: tuple[str, ...] = ()
     fetch: int = 0
 
+    @property
+    def clock_accepted(self) -> bool:
+        """Whether the log could have been cut elsewhere, too, and somebody took its times as they are."""
+        return self.replay is not None and self.replay.later is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreReport:
@@ -64,6 +71,11 @@ class RestoreReport:
     def replay(self) -> ReplayRange | None:
         """What was replayed."""
         return self.recovered.replay or self.plan.replay
+
+    @property
+    def clock_accepted(self) -> bool:
+        """See RestorePlan."""
+        return self.recovered.clock_accepted or self.plan.clock_accepted
 
 
 def plan_restore(ctx: Context, moment: Moment, options: RestoreOptions) -> RestorePlan:
@@ -94,7 +106,9 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool
             backups = finish_all(ctx, catalog.places, catalog.backups)
             plan = make_plan(ctx, catalog, backups, moment, options)
             if plan.log is None and options.stored_only:
-                newest = max((b for b in backups if b.complete and b.finished), key=lambda b: b.createtxg)
+                newest = farthest_log(plan.base, backups) or max(
+                    (b for b in backups if b.complete and b.finished), key=lambda b: b.createtxg
+                )
                 plan = make_plan(ctx, catalog, backups, moment, options, log=newest)
             elif plan.log is None:
                 ctx.progress.phase("taking a snapshot", "to read the log from")
@@ -123,8 +137,13 @@ def make_plan(
     where = source.browse(catalog.places) if source else live_files(catalog.datasets)
     record = source.record if source else base.record
     replay = ctx.recovery.examine(
-        (base.record, base.browse(catalog.places)), (record, where), target, options.stop
+        (base.record, base.browse(catalog.places)),
+        (record, where),
+        target,
+        options.stop(moment),
+        clock_anchors(ctx, backups, base, source),
     )
+    require_undisputed(ctx, replay, moment, options)
     return RestorePlan(
         name=options.name or default_name(ctx.instance, moment.at),
         target=target,
@@ -132,7 +151,53 @@ def make_plan(
         log=source,
         reason=choice.reason,
         replay=replay,
-        warnings=_recorded_warnings(base, source or base),
+        warnings=(*_recorded_warnings(base, source or base), *_clock_warnings(replay)),
+    )
+
+
+def clock_anchors(
+    ctx: Context, backups: Sequence[Backup], base: Backup, source: Backup | None
+) -> tuple[Anchor, ...]:
+    """The clock readings there are for the log behind `base`, that of now for the server's own."""
+    found = anchors_of(backups, base)
+    if source is not None or ctx.engine_name == "mongodb":
+        return found
+    now = micros(ctx.clock.now())
+    return (*found, Anchor(place=END_OF_LOG, earliest=now, latest=now, clock=ctx.clock.reading()))
+
+
+def require_undisputed(
+    ctx: Context, replay: ReplayRange | None, moment: Moment, options: RestoreOptions
+) -> None:
+    """Raise ClockDisputed when the log can be read in two ways there, unless its times are accepted."""
+    if replay is None or replay.later is None or options.accept_clock:
+        return
+    first, later = replay.first_skipped, replay.later.first_skipped
+    between = replay.later.transactions - replay.transactions
+    where = f"before {_named(ctx, later)}" if later else "at the end of the log"
+    ways = f"--before {later.start}" if later else "--to now"
+    if first is None:
+        raise AssertionError("a log that ends before the target has no later end")
+    raise ClockDisputed(
+        f"the log's times contradict its order around {local_text(moment.at, ctx.zone)}, so it is not known "
+        f"where that is: before {_named(ctx, first)}, or {how_many(between)} later, {where}; look at them "
+        f"with mysqlbinlog, then say --before {first.start} or {ways} instead of --to, or take the earlier "
+        "with --accept-clock"
+    )
+
+
+def _named(ctx: Context, subject: Transaction) -> str:
+    gtid = f"GTID {subject.gtid}, " if subject.gtid else ""
+    return f"{subject.start} ({gtid}which says {local_text(subject.committed, ctx.zone)})"
+
+
+def _clock_warnings(replay: ReplayRange | None) -> tuple[str, ...]:
+    """What a script should know, too: it reads no remarks."""
+    if replay is None or not replay.out_of_order:
+        return ()
+    return (
+        f"{how_many(replay.out_of_order)} behind the cut say that they are from before the target; "
+        "the order of the log is what counts",
     )
 
 
@@ -142,6 +207,8 @@ def choose(ctx: Context, backups: Sequence[Backup], moment: Moment, options: Res
     now = max((ctx.clock.now(), *(b.record.complete_to for b in backups if b.record.complete_to)))
     if isinstance(options.exact, Before):
         return plan_before(options.exact, now, backups, ctx.zone, base=options.base)
+    if moment.is_now and options.exact is None:
+        return plan_whole_log(backups, base=options.base)
     # A cluster time is somewhere within its second, and the log has to reach beyond that.
     wanted = max(moment.at, min(moment.at + timedelta(seconds=1), now)) if options.exact else moment.at
     cut = ctx.recovery.cut_for(moment.exclusive_end)
@@ -254,7 +321,7 @@ def act(
             let_go()
             base = replace(base, hide=clone_files.hidden_from(ctx, catalog.places, visible))
             recovered = ctx.recovery.recover(
-                base, source, plan.target, _serving(options), ctx.progress, options.stop
+                base, source, plan.target, _serving(options), ctx.progress, _stop(plan, moment, options)
             )
         clone = replace(clone, reached=recovered.gtid or recovered.position)
         clone = finish.hand_over(base, clone) if finish else clone_files.mark_ready(ctx, clone)
@@ -263,6 +330,13 @@ def act(
     log.info("restore.finished", clone=clone.name, backup=plan.base.name, target=clone.target)
     path, line = ctx.recovery.connection(base.run, clone.port, clone.login)
     return RestoreReport(plan=plan, clone=clone, recovered=recovered, socket=path, connect=line)
+
+
+def _stop(plan: RestorePlan, moment: Moment, options: RestoreOptions) -> Exact | None:
+    """Where to stop, as it was decided already if it was: a log is looked through for it once."""
+    if plan.replay is None:
+        return options.stop(moment)
+    return plan.replay.first_skipped or WholeLog()
 
 
 def _serving(options: RestoreOptions) -> Serving | None:

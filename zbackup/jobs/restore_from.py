@@ -36,7 +36,8 @@ from zbackup.model.moment import Moment, local_text
 from zbackup.plan.arrival import first_to_reach
 from zbackup.plan.before import may_hold, plan_unseen
 from zbackup.plan.clone_name import copy_name, default_name
-from zbackup.plan.recovery import RecoveryPlan
+from zbackup.plan.recovery import RecoveryPlan, farthest_log, plan_whole_log
+from zbackup.plan.window import usable_bases
 
 log = structlog.get_logger()
 
@@ -51,10 +52,11 @@ def latest_moment(ctx: Context, target: ShipTarget, options: RestoreOptions) -> 
     with target.destination.connect() as session:
         copies = session.copies().to_restore()
     backups = _latest(ctx, target, copies, options)
-    last = max((b.record.as_of for b in backups if b.record.as_of), default=None)
-    if last is None:
+    if not usable_bases(backups):
         raise NotRecoverable(_none(ctx, target, copies))
-    return Moment(last, LATEST, ctx.zone, is_now=True)
+    base = plan_whole_log(backups).base
+    newest = farthest_log(base, backups) or base
+    return Moment(newest.record.as_of or newest.record.taken, LATEST, ctx.zone, is_now=True)
 
 
 def _latest(ctx: Context, target: ShipTarget, copies: Copies, options: RestoreOptions) -> Sequence[Backup]:
@@ -211,7 +213,7 @@ def _choose(
     ctx.recovery.check_program(choice.base.record)
     if moment.text == LATEST:
         newest = max(backups, key=lambda b: b.createtxg)
-        return choice.base, choice.log or newest, choice.reason
+        return choice.base, farthest_log(choice.base, backups) or newest, choice.reason
     if choice.log is None:
         reached = max(b.record.complete_to for b in copies.backups if b.record.complete_to)
         raise NotRecoverable(

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zbackup.model.clone import Clone
-from zbackup.model.exact import Before, Exact, TransactionName
+from zbackup.model.exact import AcceptClock, Before, Exact, TransactionName, WholeLog
 from zbackup.model.log import ClusterTime
+from zbackup.model.moment import Moment
 from zbackup.model.recovery import Files
 
 
@@ -27,7 +28,7 @@ class RestoreOptions:
     behind it. `replica_set` names the set to be made of the result, for MongoDB only. `base` names the backup
     to start from, "" the newest that is old enough. `stored_only`: no snapshot is taken to read the log from,
     the newest has to do. `accept_older`: the newest at a destination that can be read will do, also where
-    another may be meant.
+    another may be meant. `accept_clock`: where the log's times contradict its order, they count as they are.
     """
 
     name: str = ""
@@ -40,10 +41,14 @@ class RestoreOptions:
     finish: Finish | None = None
     stored_only: bool = False
     accept_older: bool = False
+    accept_clock: bool = False
 
-    @property
-    def stop(self) -> Exact | None:
-        """The exact target as an engine takes it."""
+    def stop(self, moment: Moment) -> Exact | None:
+        """The target as an engine takes it, if it is more than the moment."""
         if isinstance(self.exact, TransactionName):
             raise AssertionError(f"{self.exact} was not looked up")
-        return self.exact.transaction if isinstance(self.exact, Before) else self.exact
+        if isinstance(self.exact, Before):
+            return self.exact.transaction
+        if self.exact is None and moment.is_now:
+            return WholeLog()
+        return self.exact or (AcceptClock() if self.accept_clock else None)

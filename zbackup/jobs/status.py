@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from zbackup.catalog.local import Catalog, clones
 from zbackup.jobs.context import Context
+from zbackup.jobs.finish import times_out_of_order
 from zbackup.jobs.journal import Remembered
 from zbackup.jobs.shipped import Shipped, shipped
 from zbackup.jobs.window import look as look_at_window
@@ -110,6 +111,7 @@ def _facts(status: Status, catalog: Catalog, doubt: str) -> health.Facts:
         gaps=status.gaps,
         lost=status.lost,
         doubt=doubt,
+        out_of_order=times_out_of_order(backups),
         lags=tuple(
             health.Lag(destination=s.destination, behind=s.behind, most=s.max_lag, waiting=waiting)
             for s in status.shipped

@@ -154,6 +154,18 @@ class NotRecoverable(ZbackupError):
     exit_status = 5
 
 
+class ClockDisputed(ZbackupError):
+    """Times in the log contradict its order at the target, and leave two places for it (named)."""
+
+    exit_status = 15
+
+
+class ClockAccepted(ZbackupError):
+    """The restore was made, and went by times in the log that are disputed (--accept-clock)."""
+
+    exit_status = 16
+
+
 class DatabaseError(ZbackupError):
     """The database cannot be reached, refused the login, or lacks a privilege (named)."""
 

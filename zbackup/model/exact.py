@@ -87,8 +87,19 @@ class Before:
     logs: frozenset[str]
 
 
-Exact = ClusterTime | Transaction
-"""What an engine is told besides a moment: the cluster time, or the transaction, that is left out first."""
+@dataclass(frozen=True, slots=True)
+class WholeLog:
+    """All there is in the log, whatever its times say."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptClock:
+    """The moment as the log's times have it, also where they contradict the log's order."""
+
+
+Exact = ClusterTime | Transaction | WholeLog | AcceptClock
+"""What an engine is told besides a moment: the cluster time, or the transaction, that is left out first; or
+how to take the moment."""
 
 
 def parse_transaction(text: str) -> TransactionName:

@@ -1,6 +1,6 @@
 """Words for a recovery: what is asked of an engine, and what came of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -12,10 +12,21 @@ from zbackup.model.relocation import Relocation
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
     """How far a backup's data reaches: nothing committed after `as_of` is inside, and everything committed
-    before `complete_to` is. Times are those at the origin."""
+    before `complete_to` is. Times are those at the origin. `out_of_order` are transactions whose times
+    contradict the log's order, as far as it was read, each in a line for people."""
 
     as_of: datetime
     complete_to: datetime
+    out_of_order: tuple[str, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterCut:
+    """Where the log is cut if its times are read the other way: in front of `first_skipped`, None at its end,
+    and so many `transactions` are applied."""
+
+    first_skipped: Transaction | None
+    transactions: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +35,8 @@ class ReplayRange:
 
     `last_applied` is None when the base itself is the newest state before the target. `first_skipped` is
     None when the log ends before the target. `out_of_order` counts transactions behind the cut whose
-    recorded time is before the target all the same: the origin's clock went back.
+    recorded time is before the target all the same. `later` is not None when the log's times contradict its
+    order around the target: then it may be that the log has to be cut there instead.
     """
 
     last_applied: Transaction | None
@@ -33,6 +45,7 @@ class ReplayRange:
     log_bytes: int
     out_of_order: int
     effective_target: datetime
+    later: LaterCut | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +117,8 @@ class Recovered:
     """What a recovery reached, as the recovered server itself reports it.
 
     `base_exact` says that it was checked that the base was exactly (not only at least) what was recorded.
-    `replay` is what was applied, from an engine that could not tell before.
+    `replay` is what was applied, from an engine that could not tell before, and `clock_accepted` that its log
+    could have been cut elsewhere, too.
     """
 
     last_applied: Transaction | None
@@ -113,3 +127,4 @@ class Recovered:
     gtid: str
     base_exact: bool
     replay: ReplayRange | None = None
+    clock_accepted: bool = False

@@ -61,7 +61,8 @@ class Facts:
     """`newest` is when the newest usable backup was taken; `written_a_day` bytes that go into snapshots;
     `gaps` are reasons for moments of the promised window that cannot be restored; `lost` is how much of the
     promised window is out of reach although it was in reach once, or should have been, gaps included; `doubt`
-    is why a prune does not count ages up to now. `unreadable` are (snapshot, problem)."""
+    is why a prune does not count ages up to now; `out_of_order` are transactions, each in a line, whose times
+    contradict the order of the log. `unreadable` are (snapshot, problem)."""
 
     now: datetime
     newest: datetime | None
@@ -77,6 +78,7 @@ class Facts:
     doubt: str = ""
     lags: tuple[Lag, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
+    out_of_order: tuple[str, ...] = ()
 
 
 def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
@@ -90,6 +92,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         *_lags(facts.lags),
         _clock(facts),
         _doubt(facts),
+        *log_times(facts.out_of_order),
         _left(facts),
         *unreadable(facts.unreadable),
         *space(facts.pool, facts.written_a_day),
@@ -208,6 +211,21 @@ def _doubt(facts: Facts) -> Finding | None:
         why="nothing is destroyed for an age in doubt; a clock that is always synchronised never is",
         fix="timedatectl set-ntp true",
     )
+
+
+def log_times(out_of_order: Sequence[str]) -> list[Finding]:
+    """What is to be said of transactions whose times contradict the order of the log."""
+    return [
+        Finding(
+            severity="warning",
+            subject="log times",
+            text=f"times in the log contradict its order: {line}",
+            why="a clock was wrong, or a session set its own time; a restore to a moment that this puts in "
+            "doubt asks which of two transactions it is to stop before",
+            fix="zbackup restore --to MOMENT --dry-run",
+        )
+        for line in out_of_order
+    ]
 
 
 def _left(facts: Facts) -> Finding | None:

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
+from zbackup.model.log import place
 from zbackup.plan.coverage import Coverage, continues
 from zbackup.plan.window import recovery_window, usable_bases
 
@@ -62,22 +63,45 @@ def plan_recovery(
     return RecoveryPlan(base=start, log=log, reason=_reason(start, log, asked=bool(base)))
 
 
-def drill_target(backups: Sequence[Backup]) -> tuple[datetime, str]:
-    """What proves most when it is tried: to recover the last transaction of all, from the base before it.
+def plan_whole_log(backups: Sequence[Backup], *, base: str = "") -> RecoveryPlan:
+    """The newest backup, whatever its times say, and all of the log behind it, which is yet to be read.
 
-    That takes the log of the newer one. Where no older base leads there, as with one backup alone, it is the
-    newest itself that is named. Raise NotRecoverable when there is none.
+    `base` names the one to start from instead. Raise NotFound when there is none of that name, NotRecoverable
+    when there is none at all.
+    """
+    bases = [b for b in usable_bases(backups) if base in ("", b.name)]
+    if base and not bases:
+        raise NotFound(f"there is no finished backup {base} to start from: see zbackup list")
+    if not bases:
+        raise NotRecoverable(_NONE)
+    start = max(bases, key=_age)
+    chosen = f"{start.name} was asked for" if base else f"{start.name} is the newest backup"
+    return RecoveryPlan(base=start, log=None, reason=f"{chosen}; all of the log behind it is wanted")
+
+
+def farthest_log(base: Backup, backups: Sequence[Backup]) -> Backup | None:
+    """The snapshot that holds the most of the log behind a base; None where that was not recorded."""
+    holders = [b for b in backups if b.complete and b.finished and continues(b, base)]
+    return max(holders, key=lambda h: (place(h.record.log_to), h.createtxg), default=None)
+
+
+def drill_target(backups: Sequence[Backup]) -> tuple[datetime, str]:
+    """What proves most when it is tried: all of the log that snapshots hold, from the base before its end.
+
+    The moment is that of the last transaction, and the name that of the base. Where no older base leads to
+    the newest log, as with one backup alone, it is the newest base itself. Raise NotRecoverable when there
+    is none.
     """
     bases = [b for b in usable_bases(backups) if b.record.as_of]
     if not bases:
         raise NotRecoverable(_NONE)
-    newest = max(bases, key=_newness)
-    last, _ = _newness(newest)
-    older = [b for b in bases if b.record.as_of and b.record.as_of < last]
-    # What an unlocked member had not yet on disk may lack other entries of the same time.
-    reached = min(last, newest.record.complete_to or last)
-    base, _ = _proven(reached, older, backups) or (newest, newest)
-    return last, base.name
+    newest_base = max(bases, key=_age)
+    newest = farthest_log(newest_base, backups) or newest_base
+    older = [
+        b for b in bases if continues(newest, b) and place(b.record.log_to) < place(newest.record.log_to)
+    ]
+    base = max(older, key=_age, default=newest_base)
+    return newest.record.as_of or newest.record.taken, base.name
 
 
 def _proven(
@@ -101,6 +125,10 @@ def _likeliest(
     base = max(older, key=_newness)
     later = [b for b in backups if b.complete and b.createtxg >= base.createtxg and b.reaches(target)]
     return base, min(later, key=lambda b: b.createtxg, default=None)
+
+
+def _age(backup: Backup) -> tuple[int, str]:
+    return backup.createtxg, backup.record.backup
 
 
 def _newness(backup: Backup) -> tuple[datetime, int]:

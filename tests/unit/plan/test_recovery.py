@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from tests.unit.samples import at, backup, lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
-from zbackup.plan.recovery import RecoveryPlan, drill_target, plan_recovery
+from zbackup.plan.coverage import continues
+from zbackup.plan.recovery import (
+    RecoveryPlan,
+    drill_target,
+    farthest_log,
+    plan_recovery,
+    plan_whole_log,
+)
 from zbackup.plan.window import Window, recovery_window, usable_bases
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -188,9 +195,11 @@ def test_a_drill_can_be_planned_whenever_there_is_a_base(backups: list[Backup]) 
     except NotRecoverable:
         assert not usable_bases(backups)
         return
-    found = plan_recovery(moment, NOW, backups, BERLIN, cut=moment + timedelta(seconds=1), base=name)
-    assert moment == max(b.record.as_of for b in usable_bases(backups) if b.record.as_of)
-    assert found.base.name == name and found.log
+    found = plan_whole_log(backups, base=name).base
+    log = farthest_log(found, backups) or found
+    assert found.name == name and moment == log.record.as_of
+    newest = max(usable_bases(backups), key=lambda b: b.createtxg)
+    assert newest is found or continues(log, newest) or log is newest
 
 
 def test_a_drill_goes_from_one_backup_to_the_next() -> None:

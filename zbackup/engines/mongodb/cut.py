@@ -9,7 +9,10 @@ from zbackup.engines.mongodb import oplog
 from zbackup.engines.mongodb.connection import Connection
 from zbackup.engines.mongodb.continuation import Continuation
 from zbackup.engines.mongodb.oplog_entry import wall_time
-from zbackup.model.errors import NotRecoverable
+from zbackup.engines.mongodb.optime import OpTime
+from zbackup.model.commit_times import TOLERANCE
+from zbackup.model.errors import ClockDisputed, NotRecoverable
+from zbackup.model.exact import AcceptClock, Exact, WholeLog
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import utc_text
 
@@ -20,10 +23,13 @@ SILENCE = timedelta(seconds=20)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """`skipped` is None when the log ends before the target."""
+    """`skipped` is None when the log ends before the target. `behind` entries behind it carry an earlier
+    time all the same; `disputed`: so much earlier that the log can be read in two ways."""
 
     applied: oplog.Entry
     skipped: oplog.Entry | None
+    behind: int = 0
+    disputed: bool = False
 
 
 def find_cut(
@@ -31,16 +37,21 @@ def find_cut(
     continued: Continuation,
     begin: Timestamp,
     target: datetime,
-    exact: ClusterTime | None,
+    exact: Exact | None,
 ) -> Cut:
     """The cut is before the first entry, in the order of the log, that was written at the target or later.
 
     `begin` is the checkpoint the base's tables are at. Wall-clock times may go back from one entry to the
-    next; whatever stands behind the cut stays out, so that what is applied is a prefix of the log. With
-    `exact` the entries' own timestamps count instead. Raise NotRecoverable when the base is past the cut.
+    next; whatever stands behind the cut stays out, so that what is applied is a prefix of the log. With a
+    cluster time the entries' own timestamps count instead, and of the whole log all that is sure is applied.
+    Raise NotRecoverable when the base is past the cut; ClockDisputed when an entry behind it is earlier than
+    the target by more than is ordinary, unless the clock is accepted.
     """
     wanted = {"ts": {"$gt": begin, "$lte": continued.sure.ts}}
-    if exact:
+    if isinstance(exact, WholeLog):
+        return Cut(applied=oplog.last(log, continued.sure.ts), skipped=None)
+    timed = not isinstance(exact, ClusterTime)
+    if isinstance(exact, ClusterTime):
         wanted["ts"]["$gte"] = Timestamp(exact.seconds, exact.increment)
         behind = begin >= wanted["ts"]["$gte"]
     else:
@@ -50,10 +61,27 @@ def find_cut(
             f"the base already holds what was written up to {begin.time},{begin.inc}, which is not before "
             "the target: start from an older backup (--base)"
         )
-    skipped = oplog.find_first(log, wanted if exact else {**wanted, "wall": {"$gte": target}})
+    skipped = oplog.find_first(log, {**wanted, "wall": {"$gte": target}} if timed else wanted)
     if skipped is None:
         return Cut(applied=oplog.last(log, continued.sure.ts), skipped=None)
-    return Cut(applied=oplog.before(log, skipped["ts"]), skipped=skipped)
+    applied = oplog.before(log, skipped["ts"])
+    if not timed:
+        return Cut(applied=applied, skipped=skipped)
+    strange = oplog.last_behind(log, skipped, target - TOLERANCE, continued.sure.ts)
+    if strange is not None and not isinstance(exact, AcceptClock):
+        raise _disputed(target, skipped, strange)
+    count = oplog.count_behind(log, skipped, target)
+    return Cut(applied=applied, skipped=skipped, behind=count, disputed=strange is not None)
+
+
+def _disputed(target: datetime, skipped: oplog.Entry, strange: oplog.Entry) -> ClockDisputed:
+    one, other = (f"{OpTime.of(entry).ts.time},{OpTime.of(entry).ts.inc}" for entry in (skipped, strange))
+    return ClockDisputed(
+        f"the oplog can be read in two ways at {utc_text(target)}: the entry {one} says "
+        f"{utc_text(wall_time(skipped))}, and {other}, which is behind it, {utc_text(wall_time(strange))}: a "
+        f"clock was wrong; name the cluster time with --to-timestamp, such as {one} to leave out both, or "
+        "take that with --accept-clock"
+    )
 
 
 def shortfall(cut: Cut, target: datetime) -> str:

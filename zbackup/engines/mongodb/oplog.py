@@ -115,6 +115,13 @@ def _only(found: list[Entry]) -> Entry:
     return found[0]
 
 
+def last_behind(connection: Connection, skipped: Entry, moment: datetime, upto: Timestamp) -> Entry | None:
+    """The last entry behind the first one left out, and not behind `upto`, that says it is from before."""
+    wanted = {"ts": {"$gt": skipped["ts"], "$lte": upto}, "wall": {"$lt": moment}}
+    found = connection.find(OPLOG, wanted, fields=FIELDS, backwards=True, limit_s=None)
+    return found[0] if found else None
+
+
 def count_behind(connection: Connection, skipped: Entry, target: datetime) -> int:
     """How many entries behind the first one left out carry an earlier time than the target all the same."""
     wanted = {"ts": {"$gt": skipped["ts"]}, "wall": {"$lt": target}}

@@ -27,9 +27,10 @@ from zbackup.engines.mongodb.server_options import Place
 from zbackup.engines.mongodb.unfinished import drop_unfinished_indexes
 from zbackup.engines.owner import require_own_user
 from zbackup.model.cloning import Adoption
+from zbackup.model.commit_times import Anchor
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
-from zbackup.model.exact import Exact, TransactionName
-from zbackup.model.log import ClusterTime, LogSpan, Searched
+from zbackup.model.exact import Exact, TransactionName, WholeLog
+from zbackup.model.log import LogSpan, Searched
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
@@ -102,6 +103,7 @@ class MongoRecovery:
         log: tuple[Record, Relocation],
         target: datetime,
         exact: Exact | None = None,
+        anchors: Sequence[Anchor] = (),
     ) -> ReplayRange | None:
         """Nothing: an oplog can be read by a mongod only, on a clone of its own."""
         return None
@@ -144,7 +146,7 @@ class MongoRecovery:
         with source.temporary("open", disposable=True) as reading, server.temporary("open") as opened:
             merged = _merge(opened, reading, target, exact, progress)
             opened.shut_down()
-        if warning := shortfall(merged.cut, target):
+        if not isinstance(exact, WholeLog) and (warning := shortfall(merged.cut, target)):
             progress.note(warning)
         progress.phase("replaying", f"{merged.replay.transactions} oplog entries")
         with server.temporary("replay") as replayed:
@@ -165,6 +167,7 @@ class MongoRecovery:
             gtid="",
             base_exact=merged.base_exact,
             replay=merged.replay,
+            clock_accepted=merged.cut.disputed,
         )
 
     def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
@@ -205,12 +208,11 @@ def _merge(
     progress: Progress,
 ) -> Merged:
     """Make the base's oplog end at the cut, complete; see continuation for what is proved before."""
-    cluster_time = exact if isinstance(exact, ClusterTime) else None
     base, log = opened.connection, reading.connection
     begin = _checkpoint(opened)
     continued = continuation(base, log, whole=was_still(reading.server.files.record))
     base_exact = _require_recorded(base, log, opened.server.files.record)
-    cut = find_cut(log, continued, begin, target, cluster_time)
+    cut = find_cut(log, continued, begin, target, exact)
     entries, bytes_ = append(base, log, continued, cut.applied["ts"], progress)
     oplog.end_at(base, cut.applied["ts"])
     replay = ReplayRange(
@@ -218,7 +220,7 @@ def _merge(
         first_skipped=transaction(cut.skipped) if cut.skipped else None,
         transactions=entries,
         log_bytes=bytes_,
-        out_of_order=oplog.count_behind(log, cut.skipped, target) if cut.skipped and not cluster_time else 0,
+        out_of_order=cut.behind,
         effective_target=target,
     )
     return Merged(begin=begin, cut=cut, replay=replay, base_exact=base_exact)

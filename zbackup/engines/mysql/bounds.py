@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from zbackup.engines.mysql.binlog.cut import Cut, find_cut
+from zbackup.engines.mysql.binlog.cut import Cut, Times, find_cut
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.find import find
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.held_log import held_files
+from zbackup.model.commit_times import Anchor, Rules
 from zbackup.model.errors import NotRecoverable, VerificationFailed
-from zbackup.model.exact import Exact, TransactionName
+from zbackup.model.exact import Exact, TransactionName, WholeLog
 from zbackup.model.log import Searched, Transaction
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
@@ -25,11 +26,18 @@ def effective_target(flavor: str, target: datetime) -> datetime:
     return target.replace(microsecond=0) if flavor == "mariadb" else target
 
 
+def rules_for(record: Record) -> Rules:
+    """What is ordinary in the times of a server's log: see binlog.gtid.read_opening."""
+    starts = record.engine == "mariadb" or record.server_version.startswith("5.")
+    return Rules(starts=starts, replica=record.role == "replica")
+
+
 def cut_between(
     start: LogPosition,
     base_files: Sequence[Path],
     log: tuple[Record, Relocation],
     target: datetime | Exact,
+    anchors: Sequence[Anchor] = (),
 ) -> Cut:
     """Find the cut, having proved that the log continues the base's own. Raise NotRecoverable if not.
 
@@ -44,8 +52,8 @@ def cut_between(
             f"{files[0].name} to {files[-1].name} only"
         )
     require_same_log(base_files[-1], same[0], start.offset)
-    if isinstance(target, datetime):
-        return find_cut(files, start, target)
+    if isinstance(target, datetime | WholeLog):
+        return find_cut(files, start, target, times=Times(rules=rules_for(log[0]), anchors=tuple(anchors)))
     if not isinstance(target, Transaction):
         raise AssertionError(f"{target} is no place in a binlog")
     stop = LogPosition.parse(target.start)

@@ -40,6 +40,11 @@ def read_up_to(since: Record, file: Path) -> LogPosition | None:
     return end if end.file == file.name and end.offset > FIRST_EVENT else None
 
 
+def read_from(since: Record, files: Sequence[Path]) -> LogPosition | None:
+    """The same when it is in any of the files; None where reading has to begin anew."""
+    return next((known for file in files if (known := read_up_to(since, file))), None)
+
+
 def span_of(record: Record, where: Relocation, since: Record | None = None) -> LogSpan:
     """From the beginning of the oldest file, with no number missing behind it, to the log's end."""
     files = held_files(record, where)

@@ -10,18 +10,19 @@ from zbackup.engines.mysql import memory_tables, notes, replay_mariadb, replay_m
 from zbackup.engines.mysql.adopt import adopt, forget_replication
 from zbackup.engines.mysql.binlog.cut import Cut
 from zbackup.engines.mysql.binlog.position import LogPosition, described
-from zbackup.engines.mysql.binlog.reader import begun, last_in_file, latest_commit
-from zbackup.engines.mysql.bounds import cut_between, effective_target, find_in_parts
+from zbackup.engines.mysql.binlog.reader import last_in_file
+from zbackup.engines.mysql.bounds import cut_between, effective_target, find_in_parts, rules_for
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
-from zbackup.engines.mysql.held_log import end_of, held_files, is_same_log, live_span, read_up_to, span_of
+from zbackup.engines.mysql.held_log import end_of, held_files, is_same_log, live_span, read_from, span_of
 from zbackup.engines.mysql.program import find_program
 from zbackup.engines.mysql.proof import end_found, outcome, require_recorded_end, require_recorded_state
-from zbackup.engines.mysql.reach import reach
+from zbackup.engines.mysql.reach import latest_certain, look, reach
 from zbackup.engines.mysql.replay import LogRange, applier_threads
 from zbackup.engines.owner import require_own_user
 from zbackup.model.cloning import Adoption
+from zbackup.model.commit_times import Anchor
 from zbackup.model.errors import UsageError
-from zbackup.model.exact import Exact, Gtid, TransactionName
+from zbackup.model.exact import AcceptClock, Exact, Gtid, TransactionName
 from zbackup.model.log import LogSpan, Searched, how_many
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
@@ -43,25 +44,21 @@ class MysqlRecovery:
 
     # looking
 
-    def last_commit(self, record: Record, where: Relocation, since: Record | None = None) -> datetime | None:
-        """The latest commit time in the newest file that holds a transaction; None without any.
-
-        Not simply the last one's: times in a log are not always in order (MariaDB logs when a statement
-        began). Raise VerificationFailed when the log does not end where it was recorded to under a lock.
-        """
-        files = held_files(record, where)
-        require_recorded_end(record, end_found(record, files[-1]))
-        if since and since.as_of and since.role == record.role and (known := read_up_to(since, files[-1])):
-            return max(since.as_of, latest_commit(files[-1], start=known.offset) or since.as_of)
-        commits = (latest_commit(file) for file in reversed(files))
-        return next((commit for commit in commits if commit), None)
-
     def reach(
         self, record: Record, where: Relocation, created: datetime, since: Record | None = None
     ) -> Reach:
-        """See engines.base.Recovery. The log says it all; when the snapshot was made does not matter."""
-        last = self.last_commit(record, where, since)
-        return reach(record, last, begun(held_files(record, where)[-1]))
+        """See engines.base.Recovery.
+
+        Raise VerificationFailed when the log does not end where it was recorded to under a lock.
+        """
+        files = held_files(record, where)
+        require_recorded_end(record, end_found(record, files[-1]))
+        usable = since if since and since.as_of and since.role == record.role else None
+        known = read_from(usable, files) if usable else None
+        ceiling = latest_certain(record, created)
+        seen = look(files, known, ceiling, rules_for(record))
+        counts = known and (known.file == files[-1].name or seen.latest is None)
+        return reach(record, seen, ceiling, usable if counts else None)
 
     def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan:
         """See engines.base.Recovery."""
@@ -100,13 +97,15 @@ class MysqlRecovery:
         log: tuple[Record, Relocation],
         target: datetime,
         exact: Exact | None = None,
+        anchors: Sequence[Anchor] = (),
     ) -> ReplayRange:
         """What a replay from `base` would apply; changes nothing.
 
         Raise NotRecoverable when the log has a gap, is another server's, or the base is already past it.
         """
+        exact = None if isinstance(exact, AcceptClock) else exact
         effective = target if exact else effective_target(base[0].engine, target)
-        cut = cut_between(end_of(*base), held_files(*base), log, exact or effective)
+        cut = cut_between(end_of(*base), held_files(*base), log, exact or effective, anchors)
         return ReplayRange(
             last_applied=described(cut.last_applied),
             first_skipped=described(cut.first_skipped),
@@ -114,6 +113,7 @@ class MysqlRecovery:
             log_bytes=cut.log_bytes,
             out_of_order=cut.out_of_order,
             effective_target=effective,
+            later=cut.later,
         )
 
     def check_program(self, record: Record) -> str:

@@ -1,6 +1,5 @@
 """Which log a backup holds, and whether a later one, or the live one, is the same: from the files alone."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -37,6 +36,11 @@ def test_the_span_is_from_the_oldest_file_to_behind_the_last_transaction(log: Lo
     assert (held.log_from, held.log_to) == ("binlog.000001:4", str(log.end()))
 
 
+def finished(held: Record, where: Relocation) -> Record:
+    reach = RECOVERY.reach(held, where, NOON)
+    return held.with_end(as_of=reach.as_of, complete_to=reach.complete_to)
+
+
 LATER: tuple[tuple[int, ...], ...] = ((), (40,), (20,), (20, 50, 45))
 
 
@@ -49,7 +53,7 @@ def test_what_an_older_backup_has_read_need_not_be_read_again(
     """The answers are those of whoever reads everything, times in any order."""
     log.commit(*first)
     older, where = backup(log, "older")
-    older = older.with_end(**asdict(RECOVERY.reach(older, where, NOON)))
+    older = finished(older, where)
     if rotated:
         log.rotate()
     log.commit(*later)
@@ -62,7 +66,7 @@ def test_what_an_older_backup_has_read_need_not_be_read_again(
 def test_what_an_older_backup_has_read_is_not_read_again(log: Log) -> None:
     log.commit(*range(10))
     older, where = backup(log, "older")
-    older = older.with_end(**asdict(RECOVERY.reach(older, where, NOON)))
+    older = finished(older, where)
     damaged = log.copy("damaged")
     file = damaged.path("/srv/log/binlog.000001")
     body = list(transactions(file))[1].start.offset + 25

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.engines.binlog.builder import Builder, at
-from tests.unit.samples import PLAIN
+from tests.unit.samples import NOON, PLAIN
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.bounds import effective_target
@@ -16,6 +16,7 @@ from zbackup.engines.mysql.recover import MysqlRecovery
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
 from zbackup.model.exact import LogPlace, parse_transaction
 from zbackup.model.record import Record
+from zbackup.model.recovery import Reach
 from zbackup.model.relocation import Relocation
 
 NOW = 1_700_000_000_000_000
@@ -68,31 +69,59 @@ def record(position: LogPosition | None, lock: str = "ftwrl", engine: str = "mys
     return replace(PLAIN, position=str(position or ""), server=server, lock=lock, engine=engine)  # type: ignore[arg-type]
 
 
+def reached(held: Record, where: Relocation) -> Reach:
+    return RECOVERY.reach(held, where, NOON)
+
+
 def test_the_last_commit_is_the_latest_by_time(log: Log) -> None:
     log.commit(10, 30, 20)
-    found = RECOVERY.last_commit(record(log.end()), log.copy("s"))
+    found = reached(record(log.end()), log.copy("s")).as_of
     assert found == moment(30)
 
 
 def test_an_empty_newest_file_is_looked_behind(log: Log) -> None:
     log.commit(10)
     log.rotate()
-    found = RECOVERY.last_commit(record(log.end()), log.copy("s"))
+    found = reached(record(log.end()), log.copy("s")).as_of
     assert found == moment(10)
 
 
 def test_a_log_without_any_transaction_has_no_last_commit(log: Log) -> None:
-    assert RECOVERY.last_commit(record(log.end()), log.copy("s")) is None
+    found = reached(record(log.end()), log.copy("s"))
+    assert found == Reach(as_of=NOON, complete_to=NOON)
+
+
+def test_a_time_later_than_the_snapshot_does_not_count(log: Log) -> None:
+    """Its transaction was there when the next was committed, or else when the snapshot was taken."""
+    year = 365 * 24 * 3600 * 1_000_000
+    log.commit(10, 9 * year, 20)
+    found = reached(record(log.end()), log.copy("s"))
+    assert (found.as_of, found.complete_to) == (moment(20), NOON)
+    assert len(found.out_of_order) == 1 and "later than the snapshot" in found.out_of_order[0]
+    log.commit(9 * year)
+    held = record(log.end())
+    assert reached(held, log.copy("t")).as_of == NOON + timedelta(seconds=1)
+    replica = reached(replace(held, role="replica"), log.copy("u"))
+    assert (replica.as_of, replica.complete_to) == (NOON + timedelta(seconds=1), moment(20))
+
+
+def test_times_that_contradict_the_order_are_told(log: Log) -> None:
+    second = 1_000_000
+    log.commit(10, 20, 3600 * second, 30, 40 * second, 39 * second)
+    found = reached(record(log.end()), log.copy("s"))
+    assert found.as_of == moment(3600 * second)
+    (line,) = found.out_of_order
+    assert line.startswith("binlog.000001:") and ":3) says 2023-11-14T23:13:20Z, and behind it" in line
 
 
 @pytest.mark.parametrize("lock", ["ftwrl", "backup-stage"])
 def test_under_a_lock_the_log_must_end_where_it_was_recorded_to(log: Log, lock: str) -> None:
     log.commit(10)
     end = log.end()
-    RECOVERY.last_commit(record(end, lock), log.copy("exact"))
+    reached(record(end, lock), log.copy("exact"))
     log.commit(20)
     with pytest.raises(VerificationFailed, match=f"the log ends at {log.end()}, but {end} was recorded"):
-        RECOVERY.last_commit(record(end, lock), log.copy("moved on"))
+        reached(record(end, lock), log.copy("moved on"))
 
 
 @pytest.mark.parametrize("lock", ["backup-lock", "none"])
@@ -101,10 +130,10 @@ def test_without_one_it_may_have_moved_on_but_not_back(log: Log, lock: str) -> N
     before = log.end()
     log.commit(20)
     where = log.copy("s")
-    RECOVERY.last_commit(record(before, lock), where)
+    reached(record(before, lock), where)
     beyond = LogPosition.of(before.file, log.end().offset + 1)
     with pytest.raises(VerificationFailed):
-        RECOVERY.last_commit(record(beyond, lock), where)
+        reached(record(beyond, lock), where)
 
 
 def test_only_locks_that_stop_commits_are_exact() -> None:
@@ -181,7 +210,7 @@ def test_a_log_that_ends_before_the_base_is_refused(log: Log) -> None:
 
 def test_a_backup_without_its_logs_dataset_is_refused(log: Log) -> None:
     with pytest.raises(Refused, match="is not part of this backup"):
-        RECOVERY.last_commit(record(log.end()), Relocation((("/srv/data", "/c/0"),)))
+        reached(record(log.end()), Relocation((("/srv/data", "/c/0"),)))
 
 
 def test_mariadbs_clock_knows_whole_seconds_and_the_rest_is_left_out() -> None:

@@ -1,16 +1,27 @@
 """Find where to stop: exactly between the last transaction before a moment and the first one from it on."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import chain, sequence
-from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
-from zbackup.engines.mysql.binlog.reader import describe, microseconds, opened
+from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition, described
+from zbackup.engines.mysql.binlog.reader import begun, describe, microseconds, opened
 from zbackup.engines.mysql.binlog.scan import Span
+from zbackup.model.commit_times import Anchor, CutSearch, Point, Rules, bounds, dependable
+from zbackup.model.exact import WholeLog
+from zbackup.model.recovery import LaterCut
 from zbackup.proc import secure_files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """What is known of the times in a log: what is ordinary in it, and clock readings (see commit_times)."""
+
+    rules: Rules
+    anchors: tuple[Anchor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +31,8 @@ class Cut:
     Everything from the start up to `stop` is to be applied: `transactions` of them, `log_bytes` bytes of log
     over all files. `stop` is the end of `last_applied`, or the start if nothing is to be applied.
     `first_skipped` is None when the log ends before the moment. `out_of_order` transactions behind the cut
-    carry a commit time before the moment; they are skipped too, because a log can only be cut once.
+    carry a commit time before the moment; they are skipped too, because a log can only be cut once. Where the
+    log can be read in two ways this is the earlier cut, and `later` the other.
     """
 
     stop: LogPosition
@@ -28,20 +40,22 @@ class Cut:
     first_skipped: LoggedTransaction | None
     transactions: int
     log_bytes: int
-    out_of_order: int
+    out_of_order: int = 0
+    later: LaterCut | None = None
 
 
 def find_cut(
     files: Sequence[Path],
     start: LogPosition,
-    target: datetime | LogPosition,
+    target: datetime | LogPosition | WholeLog,
     *,
     end: LogPosition | None = None,
+    times: Times | None = None,
 ) -> Cut:
     """Cut the log before the first transaction, in log order, that was committed at `target` or later.
 
     A `target` that is a position cuts before the first transaction that stands there or behind, whatever its
-    time, and nothing is read of later files; `out_of_order` is 0 then.
+    time, and nothing is read of later files. The whole log is cut nowhere.
 
     `files` are all of one log; `end` is where the log ends (its last complete transaction if None). For
     MariaDB, whose times are whole seconds, a transaction of second s may have committed until s + 1: the
@@ -49,52 +63,83 @@ def find_cut(
     BinlogDamaged or BinlogEncrypted when it cannot be read.
     """
     place = target if isinstance(target, LogPosition) else None
-    moment = microseconds(target) if isinstance(target, datetime) else 0
     files = chain(files, start, end or place)
-    applied = out_of_order = 0
+    if isinstance(target, datetime):
+        return _by_time(files, start, end, microseconds(target), times or Times(rules=Rules()))
+    count = 0
     last_applied: LoggedTransaction | None = None
     first_skipped: LoggedTransaction | None = None
     for path in files:
-        first = start.offset if path.name == start.file else FIRST_EVENT
-        limit = end.offset if end is not None and path.name == end.file else None
-        with opened(path, limit) as scanner:
-            spans = scanner.spans(first)
-            if first_skipped is None:
-                found = _before_place(spans, path, place) if place else _before(spans, moment)
-                count, newest, skipped = found
-                applied += count
-                last_applied = describe(path, scanner, newest) if newest else last_applied
-                first_skipped = describe(path, scanner, skipped) if skipped else None
-            if not place:
-                out_of_order += sum(committed < moment for _, _, committed in spans)
+        with opened(path, _limit(path, end)) as scanner:
+            spans = scanner.spans(_begin(path, start))
+            upto = place.offset if place and path.name == place.file else None
+            found, newest, skipped = _before(spans, upto)
+            count += found
+            last_applied = describe(path, scanner, newest) if newest else last_applied
+            first_skipped = describe(path, scanner, skipped) if skipped else None
+    return _cut(files, start, count, last_applied, first_skipped)
+
+
+def _by_time(
+    files: Sequence[Path], start: LogPosition, end: LogPosition | None, target: int, times: Times
+) -> Cut:
+    anchors = dependable(times.anchors, times.rules)
+    search = CutSearch(target, bounds(anchors, target, times.rules), times.rules)
+    for path in files:
+        with opened(path, _limit(path, end)) as scanner:
+            header = begun(path) if path is not files[0] else None
+            spans = scanner.spans(_begin(path, start))
+            search.add(sequence(path.name), microseconds(header) if header else None, spans)
+        if search.enough:
+            break
+    decision = search.decide()
+    named = {sequence(path.name): path for path in files}
+    cut, other = decision.cut, decision.other
+    applied, skipped = (_described(named, each) for each in (cut.last, cut.first))
+    found = _cut(files, start, cut.count, applied, skipped)
+    return replace(found, out_of_order=decision.behind, later=_later(named, other) if other else None)
+
+
+def _later(files: Mapping[int, Path], other: Point) -> LaterCut:
+    skipped = described(_described(files, other.first))
+    return LaterCut(first_skipped=skipped, transactions=other.count)
+
+
+def _described(files: Mapping[int, Path], found: tuple[int, Span] | None) -> LoggedTransaction | None:
+    if found is None:
+        return None
+    path = files[found[0]]
+    with opened(path) as scanner:
+        return describe(path, scanner, found[1])
+
+
+def _cut(
+    files: Sequence[Path],
+    start: LogPosition,
+    transactions: int,
+    last_applied: LoggedTransaction | None,
+    first_skipped: LoggedTransaction | None,
+) -> Cut:
     stop = last_applied.end if last_applied else start
     return Cut(
         stop=stop,
         last_applied=last_applied,
         first_skipped=first_skipped,
-        transactions=applied,
+        transactions=transactions,
         log_bytes=_distance(files, start, stop),
-        out_of_order=out_of_order,
     )
 
 
-def _before(spans: Iterator[Span], moment: int) -> tuple[int, Span | None, Span | None]:
-    """How many transactions come before the first that is not before `moment`; the last of them; that one."""
-    count = 0
-    last: Span | None = None
-    for span in spans:
-        if span[2] >= moment:
-            return count, last, span
-        last = span
-        count += 1
-    return count, last, None
+def _begin(path: Path, start: LogPosition) -> int:
+    return start.offset if path.name == start.file else FIRST_EVENT
 
 
-def _before_place(
-    spans: Iterator[Span], path: Path, place: LogPosition
-) -> tuple[int, Span | None, Span | None]:
-    """The same for a place in the log; `spans` are those of the file `path`."""
-    offset = place.offset if path.name == place.file else None
+def _limit(path: Path, end: LogPosition | None) -> int | None:
+    return end.offset if end is not None and path.name == end.file else None
+
+
+def _before(spans: Iterator[Span], offset: int | None) -> tuple[int, Span | None, Span | None]:
+    """How many begin before `offset` (None: all do); the last of them; the first that does not."""
     count = 0
     last: Span | None = None
     for span in spans:

@@ -40,13 +40,6 @@ def last_in_file(path: Path, *, start: int = FIRST_EVENT, end: int | None = None
         return describe(path, scanner, last[0]) if last else None
 
 
-def latest_commit(path: Path, *, start: int = FIRST_EVENT) -> datetime | None:
-    """The latest commit time of what transactions() gives from `start` on, found faster; None without any."""
-    with opened(path) as scanner:
-        latest = max((committed for _, _, committed in scanner.spans(start)), default=None)
-        return None if latest is None else _moment(latest)
-
-
 def begun(path: Path) -> datetime | None:
     """When the server began the file, in whole seconds: the time of its first event. None if it has none."""
     with secure_files.open_regular(path) as file:
