@@ -20,6 +20,9 @@ from zbackup.model.moment import utc_text
 # periodicNoopIntervalSecs); twice that may pass before one is missed.
 SILENCE = timedelta(seconds=20)
 
+# A snapshot without a lock may take as long (its command's time limit) after the clock was read for it.
+TAKEN_WITHIN = timedelta(minutes=15)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
@@ -38,14 +41,16 @@ def find_cut(
     begin: Timestamp,
     target: datetime,
     exact: Exact | None,
+    taken: datetime,
 ) -> Cut:
     """The cut is before the first entry, in the order of the log, that was written at the target or later.
 
     `begin` is the checkpoint the base's tables are at. Wall-clock times may go back from one entry to the
     next; whatever stands behind the cut stays out, so that what is applied is a prefix of the log. With a
     cluster time the entries' own timestamps count instead, and of the whole log all that is sure is applied.
-    Raise NotRecoverable when the base is past the cut; ClockDisputed when an entry behind it is earlier than
-    the target by more than is ordinary, unless the clock is accepted.
+    `taken` is when the log source's snapshot was: times well behind it are wrong and do not count. Raise
+    NotRecoverable when the base is past the cut; ClockDisputed when an entry behind it is earlier than the
+    target by more than is ordinary, unless the clock is accepted.
     """
     wanted = {"ts": {"$gt": begin, "$lte": continued.sure.ts}}
     if isinstance(exact, WholeLog):
@@ -61,13 +66,17 @@ def find_cut(
             f"the base already holds what was written up to {begin.time},{begin.inc}, which is not before "
             "the target: start from an older backup (--base)"
         )
-    skipped = oplog.find_first(log, {**wanted, "wall": {"$gte": target}} if timed else wanted)
+    believable = {"$gte": target, "$lte": taken + TAKEN_WITHIN}
+    skipped = oplog.find_first(log, {**wanted, "wall": believable} if timed else wanted)
     if skipped is None:
         return Cut(applied=oplog.last(log, continued.sure.ts), skipped=None)
     applied = oplog.before(log, skipped["ts"])
     if not timed:
         return Cut(applied=applied, skipped=skipped)
     strange = oplog.last_behind(log, skipped, target - TOLERANCE, continued.sure.ts)
+    if wall_time(applied) > taken + TAKEN_WITHIN:
+        # Of the last one that is in nobody knows whether it is from before the target.
+        strange = strange or applied
     if strange is not None and not isinstance(exact, AcceptClock):
         raise _disputed(target, skipped, strange)
     count = oplog.count_behind(log, skipped, target)
@@ -78,9 +87,9 @@ def _disputed(target: datetime, skipped: oplog.Entry, strange: oplog.Entry) -> C
     one, other = (f"{OpTime.of(entry).ts.time},{OpTime.of(entry).ts.inc}" for entry in (skipped, strange))
     return ClockDisputed(
         f"the oplog can be read in two ways at {utc_text(target)}: the entry {one} says "
-        f"{utc_text(wall_time(skipped))}, and {other}, which is behind it, {utc_text(wall_time(strange))}: a "
-        f"clock was wrong; name the cluster time with --to-timestamp, such as {one} to leave out both, or "
-        "take that with --accept-clock"
+        f"{utc_text(wall_time(skipped))}, and {other} says {utc_text(wall_time(strange))}: a clock was "
+        f"wrong; name the first entry to leave out with --to-timestamp, such as {one}, or take that with "
+        "--accept-clock"
     )
 
 

@@ -212,7 +212,8 @@ def _merge(
     begin = _checkpoint(opened)
     continued = continuation(base, log, whole=was_still(reading.server.files.record))
     base_exact = _require_recorded(base, log, opened.server.files.record)
-    cut = find_cut(log, continued, begin, target, exact)
+    taken = reading.server.files.record.taken
+    cut = find_cut(log, continued, begin, target, exact, taken)
     entries, bytes_ = append(base, log, continued, cut.applied["ts"], progress)
     oplog.end_at(base, cut.applied["ts"])
     replay = ReplayRange(
