@@ -258,13 +258,16 @@ class CutSearch:
 
     def _search(self, file: int, spans: Iterator[Span], limit: int) -> Iterator[Span]:
         """Look for the first at the target or later, and return what follows it."""
-        target, floor, known = self._target, self._within.floor, self._known
+        target, tolerance, known = self._target, self._rules.tolerance, self._known
+        least = max(self._within.floor, known - tolerance)
         count, last = self._count, self._last
         for span in spans:
             begin, _, committed = span
-            if begin < limit and floor <= committed < target:
+            if begin < limit and least <= committed < target:
                 if committed > known:
                     known = committed
+                    if known - tolerance > least:
+                        least = known - tolerance
                 self._doubtful = None
             else:
                 self._count, self._last, self._known = count, last, known
@@ -280,10 +283,11 @@ class CutSearch:
         return spans
 
     def _look(self, file: int, span: Span) -> None:
-        """Look at one that is not simply before the target, while none at the target was found."""
+        """Look at one that is not simply before the target, while none at the target was found.
+
+        A time that is behind those before it, as of a slow statement, tells nothing of when it ended.
+        """
         committed = span[2]
-        if committed < self._target and self._rules.starts:
-            return
         if self._target <= committed <= self._within.ceiling:
             self._first, self._first_time = self._here(file, span), committed
             self._least = self._least_behind = (self._first, committed)
