@@ -26,6 +26,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from urllib3.exceptions import HTTPError
 
 from zbackup.destinations.s3.options import S3Options
+from zbackup.destinations.s3.trouble import Trouble
 from zbackup.model.errors import BucketRefused, ConfigError, ConnectionFailed, NotFound
 
 log = structlog.get_logger()
@@ -106,6 +107,7 @@ class Server:
 
     def __init__(self, options: S3Options) -> None:
         self._options = options
+        self._trouble = Trouble()
         if options.ca_file:
             _require_certificates(options.ca_file)
         self.client: Any = self.ask("connect", "", lambda: _client(options))
@@ -117,7 +119,9 @@ class Server:
     def ask(self, verb: str, key: str, request: Callable[[], Result]) -> Result:
         """The answer; `verb` and `key` are for people."""
         try:
-            return self._tries(verb, key)(request)
+            answered = self._tries(verb, key)(request)
+            self._trouble.passed()
+            return answered
         except ClientError as refused:
             answer = refused.response
             raise self.refusal(verb, key, answer.get("Error", {}), date_of(answer)) from refused
@@ -131,8 +135,7 @@ class Server:
 
     def _tries(self, verb: str, key: str) -> Retrying:
         def tell(state: Any) -> None:
-            failure = state.outcome.exception()
-            log.warning("s3.retried", verb=verb, key=key, attempt=state.attempt_number, error=str(failure))
+            self._trouble.met(verb, key, state.attempt_number, str(state.outcome.exception()))
 
         return Retrying(
             retry=retry_if_exception(_may_pass),
@@ -141,6 +144,10 @@ class Server:
             before_sleep=tell,
             reraise=True,
         )
+
+    def close(self) -> None:
+        self._trouble.over()
+        self.client.close()
 
     def refusal(
         self, verb: str, key: str, error: Mapping[str, Any], date: str = ""
