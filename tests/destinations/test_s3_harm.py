@@ -10,7 +10,6 @@ import pytest
 
 from tests.destinations.shop import LINE, Shop, fetched, new_shop, part, ship, some_key, stream
 from tests.lab.s3_server import S3Server
-from zbackup.destinations.s3.keys import data_key
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.manifest import to_json, whole_from
 from zbackup.model.errors import VerificationFailed, ZbackupError
@@ -55,7 +54,7 @@ def page(change: Callable[[dict[str, object]], object]) -> Callable[[Shop, list[
 
 
 def newer(content: dict[str, object]) -> None:
-    content["begun"]["version"] = 2  # type: ignore[index]
+    content["begun"]["version"] = 3  # type: ignore[index]
 
 
 HARMS = {
@@ -182,7 +181,7 @@ def test_pages_of_earlier_times_are_read(server: S3Server, tmp_path: Path, keys:
     with shop.session(keys=keys) as session:
         session.store(part(11), shop.sender(content), Meter())
         new = whole_from(shop.body(page_of(shop)), "the page")
-        key = data_key(session.storing.keys, new.begun.encryption, f"{LINE}/@11-full")
+        key = session.pages.sealing.open_stream(StreamId(line=LINE, guid=11, base=None), new.begun, "it")
         for sha256, whole in ((hashlib.sha256(content).digest(), True), (bytes(32), False)):
             old = new.model_copy(update={"tree_sha256": None, "sha256": sha256})
             if key:

@@ -44,10 +44,10 @@ def named_by(shop: Shop) -> dict[str, Backup]:
 
 
 @contextmanager
-def days_later(shop: Shop, days: float) -> Iterator[S3Session]:
+def days_later(shop: Shop, days: float, **how: object) -> Iterator[S3Session]:
     """By the server's clock."""
     ahead = proxy(shop.server.endpoint, lambda number, method: None, timedelta(days=days))
-    with ahead as through, shop.session(endpoint=through.endpoint) as session:
+    with ahead as through, shop.session(endpoint=through.endpoint, **how) as session:
         yield session
 
 

@@ -99,6 +99,11 @@ class S3(Table):
         description="with a key: backups in the bucket that are not encrypted count as well; anybody who may "
         "write to the bucket can forge such ones",
     )
+    accept_unbound: StrictBool = Field(
+        default=True,
+        description="with a key: backups that earlier versions of zbackup sealed count as well; anybody who "
+        "may write to the bucket can copy such ones here from another prefix that has the same key",
+    )
     full_every: Annotated[float, BeforeValidator(units.duration)] | None = Field(
         default=None, description="a full stream is sent anew when the last one is as old as this"
     )

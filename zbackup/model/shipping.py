@@ -123,13 +123,17 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One snapshot on its way to `line`; `base` is the guid that its stream starts from (None: full)."""
+    """One snapshot on its way to `line`; `base` is the guid that its stream starts from (None: full).
+
+    `server` is the identity of the server that the snapshot is of; "" where that is not known.
+    """
 
     line: str
     guid: int
     name: str
     base: int | None
     raw: bool
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

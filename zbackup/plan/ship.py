@@ -227,7 +227,7 @@ def _of_backup(backup: Backup, tracks: Mapping[str, _Track], inventory: Inventor
     steps: list[Step] = []
     parts = []
     for snapshot, track in pairs:
-        more, part = _of_snapshot(snapshot, track)
+        more, part = _of_snapshot(snapshot, track, backup.record.server_uuid)
         steps += more
         parts.append(part)
     return [*steps, Commit(backup, tuple(parts))]
@@ -242,10 +242,12 @@ def _is_past(snapshot: Snapshot, track: _Track) -> bool:
     return track.origin_before(snapshot) is None
 
 
-def _of_snapshot(snapshot: Snapshot, track: _Track) -> tuple[list[Step], Part]:
+def _of_snapshot(snapshot: Snapshot, track: _Track, server: str) -> tuple[list[Step], Part]:
     raw = track.dataset.encrypted
     if snapshot.guid in track.there:
-        part = Part(line=track.line, guid=snapshot.guid, name=snapshot.name, base=None, raw=raw)
+        part = Part(
+            line=track.line, guid=snapshot.guid, name=snapshot.name, base=None, raw=raw, server=server
+        )
         return [], part
     origin = track.origin_before(snapshot)
     part = Part(
@@ -254,6 +256,7 @@ def _of_snapshot(snapshot: Snapshot, track: _Track) -> tuple[list[Step], Part]:
         name=snapshot.name,
         base=origin.guid if origin else None,
         raw=raw,
+        server=server,
     )
     steps: list[Step] = []
     token = ""

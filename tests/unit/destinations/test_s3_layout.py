@@ -47,3 +47,58 @@ def test_strangers_objects_are_left_out(key: str) -> None:
 
 def test_the_prefix_may_be_empty() -> None:
     assert (root_of("", "shop"), root_of("/a/b/", "shop")) == ("shop", "a/b/shop")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "tank/@01-full",
+        "%74ank/@1-full",
+        "tank%2Fdb/@1-full",
+        "my data/@1-full",
+        "tank%1B[2J/@1-full",
+        "tank%0Ax/@1-full",
+        "tank/@1-from-02",
+        "tank/@1-full/@1-full",
+        "tank/@123456789012345678901-full",
+    ],
+)
+def test_what_is_ours_in_another_spelling_is_a_strangers(path: str) -> None:
+    """Two keys for one stream would be taken for each other, and the one be deleted for the other."""
+    layout = Layout("a")
+    assert layout.stream_of(f"a/streams/{path}/{BEGUN}") is None
+
+
+@given(st.text(min_size=1, max_size=30))
+def test_a_key_says_which_backup_it_is_the_manifest_of(backup: str) -> None:
+    layout = Layout("a")
+    assert layout.backup_of(layout.manifest(backup)) == (backup if backup.isprintable() else None)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "README",
+        "x/",
+        "x/manifest.json/",
+        "x/other.json",
+        "%78/manifest.json",
+        "x/y/manifest.json",
+        "%1b/manifest.json",
+    ],
+)
+def test_what_is_no_manifest_is_a_strangers(key: str) -> None:
+    assert Layout("a").backup_of(f"a/backups/{key}") is None
+
+
+@given(STREAMS, st.text(max_size=20))
+def test_what_lies_beside_segments_is_no_segment(stream: StreamId, name: str) -> None:
+    layout, name_of = Layout("a"), f"{0:08}.{'a' * 64}"
+    key = layout.segment(stream, 0, b"\xaa" * 32)
+    assert layout.is_segment(stream, key)
+    for other in (
+        f"{key}x",
+        f"{layout.segments(stream)}{name}/{name_of}",
+        f"{layout.segments(stream)}{name}",
+    ):
+        assert not layout.is_segment(stream, other)

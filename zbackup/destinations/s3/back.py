@@ -15,6 +15,8 @@ from zbackup.model.errors import VerificationFailed
 from zbackup.model.record import Record, from_properties
 from zbackup.model.snapshot import Snapshot
 
+_LACKING = "a stream that it needs is gone or damaged: zbackup verify --at says which"
+
 
 def copies_of(found: Found, place: str, *, keyless: bool) -> Copies:
     """The committed backups of which every stream is there. `keyless`: no key is here to prove seals by.
@@ -27,6 +29,9 @@ def copies_of(found: Found, place: str, *, keyless: bool) -> Copies:
         by_backup.setdefault(one.manifest.record.get("backup", ""), {})[one.part.guid] = one
     needed = Counter(stream for one in held for stream in one.way)
     backups, unreadable = [], list(found.unreadable)
+    if not unreadable:
+        # Else that is why, perhaps.
+        unreadable += [(name, _LACKING) for name in found.incomplete()]
     for rank, (name, there) in enumerate(by_backup.items(), 1):
         manifest = next(iter(there.values())).manifest
         if not all(part.guid in there for part in manifest.parts):

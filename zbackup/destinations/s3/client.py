@@ -19,6 +19,7 @@ from zbackup.destinations.s3.server import NO_CONDITIONS, Server, date_of
 from zbackup.model.errors import BucketRefused, NotFound, VerificationFailed
 
 Fill = Callable[[memoryview], None]
+Which = Callable[[str, datetime], bool]
 Result = TypeVar("Result")
 
 THOUSAND = 1000
@@ -48,7 +49,7 @@ class Bucket:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._client.close()
+        self._server.close()
 
     @property
     def place(self) -> str:
@@ -156,11 +157,14 @@ class Bucket:
         """Delete exactly this object; gone already is success. With versioning a version stays."""
         self._server.ask("delete", key, lambda: self._client.delete_object(**self._name, Key=key))
 
-    def erase(self, key: str) -> None:
-        """Delete exactly this object, or with a "/" at its end all below it, with all their versions."""
+    def erase(self, key: str, which: Which = lambda key, written: True) -> None:
+        """Delete exactly this object, or with a "/" at its end those below it, with all their versions.
+
+        `which` is asked with the key of each and when it was written.
+        """
         wanted: list[dict[str, str]] = []
-        for found in self._identities(key):
-            if found["Key"] == key or key.endswith("/"):
+        for found, written in self._identities(key):
+            if (found["Key"] == key or key.endswith("/")) and which(found["Key"], written):
                 wanted.append(found)
             if len(wanted) == THOUSAND:
                 self._delete_all(key, wanted)
@@ -181,14 +185,14 @@ class Bucket:
             return False
         return "Status" in said
 
-    def _identities(self, prefix: str) -> Iterator[dict[str, str]]:
+    def _identities(self, prefix: str) -> Iterator[tuple[dict[str, str], datetime]]:
         if not self._versioned:
-            yield from ({"Key": entry.key} for entry in self.list(prefix))
+            yield from (({"Key": entry.key}, entry.written) for entry in self.list(prefix))
             return
         request = self._client.list_object_versions
         for page in self._pages("list-versions", request, prefix, "KeyMarker", "VersionIdMarker"):
             for found in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
-                yield {"Key": found["Key"], "VersionId": found["VersionId"]}
+                yield {"Key": found["Key"], "VersionId": found["VersionId"]}, found["LastModified"]
 
     def _pages(self, verb: str, request: Callable[..., Any], prefix: str, *marks: str) -> Iterator[Any]:
         """`marks` are the words by which one says where to go on."""

@@ -64,6 +64,7 @@ def _storing(table: S3) -> Storing:
         keys=KeyFiles(lambda: tuple(_key(ref) for ref in files)) if files else None,
         encrypts=table.key is not None,
         accept_plain=table.accept_plain,
+        accept_unbound=table.accept_unbound,
         chains=Chains(
             most=table.max_chain,
             every=timedelta(seconds=table.full_every or 0),

@@ -11,6 +11,7 @@ from zbackup.destinations.s3.layout import Layout, root_of
 from zbackup.destinations.s3.options import S3Options
 from zbackup.destinations.s3.pages import Pages
 from zbackup.destinations.s3.place import S3Session
+from zbackup.destinations.s3.sealing import Sealing
 from zbackup.destinations.s3.shelf import Shelf
 from zbackup.destinations.s3.storing import Storing
 
@@ -52,7 +53,11 @@ class S3Destination:
                 pages=Pages(
                     bucket=bucket,
                     layout=layout,
-                    keys=self.storing.keys,
+                    sealing=Sealing(
+                        keys=self.storing.keys,
+                        root=layout.root,
+                        bound_only=not self.storing.accept_unbound,
+                    ),
                     sealed_only=self.storing.sealed_only,
                     shelf=Shelf(self.shelf, (self.options.endpoint, self.options.bucket, layout.root)),
                 ),

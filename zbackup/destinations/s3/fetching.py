@@ -1,6 +1,7 @@
 """A stream on its way out of the bucket: several segments at a time, proven before a byte of one is given."""
 
 import hashlib
+import hmac
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,6 +21,13 @@ STEP = 1 << 22
 
 COMPRESSED_STEP = 1 << 18
 """So much is decompressed at a time."""
+
+MOST_WINDOW = 8 << 20
+"""What a frame may ask a decompressor to keep. Ours ask for 2 MiB; more than 8 no reader need allow."""
+
+LEAST_ROOM = 64 << 20
+"""Buffers are together as large as for segments of this size, or of the host's own if that is larger: a page
+that says more gets fewer of them."""
 
 
 def fetch(way: Way, page: Whole, meter: Meter) -> Iterator[memoryview]:
@@ -68,7 +76,8 @@ def _proven(way: Way, page: Whole, numbers: range, meter: Meter) -> Iterator[tup
 
 def _buffers(way: Way, page: Whole, count: int) -> list[bytearray]:
     size = max((segment.plain for segment in page.segments), default=0)
-    return [bytearray(size) for _ in range(min(way.parallel + 1, count))]
+    room = (way.parallel + 1) * max(LEAST_ROOM, way.usual)
+    return [bytearray(size) for _ in range(min(way.parallel + 1, count, max(1, room // max(size, 1))))]
 
 
 def _require_whole(way: Way, page: Whole, tree: bytes, whole: bytes) -> None:
@@ -158,7 +167,8 @@ class _Inside:
 
 def _expand(inside: _Inside, room: memoryview) -> str:
     """Decompress into all of the room, and no further; what is wrong, if anything is."""
-    reader = zstandard.ZstdDecompressor().stream_reader(inside, read_size=COMPRESSED_STEP)  # type: ignore[arg-type]
+    expander = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW)
+    reader = expander.stream_reader(inside, read_size=COMPRESSED_STEP)  # type: ignore[arg-type]
     try:
         if reader.readinto(room) == len(room) and not reader.read(1):
             return ""
@@ -169,7 +179,7 @@ def _expand(inside: _Inside, room: memoryview) -> str:
 
 def check_page(page: Whole, key: DataKey | None, where: str) -> None:
     """Raise VerificationFailed when the page was changed, or says what cannot be."""
-    if key and key.mac(page.unsealed()) != page.seal:
+    if key and not hmac.compare_digest(key.mac(page.unsealed()), page.seal):
         raise VerificationFailed(f"{where} was changed since it was written, or is another stream's")
     around = AROUND if key else 0
     stored = page.begun.compression == "none"

@@ -2,18 +2,24 @@
 backup needs; and what nobody needs and nobody works on.
 
 A stream is taken away in the order in which it is not mistaken for one that is whole: its page first, the
-segments, and last how it was begun, which says that there is something of it.
+segments, and last how it was begun, which says that there is something of it. Another host may commit a
+backup of it meanwhile: it looks for the page after it has written its manifest, and here manifests are looked
+for after the page is gone. So one of the two sees the other.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 
 import structlog
 
 from zbackup.destinations.s3.back import needed_by
 from zbackup.destinations.s3.client import Bucket
-from zbackup.destinations.s3.layout import Layout, StreamId
+from zbackup.destinations.s3.headers import Headers
+from zbackup.destinations.s3.layout import StreamId
+from zbackup.destinations.s3.manifest import MOST_PAGE
+from zbackup.destinations.s3.pages import Pages
 from zbackup.destinations.s3.ways import Found
 from zbackup.model.errors import NotFound, Refused, VerificationFailed
 
@@ -25,41 +31,96 @@ QUIET = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """Of an instance's part of a bucket."""
+    """Of an instance's part of a bucket. `look` says what is there now."""
 
-    bucket: Bucket
-    layout: Layout
+    pages: Pages
+    look: Callable[[], Found]
 
-    def remove(self, found: Found, backup: str, name: str) -> None:
+    @property
+    def _bucket(self) -> Bucket:
+        return self.pages.bucket
+
+    def remove(self, backup: str, name: str) -> None:
         """Take a backup away, and the streams that only it needs.
 
-        Raise Refused, with the date, while something of it is locked; nothing was changed then.
+        Raise Refused, with the date, while something of it is locked, and VerificationFailed where others
+        could not be brought back without it, or nobody knows; nothing was changed then.
         """
+        found = self.look()
         self._require_readable(found)
+        self._require_others_hold(found, backup, name)
         mine = needed_by(_only(found, backup)) - needed_by(found, without=backup)
-        manifest = self.layout.manifest(backup)
-        for key in (manifest, *(self.layout.whole(stream) for stream in mine)):
+        manifest = self.pages.layout.manifest(backup)
+        for key in (manifest, *(self.pages.layout.whole(stream) for stream in mine)):
             if why := self._locked(key):
                 raise Refused(f"{name}: {why}")
-        self.bucket.erase(manifest)
-        self.take_away(mine)
+        self._bucket.erase(manifest)
+        self.pages.known.pop(manifest, None)
+        self.take_away(mine, found.without(backup))
 
-    def take_away(self, streams: Iterable[StreamId]) -> None:
-        """The longest way from a full stream first, so that what is left has its base."""
+    def take_away(self, streams: Iterable[StreamId], found: Found, quiet: datetime | None = None) -> None:
+        """Streams that nobody needed when `found` was seen; with `quiet` only what was written before it.
+
+        The longest way from a full stream first, so that what is left has its base.
+        """
+        layout = self.pages.layout
+        known = {layout.manifest(manifest.backup) for manifest in found.manifests}
+
+        def old(written: datetime) -> bool:
+            return quiet is None or written < quiet
+
         for stream in sorted(streams, key=lambda s: (s.base is None, s)):
-            self.bucket.erase(self.layout.whole(stream))
-            self.bucket.erase(self.layout.segments(stream))
-            self.bucket.erase(self.layout.begun(stream))
-            log.info("s3.stream_removed", stream=str(stream))
+            if not all(old(entry.written) for entry in self._bucket.list(layout.begun(stream))):
+                log.info("s3.stream_kept", stream=ascii(str(stream)), reason="somebody goes on with it")
+                continue
+            if self._is_wanted_again(stream, known):
+                continue
+            self._bucket.erase(
+                layout.segments(stream),
+                lambda key, written, stream=stream: layout.is_segment(stream, key) and old(written),  # type: ignore[misc]
+            )
+            self._bucket.erase(layout.begun(stream), lambda _, written: old(written))
+            log.info("s3.stream_removed", stream=ascii(str(stream)))
+
+    def _is_wanted_again(self, stream: StreamId, known: set[str]) -> bool:
+        """Take away its page; put it back if a backup that needs the stream was committed in the meantime."""
+        layout = self.pages.layout
+        key = layout.whole(stream)
+        try:
+            page = self._bucket.get(key, MOST_PAGE)
+        except NotFound:
+            page = bytearray()
+        self._bucket.erase(key)
+        if all(e.key in known for e in self._bucket.list(layout.backups) if layout.backup_of(e.key)):
+            return False
+        found = self.look()
+        whole = {**found.whole, stream: datetime.max.replace(tzinfo=UTC)}
+        if not found.unreadable and stream not in needed_by(replace(found, whole=whole)):
+            return False
+        if page:
+            self._bucket.put(key, page, sha256(page).digest())
+        log.warning(
+            "s3.stream_kept", stream=ascii(str(stream)), reason="a backup that needs it was committed"
+        )
+        return True
+
+    def forget(self, found: Found) -> None:
+        """Take away the manifests of backups whose commit was taken back."""
+        for backup in found.withdrawn:
+            self._bucket.erase(self.pages.layout.manifest(backup))
+            self.pages.known.pop(self.pages.layout.manifest(backup), None)
 
     def strays(self, found: Found, now: datetime) -> list[StreamId]:
         """Streams that no backup needs, and that nobody has written to for a day.
 
         What was begun after the newest commit may be parts of one backup: they are left as long as any of
-        them is written to.
+        them is written to. Where a committed backup lacks a stream, nobody knows which others it needs: all
+        of its datasets' are left.
         """
         self._require_readable(found)
-        unneeded = ({*found.whole, *found.begun}) - needed_by(found)
+        broken = set(found.incomplete())
+        unsure = {part.line for m in found.manifests if m.backup in broken for part in m.parts}
+        unneeded = {s for s in (*found.whole, *found.begun) if s.line not in unsure} - needed_by(found)
         written = {stream: self._written(found, stream) for stream in unneeded}
         last = max((at for s, at in found.whole.items() if s not in unneeded), default=None)
         open_ = [s for s in unneeded if last is None or written[s] > last]
@@ -71,23 +132,50 @@ class Keeper:
     def _written(self, found: Found, stream: StreamId) -> datetime:
         """When something of the stream was last written."""
         pages = [at[stream] for at in (found.whole, found.begun) if stream in at]
-        segments = (entry.written for entry in self.bucket.list(self.layout.segments(stream)))
+        segments = (entry.written for entry in self._bucket.list(self.pages.layout.segments(stream)))
         return max((*pages, *segments))
 
     def _locked(self, key: str) -> str:
         try:
-            return self.bucket.locked(key)
+            return self._bucket.locked(key)
         except NotFound:
             return ""
 
     def _require_readable(self, found: Found) -> None:
         for key, problem in found.unreadable[:1]:
             raise VerificationFailed(
-                f"{self.bucket.place}/{key} cannot be read, so that nobody knows which streams it "
+                f"{self._bucket.place}/{key} cannot be read, so that nobody knows which streams it "
                 f"needs, and none is taken away: {problem}"
             )
 
+    def _require_others_hold(self, found: Found, backup: str, name: str) -> None:
+        """Raise VerificationFailed where a chain is broken, or would be taken for it without this backup."""
+        mine = {part.line for m in found.manifests if m.backup == backup for part in m.parts}
+        others = found.without(backup)
+        broken = set(found.incomplete()) - {backup}
+        near = [m for m in others.manifests if m.backup in broken and mine & {p.line for p in m.parts}]
+        for lacking in near[:1]:
+            raise VerificationFailed(
+                f"{name} is not taken away: the backup {lacking.backup} lacks a stream, so that nobody knows "
+                "which others it needs; bring it back (an older version of the object may do), or delete the "
+                f"manifest {self._bucket.place}/{self.pages.layout.manifest(lacking.backup)}"
+            )
+        more = [stream for stream in others.doubtful() if stream not in found.doubtful()]
+        why = {s: text for s in more if (text := self._foreign(s))} if self.pages.sealed_only else {}
+        after = replace(others, foreign=found.foreign | why.keys())
+        for lost in set(after.incomplete()) - broken:
+            raise VerificationFailed(
+                f"{name} is not taken away: without it {lost} could not be brought back: "
+                f"{next(iter(why.values()), 'a stream that it needs is gone')}"
+            )
+
+    def _foreign(self, stream: StreamId) -> str:
+        entry = next(iter(self._bucket.list(self.pages.layout.begun(stream))), None)
+        try:
+            return Headers(self.pages).foreign(stream, entry)
+        except NotFound as gone:
+            return str(gone)
+
 
 def _only(found: Found, backup: str) -> Found:
-    mine = [m for m in found.manifests if m.record.get("backup") == backup]
-    return Found(whole=found.whole, begun=found.begun, manifests=mine)
+    return replace(found, manifests=[m for m in found.manifests if m.backup == backup])

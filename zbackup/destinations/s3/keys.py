@@ -9,6 +9,7 @@ and whether it is the last: a segment in the wrong place does not open.
 import base64
 import hashlib
 import hmac
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,29 @@ AROUND = NONCE + TAG
 STEP = 1 << 20
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What a data key is for: it opens nothing else.
+
+    `about` is the stream, or the manifest of a backup. `root` is what keys of the instance's objects begin
+    with, and `server` the identity of the server that was backed up. Those of earlier versions have None, and
+    are for objects below any root.
+    """
+
+    about: str
+    root: str | None = None
+    server: str = ""
+
+    def __str__(self) -> str:
+        return self.about
+
+    @property
+    def context(self) -> bytes:
+        if self.root is None:
+            return f"zbackup data key 1\n{self.about}".encode()
+        return b"zbackup data key 2\n" + json.dumps([self.root, self.server, self.about]).encode("ascii")
+
+
 class KeyStore(Protocol):
     """What wraps and unwraps data keys: a key file, or a service that never gives its key away."""
 
@@ -40,10 +64,10 @@ class KeyStore(Protocol):
     def key_id(self) -> str:
         """Of the key that new data keys are wrapped by."""
 
-    def wrap(self, data_key: bytes, context: str) -> str:
-        """The data key, wrapped by the key `key_id`; only the same `context` unwraps it."""
+    def wrap(self, data_key: bytes, scope: Scope) -> str:
+        """The data key, wrapped by the key `key_id`; only the same `scope` unwraps it."""
 
-    def unwrap(self, key_id: str, wrapped: str, context: str) -> bytes:
+    def unwrap(self, key_id: str, wrapped: str, scope: Scope) -> bytes:
         """Raise Refused when it has no such key, VerificationFailed when it is not what was wrapped."""
 
 
@@ -60,20 +84,20 @@ class KeyFiles:
     def key_id(self) -> str:
         return _id_of(self.keys()[0])
 
-    def wrap(self, data_key: bytes, context: str) -> str:
+    def wrap(self, data_key: bytes, scope: Scope) -> str:
         nonce = os.urandom(NONCE)
-        sealed = AESGCM(self.keys()[0]).encrypt(nonce, data_key, _wrapped_for(context))
+        sealed = AESGCM(self.keys()[0]).encrypt(nonce, data_key, scope.context)
         return base64.b64encode(nonce + sealed).decode()
 
-    def unwrap(self, key_id: str, wrapped: str, context: str) -> bytes:
+    def unwrap(self, key_id: str, wrapped: str, scope: Scope) -> bytes:
         known: Mapping[str, bytes] = {_id_of(key): key for key in self.keys()}
         if key_id not in known:
-            raise Refused(f"{context} needs the key {key_id}; the key files have {', '.join(known)}")
+            raise Refused(f"{scope} needs the key {key_id}; the key files have {', '.join(known)}")
         try:
             sealed = base64.b64decode(wrapped, validate=True)
-            return AESGCM(known[key_id]).decrypt(sealed[:NONCE], sealed[NONCE:], _wrapped_for(context))
+            return AESGCM(known[key_id]).decrypt(sealed[:NONCE], sealed[NONCE:], scope.context)
         except (InvalidTag, ValueError) as wrong:
-            raise VerificationFailed(f"the data key of {context} is damaged or another stream's") from wrong
+            raise VerificationFailed(f"the data key of {scope} is damaged or another stream's") from wrong
 
 
 def _id_of(key: bytes) -> str:
@@ -117,9 +141,9 @@ class DataKey:
         decryptor.authenticate_additional_data(_place(self.stream, number, last))
         return Opening(decryptor, f"segment {number} of {self.stream}")
 
-    def mac(self, page: bytes) -> str:
-        """The seal of a page about the stream, in hexadecimal."""
-        return hmac.digest(_derived(self.key, b"page"), page, "sha256").hex()
+    def mac(self, page: bytes, purpose: bytes = b"page") -> str:
+        """The seal of a page about the stream, in hexadecimal. Pages of another purpose have another seal."""
+        return hmac.digest(_derived(self.key, purpose), page, "sha256").hex()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +169,18 @@ def _steps(content: memoryview) -> Iterator[memoryview]:
     return (content[at : at + STEP] for at in range(0, len(content), STEP))
 
 
-def new_data_key(store: KeyStore, stream: str) -> tuple[DataKey, Envelope]:
+def new_data_key(store: KeyStore, scope: Scope) -> tuple[DataKey, Envelope]:
     key = os.urandom(KEY)
-    return DataKey(key, stream), Envelope(key_id=store.key_id, wrapped=store.wrap(key, stream))
+    return DataKey(key, scope.about), Envelope(key_id=store.key_id, wrapped=store.wrap(key, scope))
 
 
-def data_key(store: KeyStore | None, envelope: Envelope | None, stream: str) -> DataKey | None:
+def data_key(store: KeyStore | None, envelope: Envelope | None, scope: Scope) -> DataKey | None:
     """The stream's key; None when it is not encrypted. Raise Refused when there is no key for it here."""
     if envelope is None:
         return None
     if store is None:
-        raise Refused(f"{stream} needs the key {envelope.key_id}, and no key file is configured")
-    return DataKey(store.unwrap(envelope.key_id, envelope.wrapped, stream), stream)
+        raise Refused(f"{scope} needs the key {envelope.key_id}, and no key file is configured")
+    return DataKey(store.unwrap(envelope.key_id, envelope.wrapped, scope), scope.about)
 
 
 def _derived(key: bytes, purpose: bytes) -> bytes:
@@ -165,7 +189,3 @@ def _derived(key: bytes, purpose: bytes) -> bytes:
 
 def _place(stream: str, number: int, last: bool) -> bytes:
     return f"zbackup segment 1\n{stream}\n{number}\n{int(last)}".encode()
-
-
-def _wrapped_for(context: str) -> bytes:
-    return f"zbackup data key 1\n{context}".encode()

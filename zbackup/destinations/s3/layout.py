@@ -13,8 +13,11 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-_STREAM = re.compile(r"(?P<line>.+)/@(?P<guid>[0-9]{1,20})-(?:full|from-(?P<base>[0-9]{1,20}))")
-_SEGMENT = re.compile(r"(?P<number>[0-9]{8,})\.(?P<digest>[0-9a-f]{64})")
+_STREAM = re.compile(r"(?P<line>[^@]+)/@(?P<guid>[0-9]{1,20})-(?:full|from-(?P<base>[0-9]{1,20}))")
+_SEGMENT = re.compile(r"(?P<number>[0-9]{8,10})\.(?P<digest>[0-9a-f]{64})")
+
+MOST_NAME = 256
+"""Bytes of a dataset's name, with the one that ends it in C."""
 
 MANIFEST, BEGUN, WHOLE = "manifest.json", "begun.json", "stream.json"
 
@@ -62,13 +65,32 @@ class Layout:
         return f"{self.segments(stream)}{number:08}.{digest.hex()}"
 
     def stream_of(self, key: str) -> tuple[StreamId, str] | None:
-        """Which stream a key below `streams` is about, and its last part; None for a stranger's."""
+        """Which stream a key below `streams` is about, and its last part; None for a stranger's.
+
+        A stranger's is also what we would write in another way: of two keys for one stream only one is ours.
+        """
         path, _, last = key.removeprefix(self.streams).rpartition("/")
         found = _STREAM.fullmatch(unquote(path))
-        if not found or last not in (BEGUN, WHOLE):
+        if not found or last not in (BEGUN, WHOLE) or not _is_line(found["line"]):
             return None
         base = int(found["base"]) if found["base"] else None
-        return StreamId(line=found["line"], guid=int(found["guid"]), base=base), last
+        stream = StreamId(line=found["line"], guid=int(found["guid"]), base=base)
+        return (stream, last) if key == f"{self.streams}{_path(stream)}/{last}" else None
+
+    def backup_of(self, key: str) -> str | None:
+        """Which backup a key below `backups` is the manifest of; None for a stranger's."""
+        backup = unquote(key.removeprefix(self.backups).rpartition("/")[0])
+        return backup if backup.isprintable() and key == self.manifest(backup) else None
+
+    def is_segment(self, stream: StreamId, key: str) -> bool:
+        """Whether the key is one of that stream's segments, and nothing that somebody put beside them."""
+        found = segment_of(key)
+        return found is not None and key == self.segment(stream, *found)
+
+
+def _is_line(name: str) -> bool:
+    """Whether a dataset may be called so."""
+    return name.isprintable() and len(name) < MOST_NAME
 
 
 def segment_of(key: str) -> tuple[int, bytes] | None:

@@ -1,57 +1,102 @@
 """What is in a bucket: one listing of streams, one of backups, and every backup's manifest."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import structlog
 
 from zbackup.destinations.s3.client import Entry
+from zbackup.destinations.s3.headers import Headers
 from zbackup.destinations.s3.layout import BEGUN, StreamId
 from zbackup.destinations.s3.manifest import Manifest
 from zbackup.destinations.s3.pages import Pages
 from zbackup.destinations.s3.ways import Found, Ways
 from zbackup.model.errors import NotFound, VerificationFailed
 
+log = structlog.get_logger()
+
+LOOKS = 3
+"""So often is listed anew when something was listed that is not there when it is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """What was listed, and then there was no such object."""
+
+    key: str
+
 
 def look(pages: Pages, parallel: int) -> Found:
-    """Pages that are not on the shelf are fetched, so many at a time."""
+    """Pages that are not on the shelf are fetched, so many at a time.
+
+    What is listed and then is not there was pruned meanwhile, if another listing does not show it any more.
+    What is listed again and again and cannot be read is unknown, and counts among the unreadable.
+    """
+    for _ in range(LOOKS):
+        found, gone = _look(pages, parallel)
+        if not gone:
+            break
+        log.info("s3.listed_anew", gone=len(gone), first=ascii(gone[0].key))
+    lost = tuple((g.key, "it is listed, and reading it says that there is no such object") for g in gone)
+    return replace(found, unreadable=(*found.unreadable, *lost))
+
+
+def _look(pages: Pages, parallel: int) -> tuple[Found, Sequence[_Gone]]:
+    whole, begun, strange = _streams(pages)
+    entries = []
+    for entry in pages.bucket.list(pages.layout.backups):
+        if pages.layout.backup_of(entry.key) is None:
+            strange.append(entry.key)
+        else:
+            entries.append(entry)
+    with ThreadPoolExecutor(parallel) as pool:
+        read = tuple(pool.map(lambda entry: _read(pages, entry), entries))
+        manifests = [m for m in read if isinstance(m, Manifest)]
+        seen = Found(
+            whole={stream: entry.written for stream, entry in whole.items()},
+            begun={stream: entry.written for stream, entry in begun.items()},
+            manifests=tuple(m for m in manifests if not m.withdrawn),
+            withdrawn=tuple(m.backup for m in manifests if m.withdrawn),
+            unreadable=tuple((e.key, m) for e, m in zip(entries, read, strict=True) if isinstance(m, str)),
+            strange=tuple(strange),
+        )
+        doubtful = seen.doubtful() if pages.sealed_only else []
+        problems = tuple(pool.map(lambda stream: _foreign(pages, stream, begun.get(stream)), doubtful))
+    pages.shelf.keep_only([*entries, *(begun[stream] for stream in doubtful if stream in begun)])
+    foreign = {s: why for s, why in zip(doubtful, problems, strict=True) if isinstance(why, str) and why}
+    return _without(seen, foreign, pages), [g for g in (*read, *problems) if isinstance(g, _Gone)]
+
+
+def _streams(pages: Pages) -> tuple[dict[StreamId, Entry], dict[StreamId, Entry], list[str]]:
+    """Their pages and their headers as listed, and keys that are not ours."""
     whole: dict[StreamId, Entry] = {}
     begun: dict[StreamId, Entry] = {}
+    strange: list[str] = []
     for entry in pages.bucket.list(pages.layout.streams):
         if found := pages.layout.stream_of(entry.key):
             stream, page = found
             (begun if page == BEGUN else whole)[stream] = entry
-    entries = list(pages.bucket.list(pages.layout.backups))
-    with ThreadPoolExecutor(parallel) as pool:
-        manifests = tuple(pool.map(lambda entry: _read(pages, entry), entries))
-        seen = Found(
-            whole={stream: entry.written for stream, entry in whole.items()},
-            begun={stream: entry.written for stream, entry in begun.items()},
-            manifests=tuple(m for m in manifests if isinstance(m, Manifest)),
-            unreadable=tuple(
-                (e.key, m) for e, m in zip(entries, manifests, strict=True) if isinstance(m, str)
-            ),
-        )
-        doubtful = _doubtful(seen) if pages.sealed_only else []
-        problems = tuple(pool.map(lambda stream: pages.foreign(stream, begun.get(stream)), doubtful))
-    pages.shelf.keep_only([*entries, *(begun[stream] for stream in doubtful if stream in begun)])
-    foreign = {stream: why for stream, why in zip(doubtful, problems, strict=True) if why}
-    return _without(seen, foreign, pages)
+        else:
+            strange.append(entry.key)
+    return whole, begun, strange
 
 
-def _read(pages: Pages, entry: Entry) -> Manifest | str | None:
-    """The manifest, or why it cannot be understood; None when it has gone since it was listed."""
+def _read(pages: Pages, entry: Entry) -> Manifest | str | _Gone:
+    """The manifest, or why it cannot be understood."""
     try:
         return pages.listed(entry)
     except NotFound:
-        return None
+        return _Gone(entry.key)
     except VerificationFailed as problem:
         return str(problem)
 
 
-def _doubtful(found: Found) -> list[StreamId]:
-    """What committed backups are based on, perhaps, and no manifest tells whether it was made by us."""
-    ways = Ways(found)
-    return sorted(stream for stream in ways.leading() if stream not in ways.named)
+def _foreign(pages: Pages, stream: StreamId, entry: Entry | None) -> str | _Gone:
+    try:
+        return Headers(pages).foreign(stream, entry)
+    except NotFound:
+        return _Gone(pages.layout.whole(stream))
 
 
 def _without(found: Found, foreign: Mapping[StreamId, str], pages: Pages) -> Found:

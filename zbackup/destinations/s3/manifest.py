@@ -24,7 +24,11 @@ from zbackup.model.errors import VerificationFailed
 
 MOST_SEGMENT = 1 << 30
 """Bytes of the send stream in one segment, at most: what a single PUT and a host's memory can take."""
-MOST_MANIFEST = 512 << 20
+MOST_SEGMENTS = 1 << 22
+MOST_HEADER = 64 << 10
+MOST_MANIFEST = 16 << 20
+MOST_PAGE = 512 << 20
+"""Bytes of `stream.json`; see also most_of_page()."""
 
 
 def _guid(value: object) -> object:
@@ -37,17 +41,20 @@ def _digest(value: object) -> object:
     return bytes.fromhex(value) if isinstance(value, str) else value
 
 
-Guid = Annotated[int, BeforeValidator(_guid), PlainSerializer(str, return_type=str)]
+Guid = Annotated[int, BeforeValidator(_guid), Field(gt=0, lt=1 << 64), PlainSerializer(str, return_type=str)]
 Digest = Annotated[
     bytes,
     BeforeValidator(_digest),
     Field(min_length=32, max_length=32),
     PlainSerializer(bytes.hex, return_type=str),
 ]
-Count = Annotated[int, Field(ge=0)]
-
+Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+# Names of datasets and snapshots have up to 255 bytes, those of hosts as well.
+Name = Annotated[str, Field(max_length=255)]
+Root = Annotated[str, Field(max_length=1024)]
 
 _SEALING = ("encryption", "seal")
+_BOUND = ("root", "server")
 
 PageT = TypeVar("PageT", bound=BaseModel)
 
@@ -60,26 +67,49 @@ class Envelope(_Page):
     """The key of a stream's data, `wrapped` (base64) by the key that `key_id` names."""
 
     cipher: Literal["AES-256-GCM"] = "AES-256-GCM"
-    key_id: str
-    wrapped: str
+    key_id: Annotated[str, Field(max_length=64)]
+    wrapped: Annotated[str, Field(max_length=4096)]
 
 
 class Begun(_Page):
     """How a stream is stored, settled before its first segment: who goes on with it goes on in this way.
 
     `segment_size` is in bytes of the send stream. `raw`: it was sent with `zfs send -w`, else with -L -e -c.
+    Version 2 is of encrypted streams: its data key opens only below `root` (PREFIX/INSTANCE) and for that
+    `server`, and `seal` (hexadecimal) is an HMAC-SHA-256 of this page with seal "". Version 1 has none of the
+    three.
     """
 
-    version: Literal[1] = 1
-    line: str
-    snapshot: str
+    version: Literal[1, 2] = 1
+    line: Name
+    snapshot: Name
     guid: Guid
     base: Guid | None
     raw: bool
     segment_size: Annotated[int, Field(gt=0, le=MOST_SEGMENT)]
     compression: Literal["zstd", "none"]
     encryption: Envelope | None
-    host: str
+    host: Name
+    root: Root = ""
+    server: Name = ""
+    seal: Name = ""
+
+    @model_validator(mode="after")
+    def _bound_or_not(self) -> Self:
+        if self.version == 2 and self.encryption is None:
+            raise ValueError("version 2 is of encrypted streams")
+        if self.version == 1 and (self.root or self.server or self.seal):
+            raise ValueError("version 1 is not sealed")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        page: dict[str, object] = dump(self)
+        return page if self.version == 2 else {k: v for k, v in page.items() if k not in (*_BOUND, "seal")}
+
+    def unsealed(self) -> bytes:
+        """What the seal is of."""
+        return to_json(self.model_copy(update={"seal": ""}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -106,8 +136,8 @@ class Whole(_Page):
     size: Count
     sha256: Digest | None = None
     tree_sha256: Digest | None = None
-    segments: tuple[Segment, ...]
-    seal: str = ""
+    segments: Annotated[tuple[Segment, ...], Field(max_length=MOST_SEGMENTS)]
+    seal: Name = ""
 
     @model_serializer(mode="wrap")
     def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -123,8 +153,8 @@ class Whole(_Page):
 class PartPage(_Page):
     """One dataset of a backup: its stream, and the SHA-256 of the stream's page."""
 
-    line: str
-    snapshot: str
+    line: Name
+    snapshot: Name
     guid: Guid
     base: Guid | None
     size: Count
@@ -136,28 +166,49 @@ class PartPage(_Page):
 class Manifest(_Page):
     """A backup that is committed. `record` is as zbackup writes it on snapshots, without the prefix.
 
-    Version 2 is sealed: `seal` (hexadecimal) is the HMAC-SHA-256 of this page with seal "", by a key of its
-    own that is in `encryption`.
+    Versions 2 and 3 are sealed: `seal` (hexadecimal) is the HMAC-SHA-256 of this page with seal "", by a key
+    of its own that is in `encryption`. In version 3 that key opens only below `root` (PREFIX/INSTANCE), and
+    for the server that the record names. `withdrawn`: it was taken back in the moment of its commit.
     """
 
-    version: Literal[1, 2] = 1
-    committed: str
-    host: str
-    record: dict[str, str]
-    parts: tuple[PartPage, ...]
+    version: Literal[1, 2, 3] = 1
+    committed: Name
+    host: Name
+    record: dict[Name, str]
+    parts: Annotated[tuple[PartPage, ...], Field(max_length=10_000)]
     encryption: Envelope | None = None
-    seal: str = ""
+    seal: Name = ""
+    root: Root = ""
+    withdrawn: bool = False
 
     @model_validator(mode="after")
     def _sealed_or_not(self) -> Self:
-        if (self.version == 2) != (self.encryption is not None) or (self.version == 1 and self.seal):
-            raise ValueError("version 2 is sealed, and version 1 is not")
+        if (self.version > 1) != (self.encryption is not None) or (self.version == 1 and self.seal):
+            raise ValueError("versions 2 and 3 are sealed, and version 1 is not")
+        if self.version < 3 and self.root:
+            raise ValueError("only version 3 has a root")
         return self
 
     @model_serializer(mode="wrap")
     def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """As its version has it: the seal of an earlier page is of that page as it was."""
         page: dict[str, object] = dump(self)
-        return page if self.version == 2 else {k: v for k, v in page.items() if k not in _SEALING}
+        absent = {1: (*_SEALING, "root"), 2: ("root",), 3: ()}[self.version]
+        return {k: v for k, v in page.items() if k not in absent and (k != "withdrawn" or v)}
+
+    @property
+    def backup(self) -> str:
+        """Record.backup."""
+        return self.record.get("backup", "")
+
+    @property
+    def server(self) -> str:
+        """The identity of the server that was backed up."""
+        return self.record.get("server_uuid", "")
+
+    def unsealed(self) -> bytes:
+        """What the seal is of."""
+        return to_json(self.model_copy(update={"seal": ""}))
 
 
 def to_json(page: BaseModel) -> bytes:
@@ -175,6 +226,11 @@ def _with_segments(page: bytes, segments: Iterable[Segment]) -> bytes:
         made += b'{"plain":%d,"sha256":"%s","size":%d},' % (s.plain, s.sha256.hex().encode("ascii"), s.size)
     made[-1:] = after
     return bytes(made)
+
+
+def most_of_page(segments: int) -> int:
+    """Bytes that the page of a stream with so many segments has at most."""
+    return min(MOST_PAGE, 2 * MOST_HEADER + 160 * segments)
 
 
 def begun_from(body: bytes | bytearray, where: str) -> Begun:
@@ -197,5 +253,6 @@ def _read(kind: type[PageT], body: bytes | bytearray, where: str) -> PageT:
         return kind.model_validate_json(body)
     except ValidationError as wrong:
         first = wrong.errors(include_url=False, include_input=False)[0]
-        at = ".".join(str(part) for part in first["loc"])
+        # A name in it may be anybody's, of any length.
+        at = ascii(".".join(str(part) for part in first["loc"])[:80])[1:-1]
         raise VerificationFailed(f"{where} cannot be understood: {at}: {first['msg']}") from wrong

@@ -1,31 +1,28 @@
 """What is written in the bucket about streams and backups: read, and proven to be what was written there."""
 
 import hashlib
-import hmac
 from dataclasses import dataclass, field
 
 import structlog
 
 from zbackup.destinations.s3.client import Bucket, Entry
 from zbackup.destinations.s3.fetching import check_page
-from zbackup.destinations.s3.keys import DataKey, KeyStore, data_key, new_data_key
 from zbackup.destinations.s3.layout import Layout, StreamId
 from zbackup.destinations.s3.manifest import (
     MOST_MANIFEST,
-    Begun,
     Manifest,
     Whole,
-    begun_from,
     manifest_from,
-    to_json,
+    most_of_page,
     whole_from,
 )
+from zbackup.destinations.s3.sealing import Sealing
 from zbackup.destinations.s3.shelf import Shelf
-from zbackup.model.errors import NotFound, Refused, VerificationFailed
+from zbackup.model.errors import Refused, VerificationFailed
 
 log = structlog.get_logger()
 
-_PLAIN = (
+PLAIN = (
     "whoever wrote it did not have the key that is configured here; if all of the bucket is yours and was "
     "plain before, set accept_plain = true"
 )
@@ -49,7 +46,7 @@ class Pages:
 
     bucket: Bucket
     layout: Layout
-    keys: KeyStore | None
+    sealing: Sealing
     sealed_only: bool
     shelf: Shelf
     known: dict[str, Manifest] = field(default_factory=dict)
@@ -80,56 +77,25 @@ class Pages:
     def _manifest(self, key: str, body: bytes | bytearray) -> Manifest:
         where = f"{self.bucket.place}/{key}"
         manifest = manifest_from(body, where)
-        if self.layout.manifest(manifest.record.get("backup", "")) != key:
+        if self.layout.manifest(manifest.backup) != key:
             raise VerificationFailed(f"{where} is another backup's manifest")
-        if self.keys is not None:
+        if self.sealing.keys is not None:
             self._require_proven(manifest, where)
         return manifest
 
-    def begun(self, stream: StreamId) -> Begun | None:
-        """How an earlier run began to store the stream; None when none did."""
-        key = self.layout.begun(stream)
-        try:
-            return begun_from(self.bucket.get(key, MOST_MANIFEST), f"{self.bucket.place}/{key}")
-        except NotFound:
-            return None
-
-    def foreign(self, stream: StreamId, entry: Entry | None) -> str:
-        """Why the stream was not begun by who has the key, which is here; "" when it was.
-
-        `entry` is how it was begun, as it is listed. Nobody makes a stream's wrapped key without the key.
-        """
-        if entry is None:
-            return f"how {stream} was stored is not to be found"
-        kept = self.shelf.take(entry)
-        try:
-            body = kept or self.bucket.get(entry.key, MOST_MANIFEST)
-            begun = begun_from(body, f"{self.bucket.place}/{entry.key}")
-            if begun.encryption is None:
-                return f"{self.bucket.place}/{entry.key} is of a stream that is not encrypted: {_PLAIN}"
-            data_key(self.keys, begun.encryption, str(stream))
-        except NotFound:
-            # It is being pruned.
-            return ""
-        except VerificationFailed as wrong:
-            return str(wrong)
-        except Refused as keyless:
-            return f"{keyless}: add it to old_keys, if it is yours"
-        if kept is None:
-            self.shelf.keep(entry, body)
-        return ""
-
     def whole(self, stream: StreamId) -> Proven:
-        """A stream's page. Raise NotFound, and VerificationFailed when it is not what was written for it."""
+        """A stream's page. Raise NotFound, and VerificationFailed when it is not what was written for it.
+
+        A page that is longer than its segments that are there account for is not read.
+        """
         key = self.layout.whole(stream)
         where = f"{self.bucket.place}/{key}"
-        body = self.bucket.get(key, MOST_MANIFEST)
+        listed = sum(1 for _ in self.bucket.list(self.layout.segments(stream)))
+        body = self.bucket.get(key, most_of_page(listed))
         page = whole_from(body, where)
-        if (page.begun.line, page.begun.guid, page.begun.base) != (stream.line, stream.guid, stream.base):
-            raise VerificationFailed(f"{where} is another stream's page")
         if self.sealed_only and page.begun.encryption is None:
-            raise VerificationFailed(f"{where} is of a stream that is not encrypted: {_PLAIN}")
-        check_page(page, data_key(self.keys, page.begun.encryption, str(stream)), where)
+            raise VerificationFailed(f"{where} is of a stream that is not encrypted: {PLAIN}")
+        check_page(page, self.sealing.open_stream(stream, page.begun, where), where)
         return Proven(page, hashlib.sha256(body).digest())
 
     def committed(self, stream: StreamId) -> Whole:
@@ -142,46 +108,22 @@ class Pages:
     def require_agreed(self, manifest: Manifest, stream: StreamId, proven: Proven) -> None:
         """Raise VerificationFailed when what the manifest says of the stream is not true, or the manifest was
         changed, and Refused when the key that proves it is not here."""
-        where = f"{self.bucket.place}/{self.layout.manifest(manifest.record.get('backup', ''))}"
+        where = f"{self.bucket.place}/{self.layout.manifest(manifest.backup)}"
         parts = [p for p in manifest.parts if (p.line, p.guid) == (stream.line, stream.guid)]
         if any(p.stream_sha256 != proven.sha256 for p in parts if p.base == stream.base):
             raise VerificationFailed(f"the page of {stream} is not the one that {where} was written for")
         if not parts or proven.page.begun.encryption is None:
             return
-        self._prove(manifest, where)
+        self.sealing.prove(manifest, where)
         # Who has a key seals manifests; and the page is sealed itself.
         if manifest.encryption is None:
             raise VerificationFailed(f"{where} lost its seal: it was changed since it was written")
 
-    def sealed(self, manifest: Manifest) -> Manifest:
-        """The manifest with a seal by the instance's key, which is here."""
-        if self.keys is None:
-            raise AssertionError("who has no key seals nothing")
-        key, envelope = new_data_key(self.keys, _about(manifest))
-        page = manifest.model_copy(update={"version": 2, "encryption": envelope})
-        return page.model_copy(update={"seal": key.mac(to_json(page))})
-
     def _require_proven(self, manifest: Manifest, where: str) -> None:
         """Who has the key of others cannot tell either whether one is real: it does not count."""
         if self.sealed_only and manifest.encryption is None:
-            raise VerificationFailed(f"{where} is not sealed: {_PLAIN}")
+            raise VerificationFailed(f"{where} is not sealed: {PLAIN}")
         try:
-            self._prove(manifest, where)
+            self.sealing.prove(manifest, where)
         except Refused as keyless:
             raise VerificationFailed(f"{keyless}: add it to old_keys, if it is yours") from keyless
-
-    def _prove(self, manifest: Manifest, where: str) -> None:
-        """Raise Refused without the key, and VerificationFailed when the seal is not of this page."""
-        key = data_key(self.keys, manifest.encryption, _about(manifest))
-        if key and not _is_seal(key, manifest):
-            raise VerificationFailed(f"{where} was changed since it was written")
-
-
-def _is_seal(key: DataKey, manifest: Manifest) -> bool:
-    unsealed = to_json(manifest.model_copy(update={"seal": ""}))
-    return hmac.compare_digest(key.mac(unsealed), manifest.seal)
-
-
-def _about(manifest: Manifest) -> str:
-    """What the manifest's key is wrapped for; no stream is called so."""
-    return f"the manifest of {manifest.record.get('backup', '')}"

@@ -18,12 +18,14 @@ from zbackup.destinations.s3.back import copies_of, legs_to, needed_by
 from zbackup.destinations.s3.buffers import Buffers
 from zbackup.destinations.s3.chains import inventory_of
 from zbackup.destinations.s3.client import Bucket
-from zbackup.destinations.s3.fetching import fetch
-from zbackup.destinations.s3.keep import Keeper
-from zbackup.destinations.s3.keys import DataKey, data_key, new_data_key
+from zbackup.destinations.s3.commit import Committer
+from zbackup.destinations.s3.fetching import LEAST_ROOM, fetch
+from zbackup.destinations.s3.headers import Headers
+from zbackup.destinations.s3.keep import QUIET, Keeper
+from zbackup.destinations.s3.keys import DataKey
 from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
 from zbackup.destinations.s3.look import look
-from zbackup.destinations.s3.manifest import Begun, Manifest, PartPage, Whole, to_json
+from zbackup.destinations.s3.manifest import Begun, Whole, to_json
 from zbackup.destinations.s3.pages import Pages
 from zbackup.destinations.s3.resuming import rest
 from zbackup.destinations.s3.segments import Piece, Way, cut, is_worth_compressing, store
@@ -32,8 +34,8 @@ from zbackup.destinations.s3.storing import Storing, require_stream
 from zbackup.destinations.s3.verify import Verifier
 from zbackup.destinations.s3.ways import Found
 from zbackup.model.backup import Backup
-from zbackup.model.errors import BucketRefused, Taken, VerificationFailed
-from zbackup.model.record import PREFIX, Record, to_properties
+from zbackup.model.errors import BucketRefused, Refused, Taken, VerificationFailed
+from zbackup.model.record import Record
 from zbackup.model.shipping import Checked, Inventory, Part
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter, reading, writing
@@ -73,7 +75,7 @@ class S3Session:
         return next((p.size for p in known if (p.line, p.guid, p.base) == astuple(stream)), 0)
 
     def _called(self, stream: StreamId) -> str:
-        begun = self.pages.begun(stream)
+        begun = Headers(self.pages).of(stream)
         if begun is None:
             raise VerificationFailed(f"how {stream} was stored is not to be found at {self.place}")
         return begun.snapshot
@@ -92,7 +94,7 @@ class S3Session:
         return count
 
     def remove(self, backup: Backup, when: str) -> None:
-        Keeper(self.bucket, self.layout).remove(self.found(), backup.record.backup, backup.name)
+        self._keeper.remove(backup.record.backup, backup.name)
 
     def verify(self, *, deep: bool, meter: Meter) -> Iterator[Checked]:
         def read(stream: StreamId) -> int:
@@ -106,17 +108,23 @@ class S3Session:
         return verifier.verify(look(replace(self.pages, shelf=NO_SHELF), self.storing.parallel))
 
     def strays(self) -> tuple[str, ...]:
-        return tuple(str(stream) for stream in self._strays())
+        return tuple(str(stream) for stream in self._keeper.strays(self.found(), self._now()))
 
     def sweep(self) -> tuple[str, ...]:
-        strays = self._strays()
-        Keeper(self.bucket, self.layout).take_away(strays)
+        now, found = self._now(), self.found()
+        strays = self._keeper.strays(found, now)
+        self._keeper.take_away(strays, found, now - QUIET)
+        self._keeper.forget(found)
+        Headers(self.pages).mend(stream for stream in needed_by(found) if stream in found.whole)
         return tuple(str(stream) for stream in strays)
 
-    def _strays(self) -> Sequence[StreamId]:
-        # When something was written is by the server's clock, and this host's may be days off.
-        now = self.bucket.time(self.layout.streams)
-        return Keeper(self.bucket, self.layout).strays(self.found(), now)
+    @property
+    def _keeper(self) -> Keeper:
+        return Keeper(self.pages, self.found)
+
+    def _now(self) -> datetime:
+        """When something was written is by the server's clock, and this host's may be days off."""
+        return self.bucket.time(self.layout.streams)
 
     def store(self, part: Part, sender: Command, meter: Meter) -> int:
         stream = StreamId(line=part.line, guid=part.guid, base=part.base)
@@ -139,9 +147,18 @@ class S3Session:
         return page.size
 
     def _begun(self, stream: StreamId) -> Begun | None:
-        """How an earlier run began, if one may go on so: nothing is sent plain because a bucket says it."""
-        begun = self.pages.begun(stream)
-        return begun if begun and (begun.encryption or not self.storing.seals) else None
+        """How an earlier run began, if one may go on so.
+
+        Nothing is sent plain because a bucket says it, nor in larger segments than this host has memory for.
+        """
+        try:
+            begun = Headers(self.pages).own(stream)
+        except VerificationFailed as wrong:
+            log.warning("s3.stream_begun_anew", stream=ascii(str(stream)), reason=str(wrong))
+            return None
+        if begun is None or begun.segment_size > max(self.storing.segment_size, LEAST_ROOM):
+            return None
+        return begun if begun.version == 2 or not self.storing.seals else None
 
     def _buffers(self, begun: Begun | None) -> Buffers:
         """One is filled while the others are on their way."""
@@ -155,90 +172,34 @@ class S3Session:
         return fetch(self._opened(stream, page), page, meter)
 
     def _opened(self, stream: StreamId, page: Whole) -> Way:
-        return self._way(stream, page.begun, data_key(self.storing.keys, page.begun.encryption, str(stream)))
+        return self._way(stream, page.begun, self._key(stream, page.begun))
+
+    def _key(self, stream: StreamId, header: Begun) -> DataKey | None:
+        return self.pages.sealing.open_stream(stream, header, f"{self.place}: {stream}")
 
     def abort(self, line: str) -> None:
         found = self.found()
         for stream in [s for s in found.begun if s.line == line and s not in found.whole]:
             try:
                 for entry in self.bucket.list(self.layout.segments(stream)):
-                    self.bucket.delete(entry.key)
+                    if self.layout.is_segment(stream, entry.key):
+                        self.bucket.delete(entry.key)
                 self.bucket.delete(self.layout.begun(stream))
             except BucketRefused as refused:
                 # It is in nobody's way: a host that may only add leaves it to who prunes.
                 log.warning("s3.stream_stays", stream=str(stream), error=str(refused))
 
     def commit(self, record: Record, parts: Sequence[Part], when: str) -> None:
-        whole = self.found().whole
-        pages = []
-        for part in parts:
-            ways = [s for s in whole if (s.line, s.guid) == (part.line, part.guid)]
-            exact = [s for s in ways if s.base == part.base]
-            if not ways:
-                raise VerificationFailed(f"{part.line}@{part.name} is not whole at {self.place}")
-            pages.append(self._part(part, (exact or ways)[0]))
-        manifest = Manifest(
-            committed=when,
-            host=socket.gethostname(),
-            record={key.removeprefix(PREFIX): value for key, value in to_properties(record).items()},
-            parts=tuple(pages),
-        )
-        if self.storing.keys is not None:
-            manifest = self.pages.sealed(manifest)
-        key = self.layout.manifest(record.backup)
-        if not self.bucket.put_new(key, to_json(manifest)):
-            there = self.pages.manifest(key)
-            if [p.guid for p in there.parts] != [p.guid for p in manifest.parts]:
-                raise VerificationFailed(f"{self.bucket.place}/{key} is there already, of other snapshots")
-
-    def _part(self, part: Part, stream: StreamId) -> PartPage:
-        """The stream's page is read back, and every segment it names is found in a listing."""
-        try:
-            proven = self.pages.whole(stream)
-        except VerificationFailed as wrong:
-            raise VerificationFailed(self._incomplete(stream, str(wrong))) from wrong
-        page = proven.page
-        present = self._present(stream)
-        for number, segment in enumerate(page.segments):
-            if present.get((number, segment.sha256)) != segment.size:
-                said = f"segment {number} of {stream} is not at {self.place} any more"
-                raise VerificationFailed(self._incomplete(stream, said))
-        return PartPage(
-            line=part.line,
-            snapshot=part.name,
-            guid=part.guid,
-            base=stream.base,
-            size=page.size,
-            stored=sum(s.size for s in page.segments),
-            raw=page.begun.raw,
-            stream_sha256=proven.sha256,
-        )
-
-    def _incomplete(self, stream: StreamId, said: str) -> str:
-        """What is said of it. A stream that no backup needs yet is not whole any more: it is sent again."""
-        found = self.found()
-        if found.unreadable or stream in needed_by(found):
-            return said
-        page = self.layout.whole(stream)
-        try:
-            self.bucket.delete(page)
-        except BucketRefused as refused:
-            return (
-                f"{said}: the next run stores it again when somebody has deleted {self.bucket.place}/{page}, "
-                f"which these credentials may not ({refused.code})"
-            )
-        return f"{said}: the next run stores it again"
+        Committer(self.pages, self.place, self.found).commit(record, parts, when)
 
     def _going_on(self, stream: StreamId, begun: Begun) -> Way:
         log.info("s3.stream_continued", stream=str(stream), host=begun.host)
         # Written once more as it is: somebody works on it, and whoever collects strays sees that.
         body = to_json(begun)
         self.bucket.put(self.layout.begun(stream), body, hashlib.sha256(body).digest())
-        return self._way(stream, begun, data_key(self.storing.keys, begun.encryption, str(stream)))
+        return self._way(stream, begun, self._key(stream, begun))
 
     def _beginning(self, stream: StreamId, part: Part, first: Piece) -> Way:
-        keys = self.storing.keys if self.storing.seals else None
-        key, envelope = new_data_key(keys, str(stream)) if keys else (None, None)
         begun = Begun(
             line=part.line,
             snapshot=part.name,
@@ -247,15 +208,25 @@ class S3Session:
             raw=part.raw,
             segment_size=self.storing.segment_size,
             compression=self._compression(part, first),
-            encryption=envelope,
+            encryption=None,
             host=socket.gethostname(),
         )
+        key: DataKey | None = None
+        if self.storing.keys is not None and self.storing.seals:
+            key, begun = self.pages.sealing.new_stream(self.storing.keys, stream, begun, part.server)
         body = to_json(begun)
         if not self.bucket.put_new(self.layout.begun(stream), body):
-            if self._begun(stream):
+            if self._is_taken(stream):
                 raise Taken(f"another zbackup has just begun to store {stream} at {self.place}")
             self.bucket.put(self.layout.begun(stream), body, hashlib.sha256(body).digest())
         return self._way(stream, begun, key)
+
+    def _is_taken(self, stream: StreamId) -> bool:
+        try:
+            return self._begun(stream) is not None
+        except Refused:
+            # By one with another key.
+            return True
 
     def _compression(self, part: Part, first: Piece) -> Literal["zstd", "none"]:
         if self.storing.compression == "auto":
@@ -271,6 +242,7 @@ class S3Session:
             begun=begun,
             key=key,
             parallel=self.storing.parallel,
+            usual=self.storing.segment_size,
         )
 
     def _present(self, stream: StreamId) -> dict[tuple[int, bytes], int]:

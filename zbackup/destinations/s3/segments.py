@@ -40,7 +40,7 @@ Stored = tuple[Segment, bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """Between a host and one stream in the bucket."""
+    """Between a host and one stream in the bucket. `usual` is the size of segments as configured here."""
 
     bucket: Bucket
     layout: Layout
@@ -48,6 +48,7 @@ class Way:
     begun: Begun
     key: DataKey | None
     parallel: int
+    usual: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

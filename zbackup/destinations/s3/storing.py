@@ -17,7 +17,7 @@ class Storing:
     """How streams are stored: `segment_size` in bytes of the stream, so many segments at a time.
 
     New streams are encrypted if `encrypts`; `keys` open those that are there. With keys nothing else counts,
-    unless `accept_plain`.
+    unless `accept_plain`. `accept_unbound`: also what earlier versions sealed, which names no prefix.
     """
 
     segment_size: int = 16 << 20
@@ -26,6 +26,7 @@ class Storing:
     keys: KeyStore | None = None
     encrypts: bool = False
     accept_plain: bool = False
+    accept_unbound: bool = True
     chains: Chains = field(default_factory=Chains)
 
     @property

@@ -3,13 +3,18 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+import structlog
+
 from zbackup.destinations.s3.client import Bucket
+from zbackup.destinations.s3.headers import Headers
 from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
 from zbackup.destinations.s3.manifest import Manifest, Whole
 from zbackup.destinations.s3.pages import Pages, Proven
 from zbackup.destinations.s3.ways import Found, Ways
 from zbackup.model.errors import NotFound, Refused, VerificationFailed
 from zbackup.model.shipping import Checked
+
+log = structlog.get_logger()
 
 SHOWN = 3
 """Segments of a stream that are named; of the others it is said how many."""
@@ -31,6 +36,8 @@ class Verifier:
     def verify(self, found: Found) -> Iterator[Checked]:
         """One after the other, also those of which streams are gone; not one that is pruned meanwhile."""
         ways = Ways(found)
+        for key in found.strange[:SHOWN]:
+            log.warning("s3.strange_object", key=ascii(key)[1:-1], of=len(found.strange))
         for manifest in sorted(found.manifests, key=lambda m: m.record.get("taken", "")):
             problems: list[str] = []
             read = 0
@@ -59,6 +66,8 @@ class Verifier:
                 proven = self.pages.whole(stream)
                 looked.page = _without_segments(proven)
                 looked.problems += self._lacking(stream, proven.page)
+                if problem := Headers(self.pages).problem(stream, proven.page.begun):
+                    looked.problems.append(problem)
                 if self.read and not looked.problems:
                     looked.read = self.read(stream)
             except (VerificationFailed, NotFound, Refused) as wrong:

@@ -1,7 +1,7 @@
 """Which streams make a copy, of all that lie in a bucket. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from zbackup.destinations.s3.layout import StreamId
@@ -13,7 +13,8 @@ class Found:
     """What listings and manifests say. `whole` and `begun` with when they were written.
 
     `unreadable` are pages that cannot be understood: (key, problem). `foreign` are streams that were not made
-    by who has the key, where that counts.
+    by who has the key, where that counts. `withdrawn` are backups whose commit was taken back, and `strange`
+    keys of objects that are not ours.
     """
 
     whole: Mapping[StreamId, datetime]
@@ -21,6 +22,24 @@ class Found:
     manifests: Sequence[Manifest]
     unreadable: Sequence[tuple[str, str]] = ()
     foreign: frozenset[StreamId] = frozenset()
+    withdrawn: Sequence[str] = ()
+    strange: Sequence[str] = ()
+
+    def without(self, backup: str) -> "Found":
+        """As it is when that backup's manifest is gone."""
+        return replace(self, manifests=[m for m in self.manifests if m.backup != backup])
+
+    def doubtful(self) -> list[StreamId]:
+        """What committed backups are based on, perhaps, and no manifest tells whether it was made by us."""
+        ways = Ways(self)
+        return sorted(stream for stream in ways.leading() if stream not in ways.named)
+
+    def incomplete(self) -> list[str]:
+        """Committed backups of which a stream, or one that it is based on, is gone or foreign."""
+        ways = Ways(self)
+        return [
+            m.backup for m in self.manifests if not all(ways.to(part.line, part.guid) for part in m.parts)
+        ]
 
 
 class Ways:

@@ -1,0 +1,125 @@
+"""Every field of a sealed page counts, and where it was written: prefix, instance and server."""
+
+from typing import Any
+
+import pytest
+
+from zbackup.destinations.s3.keys import KeyFiles
+from zbackup.destinations.s3.layout import StreamId
+from zbackup.destinations.s3.manifest import Begun, Manifest, PartPage, begun_from, manifest_from, to_json
+from zbackup.destinations.s3.sealing import Sealing
+from zbackup.model.errors import Refused, VerificationFailed
+
+KEYS = KeyFiles(lambda: (bytes(32),))
+STREAM = StreamId(line="tank", guid=2, base=1)
+HERE = Sealing(keys=KEYS, root="a/shop")
+
+PLAIN = Begun(
+    line="tank",
+    snapshot="s",
+    guid=2,
+    base=1,
+    raw=False,
+    segment_size=1 << 20,
+    compression="zstd",
+    encryption=None,
+    host="db1",
+)
+MANIFEST = Manifest(
+    committed="2026-11-01T12:00:00+00:00",
+    host="db1",
+    record={"backup": "one", "server_uuid": "u1", "as_of": "2026"},
+    parts=(
+        PartPage(
+            line="tank",
+            snapshot="s",
+            guid=2,
+            base=1,
+            size=5,
+            stored=4,
+            raw=False,
+            stream_sha256=bytes(32),
+        ),
+    ),
+)
+
+
+def other(value: Any) -> Any:
+    """Something else of the same kind."""
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 1
+        case None:
+            return 7
+        case bytes():
+            return b"x" * 32
+        case _:
+            return f"{value}x"
+
+
+def test_every_field_of_a_header_is_sealed() -> None:
+    key, header = HERE.new_stream(KEYS, STREAM, PLAIN, "u1")
+    assert header.version == 2 and begun_from(to_json(header), "it") == header
+    assert HERE.open_stream(STREAM, header, "it") == key
+    names = [name for name in Begun.model_fields if name not in ("version", "encryption", "compression")]
+    assert {"segment_size", "raw", "root", "server", "host", "snapshot", "seal"} <= set(names)
+    for name in names:
+        forged = header.model_copy(update={name: other(getattr(header, name))})
+        with pytest.raises(VerificationFailed):
+            HERE.open_stream(STREAM, forged, "it")
+    with pytest.raises(VerificationFailed):
+        HERE.open_stream(STREAM, header.model_copy(update={"compression": "none"}), "it")
+    # As if it were of an earlier version, which had no seal.
+    bare = header.model_copy(update={"version": 1, "root": "", "server": "", "seal": ""})
+    with pytest.raises(VerificationFailed):
+        HERE.open_stream(STREAM, bare, "it")
+
+
+def test_every_field_of_a_manifest_is_sealed() -> None:
+    manifest = HERE.seal(MANIFEST)
+    assert manifest.version == 3 and manifest_from(to_json(manifest), "it") == manifest
+    HERE.prove(manifest, "it")
+    forged = [
+        manifest.model_copy(update={name: other(getattr(manifest, name))})
+        for name in ("committed", "host", "seal", "root", "withdrawn")
+    ]
+    forged += [
+        manifest.model_copy(update={"record": {**manifest.record, name: "x"}}) for name in manifest.record
+    ]
+    forged += [manifest.model_copy(update={"record": {**manifest.record, "more": ""}})]
+    (part,) = manifest.parts
+    forged += [
+        manifest.model_copy(update={"parts": (part.model_copy(update={name: other(getattr(part, name))}),)})
+        for name in PartPage.model_fields
+    ]
+    forged += [manifest.model_copy(update={"parts": parts}) for parts in ((), (part, part))]
+    forged += [manifest.model_copy(update={"version": 2, "root": ""})]
+    for page in forged:
+        with pytest.raises(VerificationFailed):
+            HERE.prove(page, "it")
+
+
+@pytest.mark.parametrize("root", ["shop", "a/shop2", "b/shop", "a/x/shop", ""])
+def test_what_was_written_elsewhere_with_the_same_key_does_not_count(root: str) -> None:
+    there = Sealing(keys=KEYS, root=root)
+    _, header = HERE.new_stream(KEYS, STREAM, PLAIN, "u1")
+    manifest = HERE.seal(MANIFEST)
+    with pytest.raises(VerificationFailed, match="was written below a/shop, and copied here"):
+        there.open_stream(STREAM, header, "it")
+    with pytest.raises(VerificationFailed, match="was written below a/shop, and copied here"):
+        there.prove(manifest, "it")
+    # Nor when it says that it is from here.
+    with pytest.raises(VerificationFailed):
+        there.open_stream(STREAM, header.model_copy(update={"root": root}), "it")
+    with pytest.raises(VerificationFailed):
+        there.prove(manifest.model_copy(update={"root": root}), "it")
+
+
+def test_who_has_no_key_sees_where_a_page_was_written_and_asks_for_the_key() -> None:
+    nobody = Sealing(keys=None, root="b/shop")
+    with pytest.raises(VerificationFailed, match="copied here"):
+        nobody.prove(HERE.seal(MANIFEST), "it")
+    with pytest.raises(Refused, match="needs the key"):
+        Sealing(keys=None, root="a/shop").prove(HERE.seal(MANIFEST), "it")

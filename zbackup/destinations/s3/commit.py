@@ -1,0 +1,145 @@
+"""The commit of a backup: its manifest, written when every segment is there, and proven again afterwards.
+
+Another host may take streams away that no backup needs, and sees that one needs them only when the manifest
+is there. So what the manifest names is looked for once more behind it, and a manifest of what is gone is
+taken back.
+"""
+
+import hashlib
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from zbackup.destinations.s3.back import needed_by
+from zbackup.destinations.s3.client import Bucket
+from zbackup.destinations.s3.headers import Headers
+from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
+from zbackup.destinations.s3.manifest import Manifest, PartPage, to_json
+from zbackup.destinations.s3.pages import Pages
+from zbackup.destinations.s3.ways import Found, Ways
+from zbackup.model.errors import BucketRefused, NotFound, VerificationFailed
+from zbackup.model.record import PREFIX, Record, to_properties
+from zbackup.model.shipping import Part
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Committer:
+    """Of an instance's part of a bucket, which people call `place`. `look` says what is there now."""
+
+    pages: Pages
+    place: str
+    look: Callable[[], Found]
+
+    @property
+    def _bucket(self) -> Bucket:
+        return self.pages.bucket
+
+    @property
+    def _layout(self) -> Layout:
+        return self.pages.layout
+
+    def commit(self, record: Record, parts: Sequence[Part], when: str) -> None:
+        """Raise VerificationFailed when a part is not whole there; the backup does not count then."""
+        found = self.look()
+        pages = []
+        for part in parts:
+            ways = [s for s in found.whole if (s.line, s.guid) == (part.line, part.guid)]
+            exact = [s for s in ways if s.base == part.base]
+            if not ways:
+                raise VerificationFailed(f"{part.line}@{part.name} is not whole at {self.place}")
+            pages.append(self._part(part, (exact or ways)[0]))
+        manifest = Manifest(
+            committed=when,
+            host=socket.gethostname(),
+            record={key.removeprefix(PREFIX): value for key, value in to_properties(record).items()},
+            parts=tuple(pages),
+        )
+        manifest = self._sealed(manifest)
+        self._write(manifest)
+        self._prove(manifest, parts)
+        Headers(self.pages).mend(s for s in needed_by(found) if s in found.whole and s not in found.begun)
+
+    def _sealed(self, manifest: Manifest) -> Manifest:
+        return self.pages.sealing.seal(manifest) if self.pages.sealing.keys is not None else manifest
+
+    def _write(self, manifest: Manifest) -> None:
+        key, body = self._layout.manifest(manifest.backup), to_json(manifest)
+        if self._bucket.put_new(key, body):
+            return
+        there = self.pages.manifest(key)
+        if there.withdrawn:
+            self._bucket.put(key, body, hashlib.sha256(body).digest())
+            self.pages.known.pop(key, None)
+        elif [p.guid for p in there.parts] != [p.guid for p in manifest.parts]:
+            raise VerificationFailed(f"{self._bucket.place}/{key} is there already, of other snapshots")
+
+    def _prove(self, manifest: Manifest, parts: Sequence[Part]) -> None:
+        """Once more, now that who looks sees the manifest. Take it back if anything that it needs is gone."""
+        try:
+            ways = Ways(self.look())
+            for part, page in zip(parts, manifest.parts, strict=True):
+                stream = StreamId(line=page.line, guid=page.guid, base=page.base)
+                if ways.to(page.line, page.guid) is None or self._page(part, stream) != page:
+                    raise VerificationFailed(f"{stream} is not whole at {self.place} any more")
+        except (VerificationFailed, NotFound) as wrong:
+            self._take_back(manifest)
+            raise VerificationFailed(
+                f"{wrong}: it was taken away while the backup was committed, by a prune from another host it "
+                "seems. The backup does not count; the next run stores it again"
+            ) from wrong
+
+    def _take_back(self, manifest: Manifest) -> None:
+        """Who may not delete writes over it that it does not count."""
+        key = self._layout.manifest(manifest.backup)
+        self.pages.known.pop(key, None)
+        try:
+            self._bucket.delete(key)
+        except BucketRefused:
+            body = to_json(self._sealed(manifest.model_copy(update={"withdrawn": True})))
+            self._bucket.put(key, body, hashlib.sha256(body).digest())
+        log.error("s3.commit_taken_back", backup=manifest.backup)
+
+    def _part(self, part: Part, stream: StreamId) -> PartPage:
+        try:
+            return self._page(part, stream)
+        except VerificationFailed as wrong:
+            raise VerificationFailed(self._incomplete(stream, str(wrong))) from wrong
+
+    def _page(self, part: Part, stream: StreamId) -> PartPage:
+        """The stream's page is read back, and every segment it names is found in a listing."""
+        proven = self.pages.whole(stream)
+        page = proven.page
+        entries = self._bucket.list(self._layout.segments(stream))
+        present = {found: entry.size for entry in entries if (found := segment_of(entry.key))}
+        for number, segment in enumerate(page.segments):
+            if present.get((number, segment.sha256)) != segment.size:
+                raise VerificationFailed(f"segment {number} of {stream} is not at {self.place} any more")
+        return PartPage(
+            line=part.line,
+            snapshot=part.name,
+            guid=part.guid,
+            base=stream.base,
+            size=page.size,
+            stored=sum(s.size for s in page.segments),
+            raw=page.begun.raw,
+            stream_sha256=proven.sha256,
+        )
+
+    def _incomplete(self, stream: StreamId, said: str) -> str:
+        """What is said of it. A stream that no backup needs yet is not whole any more: it is sent again."""
+        found = self.look()
+        if found.unreadable or stream in needed_by(found):
+            return said
+        page = self._layout.whole(stream)
+        try:
+            self._bucket.delete(page)
+        except BucketRefused as refused:
+            return (
+                f"{said}: the next run stores it again when somebody has deleted "
+                f"{self._bucket.place}/{page}, which these credentials may not ({refused.code})"
+            )
+        return f"{said}: the next run stores it again"
