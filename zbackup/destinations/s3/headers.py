@@ -52,7 +52,8 @@ class Headers:
         """The reason to say that nobody who has the key, which is here, began the stream; "" for none.
 
         `entry` is the header as it is listed. Nobody makes a stream's wrapped key without the key, nor the
-        seal of its page: where the header is lost or damaged, the page tells. Raise NotFound when that is gone.
+        seal of its page: where the header is lost or damaged, the page tells. Raise NotFound when that is
+        gone.
         """
         why = self._foreign_header(stream, entry)
         if not why:
