@@ -55,7 +55,7 @@ class Nobody:
 def test_a_destination_that_is_still_empty_is_not_different(tmp_path: Path) -> None:
     """Before the first backup has arrived. One that had some, and has none, is."""
     ctx = SimpleNamespace(
-        run_dir=tmp_path,
+        shared=tmp_path,
         instance="shop",
         progress=Silent(),
         datasets=("tank/db",),
@@ -89,7 +89,7 @@ def dr_host(home: Path) -> Context:
     return cast(
         Context,
         SimpleNamespace(
-            run_dir=home, instance="shop", progress=Silent(), catalog=gone, members=lambda: (), zfs=None
+            shared=home, instance="shop", progress=Silent(), catalog=gone, members=lambda: (), zfs=None
         ),
     )
 
