@@ -160,8 +160,8 @@ class Keeper:
                 "which others it needs; bring it back (an older version of the object may do), or delete the "
                 f"manifest {self._bucket.place}/{self.pages.layout.manifest(lacking.backup)}"
             )
-        more = [stream for stream in others.doubtful() if stream not in found.doubtful()]
-        why = {s: text for s in more if (text := self._foreign(s))} if self.pages.sealed_only else {}
+        more = set(others.doubtful()) - set(found.doubtful()) if self.pages.sealed_only else set()
+        why = {s: text for s in more if (text := self._foreign(s))}
         after = replace(others, foreign=found.foreign | why.keys())
         for lost in set(after.incomplete()) - broken:
             raise VerificationFailed(
