@@ -13,8 +13,10 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.bounds import effective_target
 from zbackup.engines.mysql.proof import end_found, is_exact
 from zbackup.engines.mysql.recover import MysqlRecovery
+from zbackup.model.commit_times import Anchor
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
-from zbackup.model.exact import LogPlace, parse_transaction
+from zbackup.model.exact import LogPlace, WholeLog, parse_transaction
+from zbackup.model.reading import Reading
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach
 from zbackup.model.relocation import Relocation
@@ -271,3 +273,21 @@ def test_what_mariadb_notes_behind_the_recorded_end_is_no_transaction(tmp_path: 
     record = replace(PLAIN, engine="mariadb", position=end)
     assert (str(end_found(record, file)) == end) is noted
     assert str(end_found(replace(record, engine="mysql"), file)) != end
+
+
+def test_a_time_of_the_future_is_told_from_the_clock_when_the_log_was_read(log: Log) -> None:
+    second = 1_000_000
+    log.commit(0)
+    base = (record(log.end()), log.copy("base"))
+    log.commit(second, 10**9 * second, 60 * second, 61 * second)
+    later = (record(log.end()), log.copy("later"))
+    now = NOW + 100 * second
+    anchor = Anchor(place=(1, log.end().offset), earliest=now, latest=now, clock=Reading("b", 1.0, False))
+    found = RECOVERY.examine(base, later, moment(61 * second), None, (anchor,))
+    assert (found.transactions, found.later) == (3, None)
+    disputed = RECOVERY.examine(base, later, moment(30 * second), None, (anchor,))
+    assert disputed.first_skipped and disputed.first_skipped.gtid.endswith(":3")
+    assert disputed.later and disputed.later.transactions == 2
+    assert disputed.later.first_skipped and disputed.later.first_skipped.gtid.endswith(":4")
+    whole = RECOVERY.examine(base, later, moment(30 * second), WholeLog())
+    assert (whole.transactions, whole.first_skipped, whole.later) == (4, None, None)
