@@ -3,10 +3,12 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -181,7 +183,9 @@ def test_it_outlives_whoever_started_it(started: list[Process], tmp_path: Path) 
     os.killpg(parent.pid, signal.SIGINT)
     os.killpg(parent.pid, signal.SIGKILL)
     parent.communicate()
-    time.sleep(0.5)
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{process.pid}/comm").read_text() != "sleep\n" and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert process.alive
     assert environment(process) == {"PATH": FIXED_PATH}
     assert not trace.exists()
@@ -221,15 +225,133 @@ def test_its_own_clone_can_be_destroyed_once_it_is_stopped(
     assert not any(ZFS.exists(dataset.name) for dataset in mine)
 
 
-def test_a_host_that_never_had_the_original_gets_its_mountpoint(
+def test_a_host_that_never_had_the_original_is_left_as_it_is(
     house: House, started: list[Process], tmp_path: Path
 ) -> None:
     mine = house.clone("moved")
-    foreign = Path("/srv/of another host/data")
-    confinement = Confinement(hide=(), bind=((str(mine[0].mountpoint), str(foreign)),), uid=UID, gid=GID)
-    _, seen = serve(started, confinement, tmp_path / "o", foreign / "file")
-    assert seen["files"] == {str(foreign / "file"): "moved"}
-    assert list(foreign.iterdir()) == [], "only the server sees the mount"
+    (Path("/srv/neighbour")).mkdir(exist_ok=True)
+    Path("/srv/neighbour/file").write_text("here")
+    before = [sorted(Path(each).iterdir()) for each in ("/", "/srv")]
+    for foreign in (Path("/srv/of another host/data"), Path("/never/heard of")):
+        confinement = Confinement(hide=(), bind=((str(mine[0].mountpoint), str(foreign)),), uid=UID, gid=GID)
+        output = tmp_path / foreign.name
+        look_at = (foreign / "file", Path("/srv/neighbour/file"))
+        _, seen = serve(started, confinement, output, *look_at)
+        assert list(seen["files"].values()) == ["moved", "here"]  # type: ignore[attr-defined]
+    assert [sorted(Path(each).iterdir()) for each in ("/", "/srv")] == before
+
+
+# Tries to write, and to call; says what came of it.
+TRYING = """
+import errno, json, os, socket, sys, time
+def tried(what, *arguments):
+    try:
+        what(*arguments)
+        return "done"
+    except OSError as problem:
+        return errno.errorcode[problem.errno]
+def write(path):
+    open(path, "w").write("x")
+def call(port):
+    with socket.create_connection(("127.0.0.1", port), 2):
+        pass
+def knock(path):
+    with socket.socket(socket.AF_UNIX) as one:
+        one.connect(path)
+paths, port, path = json.loads(sys.argv[1])
+print(json.dumps({
+    **{each: tried(write, each) for each in paths},
+    "call": tried(call, port), "knock": tried(knock, path),
+    "processes": [name for name in os.listdir("/proc") if name.isdecimal()] == [str(os.getpid())],
+}), flush=True)
+time.sleep(120)
+"""
+
+
+@pytest.mark.parametrize("kernel", ["new", "old"])
+def test_it_writes_to_nothing_but_its_own(
+    house: House, started: list[Process], tmp_path: Path, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where mount_setattr(2) is missing, too."""
+    if kernel == "old":
+        monkeypatch.setattr(detached, "own_module", lambda _: (sys.executable, "-c", OLD_KERNEL))
+    mine = house.clone(f"own-{kernel}")
+    run = Path("/run/zbackup-test/mine")
+    theirs = Path("/srv/theirs")
+    sockets = Path("/srv/sockets")
+    for directory in (run, theirs, sockets):
+        directory.mkdir(parents=True, exist_ok=True)
+        os.chown(directory, UID, GID)
+    confinement = replace(
+        house.confinement(mine),
+        own=(str(mine[0].mountpoint), str(run)),
+        cover=(str(sockets),),
+        network="host",
+    )
+    for dataset in mine:
+        os.chown(str(dataset.mountpoint), UID, GID)
+    good = [
+        f"{house.data.mountpoint}/new",
+        f"{house.log.mountpoint}/new",
+        f"{run}/new",
+        "/tmp/new",
+        "/dev/shm/new",
+    ]
+    bad = [f"{theirs}/new", "/etc/new", "/run/new", "/run/zbackup-test/new", "/srv/new"]
+    out = f"/proc/{os.getpid()}/root{theirs}/new"
+    with socket.create_server(("127.0.0.1", 0)) as port, socket.socket(socket.AF_UNIX) as local:
+        path = sockets / "production.sock"
+        path.unlink(missing_ok=True)
+        local.bind(str(path))
+        local.listen()
+        path.chmod(0o777)
+        words = json.dumps([[*good, *bad, out], port.getsockname()[1], str(path)])
+        seen = tries(started, confinement, tmp_path / "o", words)
+    assert {name: seen[name] for name in good} == dict.fromkeys(good, "done")
+    assert {name: seen[name] for name in bad} == dict.fromkeys(bad, "EROFS")
+    assert (seen[out], seen["call"], seen["processes"]) == ("ENOENT", "EACCES", True)
+    assert seen["knock"] in ("EACCES", "ENOENT")
+    assert [list(directory.iterdir()) for directory in (theirs, sockets)] == [[], [path]]
+
+
+# As on a kernel before 5.12.
+OLD_KERNEL = """
+import errno, sys
+from zbackup.proc import enter, mounts
+def missing(*_):
+    raise OSError(errno.ENOSYS, "no such call")
+mounts._set_attributes = missing
+enter.main(sys.argv[1])
+"""
+
+
+def tries(started: list[Process], confinement: Confinement, output: Path, words: str) -> dict[str, object]:
+    """What came of what a server tried."""
+    process = launch((sys.executable, "-c", TRYING, words), confinement, output)
+    started.append(process)
+    deadline = time.monotonic() + 20
+    while not (output.exists() and output.read_text().endswith("}\n")):
+        assert process.alive and time.monotonic() < deadline, last_lines(output)
+        time.sleep(0.05)
+    found: dict[str, object] = json.loads(output.read_text().splitlines()[-1])
+    return found
+
+
+def test_two_can_be_in_a_network_of_their_own(started: list[Process], tmp_path: Path) -> None:
+    """They reach each other, and nobody of the host."""
+    alone = Confinement(hide=(), bind=(), uid=UID, gid=GID)
+    serving = "import socket, time; s = socket.create_server(('127.0.0.1', 7777)); time.sleep(120)"
+    first = launch((sys.executable, "-c", serving), alone, tmp_path / "1")
+    started.append(first)
+    wanted = json.dumps([[], 7777, "/nobody"])
+    seen = tries(started, replace(alone, beside=first), tmp_path / "2", wanted)
+    if seen["call"] != "done":  # it may not have listened yet
+        time.sleep(2)
+        seen = tries(started, replace(alone, beside=first), tmp_path / "3", wanted)
+    assert seen["call"] == "done"
+    with socket.create_server(("127.0.0.1", 7778)):
+        seen = tries(started, alone, tmp_path / "4", json.dumps([[], 7778, "/nobody"]))
+    assert seen["call"] == "ECONNREFUSED"
 
 
 def ended(process: Process, output: Path) -> str:

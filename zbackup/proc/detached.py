@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import structlog
 
@@ -29,6 +30,9 @@ UNSHARE = ("unshare", "--mount", "--propagation", "slave", "--")
 SYSTEMD = Path("/run/systemd/system")
 
 
+Network = Literal["own", "host"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
     """What a server gets to see and who it is: a mount namespace of its own (unshare(1)).
@@ -36,12 +40,22 @@ class Confinement:
     `hide` are mountpoints taken out of its sight first; then each (directory, mountpoint) of `bind` shows
     the directory at the mountpoint. So a server on a clone finds the clone's files under the very paths
     of the original, and can not open the original's by any absolute path written in its data.
+    These and its `own` directories it may write to; what else it sees of the host is read-only, and of
+    `cover` it sees empty directories. proc.mount_namespace tells more.
+
+    `network` "own" is a network in which there is nobody else; `beside` is a server whose network it joins
+    instead. In the host's network it cannot call anybody but for one that `calls_out`.
     """
 
     hide: tuple[str, ...]
     bind: tuple[tuple[str, str], ...]
     uid: int
     gid: int
+    own: tuple[str, ...] = ()
+    cover: tuple[str, ...] = ()
+    network: Network = "own"
+    beside: "Process | None" = None
+    calls_out: bool = False
     limits: Limits = NO_LIMITS
 
 

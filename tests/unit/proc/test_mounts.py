@@ -1,0 +1,33 @@
+"""What mountinfo says, and which paths a command line names."""
+
+from zbackup.proc.mount_namespace import named_paths
+from zbackup.proc.mounts import Mount, holding, is_below, mounts
+
+MOUNTINFO = """\
+36 35 98:0 /mnt1 /mnt/my\\040data rw,noatime master:1 - ext3 /dev/root rw,errors=continue
+37 36 0:45 / / ro,nosuid shared:1 master:2 propagate_from:3 - zfs tank/a\\040b rw
+38 36 0:46 / /plain rw - tmpfs tmpfs rw
+"""
+
+
+def test_each_line_is_a_mount_with_and_without_optional_fields() -> None:
+    assert mounts(MOUNTINFO) == [
+        Mount("/mnt/my data", ("rw", "noatime"), "ext3"),
+        Mount("/", ("ro", "nosuid"), "zfs"),
+        Mount("/plain", ("rw",), "tmpfs"),
+    ]
+
+
+def test_below_means_whole_names() -> None:
+    assert is_below("/a/b", "/a") and is_below("/a", "/a") and is_below("/a", "/")
+    assert not is_below("/ab", "/a") and not is_below("/", "/a")
+
+
+def test_the_innermost_mount_holds_a_path() -> None:
+    assert holding("/a/b/c", ["/", "/a", "/a/b", "/a/bc"]) == "/a/b"
+    assert holding("/x", ["/a"]) == "/"
+
+
+def test_paths_are_found_in_words_and_in_options() -> None:
+    argv = ["/usr/sbin/mysqld", "--datadir=/d", "--port=1", "--key=FILE:/k", "relative/x", "--x=a=/y"]
+    assert named_paths(argv) == ("/usr/sbin/mysqld", "/d", "/k", "/y")

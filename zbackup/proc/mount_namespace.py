@@ -1,0 +1,277 @@
+"""What a server on a clone sees of the host's file systems, arranged in a mount namespace of its own.
+
+Everything is read-only but what is its own. The server's user is most often production's, so that file
+permissions alone keep it from nothing of production's.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from zbackup.proc.mounts import (
+    MS_BIND,
+    MS_MOVE,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_RDONLY,
+    MS_REC,
+    MS_REMOUNT,
+    bind,
+    change,
+    detach,
+    holding,
+    is_below,
+    mount,
+    mounts,
+)
+
+HARMLESS = MS_NOSUID | MS_NODEV | MS_NOEXEC
+
+SYSTEM = (
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/usr",
+    "/etc",
+    "/opt",
+    "/nix",
+    "/gnu",
+    "/snap",
+)
+"""Where programs and their libraries are: what is mounted here stays in sight."""
+KERNEL = ("/proc", "/sys", "/dev")
+
+PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")
+PRIVATE_SIZE = "64m"
+EMPTY = ("/run",)
+
+ABOUT_THE_MACHINE = (
+    "cgroups",
+    "cmdline",
+    "cpuinfo",
+    "devices",
+    "diskstats",
+    "filesystems",
+    "loadavg",
+    "meminfo",
+    "partitions",
+    "stat",
+    "swaps",
+    "sys",
+    "uptime",
+    "version",
+    "vmstat",
+)
+"""What servers read in /proc, besides what is there of themselves."""
+
+STAGE = "/tmp/root"
+"""In the server's own /tmp, and for a moment only."""
+
+
+class View(NamedTuple):
+    """See detached.Confinement. `named` are paths that the server is told on its command line."""
+
+    hide: tuple[str, ...]
+    bind: tuple[tuple[str, str], ...]
+    own: tuple[str, ...]
+    cover: tuple[str, ...]
+    named: tuple[str, ...]
+
+
+def arrange(view: View) -> None:
+    """Make this process' own namespace what `view` says. Ends with a message if that fails."""
+    os.umask(0o022)
+    own = [*((directory, directory) for directory in view.own), *view.bind]
+    _forget_others(view, own)
+    mount("none", "/", flags=MS_REC | MS_PRIVATE)
+    opened = [(_open(directory, place), place) for directory, place in own]
+    change("/", add=MS_RDONLY)
+    scenery = _Scenery()
+    for directory in PRIVATE:
+        scenery.tmpfs(directory, f"mode=1777,size={PRIVATE_SIZE}")
+    for directory in (*EMPTY, *_to_cover(view, own)):
+        scenery.tmpfs(directory, "mode=755,size=64k")
+    for descriptor, place in sorted(opened, key=lambda pair: len(pair[1])):
+        scenery.show(descriptor, place, recursive=place in view.own)
+    scenery.finish()
+    _cover_processes()
+
+
+def named_paths(argv: Sequence[str]) -> tuple[str, ...]:
+    """Absolute paths among the words of a command line and the values of its options."""
+    words = (word.rpartition("=")[2] for word in argv)
+    return tuple(word.removeprefix("FILE:") for word in words if word.removeprefix("FILE:").startswith("/"))
+
+
+def _forget_others(view: View, own: Sequence[tuple[str, str]]) -> None:
+    """Unmount here what the server has no use for.
+
+    What stays mounted here keeps the host from exporting its pool or taking its disk away for as long as the
+    server runs. `hide` must go, the rest where nothing that is needed is mounted below it.
+    """
+    for place in sorted(view.hide, key=len, reverse=True):
+        _hide(place)
+    found = [m.place for m in mounts()]
+    sources = [directory for directory, _ in own]
+    needed = {holding(os.path.realpath(path), found) for path in (*sources, *view.named)}
+    for place in sorted(set(found), key=len, reverse=True):
+        wanted = place == "/" or any(is_below(place, kept) for kept in (*SYSTEM, *KERNEL, *view.own))
+        if not wanted and not any(is_below(kept, place) for kept in needed):
+            with contextlib.suppress(OSError):  # gone meanwhile, or below a newer mount: nobody can get there
+                detach(place)
+
+
+def _hide(place: str) -> None:
+    """Gone already is success: a recovery beside ours may just have destroyed its clone."""
+    try:
+        detach(place)
+    except OSError as failure:
+        if os.path.ismount(place):
+            sys.exit(f"cannot take {place} out of the server's sight: {failure.strerror}")
+
+
+def _open(directory: str, place: str) -> int:
+    """A way to the directory that goes on to work when something is mounted over it."""
+    try:
+        return os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as failure:
+        sys.exit(f"cannot show {directory} to the server as {place}: {failure.strerror}")
+
+
+def _to_cover(view: View, own: Sequence[tuple[str, str]]) -> list[str]:
+    """Those of `cover` that are there and hold nothing that the server needs to find at its place."""
+    places = [place for _, place in own]
+    return [
+        directory
+        for directory in dict.fromkeys(os.path.realpath(each) for each in view.cover)
+        if Path(directory).is_dir()
+        and not any(
+            is_below(directory, system) or is_below(system, directory) for system in (*SYSTEM, *KERNEL)
+        )
+        and not any(is_below(named, directory) for named in view.named)
+        and not any(is_below(directory, place) for place in places)
+    ]
+
+
+class _Scenery:
+    """Mounts over the host's directories, none of which is changed.
+
+    Where a mountpoint is missing, its parent is covered by a tmpfs that shows all that is in the parent, and
+    has room for a directory more.
+    """
+
+    def __init__(self) -> None:
+        self._made: list[str] = []
+
+    def tmpfs(self, place: str, options: str) -> None:
+        """An empty directory of this namespace alone in place of the host's, if that is there."""
+        real = os.path.realpath(place)
+        if Path(real).is_dir() and real not in self._made:
+            mount("tmpfs", real, "tmpfs", HARMLESS, options)
+            self._made.append(real)
+
+    def show(self, directory: int, place: str, *, recursive: bool) -> None:
+        """Show an open directory, writable. Ends with a message if that fails."""
+        try:
+            self._ensure(Path(place))
+            os.fchdir(directory)
+            bind(".", place, recursive=recursive)
+            change(place, add=HARMLESS, remove=MS_RDONLY)
+        except OSError as failure:
+            sys.exit(f"cannot show {place} to the server: {failure.strerror}")
+        finally:
+            os.chdir("/")
+            os.close(directory)
+
+    def finish(self) -> None:
+        """Make what holds mountpoints read-only; the private directories stay writable."""
+        private = [os.path.realpath(place) for place in PRIVATE]
+        for place in self._made:
+            if place not in private:
+                _read_only(place)
+
+    def _ensure(self, place: Path) -> None:
+        """Make the directory, which is not there on a host that never had the original."""
+        if place.is_dir():
+            return
+        self._ensure(place.parent)
+        try:
+            place.mkdir()
+        except OSError as failure:
+            if failure.errno != errno.EROFS:
+                raise
+            self._cover(place.parent)
+            place.mkdir()
+
+    def _cover(self, directory: Path) -> None:
+        above = directory == Path("/")
+        stage = Path(STAGE) if above else directory
+        before = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        names, mode = [entry.name for entry in directory.iterdir()], stat.S_IMODE(directory.stat().st_mode)
+        if above:
+            stage.mkdir()
+        mount("tmpfs", str(stage), "tmpfs", HARMLESS, f"mode={mode:o},size=4m")
+        os.fchdir(before)
+        for name in names:
+            _same(name, stage / name)
+        os.close(before)
+        if above:
+            _become_root(stage)
+        os.chdir("/")
+        self._made.append(str(directory))
+
+
+def _same(name: str, place: Path) -> None:
+    """Show at `place` what `name` is in the current directory."""
+    kind = os.lstat(name).st_mode
+    if stat.S_ISLNK(kind):
+        place.symlink_to(Path(name).readlink())
+        return
+    if stat.S_ISDIR(kind):
+        place.mkdir()
+    else:
+        place.touch()
+    bind(name, str(place), recursive=True)
+
+
+def _become_root(stage: Path) -> None:
+    """What is mounted at `stage` is all there is from here on."""
+    os.chdir(stage)
+    mount(str(stage), "/", flags=MS_MOVE)
+    os.chroot(".")
+    os.chdir("/")
+    # The new root's /tmp is the old one's, with this in it as it was half-way.
+    detach(str(stage))
+    stage.rmdir()
+
+
+def _read_only(place: str) -> None:
+    """This one mount: what is mounted below it stays as it is."""
+    mount("none", place, flags=MS_REMOUNT | MS_BIND | MS_RDONLY | HARMLESS)
+
+
+def _cover_processes() -> None:
+    """Show of all processes this one alone, which is to become the server.
+
+    /proc/PID/root of another process of the same user, such as production's server, leads out of here.
+    """
+    number = str(os.getpid())
+    os.chdir("/proc")
+    names = [name for name in (*ABOUT_THE_MACHINE, number) if Path(name).exists()]
+    mount("tmpfs", "/proc", "tmpfs", HARMLESS, "mode=555,size=64k")
+    for name in names:
+        _same(name, Path("/proc", name))
+    os.chdir("/")
+    for name, target in (("self", number), ("mounts", "self/mounts"), ("net", "self/net")):
+        Path("/proc", name).symlink_to(target)
+    _read_only("/proc")

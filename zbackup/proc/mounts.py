@@ -1,0 +1,150 @@
+"""The mounts of this process' namespace: mount(2), umount2(2), mount_setattr(2) and /proc/self/mountinfo.
+
+Called here and not by programs: a host may have hundreds of mounts.
+"""
+
+import ctypes
+import errno
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+_C = ctypes.CDLL(None, use_errno=True)
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 32, 4096, 8192, 16384, 1 << 18
+_DETACH = 2
+
+_SYS_MOUNT_SETATTR = 442
+"""The same on all architectures but alpha, as are all system calls since 424."""
+_AT_RECURSIVE = 0x8000
+_AT_FDCWD = -100
+# Attributes 1 to 8 have the numbers of the flags of mount(2) above (mount_setattr(2)).
+
+_KEPT = {
+    "ro": MS_RDONLY,
+    "nosuid": MS_NOSUID,
+    "nodev": MS_NODEV,
+    "noexec": MS_NOEXEC,
+    "noatime": 1024,
+    "nodiratime": 2048,
+    "relatime": 1 << 21,
+    "nosymfollow": 256,
+}
+"""Options of one mount, and their flags: a mount that is changed loses those that are not said again."""
+
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+class Mount(NamedTuple):
+    """One line of mountinfo (proc(5)): where, with which options of its own, of which kind of file system.
+
+    No dataclass: reading that module takes longer than all that is done here, at each start of a server.
+    """
+
+    place: str
+    options: tuple[str, ...]
+    kind: str
+
+
+class _Attributes(ctypes.Structure):
+    """struct mount_attr."""
+
+    _fields_ = (
+        ("attr_set", ctypes.c_uint64),
+        ("attr_clr", ctypes.c_uint64),
+        ("propagation", ctypes.c_uint64),
+        ("userns_fd", ctypes.c_uint64),
+    )
+
+
+def mounts(text: str | None = None) -> list[Mount]:
+    """All mounts of this namespace, in the order in which they were made; `text` is mountinfo's."""
+    if text is None:
+        text = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+    found = []
+    for line in text.splitlines():
+        words = line.split(" ")
+        kind = words[words.index("-", 6) + 1]
+        found.append(Mount(_unescaped(words[4]), tuple(words[5].split(",")), kind))
+    return found
+
+
+def _unescaped(word: str) -> str:
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), word)
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    """mount(2). Raise OSError."""
+    done = _C.mount(
+        os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), options.encode()
+    )
+    _require(done, target)
+
+
+def bind(source: str, target: str, *, recursive: bool = False) -> None:
+    """Show `source` at `target`, with what is mounted below it if `recursive`. Raise OSError."""
+    mount(source, target, flags=MS_BIND | (MS_REC if recursive else 0))
+
+
+def detach(place: str) -> None:
+    """Take a mount, and all below it, out of this namespace. Raise OSError."""
+    _require(_C.umount2(os.fsencode(place), _DETACH), place)
+
+
+def change(place: str, *, add: int = 0, remove: int = 0) -> None:
+    """Add and remove flags of the mount at `place` and of all below it. Raise OSError."""
+    try:
+        _set_attributes(place, add, remove)
+    except OSError as failure:
+        if failure.errno != errno.ENOSYS:
+            raise
+        _change_each(place, add, remove)
+
+
+def _set_attributes(place: str, add: int, remove: int) -> None:
+    wanted = _Attributes(attr_set=add, attr_clr=remove)
+    done = _C.syscall(
+        ctypes.c_long(_SYS_MOUNT_SETATTR),
+        ctypes.c_int(_AT_FDCWD),
+        os.fsencode(place),
+        ctypes.c_uint(_AT_RECURSIVE),
+        ctypes.byref(wanted),
+        ctypes.c_size_t(ctypes.sizeof(wanted)),
+    )
+    _require(done, place)
+
+
+def _change_each(place: str, add: int, remove: int) -> None:
+    """The same on a kernel before 5.12, mount by mount."""
+    tops = {m.place: m for m in mounts()}  # of several at one place, the last covers the others
+    for found in [m for m in tops.values() if is_below(m.place, place)]:
+        kept = sum(_KEPT.get(option, 0) for option in found.options)
+        _remount(found.place, (kept | add) & ~remove)
+
+
+def _remount(place: str, flags: int) -> None:
+    """What lies below a newer mount cannot be reached by its path, by nobody: it need not be changed."""
+    try:
+        mount("none", place, flags=MS_REMOUNT | MS_BIND | flags)
+    except OSError as failure:
+        if failure.errno not in (errno.ENOENT, errno.EINVAL, errno.ENOTDIR):
+            raise
+
+
+def is_below(path: str, directory: str) -> bool:
+    """Whether `path` is `directory` or below it."""
+    return directory == "/" or path == directory or path.startswith(directory + "/")
+
+
+def holding(path: str, places: Sequence[str]) -> str:
+    """The innermost of the mountpoints `places` that holds `path`."""
+    return max((place for place in places if is_below(path, place)), key=len, default="/")
+
+
+def _require(done: int, place: str) -> None:
+    if done != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), place)
