@@ -146,6 +146,7 @@ def _cloning(settings: Settings, instance: Instance) -> CloneRules:
         reservation=rules.reservation,
         limits=Limits(nice=rules.nice, memory=rules.memory_max, cpu=rules.cpu_quota),
         start=rules.start,
+        own_root=rules.own_root,
         mask=tuple(Mask(sql=step.sql or "", run=step.run or ()) for step in rules.mask),
         replica=_source(rules.replica),
         mask_limit=rules.mask_limit,
@@ -167,6 +168,7 @@ def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
         server=instance.recovery.server,
         memory=instance.recovery.memory,
         workers=instance.recovery.workers,
+        closed=_closed(settings),
     )
     return engine, recovery
 
@@ -195,8 +197,15 @@ def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
         workers=_workers(instance),
         connect=engine.connect,
         login=instance.recovery.login,
+        closed=_closed(settings),
     )
     return engine, recovery
+
+
+def _closed(settings: Settings) -> tuple[str, ...]:
+    """Where other servers' sockets are: a recovered server has no business there."""
+    sockets = (instance.socket_path for instance in settings.instance.values())
+    return tuple(dict.fromkeys(str(d) for d in (settings.run_dir, *(s.parent for s in sockets if s))))
 
 
 def _workers(instance: Instance) -> int:

@@ -190,12 +190,19 @@ def render_one(status: CloneStatus, zone: ZoneInfo, now: datetime) -> str:
         "Masked": "yes" if clone.masked else "no",
         "Password": str(status.password or "as in production"),
         "Memory": tables.size(clone.memory) if clone.memory else "as recovered servers",
+        "Accounts": _accounts(clone),
         "Started with host": "yes" if clone.on_boot else "no",
         "Reached": clone.reached or "-",
         "Dataset": status.dataset,
         "Socket": status.socket,
     }
     return tables.aligned([[name, value] for name, value in (*rows, *more.items())])
+
+
+def _accounts(clone: Clone) -> str:
+    if not clone.login:
+        return "production's"
+    return "administrators" if clone.own_root else "developers'"
 
 
 def _row(status: CloneStatus, zone: ZoneInfo, now: datetime) -> list[str]:

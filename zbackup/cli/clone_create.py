@@ -77,6 +77,13 @@ Count = Annotated[int, typer.Option("--count", min=1, max=1000, help="Make so ma
 KeepAccounts = Annotated[
     bool, typer.Option("--keep-accounts", help="Leave production's accounts and passwords as they are.")
 ]
+OwnRoot = Annotated[
+    bool,
+    typer.Option(
+        "--own-root",
+        help="Give the developers' account all privileges on the clone, and production's theirs.",
+    ),
+]
 AsReplica = Annotated[
     str,
     typer.Option(
@@ -102,6 +109,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     lease: Lease = None,
     count: Count = 1,
     keep_accounts: KeepAccounts = False,
+    own_root: OwnRoot = False,
     as_replica_of: AsReplica = "",
     keep: Keep = False,
     dry_run: DryRun = False,
@@ -120,6 +128,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             port=_port(port),
             lease=ctx.cloning.lease if lease is None else lease_of(lease),
             keep_accounts=keep_accounts,
+            own_root=own_root,
             as_replica=bool(as_replica_of),
             keep=keep,
             count=count,

@@ -107,6 +107,7 @@ def clone(subject: CloneStatus) -> dict[str, Any]:
         "connect": subject.connect,
         "user": facts.login or None,
         "password_file": subject.password,
+        "own_root": facts.own_root,
         "lease_ends": end_of(facts),
         "protected_until": datetime.fromisoformat(facts.protected) if facts.protected else None,
         "parent": facts.parent or None,

@@ -81,6 +81,11 @@ class Clones(Table):
     start: Literal["boot", "never"] = Field(
         default="never", description="whether the daemon starts clones again when the host was started"
     )
+    own_root: bool = Field(
+        default=False,
+        description="whether developers get an account that may do everything on their clone; "
+        "default: all that a developer needs",
+    )
     mask: tuple[Mask, ...] = Field(
         default=(),
         description='what is done to a clone before others can reach it: a list of { sql = "FILE" } '

@@ -68,8 +68,8 @@ def start(contexts: Sequence[Context], name: str) -> CloneStatus:
         if clone_files.server_process(ctx, name) is None:
             require_nobody_listens(clone.port)
             files = clone_files.open_again(ctx, clone)
-            hide = clone_files.hidden_from(ctx, ctx.members(), [clone])
-            ctx.recovery.serve(replace(files, hide=hide), serving(clone))
+            files = clone_files.in_sight_of(ctx, files, ctx.members(), [clone])
+            ctx.recovery.serve(files, serving(clone))
         clone = _note_stopped(ctx, clone, stopped=False)
     return status_of(ctx, clone, dataset.name)
 

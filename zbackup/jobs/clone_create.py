@@ -32,7 +32,7 @@ PARENT_WAIT_S = 600.0
 """Children of one parent are made one after the other."""
 
 USER = "zbackup_clone"
-"""The administrator of every dev clone whose accounts are not production's."""
+"""The developers' account of every dev clone whose accounts are not production's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,7 @@ class CreateOptions:
     port: int = 0
     lease: float | None = None
     keep_accounts: bool = False
+    own_root: bool = False
     keep: bool = False
     as_replica: bool = False
     count: int = 1
@@ -106,6 +107,10 @@ def _require_possible(ctx: Context, options: CreateOptions) -> None:
         require_good(numbered(options.name, options.count)[-1])
     if options.count > 1 and options.port:
         raise UsageError("--count and --port exclude each other: each clone has a port of its own")
+    if options.own_root and options.keep_accounts:
+        raise UsageError(
+            "--own-root and --keep-accounts exclude each other: production's accounts may do what they may"
+        )
     if not options.as_replica:
         return
     if options.moment or options.parent or ctx.cloning.mask:
@@ -172,8 +177,8 @@ def _make(
     with removed_on_failure(ctx, draft, keep=options.keep):
         clone = _begin(ctx, draft, options)
         files = clone_files.fill(ctx, clone, backup)
-        hide = clone_files.hidden_from(ctx, production, [clone])
-        clone = hand_over(ctx, clone, replace(files, hide=hide), recovered=parent is not None)
+        files = clone_files.in_sight_of(ctx, files, production, [clone])
+        clone = hand_over(ctx, clone, files, recovered=parent is not None)
     return _made(ctx, clone)
 
 
@@ -194,6 +199,7 @@ def _begin(ctx: Context, clone: Clone, options: CreateOptions) -> Clone:
         memory_max=rules.limits.memory,
         cpu_quota=rules.limits.cpu,
         login="" if options.keep_accounts else USER,
+        own_root=not options.keep_accounts and (options.own_root or rules.own_root),
         until=end.isoformat() if end else "",
         on_boot=rules.start == "boot",
         follows=options.as_replica,

@@ -95,14 +95,20 @@ def _write_record(ctx: Context, clone: Clone, record: Record) -> None:
 
 
 def _files(ctx: Context, clone: Clone, record: Record) -> Files:
-    """Where a clone's files are; `hide` is filled in by whoever starts a server on them."""
+    """Where a clone's files are; whoever starts a server on them calls in_sight_of."""
     home = ctx.mountpoint / clone.name
     moves = tuple((original, str(home / str(n))) for n, (_, original) in enumerate(record.members))
     return Files(record=record, where=Relocation(moves), home=home, run=ctx.run_dir / clone.name, hide=())
 
 
-def hidden_from(ctx: Context, members: Sequence[Dataset], visible: Sequence[Clone]) -> tuple[str, ...]:
-    """Mountpoints that a server on a clone must not see: the original's, and all other clones'."""
+def in_sight_of(ctx: Context, files: Files, members: Sequence[Dataset], visible: Sequence[Clone]) -> Files:
+    """The files, for a server that sees these clones, and neither the original nor any other clone."""
+    homes = tuple(ctx.mountpoint / clone.name for clone in visible)
+    return replace(files, hide=_hidden_from(ctx, members, visible), beside=homes)
+
+
+def _hidden_from(ctx: Context, members: Sequence[Dataset], visible: Sequence[Clone]) -> tuple[str, ...]:
+    """Mountpoints that the server must not see."""
     own = tuple(f"{ctx.clones}/{clone.name}" for clone in visible)
     others = ctx.zfs.filesystems(ctx.clones)
     for place in ctx.elsewhere:

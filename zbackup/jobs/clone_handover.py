@@ -46,6 +46,7 @@ def serving(clone: Clone) -> Serving:
         limits=Limits(nice=clone.nice, memory=clone.memory_max, cpu=clone.cpu_quota),
         sealed=clone.kind == "dev",
         login=bool(clone.login),
+        restricted=bool(clone.login) and not clone.own_root,
         follows=clone.follows,
     )
 
@@ -63,7 +64,7 @@ def _login(ctx: Context, clone: Clone) -> Login | None:
     if not (secure_files.exists(file) and secure_files.read_text(file).strip()):
         # Complex enough for the policies that servers have.
         secure_files.write_new(file, f"Zb-1{secrets.token_urlsafe(24)}\n", mode=0o600)
-    return Login(clone.login, secure_files.read_text(file).strip())
+    return Login(clone.login, secure_files.read_text(file).strip(), full=clone.own_root)
 
 
 def _mask(ctx: Context, clone: Clone, steps: tuple[Mask, ...], server: PrivateServer) -> None:

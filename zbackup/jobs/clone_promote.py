@@ -55,8 +55,8 @@ def promote(contexts: Sequence[Context], name: str) -> CloneStatus:
         if not clone.stopped:
             ctx.progress.phase("starting the server")
             files = clone_files.open_again(ctx, clone)
-            hide = clone_files.hidden_from(ctx, ctx.members(), [clone])
-            ctx.recovery.serve(replace(files, hide=hide), serving(clone))
+            files = clone_files.in_sight_of(ctx, files, ctx.members(), [clone])
+            ctx.recovery.serve(files, serving(clone))
         clone = clone_files.mark_ready(ctx, clone)
     log.info("clone.promoted", clone=name)
     return status_of(ctx, clone, dataset.name)

@@ -55,8 +55,8 @@ def _begin_anew(ctx: Context, clone: Clone, parts: int) -> Clone:
     ctx.progress.phase("cloning", ORIGIN)
     clone = begin_anew(ctx, replace(clone, stopped=False), parts)
     files = clone_files.open_again(ctx, clone)
-    hide = clone_files.hidden_from(ctx, ctx.members(), [clone])
-    return hand_over(ctx, clone, replace(files, hide=hide), recovered=True)
+    files = clone_files.in_sight_of(ctx, files, ctx.members(), [clone])
+    return hand_over(ctx, clone, files, recovered=True)
 
 
 def _replace(ctx: Context, clone: Clone, *, latest: bool, parts: int) -> Clone:
@@ -79,8 +79,8 @@ def _replace(ctx: Context, clone: Clone, *, latest: bool, parts: int) -> Clone:
     )
     clone = exchange(ctx, clone, "resetting", lambda: clone_fresh(ctx, clone, backup))
     files = clone_files.with_record(ctx, clone, backup.record)
-    hide = clone_files.hidden_from(ctx, ctx.members(), [clone])
-    return hand_over(ctx, clone, replace(files, hide=hide), recovered=bool(clone.parent))
+    files = clone_files.in_sight_of(ctx, files, ctx.members(), [clone])
+    return hand_over(ctx, clone, files, recovered=bool(clone.parent))
 
 
 def _require_possible(ctx: Context, clone: Clone, *, latest: bool, parts: int) -> None:

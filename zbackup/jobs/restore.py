@@ -151,7 +151,7 @@ def make_plan(
         log=source,
         reason=choice.reason,
         replay=replay,
-        warnings=(*_recorded_warnings(base, source or base), *_clock_warnings(replay)),
+        warnings=(*_recorded_warnings(base, source or base), *_clock_warnings(replay), *_outside(replay)),
     )
 
 
@@ -219,6 +219,17 @@ def _recorded_warnings(*backups: Backup) -> tuple[str, ...]:
     """Each once. What concerned the server then, such as channels that lag, concerns what is restored."""
     said = (text for b in backups for text in b.record.server.get("warnings", "").splitlines())
     return tuple(dict.fromkeys(said))
+
+
+def _outside(replay: ReplayRange | None) -> tuple[str, ...]:
+    """A switch could not bring such a table into production's place."""
+    if replay is None or not replay.outside:
+        return ()
+    where = ", ".join(replay.outside)
+    return (
+        f"the log makes tables in {where} (DATA DIRECTORY), which is on none of the instance's datasets: the "
+        "recovered server keeps them in a directory of its own clone instead",
+    )
 
 
 def require_possible(ctx: Context, options: RestoreOptions) -> None:
@@ -319,10 +330,11 @@ def act(
         base = clone_files.fill(ctx, clone, plan.base)
         with log_clone(ctx, catalog, clone, plan.log, keep=options.keep) as (source, visible):
             let_go()
-            base = replace(base, hide=clone_files.hidden_from(ctx, catalog.places, visible))
+            base = clone_files.in_sight_of(ctx, base, catalog.places, visible)
             recovered = ctx.recovery.recover(
                 base, source, plan.target, _serving(options), ctx.progress, _stop(plan, moment, options)
             )
+        base = replace(base, beside=())
         clone = replace(clone, reached=recovered.gtid or recovered.position)
         clone = finish.hand_over(base, clone) if finish else clone_files.mark_ready(ctx, clone)
     if plan.replay is None:

@@ -13,10 +13,12 @@ from zbackup.jobs.switch_steps import part_name
 from zbackup.model.clone import Clone
 from zbackup.model.errors import NotFound, Refused
 from zbackup.model.record import Record
+from zbackup.model.recovery import OUTSIDE
 from zbackup.model.snapshot import Dataset
 from zbackup.model.switch import Switch
 from zbackup.plan.clone_name import copy_name
 from zbackup.plan.switch import Member, Part, plan_switch
+from zbackup.proc import secure_files
 
 HALF_DONE = ("switching", "undoing")
 
@@ -81,6 +83,7 @@ def intend(ctx: Context, clone: Clone) -> Switch:
         raise Refused(
             f"clones lie below {inside[0]}, which would be renamed: set recovery.clones to another dataset"
         )
+    _require_all_inside(ctx, clone)
     members = [_member(ctx, d) for d in ctx.members()]
     found = switches(ctx.zfs, ctx.clones, ctx.instance)
     others = [c for c in found if c.name != clone.name]
@@ -93,6 +96,16 @@ def intend(ctx: Context, clone: Clone) -> Switch:
     if taken := [a for r in made.roots if ctx.zfs.exists(a := made.aside(r))]:
         raise Refused(f"{taken[0]} exists already")
     return made
+
+
+def _require_all_inside(ctx: Context, clone: Clone) -> None:
+    """A table that was made beyond the instance's datasets lies in the clone's own, which stays behind."""
+    for note in sorted((ctx.mountpoint / clone.name / OUTSIDE).glob("*.path")):
+        if any(path.is_file() for path in note.with_suffix("").rglob("*")):
+            raise Refused(
+                f"tables of {clone.name} lie in {secure_files.read_text(note)} (DATA DIRECTORY), on no dataset of the "
+                f"instance's, and would be left behind: copy each (CREATE TABLE … SELECT), then drop it"
+            )
 
 
 def _member(ctx: Context, dataset: Dataset) -> Member:

@@ -38,7 +38,7 @@ def log_clone(
     with removed_on_failure(ctx, source, keep=keep):
         files = clone_files.build(ctx, source, log)
         visible = [clone, source]
-        yield replace(files, hide=clone_files.hidden_from(ctx, catalog.places, visible)), visible
+        yield clone_files.in_sight_of(ctx, files, catalog.places, visible), visible
     _take_away(ctx, source, keep=False)
 
 

@@ -14,7 +14,7 @@ INTENT = "zbackup:making."
 
 MOST_NUMBER = 2**63
 _NUMBERS = ("port", "memory", "nice", "memory_max", "cpu_quota")
-_FLAGS = ("read_only", "warned", "stopped", "on_boot", "masked", "replayed", "copied", "follows")
+_FLAGS = ("read_only", "own_root", "warned", "stopped", "on_boot", "masked", "replayed", "copied", "follows")
 _KINDS: dict[str, type] = dict.fromkeys(_NUMBERS, int) | dict.fromkeys(_FLAGS, bool)
 
 State = Literal[
@@ -35,12 +35,12 @@ class Clone:
     was never handed over, "failed" that it was kept for a look all the same.
 
     Of dev clones: `login` is the user whose password is in the clone's password file, "" when production's
-    accounts were kept. `memory`, `nice`, `memory_max` and `cpu_quota` are its server's.
-    `parent` is the clone it was made from. `until`
-    is the end of its lease and `protected` of its protection ("" for none, ISO 8601), `warned` whether its
-    end was announced. `stopped`: somebody stopped it; `on_boot`: it is started when the host was. `masked`:
-    the instance's masking was done. `replayed`: it is of a moment, not of a snapshot. `copied`: it
-    depends on no snapshot any more. `follows`: it is a replica of production.
+    accounts were kept; `own_root`: it, and who was one in production, is an administrator. `memory`, `nice`,
+    `memory_max` and `cpu_quota` are its server's. `parent` is the clone it was made from. `until` is the end
+    of its lease and `protected` of its protection ("" for none, ISO 8601), `warned` whether its end was
+    announced. `stopped`: somebody stopped it; `on_boot`: it is started when the host was. `masked`: the
+    instance's masking was done. `replayed`: it is of a moment, not of a snapshot. `copied`: it depends on no
+    snapshot any more. `follows`: it is a replica of production.
 
     Of a clone that takes or took production's place (zbackup switch): `switch` is how; what is left of it
     here is this description. State "switching" or "undoing" means that it is under way, or was cut short.
@@ -60,6 +60,7 @@ class Clone:
     read_only: bool = False
     replica_set: str = ""
     login: str = ""
+    own_root: bool = False
     memory: int = 0
     nice: int = 0
     memory_max: int = 0

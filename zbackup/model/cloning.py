@@ -37,7 +37,8 @@ class CloneRules:
 
     `ports` are first and last of those to be given out, and `places` the datasets below which clones of all
     instances lie, so that no name or port is given twice. `lease` None: clones are kept until destroyed.
-    `warn` is how long before a lease's end `on_warning` is run.
+    `own_root`: the developers' account is an administrator. `warn` is how long before a lease's end
+    `on_warning` is run.
     """
 
     places: tuple[str, ...] = ()
@@ -48,6 +49,7 @@ class CloneRules:
     reservation: int = 0
     limits: Limits = NICE
     start: OnBoot = "never"
+    own_root: bool = False
     mask: tuple[Mask, ...] = ()
     replica: Source | None = None
     mask_limit: float = 3600.0
@@ -61,10 +63,11 @@ DEFAULTS = CloneRules()
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """An account of a clone's server."""
+    """An account of a clone's server: for developers, or `full`, an administrator's."""
 
     user: str
     password: str = field(repr=False)
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +90,10 @@ Prepare = Callable[[PrivateServer], None]
 class Adoption:
     """How a clone's files become a server of their own.
 
-    `login` None leaves production's accounts as they are; else all of them get its password, and its user is
-    an administrator. `recovered`: the files are not as a snapshot of production held them, but as a server of
-    ours left them. `source`: it follows this server, from where the snapshot ends.
+    `login` None leaves production's accounts as they are; else all of them get its password, and, unless it
+    is full, none may do more than a developer needs. `recovered`: the files are not as a snapshot of
+    production held them, but as a server of ours left them. `source`: it follows this server, from where the
+    snapshot ends.
     """
 
     serving: Serving

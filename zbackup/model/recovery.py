@@ -37,6 +37,7 @@ class ReplayRange:
     None when the log ends before the target. `out_of_order` counts transactions behind the cut whose
     recorded time is before the target all the same. `later` is not None when the log's times contradict its
     order around the target: then it may be that the log has to be cut there instead.
+    `outside` are directories off the instance's datasets in which tables are made.
     """
 
     last_applied: Transaction | None
@@ -46,6 +47,7 @@ class ReplayRange:
     out_of_order: int
     effective_target: datetime
     later: LaterCut | None = None
+    outside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,8 @@ class Files:
     """A backup's files, where they are now, and the mounts a server on them must see.
 
     `home` is a directory of the clone's own for a server's log, relay log and scratch files; `run` a short
-    path for its socket. `hide` are mountpoints that the server must not see.
+    path for its socket. `hide` are mountpoints that the server must not see; `beside` are homes of
+    other clones, whose files a recovery works on, too.
     """
 
     record: Record
@@ -61,11 +64,21 @@ class Files:
     home: Path
     run: Path
     hide: tuple[str, ...]
+    beside: tuple[Path, ...] = ()
+
+    def own(self, *, for_users: bool) -> tuple[str, ...]:
+        """The directories that a server on them may write to."""
+        beside = () if for_users else self.beside
+        return tuple(str(directory) for directory in dict.fromkeys((self.home, self.run, *beside)))
 
     @property
     def process(self) -> Path:
         """See process_note."""
         return process_note(self.run)
+
+
+OUTSIDE = "outside"
+"""In a clone's home: directories in place of the host's that are on none of the instance's datasets."""
 
 
 def process_note(run: Path) -> Path:
@@ -99,7 +112,8 @@ class Serving:
 
     `replica_set` is the name of a set to be made of it alone; "" for a server that is in none. `memory` is in
     bytes, 0 for what recovered servers get. `sealed`: events cannot even be turned on; `login`: it asks for
-    logins, whatever the original did. `follows`: it is a replica, and goes on being one.
+    logins, whatever the original did. `restricted`: its accounts are developers'. `follows`: it is a replica,
+    and goes on being one.
     """
 
     port: int = 0
@@ -109,6 +123,7 @@ class Serving:
     limits: Limits = NO_LIMITS
     sealed: bool = False
     login: bool = False
+    restricted: bool = False
     follows: bool = False
 
 

@@ -39,6 +39,8 @@ class CloneServer:
     memory: int
     workers: int
     login: Login = "original"
+    closed: tuple[str, ...] = ()
+    """Directories, such as those of other servers' sockets, in which the server finds nothing."""
 
     @property
     def place(self) -> Place:
@@ -133,7 +135,19 @@ class CloneServer:
         uid, gid = self._owner()
         argv = [*self.program, *arguments(self.files.record.server, self.place, shape)]
         bind = tuple((now, original) for original, now in self.files.where.moves)
-        confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid, limits=shape.limits)
+        for_users = shape.purpose == "serve"
+        confinement = Confinement(
+            hide=self.files.hide,
+            bind=bind,
+            uid=uid,
+            gid=gid,
+            own=self.files.own(for_users=for_users),
+            cover=self.closed,
+            network="host" if shape.port else "own",
+            # Members of a set call each other, and themselves.
+            calls_out=bool(shape.replica_set),
+            limits=shape.limits,
+        )
         return launch(argv, confinement, self.place.output, note=self.files.process)
 
     def _owner(self) -> tuple[int, int]:

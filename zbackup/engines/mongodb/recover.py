@@ -51,7 +51,8 @@ class Merged:
 class MongoRecovery:
     """Recovery for MongoDB, from files only. See engines.base.Recovery.
 
-    `connect` leads to the running server, which is asked for nothing but how far its oplog goes.
+    `connect` leads to the running server, which is asked for nothing but how far its oplog goes. In the
+    directories `closed` a recovered server finds nothing.
     """
 
     server: tuple[str, ...] | None
@@ -59,6 +60,7 @@ class MongoRecovery:
     workers: int
     connect: ConnectOptions | None = None
     login: Login = "original"
+    closed: tuple[str, ...] = ()
 
     # looking
 
@@ -197,6 +199,7 @@ class MongoRecovery:
             memory=self.memory,
             workers=self.workers,
             login=self.login,
+            closed=self.closed,
         )
 
 

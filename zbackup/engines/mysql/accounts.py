@@ -7,6 +7,7 @@ init_file), so that there is no moment in which production's passwords would do.
 import secrets
 from dataclasses import dataclass
 
+from zbackup.engines.mysql import developer
 from zbackup.engines.mysql.connection import Connection
 from zbackup.model.cloning import Login
 from zbackup.model.errors import VerificationFailed
@@ -58,15 +59,41 @@ def replacement(flavor: str, login: Login) -> str:
     """
     password = login.password
     shut = _mysql_shut(login) if flavor == "mysql" else _mariadb(login)
-    lines = ["SET SESSION sql_log_bin = 0;", *shut, "FLUSH PRIVILEGES;"]
+    # What production's sql_mode makes of a backslash or a quote is not meant here.
+    lines = ["SET SESSION sql_log_bin = 0;", *shut, "FLUSH PRIVILEGES;", "SET SESSION sql_mode = '';"]
     for host in HOSTS:
         account = f"'{login.user}'@'{host}'"
         plugin = "WITH caching_sha2_password BY" if flavor == "mysql" else "BY"
         lines.append(f"CREATE USER IF NOT EXISTS {account} IDENTIFIED {plugin} '{password}';")
         lines.append(f"ALTER USER {account} IDENTIFIED {plugin} '{password}' ACCOUNT UNLOCK;")
-        lines.append(f"GRANT ALL ON *.* TO {account} WITH GRANT OPTION;")
+        lines += _privileges(flavor, login, host)
+    if not login.full:
+        others = developer.mysql_others if flavor == "mysql" else developer.mariadb_others
+        lines += others(login.user, HOSTS[0])
     lines += _mysql(login) if flavor == "mysql" else []
     return "\n".join([*lines, "DELETE FROM mysql.servers;", "FLUSH PRIVILEGES;"]) + "\n"
+
+
+def _privileges(flavor: str, login: Login, host: str) -> list[str]:
+    account = f"'{login.user}'@'{host}'"
+    if login.full:
+        return [f"GRANT ALL ON *.* TO {account} WITH GRANT OPTION;"]
+    # Those of the clone that this one is a child of, if it was made there.
+    lines = [f"REVOKE ALL PRIVILEGES, GRANT OPTION FROM {account};"]
+    if flavor == "mysql":
+        return [*lines, *developer.mysql_login(account)]
+    return [*lines, *developer.mariadb_login(account, login.user, host)]
+
+
+def at_last(flavor: str, login: Login) -> tuple[str, ...]:
+    """Statements for when no other account of ours is left.
+
+    CREATE USER lets its holder change any account of MariaDB's, and while the clone is made there is one that
+    may do everything.
+    """
+    if login.full or flavor == "mysql":
+        return ()
+    return tuple(f"GRANT CREATE USER ON *.* TO '{login.user}'@'{host}'" for host in HOSTS)
 
 
 _SECOND_WAYS = "JSON_REMOVE({}User_attributes, '$.additional_password', '$.multi_factor_authentication')"
@@ -101,7 +128,7 @@ def _mariadb(login: Login) -> list[str]:
 
 
 def require_replaced(connection: Connection, flavor: str, login: Login) -> None:
-    """Raise VerificationFailed, naming one, when an account can still be entered in another way."""
+    """Raise VerificationFailed, naming one account that can be entered in another way, or may do too much."""
     if flavor == "mysql":
         new = (
             f"SELECT authentication_string FROM mysql.user WHERE User = '{login.user}' AND Host = 'localhost'"
@@ -120,3 +147,11 @@ def require_replaced(connection: Connection, flavor: str, login: Login) -> None:
     )
     if found:
         raise VerificationFailed(f"the account {found['name']} still has the password it has in production")
+    if not login.full:
+        _require_restricted(connection, flavor, mine)
+
+
+def _require_restricted(connection: Connection, flavor: str, mine: str) -> None:
+    query = developer.MYSQL_EXCEEDING if flavor == "mysql" else developer.MARIADB_EXCEEDING
+    if found := connection.one(f"SELECT CONCAT(User, '@', Host) AS name FROM {query} AND {mine} LIMIT 1"):
+        raise VerificationFailed(f"the account {found['name']} may still do more than a developer")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from zbackup.engines.mysql import replay_mariadb, replay_mysql
-from zbackup.engines.mysql.accounts import replacement, require_replaced
+from zbackup.engines.mysql.accounts import at_last, replacement, require_replaced
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary
 from zbackup.engines.mysql.connection import Connection, connect
 from zbackup.engines.mysql.follow import follow
@@ -27,11 +27,12 @@ def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
     files = server.files
     newest = None if adoption.recovered else held_files(files.record, files.where)[-1]
     before = replacement(server.flavor, adoption.login) if adoption.login else ""
+    after = at_last(server.flavor, adoption.login) if adoption.login else ()
     if adoption.prepare is None:
         progress.phase("starting the server")
         # At the first start there is what production replicated from, and nobody must go on with that.
         first = replace(adoption.serving, follows=False)
-        with server.opened(first, before) as temporary:
+        with server.opened(first, before, after) as temporary:
             _make_its_own(temporary, adoption, newest)
             if adoption.source:
                 follow(temporary, adoption.source)
@@ -40,7 +41,7 @@ def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
     with server.temporary(before) as temporary:
         _make_its_own(temporary, adoption, newest)
         _prepare(temporary, adoption.prepare)
-        temporary.hand_over()
+        temporary.hand_over(after)
     progress.phase("starting the server")
     server.serve(adoption.serving)
 

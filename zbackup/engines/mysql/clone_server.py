@@ -4,11 +4,12 @@ import random
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from zbackup.engines.mysql import outside
 from zbackup.engines.mysql.accounts import Account
 from zbackup.engines.mysql.connection import (
     Connection,
@@ -54,6 +55,8 @@ class CloneServer:
     files: Files
     memory: int
     workers: int
+    closed: tuple[str, ...] = ()
+    """Directories, such as those of other servers' sockets, in which the server finds nothing."""
 
     @property
     def place(self) -> Place:
@@ -63,6 +66,11 @@ class CloneServer:
         """The directories it needs beside its data, owned by whom it runs as."""
         for directory in (self.place.relay, self.place.scratch, self.place.run):
             secure_files.make_directory(directory, owner=self._owner())
+
+    def make_room_outside(self, directories: Sequence[str]) -> None:
+        """The same for what tables were made in elsewhere: see outside."""
+        members = [original for original, _ in self.files.where.moves]
+        outside.make_room(self.files.home, directories, members, self._owner())
 
     def forget_identity(self) -> None:
         """A copied auto.cnf would make two servers with one UUID; without it the server makes a new one."""
@@ -84,26 +92,30 @@ class CloneServer:
             temporary.process.stop(STOP_LIMIT_S)
 
     @contextmanager
-    def log_server(self, port: int) -> Iterator["Temporary"]:
-        """A server that gives out its log on a loopback port. Killed at the end: nobody needs its files."""
+    def log_server(self, port: int, reader: Process) -> Iterator["Temporary"]:
+        """A server that gives out its log on a loopback port of the network that `reader` is in.
+
+        Killed at the end: nobody needs its files.
+        """
         shape = replace(self._shape(Serving(port=port), replaying=True), log_only=True)
-        with self._ours(shape) as temporary, self._last_words(temporary.process):
+        with self._ours(shape, beside=reader) as temporary, self._last_words(temporary.process):
             yield temporary
 
     @contextmanager
-    def _ours(self, shape: Shape, before: str = "") -> Iterator["Temporary"]:
+    def _ours(self, shape: Shape, before: str = "", beside: Process | None = None) -> Iterator["Temporary"]:
         """Started with an account of ours; surely gone at the end."""
         secure_files.set_mode(self.place.run, 0o700)
         with ExitStack() as ended:
-            process, account = self._begun(shape, before, ended)
+            process, account = self._begun(shape, before, ended, beside)
             with self._given_up_when_full(process):
                 yield self._entered(process, account, REFUSED_LIMIT_S)
 
     @contextmanager
-    def opened(self, serving: Serving, before: str) -> Iterator["Temporary"]:
+    def opened(self, serving: Serving, before: str, after: Sequence[str] = ()) -> Iterator["Temporary"]:
         """A server for its users, with an account of ours while the body runs. Gone if the body fails.
 
-        `before` are statements, one a line, that are run before anybody is let in.
+        `before` are statements, one a line, that are run before anybody is let in, and `after` those of the
+        end, when our account is no more.
         """
         secure_files.set_mode(self.place.run, 0o755)
         with ExitStack() as ended:
@@ -112,17 +124,18 @@ class CloneServer:
                 # Refused at all, the init file failed, and what it should have done may not be done.
                 temporary = self._entered(process, account, patience=0)
                 yield temporary
-                account.drop(temporary.connection)
-                temporary.connection.close()
+                temporary.leave(after)
             # It goes on: what would end it is forgotten.
             ended.pop_all()
 
-    def _begun(self, shape: Shape, before: str, ended: ExitStack) -> tuple[Process, Account]:
+    def _begun(
+        self, shape: Shape, before: str, ended: ExitStack, beside: Process | None = None
+    ) -> tuple[Process, Account]:
         """A server with an account of ours; `ended` gets what takes both away."""
         account = Account.fresh()
         ended.callback(secure_files.unlink, self._init)
         secure_files.write_new(self._init, before + account.creation(), mode=0o600, owner=self._owner())
-        process = self.start(replace(shape, init=self._init))
+        process = self.start(replace(shape, init=self._init), beside)
         ended.callback(self._kill, process)
         return process, account
 
@@ -171,15 +184,29 @@ class CloneServer:
             self._await_answer(process)
         return process
 
-    def start(self, shape: Shape) -> Process:
+    def start(self, shape: Shape, beside: Process | None = None) -> Process:
         """Start; the process is noted, see Files.process; see launch for errors."""
         uid, gid = self._owner()
         recorded = self.files.record.server
+        elsewhere = outside.shown(self.files.home)
+        shape = replace(shape, outside=tuple(place for _, place in elsewhere))
         argv = [*self.program, *arguments(self.flavor, recorded, self.place, shape)]
         bind = tuple((now, original) for original, now in self.files.where.moves)
         members = [original for _, original in bind]
         bind += own_copy(recorded, members, self.place.keyring, (uid, gid))
-        confinement = Confinement(hide=self.files.hide, bind=bind, uid=uid, gid=gid, limits=shape.limits)
+        bind += elsewhere
+        confinement = Confinement(
+            hide=self.files.hide,
+            bind=bind,
+            uid=uid,
+            gid=gid,
+            own=self.files.own(for_users=not shape.replaying),
+            cover=self.closed,
+            network="host" if shape.port and not shape.replaying else "own",
+            beside=beside,
+            calls_out=shape.follows,
+            limits=shape.limits,
+        )
         environment = for_server(recorded.get("TZ", ""))
         return launch(argv, confinement, self.place.output, note=self.files.process, environment=environment)
 
@@ -193,6 +220,7 @@ class CloneServer:
             replaying=replaying,
             limits=serving.limits,
             sealed=serving.sealed,
+            restricted=serving.restricted,
             follows=serving.follows,
         )
 
@@ -262,14 +290,20 @@ class Temporary:
     account: Account
     connection: Connection
 
-    def hand_over(self) -> None:
-        """Remove what we brought along, and stop the server in good order.
+    def leave(self, after: Sequence[str] = ()) -> None:
+        """Remove our account, and run these statements: this session keeps its privileges to its end."""
+        self.account.drop(self.connection)
+        for statement in after:
+            self.connection.execute(statement)
+        self.connection.close()
+
+    def hand_over(self, after: Sequence[str] = ()) -> None:
+        """Remove what we brought along, see leave, and stop the server in good order.
 
         Raise DatabaseError if it has to be killed: what it replayed last might not be on disk.
         """
         self.connection.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
-        self.account.drop(self.connection)
-        self.connection.close()
+        self.leave(after)
         if not self.process.stop(STOP_LIMIT_S):
             raise self.server.failure(f"did not shut down within {STOP_LIMIT_S:g} s")
 

@@ -1,5 +1,6 @@
 """From a backup's files and a later holder of the log to a server as of the target."""
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.bounds import cut_between, effective_target, find_in_parts, rules_for
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.held_log import end_of, held_files, is_same_log, live_span, read_from, span_of
+from zbackup.engines.mysql.outside import mentioned
 from zbackup.engines.mysql.program import find_program
 from zbackup.engines.mysql.proof import end_found, outcome, require_recorded_end, require_recorded_state
 from zbackup.engines.mysql.reach import latest_certain, look, reach
@@ -34,13 +36,15 @@ from zbackup.model.relocation import Relocation
 class MysqlRecovery:
     """Recovery for MySQL, Percona Server and MariaDB. Needs the files only, never the running server.
 
-    `workers` 0 means as many parallel appliers as are best for the flavour on this machine.
+    `workers` 0 means as many parallel appliers as are best for the flavour on this machine. In the
+    directories `closed` a recovered server finds nothing.
     """
 
     flavor: str
     server: tuple[str, ...] | None
     memory: int
     workers: int
+    closed: tuple[str, ...] = ()
 
     # looking
 
@@ -114,6 +118,7 @@ class MysqlRecovery:
             out_of_order=cut.out_of_order,
             effective_target=effective,
             later=cut.later,
+            outside=_outside(base[0], held_files(*base)[-1], held_files(*log), cut),
         )
 
     def check_program(self, record: Record) -> str:
@@ -149,6 +154,7 @@ class MysqlRecovery:
         server.make_room()
         server.forget_identity()
         base_files = held_files(base.record, base.where)
+        server.make_room_outside(_outside(base.record, base_files[-1], held_files(log.record, log.where)))
         with server.temporary() as temporary:
             require_recorded_state(temporary.connection, base.record, base_files[-1])
             forget_replication(server.flavor, temporary.connection)
@@ -190,6 +196,7 @@ class MysqlRecovery:
             files=files,
             memory=self.memory,
             workers=self.workers or applier_threads(files.record.engine),
+            closed=self.closed,
         )
 
     def _replay(
@@ -212,8 +219,15 @@ class MysqlRecovery:
         source.make_room()
         source.forget_identity()
         port = free_port()
-        with source.log_server(port) as serving:
+        with source.log_server(port, temporary.process) as serving:
             account = serving.account
             replay_mariadb.replay(
                 temporary.connection, (port, account.user, account.password), span, progress
             )
+
+
+def _outside(base: Record, start: Path, files: Sequence[Path], cut: Cut | None = None) -> tuple[str, ...]:
+    """Where the log makes tables that lie on none of the backup's datasets, from the file `start` on."""
+    first, last = LogPosition.of(start.name, 0).sequence, cut.stop.sequence if cut else math.inf
+    within = [file for file in files if first <= LogPosition.of(file.name, 0).sequence <= last]
+    return mentioned(within, [mountpoint for _, mountpoint in base.members])

@@ -102,6 +102,8 @@ class Shape:
     """What a server on a clone is for. `port` 0 is no network; `init` is run at every start.
 
     `sealed`: nobody can turn events on, and it is kept small.
+    `restricted`: its accounts are developers' (see developer). `outside` are directories in which it may make
+    tables besides its own.
     `follows`: what it was told to replicate it goes on with at every start.
     `log_only` is a MariaDB that only gives out its log: InnoDB, whose recovery can take long, stays off.
     """
@@ -116,6 +118,8 @@ class Shape:
     log_only: bool = False
     limits: Limits = NO_LIMITS
     sealed: bool = False
+    restricted: bool = False
+    outside: tuple[str, ...] = ()
     follows: bool = False
 
 
@@ -153,6 +157,13 @@ def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Sha
         # It may have been changed since the base: these take transactions with GTIDs and without.
         if mode := recorded.get("gtid_mode"):
             options["gtid_mode"] = "ON_PERMISSIVE" if mode.startswith("ON") else "OFF_PERMISSIVE"
+    if shape.restricted:
+        # Without it a trigger or a function takes SUPER as long as there is a binlog.
+        options["log_bin_trust_function_creators"] = "ON"
+        if flavor == "mysql":
+            options["partial-revokes"] = "ON"
+    if shape.outside and flavor == "mysql":
+        options["innodb-directories"] = ";".join(shape.outside)
     if shape.log_only:
         options |= {"innodb": "OFF", "default_storage_engine": "Aria"}
     given = (f"--{name.replace('_', '-')}={value}" for name, value in options.items())

@@ -1,0 +1,79 @@
+"""Directories outside of the instance's datasets in which the log says that tables were made.
+
+`CREATE TABLE … DATA DIRECTORY = '/elsewhere'` is replayed literally. A server on a clone gets a directory of
+the clone's own for each of these, at the very path: the replay goes through, and the host's stays as it is.
+"""
+
+import mmap
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from zbackup.model.recovery import OUTSIDE
+from zbackup.model.relocation import owner_of
+from zbackup.proc import secure_files
+from zbackup.proc.mount_namespace import KERNEL, SYSTEM
+
+MOST = 64
+"""Anybody can write such words into a table, and so into the log."""
+LONGEST = 1024
+_WORDS = (b"DIRECTORY", b"directory", b"Directory")
+_BEFORE = 16
+_STATEMENT = re.compile(
+    rb"\b(?:DATA|INDEX)\s+DIRECTORY\s*=?\s*['\"](/[^'\"\0\n]{1,1024})['\"]", re.IGNORECASE
+)
+
+
+def mentioned(files: Sequence[Path], members: Sequence[str]) -> tuple[str, ...]:
+    """The directories, each once, but for those on the backup's datasets; `members` is where these were."""
+    found: dict[str, None] = {}
+    for file in files:
+        for text in _in_file(file):
+            path = os.path.normpath(text.decode(errors="surrogateescape"))
+            if len(found) < MOST and not path.startswith("//") and not owner_of(path, members):
+                found[path] = None
+    return tuple(found)
+
+
+def _in_file(file: Path) -> Iterator[bytes]:
+    if not secure_files.size(file):
+        return
+    with (
+        secure_files.open_regular(file) as source,
+        mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as log,
+    ):
+        for word in _WORDS:
+            at = log.find(word)
+            while at >= 0:
+                part = log[max(0, at - _BEFORE) : at + LONGEST + 64]
+                if match := _STATEMENT.search(part):
+                    yield match[1]
+                at = log.find(word, at + 1)
+
+
+def make_room(home: Path, wanted: Sequence[str], members: Sequence[str], owner: tuple[int, int]) -> None:
+    """A directory of the clone's own for each of these that can be shown to its server.
+
+    Not shown is one that hides what the server needs: the replay then fails where it comes to the table.
+    """
+    needed = (*SYSTEM, *KERNEL, str(home), *members)
+    for number, path in enumerate(path for path in wanted if not _hides(path, needed)):
+        directory = _root(home) / str(number)
+        secure_files.make_directory(directory, owner=owner)
+        secure_files.write_new(directory.with_name(f"{number}.path"), os.fsencode(path), mode=0o644)
+
+
+def shown(home: Path) -> tuple[tuple[str, str], ...]:
+    """Pairs for Confinement.bind: each directory of the clone's own, and the path that it is for."""
+    notes = sorted(_root(home).glob("*.path"))
+    return tuple((str(note.with_suffix("")), secure_files.read_text(note)) for note in notes)
+
+
+def _root(home: Path) -> Path:
+    return home / OUTSIDE
+
+
+def _hides(path: str, needed: Sequence[str]) -> bool:
+    place = PurePosixPath(path)
+    return any(place.is_relative_to(each) or PurePosixPath(each).is_relative_to(place) for each in needed)
