@@ -289,7 +289,7 @@ class ElsewhereStory:
         assert sorted(elsewhere.rglob("*")) == before
         target.server.sql(making)  # nothing is in its way
         target.server.sql("DROP TABLE shop.there")
-        service = target.configure("service", service={"stop": ["true"], "start": ["true"]})
+        service = target.configure("service", service={"stop": ["/bin/true"], "start": ["/bin/true"]})
         said = target.zb("switch", "shop", "into", "--dry-run", config=service).refused(9)
         assert "would be left behind" in said
         target.zb("clone", "stop", "into", "--json").data  # noqa: B018

@@ -102,8 +102,9 @@ def _require_all_inside(ctx: Context, clone: Clone) -> None:
     """A table that was made beyond the instance's datasets lies in the clone's own, which stays behind."""
     for note in sorted((ctx.mountpoint / clone.name / OUTSIDE).glob("*.path")):
         if any(path.is_file() for path in note.with_suffix("").rglob("*")):
+            where = secure_files.read_text(note)
             raise Refused(
-                f"tables of {clone.name} lie in {secure_files.read_text(note)} (DATA DIRECTORY), on no dataset of the "
+                f"tables of {clone.name} lie in {where} (DATA DIRECTORY), on no dataset of the "
                 f"instance's, and would be left behind: copy each (CREATE TABLE … SELECT), then drop it"
             )
 
