@@ -14,6 +14,12 @@ from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
 from zbackup.engines.mysql.privileges import grant, hint
 from zbackup.model.errors import DatabaseError
 
+# A limit on statements that the server's administrator has set is meant for applications. Either flavour
+# takes the other's part for a comment (MySQL reference manual and MariaDB's, "Comments").
+OWN_SETTINGS = (
+    "SET SESSION lc_messages = 'en_US'"
+    " /*!50708 , max_execution_time = 0 */ /*M!100101 , max_statement_time = 0 */"
+)
 CONNECT_LIMIT_S = 10
 
 # 1698 is ACCESS_DENIED_NO_PASSWORD_ERROR, which PyMySQL does not name: an account that logs in by its socket.
@@ -58,7 +64,7 @@ class Connection:
         self._options = options
         self._account = self.version = ""
         # Errors are told apart by their English words where the number does not say which privilege it is.
-        self.execute("SET SESSION lc_messages = 'en_US'")
+        self.execute(OWN_SETTINGS)
         who = self.one("SELECT CONNECTION_ID() AS id, CURRENT_USER() AS account, VERSION() AS version")
         self._id, self._account = int(who["id"]), str(who["account"])
         self.version = str(who["version"])
