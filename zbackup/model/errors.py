@@ -135,6 +135,13 @@ class PoolReadOnly(CommandFailed):
     remedy = "export it and import it without readonly=on before anything on it is to change"
 
 
+class KeyNotLoaded(CommandFailed):
+    """A dataset is encrypted and its key is not loaded: it cannot be mounted."""
+
+    exit_status = 3
+    remedy = "load its key with zfs load-key (zfs get encryptionroot names the dataset), and try again"
+
+
 class PoolFull(CommandFailed):
     """The pool or a quota has no room left."""
 

@@ -24,6 +24,16 @@ def test_a_full_pool_comes_with_what_to_do() -> None:
     )
 
 
+def test_an_encrypted_dataset_without_its_key_comes_with_what_to_do() -> None:
+    locked = translate(
+        CommandFailed(("zfs", "mount"), 1, "cannot mount 'tank/db': encryption key not loaded")
+    )
+    assert str(locked) == (
+        "zfs mount exited with 1: cannot mount 'tank/db': encryption key not loaded; load its key with "
+        "zfs load-key (zfs get encryptionroot names the dataset), and try again"
+    )
+
+
 def test_the_unknown_stays_what_it_is() -> None:
     failure = CommandFailed(ARGV, 1, "cannot open 'tank/db': permission denied")
     assert translate(failure) is failure
