@@ -13,6 +13,9 @@ ROOMS = ("engines", "jobs", "catalog", "destinations", "zfs", "plan", "model")
 ALLOWED = {
     # What the kernel says, which nobody can put anything in the place of.
     "engines/mysql/recorded.py": {"read_bytes"},
+    # Names of notes in the clone's own directory, which is root's; what lies behind them is only counted.
+    "engines/mysql/outside.py": {"glob"},
+    "jobs/switch_look.py": {"glob", "rglob"},
     "zfs/datasets.py": {"read_bytes"},
     "zfs/facts.py": {"read_text"},
     "zfs/txg.py": {"read_text"},
