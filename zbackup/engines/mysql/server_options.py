@@ -209,4 +209,6 @@ def _mariadb(shape: Shape) -> dict[str, str]:
         "slave-max-allowed-packet": "1073741824",
         "expire-logs-days": "0",
         "read-only": "ON" if shape.read_only else "OFF",
+        # Administrators may write to a server that is only read-only (MariaDB manual, read_only).
+        **({"transaction-read-only": "ON"} if shape.read_only else {}),
     }

@@ -92,6 +92,13 @@ def test_read_only_when_asked(flavor: str, option: str) -> None:
     assert options(flavor, LEAST, Shape(server_id=1, memory=1, workers=1, read_only=True))[option] == "ON"
 
 
+def test_a_read_only_mariadb_does_not_let_its_administrators_write_either() -> None:
+    shape = Shape(server_id=1, memory=1, workers=1, read_only=True)
+    assert options("mariadb", LEAST, shape)["transaction-read-only"] == "ON"
+    assert "transaction-read-only" not in options("mariadb", LEAST)
+    assert "transaction-read-only" not in options("mysql", LEAST, shape), "super-read-only is stronger"
+
+
 def test_workers_memory_and_init_file_are_handed_on() -> None:
     shape = Shape(server_id=1, memory=12345, workers=6, init=Path("/x/init.sql"))
     mysql, mariadb = options("mysql", LEAST, shape), options("mariadb", LEAST, shape)
