@@ -40,7 +40,6 @@ KEPT = (
     "enforce_gtid_consistency",
     "gtid_domain_id",
     "innodb_file_per_table",
-    # ZFS can refuse direct I/O that another way of writing avoids: then the original avoids it, too.
     "innodb_flush_method",
     "innodb_use_native_aio",
     "innodb_ft_min_token_size",
@@ -65,6 +64,9 @@ REPEATED = ("group_concat_max_len", "div_precision_increment", "default_week_for
 # Where the server's own files are: only taken over while they exist on this host.
 INSTALLED = ("basedir", "plugin_dir", "character_sets_dir", "lc_messages_dir")
 MAY_BE_EMPTY = ("sql_mode",)
+BUFFERED = "fsync"
+"""In place of direct I/O. ZFS can refuse that (a compressed page is no whole block), and InnoDB then tries
+again without end; and a clone need not have the settings of ZFS with which the original avoids it."""
 # Of MySQL, these are deprecated, and innodb_redo_log_capacity may be changed while it runs.
 NOT_FOR_MYSQL = ("innodb_undo_tablespaces", "innodb_log_file_size")
 
@@ -126,6 +128,8 @@ class Shape:
 def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Shape) -> list[str]:
     """All options, without the program. `recorded` is Record.server."""
     options = {name: recorded[name] for name in (*KEPT, *REPEATED) if _worth_keeping(flavor, recorded, name)}
+    if options.get("innodb_flush_method", "").startswith("O_DIRECT"):
+        options["innodb_flush_method"] = BUFFERED
     options |= {n: recorded[n] for n in INSTALLED if recorded.get(n) and Path(recorded[n]).is_dir()}
     options |= {
         "log-bin": recorded["log_bin_basename"],

@@ -99,6 +99,16 @@ def test_a_read_only_mariadb_does_not_let_its_administrators_write_either() -> N
     assert "transaction-read-only" not in options("mysql", LEAST, shape), "super-read-only is stronger"
 
 
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+@pytest.mark.parametrize(
+    ("recorded", "given"),
+    [("O_DIRECT", "fsync"), ("O_DIRECT_NO_FSYNC", "fsync"), ("O_DSYNC", "O_DSYNC"), ("fsync", "fsync")],
+)
+def test_a_clone_is_never_written_by_direct_io(flavor: str, recorded: str, given: str) -> None:
+    """ZFS refuses it for pages that are no whole blocks, and InnoDB tries again for ever."""
+    assert options(flavor, LEAST | {"innodb_flush_method": recorded})["innodb-flush-method"] == given
+
+
 def test_workers_memory_and_init_file_are_handed_on() -> None:
     shape = Shape(server_id=1, memory=12345, workers=6, init=Path("/x/init.sql"))
     mysql, mariadb = options("mysql", LEAST, shape), options("mariadb", LEAST, shape)
