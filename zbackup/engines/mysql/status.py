@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.connection import Connection
-from zbackup.model.errors import DatabaseError
+from zbackup.model.errors import DatabaseError, Refused
 
 Flavor = Literal["mysql", "mariadb"]
 
@@ -83,9 +83,7 @@ def log_status(connection: Connection, dialect: Dialect) -> LogStatus:
         gtid = str(connection.one("SELECT @@global.gtid_binlog_pos AS gtid")["gtid"])
     else:
         gtid = _one_line(row.get("Executed_Gtid_Set"))
-    return LogStatus(
-        position=LogPosition.of(row["File"], int(row["Position"])), gtid=gtid, filters=tuple(filters)
-    )
+    return LogStatus(position=_position(row["File"], row["Position"]), gtid=gtid, filters=tuple(filters))
 
 
 def instant_log_status(connection: Connection) -> LogStatus:
@@ -98,9 +96,24 @@ def instant_log_status(connection: Connection) -> LogStatus:
     if not log.get("binary_log_file"):
         return LogStatus(position=None, gtid="")
     return LogStatus(
-        position=LogPosition.of(log["binary_log_file"], int(log["binary_log_position"])),
+        position=_position(log["binary_log_file"], log["binary_log_position"]),
         gtid=_one_line(log.get("gtid_executed")),
     )
+
+
+def _position(file: str, offset: object) -> LogPosition:
+    """Raise Refused for a log that is one file, written over at each start.
+
+    MySQL takes what follows the last dot of log_bin for an extension and leaves it out; where there is a dot
+    before that one, it takes the number of each file for an extension, too.
+    """
+    try:
+        return LogPosition.of(file, int(str(offset)))
+    except ValueError:
+        raise Refused(
+            f"the binary log's file {file} has no number, so that the server writes the next one over it and "
+            f"nothing can be replayed: set log_bin to a name without a dot, and restart the server"
+        ) from None
 
 
 def channels(connection: Connection, dialect: Dialect) -> tuple[Channel, ...]:

@@ -1,5 +1,13 @@
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
 from zbackup.engines.mysql.applier import statement
-from zbackup.engines.mysql.status import Channel, Dialect, channel_of
+from zbackup.engines.mysql.connection import Connection
+from zbackup.engines.mysql.status import Channel, Dialect, channel_of, instant_log_status, log_status
+from zbackup.model.errors import Refused
 
 OLD = {
     "Connection_name": "east",
@@ -45,3 +53,21 @@ def test_applier_statements_by_dialect() -> None:
     assert statement("STOP", Dialect.of("9.7.4"), "a'b") == "STOP REPLICA SQL_THREAD FOR CHANNEL 'a''b'"
     assert statement("START", Dialect.of("5.7.44"), "") == "START SLAVE SQL_THREAD FOR CHANNEL ''"
     assert statement("START", Dialect.of("10.11.6-MariaDB"), "east") == "START SLAVE 'east' SQL_THREAD"
+
+
+def says(row: dict[str, Any]) -> Connection:
+    return cast(Connection, SimpleNamespace(one=lambda _: row))
+
+
+def test_a_log_that_is_one_file_written_over_is_refused_in_one_line() -> None:
+    """What MySQL makes of log_bin = my-bin.log.x."""
+    asked = says({"File": "my-bin.log", "Position": 158})
+    with pytest.raises(Refused, match=r"my-bin\.log has no number.*set log_bin to a name without a dot"):
+        log_status(asked, Dialect.of("9.7.4"))
+    at_once = says({"log": json.dumps({"binary_log_file": "my-bin.log", "binary_log_position": 158})})
+    with pytest.raises(Refused, match="has no number"):
+        instant_log_status(at_once)
+    assert (
+        str(log_status(says({"File": "b.000007", "Position": 4}), Dialect.of("9.7.4")).position)
+        == "b.000007:4"
+    )
