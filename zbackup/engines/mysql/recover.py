@@ -1,6 +1,7 @@
 """From a backup's files and a later holder of the log to a server as of the target."""
 
 import math
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from zbackup.engines.mysql.adopt import adopt, forget_replication
 from zbackup.engines.mysql.binlog.cut import Cut
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.binlog.reader import last_in_file
+from zbackup.engines.mysql.binlog.torn import torn_at
 from zbackup.engines.mysql.bounds import cut_between, effective_target, find_in_parts, rules_for
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.held_log import end_of, held_files, is_same_log, live_span, read_from, span_of
@@ -211,6 +213,10 @@ class MysqlRecovery:
         last = last_in_file(within[-1])
         ends_file = last is not None and last.end == cut.stop
         span = LogRange(files=tuple(within), start=start, stop=cut.stop, ends_file=ends_file)
+        for file in (f for f in files if LogPosition.of(f.name, 0).sequence >= start.sequence):
+            if (end := torn_at(file)) is not None:
+                progress.note(f"{file.name} ends within an event, at {end}: what is behind it is left out")
+                os.truncate(file, end)
         progress.phase("replaying", how_many(cut.transactions))
         if temporary.server.flavor == "mysql":
             replay_mysql.replay(temporary.connection, span, temporary.server.place.relay, progress)

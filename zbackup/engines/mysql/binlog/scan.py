@@ -49,6 +49,7 @@ class Scanner:
         """Raise BinlogDamaged if this is no binlog, BinlogEncrypted if it cannot be read without keys."""
         self._data, self._name, self._limit = data, name, min(limit, len(data))
         self._written: int | None = None
+        self._reached = 0
         self._trailer = 0
         self.format: Format | None = None
         magic = data[:FIRST_EVENT]
@@ -66,6 +67,7 @@ class Scanner:
         position = max(start, FIRST_EVENT)
         pending: Span | None = None
         while self.format is not None and (shape := self._sound(position)) is not None:
+            self._reached = position
             if pending is not None:
                 yield pending
                 pending = None
@@ -78,8 +80,16 @@ class Scanner:
             else:
                 self._between(position, kind, size)
                 position += size
+                self._reached = position
         if pending is not None and self._whole(pending[0], pending[1]):
+            self._reached = pending[1]
             yield pending
+
+    def whole_end(self) -> int:
+        """The offset behind the last complete transaction, or event between transactions."""
+        for _ in self.spans():
+            pass
+        return self._reached
 
     def gtid(self, start: int) -> str:
         """The global id of the transaction at `start`, "" if it has none."""
