@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.engines.binlog.builder import Builder
 from zbackup.engines.mysql.binlog.errors import DifferentLog
-from zbackup.engines.mysql.binlog.files import log_files
+from zbackup.engines.mysql.binlog.files import index_without_links, log_files
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 
 NOW = 1_700_000_000_000_000
@@ -76,3 +76,14 @@ def test_another_log_is_told_apart(tmp_path: Path, source: bytes, why: str) -> N
         pair[1].write_bytes(base[:5000] + bytes(len(base) - 5000))
     with pytest.raises(DifferentLog, match=f"{why}.*the log was reset or belongs to another server"):
         require_same_log(*pair, upto=len(base))
+
+
+def test_an_index_names_its_files_where_the_server_is_told_to_look() -> None:
+    """Configured through a link, a server lists them by the link."""
+    listed = "/var/log/mysql/binlog.000001\n/var/log/mysql/binlog.000002\n"
+    there = "/tank/log files/binlog.000001\n/tank/log files/binlog.000002\n"
+    assert index_without_links(listed, "/tank/log files") == there
+    assert index_without_links(there, "/tank/log files") == there
+    relative = "./binlog.000001\nbinlog.000002\n"
+    assert index_without_links(relative, "/tank/log files") == relative
+    assert index_without_links("", "/tank") == ""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from zbackup.engines.mysql.binlog.errors import GapError
@@ -58,6 +58,17 @@ def _entries(directory: Path) -> list[str]:
         return secure_files.names(directory)
     except FileNotFoundError:
         return []
+
+
+def index_without_links(text: str, directory: str) -> str:
+    """The text of an index whose files all lie in `directory`, each named there.
+
+    A server lists them by the path it was configured with, which may lead through a link, and looks for them
+    by their names and not by their files. What is listed relative to the data directory stays. Pure.
+    """
+    lines = text.splitlines()
+    named = (str(PurePosixPath(directory) / PurePosixPath(line).name) for line in lines)
+    return "".join(f"{new if old.startswith('/') else old}\n" for old, new in zip(lines, named, strict=True))
 
 
 def chain(files: Sequence[Path], start: LogPosition, end: LogPosition | None) -> list[Path]:
