@@ -169,6 +169,7 @@ def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
         memory=instance.recovery.memory,
         workers=instance.recovery.workers,
         closed=_closed(settings),
+        stall=instance.recovery.stall,
     )
     return engine, recovery
 
@@ -198,6 +199,7 @@ def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
         connect=engine.connect,
         login=instance.recovery.login,
         closed=_closed(settings),
+        stall=instance.recovery.stall,
     )
     return engine, recovery
 

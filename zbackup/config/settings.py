@@ -99,6 +99,11 @@ class Recovery(Table):
         default=0, ge=0, le=1024, description="parallel appliers of the log; 0: as many as suit the machine"
     )
     memory: Memory = Field(default=256 * 1024**2, description="buffer pool of a recovered server")
+    stall: Seconds = Field(
+        default=1800.0,
+        description="a temporary server that has neither used CPU nor read, written or replayed anything for "
+        "this long is ended, and the restore fails; 0: never",
+    )
     login: Literal["original", "always", "never"] = Field(
         default="original",
         description="mongodb: who has to log in. original: temporary servers ask nobody, the recovered one "

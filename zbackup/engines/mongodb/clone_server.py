@@ -15,6 +15,7 @@ from zbackup.engines.mongodb.last_words import last_words, stable_checkpoint
 from zbackup.engines.mongodb.options import ConnectOptions, Login
 from zbackup.engines.mongodb.server_options import Place, Purpose, Shape, arguments
 from zbackup.engines.owner import owner_of
+from zbackup.engines.stall import STALL_S, ended_when_still
 from zbackup.model.errors import DatabaseError, Refused, VerificationFailed
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Serving
@@ -41,6 +42,7 @@ class CloneServer:
     login: Login = "original"
     closed: tuple[str, ...] = ()
     """Directories, such as those of other servers' sockets, in which the server finds nothing."""
+    stall: float = STALL_S
 
     @property
     def place(self) -> Place:
@@ -156,6 +158,15 @@ class CloneServer:
 
     def await_answer(self, process: Process, login: ConnectOptions) -> Connection:
         """mongod listens when recovery is done, and not before."""
+        with ended_when_still(process, self.stall) as still:
+            try:
+                return self._answer(process, login)
+            except DatabaseError as failure:
+                if not still.ended:
+                    raise
+                raise self.failure(still.told) from failure
+
+    def _answer(self, process: Process, login: ConnectOptions) -> Connection:
         deadline = time.monotonic() + START_LIMIT_S
         while time.monotonic() < deadline:
             if not process.alive:

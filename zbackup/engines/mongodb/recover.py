@@ -26,6 +26,7 @@ from zbackup.engines.mongodb.reach import JOURNAL_LAG, reach, was_still
 from zbackup.engines.mongodb.server_options import Place
 from zbackup.engines.mongodb.unfinished import drop_unfinished_indexes
 from zbackup.engines.owner import require_own_user
+from zbackup.engines.stall import STALL_S
 from zbackup.model.cloning import Adoption
 from zbackup.model.commit_times import Anchor
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
@@ -61,6 +62,7 @@ class MongoRecovery:
     connect: ConnectOptions | None = None
     login: Login = "original"
     closed: tuple[str, ...] = ()
+    stall: float = STALL_S
 
     # looking
 
@@ -200,6 +202,7 @@ class MongoRecovery:
             workers=self.workers,
             login=self.login,
             closed=self.closed,
+            stall=self.stall,
         )
 
 

@@ -24,6 +24,7 @@ def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
     """See engines.base.Recovery."""
     server.make_room()
     server.forget_identity()
+    server.name_log_files()
     files = server.files
     newest = None if adoption.recovered else held_files(files.record, files.where)[-1]
     before = replacement(server.flavor, adoption.login) if adoption.login else ""

@@ -4,13 +4,14 @@ import random
 import signal
 import socket
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zbackup.engines.mysql import outside
 from zbackup.engines.mysql.accounts import Account
+from zbackup.engines.mysql.binlog.files import index_without_links
 from zbackup.engines.mysql.connection import (
     Connection,
     ConnectionLost,
@@ -24,6 +25,7 @@ from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.room import killed_when_full
 from zbackup.engines.mysql.server_options import Place, Shape, arguments
 from zbackup.engines.owner import owner_of
+from zbackup.engines.stall import STALL_S, ended_when_still
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.recovery import Files, Serving
 from zbackup.proc import secure_files
@@ -57,6 +59,7 @@ class CloneServer:
     workers: int
     closed: tuple[str, ...] = ()
     """Directories, such as those of other servers' sockets, in which the server finds nothing."""
+    stall: float = STALL_S
 
     @property
     def place(self) -> Place:
@@ -75,6 +78,19 @@ class CloneServer:
     def forget_identity(self) -> None:
         """A copied auto.cnf would make two servers with one UUID; without it the server makes a new one."""
         secure_files.unlink(self._datadir / "auto.cnf")
+
+    def name_log_files(self) -> None:
+        """List the log's files by the path they are started with here, which is without links."""
+        recorded = self.files.record.server
+        index = self.files.where.path(recorded["log_bin_index"])
+        try:
+            text = secure_files.read_text(index)
+        except FileNotFoundError:
+            return
+        wanted = index_without_links(text, str(Path(recorded["log_bin_basename"]).parent))
+        if wanted != text:
+            content = wanted.encode("utf-8", "surrogateescape")
+            secure_files.replace(index, content, mode=0o640, owner=self._owner())
 
     @contextmanager
     def temporary(self, before: str = "") -> Iterator["Temporary"]:
@@ -140,7 +156,8 @@ class CloneServer:
         return process, account
 
     def _entered(self, process: Process, account: Account, patience: float) -> "Temporary":
-        connection = self._await_login(process, account, patience)
+        with self.progressing(process):
+            connection = self._await_login(process, account, patience)
         secure_files.unlink(self._init)
         return Temporary(self, process, account, connection)
 
@@ -180,7 +197,7 @@ class CloneServer:
         """Start the server for its users and wait until it answers; it outlives us."""
         secure_files.set_mode(self.place.run, 0o755)
         process = self.start(self._shape(serving))
-        with self._given_up_when_full(process):
+        with self._given_up_when_full(process), self.progressing(process):
             self._await_answer(process)
         return process
 
@@ -275,6 +292,20 @@ class CloneServer:
                 raise self.failure("ended while starting")
             time.sleep(POLL_S)
 
+    @contextmanager
+    def progressing(self, process: Process) -> Iterator[Callable[[object], None]]:
+        """While the body runs, end a server that stands still; what is yielded is to be told how far it is.
+
+        Raise DatabaseError then, with its last words.
+        """
+        with ended_when_still(process, self.stall) as still:
+            try:
+                yield still.at
+            except (DatabaseError, VerificationFailed) as failure:
+                if not still.ended:
+                    raise
+                raise self.failure(still.told) from failure
+
     def failure(self, what: str, *, without: str = "") -> DatabaseError:
         """The error, with the reason in the server's log, of which lines that hold `without` are left out."""
         said = last_words(self.place.output, without=without)
@@ -289,6 +320,10 @@ class Temporary:
     process: Process
     account: Account
     connection: Connection
+
+    def progressing(self) -> AbstractContextManager[Callable[[object], None]]:
+        """See CloneServer.progressing."""
+        return self.server.progressing(self.process)
 
     def leave(self, after: Sequence[str] = ()) -> None:
         """Remove our account, and run these statements: this session keeps its privileges to its end."""

@@ -1,7 +1,6 @@
 """From a backup's files and a later holder of the log to a server as of the target."""
 
 import math
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,8 @@ from zbackup.engines.mysql.program import find_program
 from zbackup.engines.mysql.proof import end_found, outcome, require_recorded_end, require_recorded_state
 from zbackup.engines.mysql.reach import latest_certain, look, reach
 from zbackup.engines.mysql.replay import LogRange, applier_threads
-from zbackup.engines.owner import require_own_user
+from zbackup.engines.owner import owner_of, require_own_user
+from zbackup.engines.stall import STALL_S
 from zbackup.model.cloning import Adoption
 from zbackup.model.commit_times import Anchor
 from zbackup.model.errors import UsageError
@@ -32,6 +32,7 @@ from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
+from zbackup.proc import secure_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,7 @@ class MysqlRecovery:
     memory: int
     workers: int
     closed: tuple[str, ...] = ()
+    stall: float = STALL_S
 
     # looking
 
@@ -155,6 +157,7 @@ class MysqlRecovery:
         progress.phase("starting the temporary server", f"crash recovery of {base.record.backup}")
         server.make_room()
         server.forget_identity()
+        server.name_log_files()
         base_files = held_files(base.record, base.where)
         server.make_room_outside(_outside(base.record, base_files[-1], held_files(log.record, log.where)))
         with server.temporary() as temporary:
@@ -199,6 +202,7 @@ class MysqlRecovery:
             memory=self.memory,
             workers=self.workers or applier_threads(files.record.engine),
             closed=self.closed,
+            stall=self.stall,
         )
 
     def _replay(
@@ -213,23 +217,27 @@ class MysqlRecovery:
         last = last_in_file(within[-1])
         ends_file = last is not None and last.end == cut.stop
         span = LogRange(files=tuple(within), start=start, stop=cut.stop, ends_file=ends_file)
+        owner, _ = owner_of(log.where.path(log.record.server["datadir"]))
         for file in (f for f in files if LogPosition.of(f.name, 0).sequence >= start.sequence):
             if (end := torn_at(file)) is not None:
                 progress.note(f"{file.name} ends within an event, at {end}: what is behind it is left out")
-                os.truncate(file, end)
+                secure_files.truncate(file, end, owner)
         progress.phase("replaying", how_many(cut.transactions))
         if temporary.server.flavor == "mysql":
-            replay_mysql.replay(temporary.connection, span, temporary.server.place.relay, progress)
+            relay = temporary.server.place.relay
+            with temporary.progressing() as told:
+                replay_mysql.replay(temporary.connection, span, relay, progress, told)
             return
         source = self._server(log)
         source.make_room()
         source.forget_identity()
+        source.name_log_files()
         port = free_port()
         with source.log_server(port, temporary.process) as serving:
             account = serving.account
-            replay_mariadb.replay(
-                temporary.connection, (port, account.user, account.password), span, progress
-            )
+            login = (port, account.user, account.password)
+            with temporary.progressing() as told:
+                replay_mariadb.replay(temporary.connection, login, span, progress, told)
 
 
 def _outside(base: Record, start: Path, files: Sequence[Path], cut: Cut | None = None) -> tuple[str, ...]:

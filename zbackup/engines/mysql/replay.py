@@ -66,10 +66,20 @@ class Applier:
     error: str
 
 
-def follow(look: Callable[[], Applier], log: LogRange, progress: Progress) -> None:
+def _nobody(_: object) -> None:
+    """Hears where a replay is that nobody watches."""
+
+
+def follow(
+    look: Callable[[], Applier],
+    log: LogRange,
+    progress: Progress,
+    told: Callable[[object], None] = _nobody,
+) -> None:
     """Wait until the applier stops at the end of the range, and prove that it is there.
 
-    Raise VerificationFailed when it fails, stops elsewhere, or runs out of log before the end.
+    `told` hears where it is. Raise VerificationFailed when it fails, stops elsewhere, or runs out of log
+    before the end.
     """
     idle = 0
     while True:
@@ -80,6 +90,7 @@ def follow(look: Callable[[], Applier], log: LogRange, progress: Progress) -> No
             progress.advance(min(log.done(now.position), log.total), log.total)
         if not now.running:
             break
+        told(now.position)
         idle = idle + 1 if now.idle else 0
         if idle > IDLE_LOOKS:
             raise VerificationFailed(

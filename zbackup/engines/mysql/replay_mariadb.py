@@ -5,6 +5,8 @@ is started on the log source's clone and serves its binlog; `START SLAVE UNTIL M
 first one between two transactions (MariaDB knowledge base, "START REPLICA").
 """
 
+from collections.abc import Callable
+
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.connection import Connection
 from zbackup.engines.mysql.replay import Applier, LogRange, as_sql, follow
@@ -17,8 +19,14 @@ def forget_replication(connection: Connection) -> None:
         connection.execute(f"RESET SLAVE {as_sql(row['Connection_name'])} ALL")
 
 
-def replay(connection: Connection, source: tuple[int, str, str], log: LogRange, progress: Progress) -> None:
-    """Apply the range from the server at `source` (loopback port, user, password).
+def replay(
+    connection: Connection,
+    source: tuple[int, str, str],
+    log: LogRange,
+    progress: Progress,
+    told: Callable[[object], None],
+) -> None:
+    """Apply the range from the server at `source` (loopback port, user, password); `told` as for follow.
 
     Raise VerificationFailed if it fails or does not stop where it must.
     """
@@ -32,7 +40,7 @@ def replay(connection: Connection, source: tuple[int, str, str], log: LogRange, 
     connection.execute(
         f"START SLAVE UNTIL MASTER_LOG_FILE = {as_sql(log.stop.file)}, MASTER_LOG_POS = {log.stop.offset}"
     )
-    follow(lambda: look(connection), log, progress)
+    follow(lambda: look(connection), log, progress, told)
     connection.execute("STOP SLAVE")
     connection.execute("RESET SLAVE ALL")
 

@@ -6,6 +6,7 @@ log index, so the files stay where they are: no copy, no restart. The last file 
 position first, so nothing from the target on can be read even by mistake.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,17 @@ def forget_replication(connection: Connection) -> None:
         connection.execute(f"RESET REPLICA ALL FOR CHANNEL {as_sql(row['Channel_Name'])}")
 
 
-def replay(connection: Connection, log: LogRange, relay: Path, progress: Progress) -> None:
-    """Apply the range; `relay` is the server's relay log directory. Raise VerificationFailed if it fails."""
+def replay(
+    connection: Connection,
+    log: LogRange,
+    relay: Path,
+    progress: Progress,
+    told: Callable[[object], None],
+) -> None:
+    """Apply the range; `relay` is the server's relay log directory, `told` as for follow.
+
+    Raise VerificationFailed if it fails.
+    """
     # As the kernel says, and not by name: the directories are those of the server's user.
     facts = secure_files.stat(relay)
     owner = (facts.st_uid, facts.st_gid)
@@ -42,7 +52,7 @@ def replay(connection: Connection, log: LogRange, relay: Path, progress: Progres
         f"START REPLICA SQL_THREAD UNTIL RELAY_LOG_FILE = {as_sql(log.stop.file)}, "
         f"RELAY_LOG_POS = {log.stop.offset} {channel}"
     )
-    follow(lambda: look(connection), log, progress)
+    follow(lambda: look(connection), log, progress, told)
     connection.execute(f"RESET REPLICA ALL {channel}")
 
 

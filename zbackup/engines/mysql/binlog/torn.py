@@ -8,6 +8,7 @@ from pathlib import Path
 
 from zbackup.engines.mysql.binlog.events import CHECKSUM_SIZE, HEADER_SIZE, ROTATE, SHAPE, STOP
 from zbackup.engines.mysql.binlog.reader import opened
+from zbackup.proc import secure_files
 
 _LONGEST_NAME = 512
 _POSITION = 8
@@ -27,13 +28,13 @@ def torn_at(path: Path) -> int | None:
         if scanner.format is None:
             return None
         end = scanner.whole_end()
-    return end if end < path.stat().st_size else None
+    return end if end < secure_files.size(path) else None
 
 
 def _is_closed(path: Path) -> bool:
     """Whether the last bytes are the event that a server writes last: "stopped", or what the next file is."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
+    size = secure_files.size(path)
+    with secure_files.open_regular(path) as file:
         file.seek(max(0, size - _LONGEST_NAME - HEADER_SIZE))
         tail = file.read()
     lengths = [(STOP, HEADER_SIZE + trailer) for trailer in (0, CHECKSUM_SIZE)]
