@@ -1,0 +1,212 @@
+"""The law that every odd server is judged by, and the datasets it lives on.
+
+What `check` calls ready restores exactly. What does not restore, `check` has refused or named before, and the
+refusal is one clear line.
+"""
+
+import contextlib
+import json
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pymysql
+from pymongo.errors import PyMongoError
+
+from tests.lab.pool import Pool, PoolError, run
+from tests.odd.outcome import Moment, Outcome
+from tests.odd.sql_levels import Level, refused
+from tests.system.house import Zbackup, local, next_second
+
+ODD_NAME = "m'nt ü $(x) %41 [a]*"
+OWN_TO_THE_FIRST = ("encryption", "key", "ref", "quota")
+"""How properties begin that the datasets below do not repeat."""
+
+
+class Story:
+    """One row of levels, told once. Nothing of it is left behind."""
+
+    levels: Mapping[str, Mapping[str, Level]]
+
+    def __init__(
+        self, flavour: str, row: Mapping[str, str], pool: Pool, home: Path, outcome: Outcome
+    ) -> None:
+        self.outcome = outcome
+        self._flavour, self._row, self._pool, self._home = flavour, row, pool, home
+        self._name = f"{row['dataset']}{home.name}"
+
+    def tell(self, forks: Any = None) -> None:
+        """Build the server, let it live, restore, and take everything away again."""
+        raise NotImplementedError
+
+    def compare(self, clone: Any, moment: Moment, report: dict[str, Any]) -> None:
+        """Raise AssertionError when a recovered server is not as it was."""
+        raise NotImplementedError
+
+    def _level(self, factor: str) -> Level:
+        return self.levels[factor][self._row[factor]]
+
+    # the law
+
+    def _refused(self, house: Any) -> bool:
+        """Ask `check` at the beginning; return whether it refuses the server."""
+        levels = [self._level(factor) for factor in self._row]
+        wanted = [word for level in levels if (word := refused(level, self._flavour))]
+        rc, findings = self._check(house)
+        errors = [f"{f['subject']}: {f['text']}" for f in findings if f["severity"] == "error"]
+        if not wanted:
+            if rc or errors:
+                self.outcome.problems.append(f"check ends with {rc} and says {errors}, and nothing is wrong")
+            return bool(rc or errors)
+        said = [line for line in errors if any(word in line for word in wanted)]
+        if not rc or not said:
+            self.outcome.problems.append(f"check ends with {rc} and does not say {wanted}: {errors}")
+        self.outcome.notes += said
+        taken = house.zb("snapshot", "--json")
+        if taken.rc:
+            self._one_line(taken, "snapshot")
+            return True
+        restored = house.zb("-q", *house.restoring(local(next_second()), "refused"))
+        if restored.rc:
+            self._one_line(restored, "restore")
+        else:
+            house.destroy("refused")
+        return True
+
+    def _check(self, house: Zbackup) -> tuple[int, list[dict[str, Any]]]:
+        result = house.zb("check", "--json")
+        with contextlib.suppress(ValueError, KeyError, IndexError, TypeError):
+            return result.rc, list(json.loads(result.out)["data"][0]["findings"])
+        self.outcome.problems.append(f"check: {result}")
+        return result.rc, []
+
+    def _ready(self, house: Zbackup) -> list[dict[str, Any]]:
+        """What `check` says before anything is restored, which must be no error."""
+        with self._timed("check"):
+            rc, findings = self._check(house)
+        if rc:
+            self.outcome.problems.append(f"check ends with {rc} after all went well: {findings}")
+        return findings
+
+    def _restore(self, house: Any, moment: Moment, findings: list[dict[str, Any]], name: str) -> None:
+        with self._timed(f"restore {name}"):
+            result = house.zb("-q", *house.restoring(moment.to, name))
+            if result.rc:
+                self._named(result, moment, findings)
+                return
+            report = json.loads(result.out)["data"]
+            try:
+                with house.clone(report) as clone:
+                    self.compare(clone, moment, report)
+            except (AssertionError, pymysql.MySQLError, PyMongoError) as wrong:
+                self.outcome.problems.append(f"{moment.name}: restored wrongly: {wrong}")
+            house.destroy(name)
+
+    def _named(self, result: Any, moment: Moment, findings: list[dict[str, Any]]) -> None:
+        """It does not restore: that must have been named."""
+        self._one_line(result, moment.name)
+        words = [word for factor in self._row if (word := self._level(factor).named)]
+        found = [f for f in findings if f["severity"] in ("warning", "error")]
+        named = [f["text"] for f in found for word in words if word in f["text"]]
+        if named:
+            self.outcome.notes.append(f"{moment.name}: named by check: {named[0]}")
+        else:
+            self.outcome.problems.append(f"{moment.name}: check called it ready: {result.err.strip()}")
+
+    def _one_line(self, result: Any, what: str) -> None:
+        lines = [line for line in result.err.splitlines() if line.startswith("zbackup: ")]
+        if len(lines) != 1 or "unexpected" in result.err:
+            self.outcome.problems.append(f"{what}: refused with {len(lines)} lines: {result.err}")
+        else:
+            self.outcome.notes.append(f"{what}: {lines[0]}")
+
+    # around it
+
+    @contextlib.contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self.outcome.seconds[what] = round(time.monotonic() - began, 1)
+
+    def _remove(self) -> None:
+        """All datasets of the story and of its clones."""
+        pool = self._pool.name
+        names = run("zfs", "list", "-Hro", "name", "-d", "1", pool).split("\n")
+        for name in sorted(names, key=lambda n: not n.endswith("/zbackup")):
+            if name == f"{pool}/zbackup" or name.startswith(f"{pool}/{self._name}"):
+                _destroyed(name)
+
+
+class Datasets:
+    """The datasets of one server, with the properties and mount points of its row."""
+
+    def __init__(
+        self, row: Mapping[str, str], levels: Mapping[str, Mapping[str, Level]], home: Path, first: str
+    ) -> None:
+        self._mount_as, self._home = row["mount"], home
+        self.names = [first]
+        self.by_hand: list[Path] = []
+        """Mounted by hand, since the datasets leave it to the administrator."""
+        self._properties: dict[str, str] = {}
+        for factor, level in row.items():
+            self._properties |= levels[factor][level].properties
+        if row["keys of datasets"] == "encrypted":
+            key = home / "key"
+            key.write_text("a long passphrase\n")
+            asked = {"keyformat": "passphrase", "keylocation": f"file://{key}"}
+            self._properties |= {"encryption": "aes-256-gcm", **asked}
+
+    def first(self) -> Path:
+        """The first of them, mounted as the row says."""
+        match self._mount_as:
+            case "odd":
+                where = self._home / ODD_NAME / "data"
+            case "linked parent":
+                (self._home / "real").mkdir()
+                (self._home / "link").symlink_to(self._home / "real")
+                where = self._home / "link" / "data"
+            case _:
+                where = self._home / "data"
+        return self._mount(self.names[0], where)
+
+    def below(self, name: str, where: Path) -> Path:
+        """One within the first."""
+        return self._mount(f"{self.names[0]}/{name}", where)
+
+    def beside(self, name: str) -> Path:
+        """Another one of the instance's."""
+        dataset = f"{self.names[0]}-{name}"
+        self._mount(dataset, self._home / name)
+        self.names.append(dataset)
+        return self._home / name
+
+    def unmount(self) -> None:
+        """What was mounted by hand."""
+        for where in reversed(self.by_hand):
+            subprocess.run(["umount", "-f", str(where)], check=False, capture_output=True)
+
+    def _mount(self, name: str, where: Path) -> Path:
+        properties = dict(self._properties)
+        if name.startswith(self.names[0] + "/"):
+            properties = {k: v for k, v in properties.items() if not k.startswith(OWN_TO_THE_FIRST)}
+        legacy = self._mount_as == "legacy"
+        properties["mountpoint"] = "legacy" if legacy else str(where)
+        run("zfs", "create", *(f"-o{key}={value}" for key, value in properties.items()), name)
+        if legacy:
+            where.mkdir(parents=True, exist_ok=True)
+            run("mount", "-t", "zfs", name, str(where))
+            self.by_hand.append(where)
+        return where
+
+
+def _destroyed(name: str) -> None:
+    for attempt in range(40):
+        try:
+            run("zfs", "destroy", "-rRf", name)
+            return
+        except PoolError:
+            if attempt == 39:
+                raise
+            time.sleep(0.25)

@@ -1,0 +1,239 @@
+"""The life of an odd MySQL or MariaDB server: checked, backed up under load, restored and compared.
+
+The law: what `check` calls ready restores exactly. What does not restore, `check` has refused or named
+before, and the refusal is one clear line.
+"""
+
+import contextlib
+import os
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.lab import binlog_workload, servers
+from tests.lab.load import Load, verify
+from tests.lab.mysql_fixture import DatabaseServer
+from tests.lab.pool import Pool
+from tests.lab.servers.templates import DAEMON
+from tests.odd.base import Story
+from tests.odd.outcome import Moment
+from tests.odd.sql_levels import LEVELS
+from tests.odd.sql_server import Builder, Odd, account_statements, keyring_files
+from tests.system.conftest import end_clones
+from tests.system.house import House, after_writing, checksums, local, next_second, utc
+
+THREADS, RATE = 2, 60.0
+BURST = 25
+AHEAD_S = 1800
+
+CUT = 30
+"""Bytes that are there of an event that a crash cut short."""
+
+
+class OddHouse(House):
+    """zbackup for an odd server."""
+
+    def __init__(self, pool: Pool, home: Path, odd: Odd) -> None:
+        super().__init__(pool, home, odd.server, tuple(odd.datasets))
+        self._instance |= odd.instance
+        self.default = self.configure("default")
+        settings = odd.server.settings
+        assert str(servers.path(settings.flavour) / "bin" / DAEMON[settings.kind]) == str(self._program)
+
+
+class SqlStory(Story):
+    """See Story."""
+
+    levels = LEVELS
+
+    def tell(self, forks: Any = None) -> None:
+        """See Story."""
+        self._home.mkdir()
+        with self._keyring(), contextlib.ExitStack() as ended:
+            ended.callback(self._remove)
+            with self._timed("build"):
+                builder = Builder(self._flavour, self._row, self._pool, self._home, self._name)
+                ended.callback(builder.datasets.unmount)
+                odd = builder.build()
+                odd.server.start()
+            ended.callback(odd.server.kill)
+            house = OddHouse(self._pool, self._home, odd)
+            house.forks = forks
+            ended.callback(end_clones, house)
+            self._live(house, odd)
+
+    @property
+    def _kind(self) -> str:
+        return self._flavour.partition("-")[0]
+
+    # the life
+
+    def _live(self, house: House, odd: Odd) -> None:
+        server = house.server
+        with self._timed("content"):
+            self._content(server, odd)
+        if self._refused(house):
+            return
+        with self._timed("life"):
+            moments = self._history(house)
+        if not self.outcome.problems:
+            self._restores(house, moments)
+
+    def _content(self, server: DatabaseServer, odd: Odd) -> None:
+        """Accounts, and tables as the row has them."""
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SET sql_log_bin = 0")
+            for statement in account_statements(self._row, self._kind):
+                cursor.execute(statement)
+            cursor.execute("SET sql_log_bin = 1")
+            if self._row["options"] == "persisted":
+                cursor.execute("SET PERSIST sort_buffer_size = 300000")
+                cursor.execute("SET PERSIST_ONLY binlog_cache_size = 65536")
+            for statement in self._tables(odd):
+                cursor.execute(statement)
+
+    def _tables(self, odd: Odd) -> Iterator[str]:
+        yield "CREATE DATABASE `o'dd € b-1`"
+        yield "CREATE TABLE `o'dd € b-1`.`t \"x ü` (id INT PRIMARY KEY, v VARCHAR(100)) ENGINE=InnoDB"
+        yield "INSERT INTO `o'dd € b-1`.`t \"x ü` SELECT id, name FROM shop.customers WHERE id < 200"
+        more = ""
+        row = self._row
+        if row["files"] == "row compressed" and self._flavour:
+            more = "ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8"
+        if row["files"] == "page compressed" and self._kind == "mysql":
+            more = "COMPRESSION='zlib'"
+        if row["plugin"] == "keys":
+            more += " ENCRYPTION='Y'" if self._kind == "mysql" else " ENCRYPTED=YES"
+        if row["part"] == "data directory":
+            more += f" DATA DIRECTORY='{odd.elsewhere}'"
+        if row["part"] == "tablespace":
+            yield f"CREATE TABLESPACE apart ADD DATAFILE '{odd.elsewhere}/apart.ibd'"
+            yield "CREATE TABLE shop.spaced (id INT PRIMARY KEY, v VARCHAR(100)) TABLESPACE apart"
+            yield "INSERT INTO shop.spaced SELECT id, name FROM shop.customers"
+        yield f"CREATE TABLE shop.special (id INT PRIMARY KEY, v VARCHAR(100)) ENGINE=InnoDB {more}"
+        yield "INSERT INTO shop.special SELECT id, email FROM shop.customers"
+        if row["plugin"] == "myisam":
+            yield "CREATE TABLE shop.old (id INT PRIMARY KEY, v VARCHAR(100)) ENGINE=MyISAM"
+            yield "INSERT INTO shop.old SELECT id, email FROM shop.customers"
+
+    def _history(self, house: House) -> list[Moment]:
+        """A backup in a quiet moment, one under load, and more after it."""
+        server, journal = house.server, self._home / "journal"
+        time.sleep(1.0)
+        house.snapshot()
+        first = next_second()
+        moments = [Moment(name="at a backup", to=local(first), sums=server.checksum())]
+        self._special(server, 1)
+        if self._row["tail"] == "torn before":
+            self._torn(server)
+            server.start()
+        with Load.start(server, THREADS, RATE, journal):
+            after_writing(journal, BURST)
+            self._odd_times(server)
+            busy = after_writing(journal, BURST)
+            moments.append(Moment(name="between backups", to=local(busy), at=busy))
+            after_writing(journal, BURST)
+            house.snapshot()
+            after_writing(journal, BURST)
+        self._special(server, 2)
+        if self._row["work"] == "everything":
+            self._everything(server)
+        self._odd_times(server)
+        self._special(server, 3)
+        sums = server.checksum()
+        quiet = next_second()
+        if self._row["tail"] in ("whole", "torn before"):
+            moments.append(Moment(name="after the last", to=local(quiet), sums=sums))
+            self._special(server, 4)
+            return moments
+        # The server is down when this is restored, so that it is checked before.
+        moments.append(Moment(name="after the last, down", to="now", sums=sums))
+        return moments
+
+    def _special(self, server: DatabaseServer, number: int) -> None:
+        server.sql(f"UPDATE shop.special SET v = CONCAT(v, {number}) WHERE id % 7 = {number}")
+        server.sql(f"DELETE FROM `o'dd € b-1`.`t \"x ü` WHERE id % 9 = {number}")
+        if self._row["plugin"] == "myisam":
+            server.sql(f"UPDATE shop.old SET v = CONCAT(v, {number}) WHERE id % 7 = {number}")
+        if self._row["part"] == "tablespace":
+            server.sql(f"UPDATE shop.spaced SET v = CONCAT(v, {number}) WHERE id % 7 = {number}")
+
+    def _everything(self, server: DatabaseServer) -> None:
+        csv = self._home / "some.csv"
+        csv.write_text("from a file\nand another\n")
+        server.sql("SET GLOBAL local_infile = ON")
+        more = binlog_workload.MARIADB if self._kind == "mariadb" else binlog_workload.MYSQL
+        with server.connect(local_infile=True) as connection:
+            binlog_workload.run(connection, (*binlog_workload.COMMON, *more), csv=str(csv))
+
+    def _odd_times(self, server: DatabaseServer) -> None:
+        """Transactions whose times are not when they were committed."""
+        shift = {"past": -AHEAD_S, "future": AHEAD_S}.get(self._row["clock"])
+        statement = "UPDATE shop.special SET v = CONCAT(v, '!') WHERE id < 10"
+        if shift:
+            with server.connect() as connection, connection.cursor() as cursor:
+                cursor.execute(f"SET timestamp = FLOOR(UNIX_TIMESTAMP()) + {shift}")
+                cursor.execute(statement)
+        elif self._row["clock"] == "ahead" and os.environ.get("LAB_INSIDE") == "guest":
+            _move_clock(AHEAD_S)
+            try:
+                server.sql(statement)
+            finally:
+                _move_clock(-AHEAD_S)
+
+    def _torn(self, server: DatabaseServer) -> None:
+        """Kill the server, and leave its log as a write that was cut short does."""
+        newest = self._newest_log(server)
+        server.kill()
+        size = newest.stat().st_size
+        kind = 33 if self._kind == "mysql" else 162  # what begins a transaction
+        header = struct.pack("<IBIIIH", int(time.time()), kind, 1, 80, size + 80, 0)
+        with newest.open("ab") as file:
+            file.write(header.ljust(CUT, b"\1"))
+
+    def _newest_log(self, server: DatabaseServer) -> Path:
+        name = str(server.sql("SHOW BINARY LOGS")[-1][0])
+        directory = server.settings.binlog_dir
+        assert directory is not None
+        return directory / Path(name).name
+
+    # restores
+
+    def _restores(self, house: House, moments: list[Moment]) -> None:
+        findings = self._ready(house)
+        server = house.server
+        if self._row["tail"] == "killed":
+            server.kill()
+        elif self._row["tail"] == "torn":
+            self._torn(server)
+        for number, moment in enumerate(moments):
+            self._restore(house, moment, findings, f"r{number}")
+
+    def compare(self, clone: Any, moment: Moment, report: dict[str, Any]) -> None:
+        """See Story."""
+        if moment.sums is not None:
+            found = checksums(clone, list(moment.sums))
+            assert found == moment.sums, f"checksums {_differing(moment.sums, found)}"
+        if moment.at is not None:
+            verify(clone, self._home / "journal", utc(report["replay"]["effective_target"]))
+
+    @contextlib.contextmanager
+    def _keyring(self) -> Iterator[None]:
+        uses = self._row["plugin"] == "keys" or self._row["format"] == "encrypted"
+        try:
+            yield
+        finally:
+            if uses and self._kind == "mysql":
+                for file in keyring_files(self._flavour, self._home / "keys"):
+                    file.unlink(missing_ok=True)
+
+
+def _move_clock(seconds: float) -> None:
+    time.clock_settime(time.CLOCK_REALTIME, time.time() + seconds)
+
+
+def _differing(wanted: dict[str, int | None], found: dict[str, int | None]) -> dict[str, tuple[Any, Any]]:
+    keys = wanted.keys() | found.keys()
+    return {k: (wanted.get(k), found.get(k)) for k in sorted(keys) if wanted.get(k) != found.get(k)}

@@ -1,0 +1,62 @@
+"""Which combinations there are of each kind of server, and the telling of one."""
+
+import shutil
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+from tests.lab.pool import Pool
+from tests.odd import mongo_levels, pairwise, sql_levels
+from tests.odd.outcome import Outcome
+from tests.odd.pairwise import Row
+from tests.system.forked import Forks
+
+SEED = 1
+FLAVOURS = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8", "mongodb-6.0")
+
+
+def levels_of(flavour: str) -> ModuleType:
+    """The module of its factors."""
+    return mongo_levels if flavour.startswith("mongodb") else sql_levels
+
+
+def rows(flavour: str, seed: int = SEED, count: int | None = None) -> list[Row]:
+    """The combinations of a flavour: every pair of levels, then by chance up to `count`."""
+    known = levels_of(flavour)
+    factors, alone, allowed = known.factors(flavour), known.alone(flavour), known.allowed(flavour)
+    found = pairwise.plan(factors, seed, allowed=allowed, alone=alone)
+    if count is None or count <= len(found):
+        return found[:count]
+    usual = {f: [level for level in levels if (f, level) not in alone] for f, levels in factors.items()}
+    return found + pairwise.more(usual, seed, count - len(found), allowed=allowed)
+
+
+def row_of(flavour: str, odd: Mapping[str, str]) -> Row:
+    """The row in which only this is odd."""
+    factors = levels_of(flavour).factors(flavour)
+    assert all(level in factors[factor] for factor, level in odd.items()), odd
+    return {factor: odd.get(factor, levels[0]) for factor, levels in factors.items()}
+
+
+def described(flavour: str, row: Row) -> str:
+    """What is unusual in a row."""
+    usual = {factor: levels[0] for factor, levels in levels_of(flavour).factors(flavour).items()}
+    return ", ".join(f"{f}={level}" for f, level in row.items() if level != usual[f]) or "nothing odd"
+
+
+def told(flavour: str, row: Row, pool: Pool, number: int, forked: Forks | None = None) -> Outcome:
+    """One story. What goes wrong in the telling is a problem as well."""
+    # Imported here: who plans needs no server.
+    from tests.odd.mongo_story import MongoStory
+    from tests.odd.sql_story import SqlStory
+
+    home: Path = pool.home / f"c{number}"
+    outcome = Outcome(row=row)
+    kind = MongoStory if flavour.startswith("mongodb") else SqlStory
+    try:
+        kind(flavour, row, pool, home, outcome).tell(forked)
+    except Exception:  # noqa: BLE001  the others are told all the same
+        outcome.problems.append(traceback.format_exc())
+    shutil.rmtree(home, ignore_errors=True)
+    return outcome
