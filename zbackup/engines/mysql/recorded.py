@@ -81,6 +81,15 @@ PID_FILE = 64
 # Looked for in the snapshot later, whose members are recorded without symbolic links.
 FOUND_AGAIN = ("datadir", "log_bin_basename", "log_bin_index")
 
+# Given to a recovered server, which sees its files where they are and not the host's links to them.
+DIRECTORIES = (
+    "innodb_data_home_dir",
+    "innodb_log_group_home_dir",
+    "innodb_undo_directory",
+    "innodb_doublewrite_dir",
+    "aria_log_dir_path",
+)
+
 
 def recorded(variables: Mapping[str, str], encryption: str) -> dict[str, str]:
     """The variables above, and facts of this machine: `uid` and `gid` own the files, `mysqld` is the
@@ -92,6 +101,7 @@ def recorded(variables: Mapping[str, str], encryption: str) -> dict[str, str]:
     # The index is shown as it was given: where that is relative, it is so to the data directory.
     datadir = Path(variables["datadir"])
     facts |= {name: str((datadir / facts[name]).resolve()) for name in FOUND_AGAIN if facts.get(name)}
+    facts |= {name: _without_links(facts[name]) for name in DIRECTORIES if name in facts}
     with contextlib.suppress(OSError):
         owner = Path(variables["datadir"]).stat()
         facts |= {"uid": str(owner.st_uid), "gid": str(owner.st_gid)}
@@ -101,6 +111,13 @@ def recorded(variables: Mapping[str, str], encryption: str) -> dict[str, str]:
     if encryption:
         facts["encryption"] = encryption
     return facts
+
+
+def _without_links(directory: str) -> str:
+    """A relative one is so to the data directory, and stays as it is."""
+    if not directory.startswith("/"):
+        return directory
+    return str(Path(directory).resolve()) + "/" * directory.endswith("/")
 
 
 def _process(variables: Mapping[str, str]) -> Path | None:

@@ -24,3 +24,20 @@ def test_relative_paths_are_those_of_the_data_directory(tmp_path: Path) -> None:
 
 def test_what_is_unset_stays_so(tmp_path: Path) -> None:
     assert recorded({"datadir": str(tmp_path), "log_bin_index": ""}, "")["log_bin_index"] == ""
+
+
+def test_directories_are_recorded_without_links(tmp_path: Path) -> None:
+    """A recovered server does not see the links that the original was started with."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    variables = {
+        "datadir": f"{tmp_path}/link/",
+        "aria_log_dir_path": f"{tmp_path}/link/",
+        "innodb_log_group_home_dir": f"{tmp_path}/link/redo",
+        "innodb_undo_directory": "./",
+        "innodb_data_home_dir": "",
+    }
+    found = recorded(variables, "")
+    assert found["aria_log_dir_path"] == f"{tmp_path}/real/"
+    assert found["innodb_log_group_home_dir"] == f"{tmp_path}/real/redo"
+    assert (found["innodb_undo_directory"], found["innodb_data_home_dir"]) == ("./", "")
