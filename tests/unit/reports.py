@@ -99,6 +99,7 @@ REPORT = RestoreReport(
 LISTING = listing.Listing(
     Catalog((), (a_backup(), a_backup(purpose="log", as_of=None)), (("t@x", "newer"),)),
     Window(start=at(0, 0.5), end=None),
+    (a_backup(),),
 )  # fmt: skip
 
 

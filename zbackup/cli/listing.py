@@ -12,7 +12,7 @@ from zbackup.cli.output import plain
 from zbackup.cli.snapshot import lock_times
 from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
 from zbackup.jobs.context import Context
-from zbackup.jobs.window import look, look_at
+from zbackup.jobs.window import as_they_are, look, look_at
 from zbackup.model.backup import Backup
 from zbackup.model.moment import local_text
 from zbackup.plan.window import Window
@@ -46,10 +46,12 @@ EXPENDABLE = (2, 6, 7, 5, 3)
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """An instance's backups and the moments that can be reached with them."""
+    """An instance's backups, the moments that can be reached with them, and those that can be restored as
+    they are."""
 
     catalog: Catalog
     window: Window | None
+    as_they_are: tuple[Backup, ...] = ()
 
 
 def command(options: Options, instance: AnyInstance = None, at: At = None) -> None:
@@ -61,12 +63,13 @@ def command(options: Options, instance: AnyInstance = None, at: At = None) -> No
 
 def _look_at(ctx: Context, at: str) -> Listing:
     copies, reachable = look_at(ctx, app.choose_target(ctx, at))
-    return Listing(Catalog((), copies.backups, copies.unreadable), reachable.overall)
+    alone = as_they_are(ctx, copies.backups)
+    return Listing(Catalog((), copies.backups, copies.unreadable), reachable.overall, alone)
 
 
 def _look(ctx: Context) -> Listing:
     catalog = ctx.catalog()
-    return Listing(catalog, look(ctx, catalog)[0].overall)
+    return Listing(catalog, look(ctx, catalog)[0].overall, as_they_are(ctx, catalog.backups))
 
 
 def _shape(done: Done[Listing]) -> dict[str, Any]:
@@ -76,6 +79,7 @@ def _shape(done: Done[Listing]) -> dict[str, Any]:
         "window": {"after": plain(reachable.start), "to": plain(reachable.end), "gaps": reachable.gaps}
         if reachable
         else None,
+        "as_they_are": [b.name for b in done.result.as_they_are],
         "unreadable": shapes.unreadable(catalog.unreadable),
     }
 
@@ -88,7 +92,8 @@ def render(instance: str, listing: Listing, zone: ZoneInfo) -> str:
     """One instance's backups for people, with what can be reached below."""
     lines = [f"Instance {instance}"]
     if listing.catalog.backups:
-        rows = [_row(b, zone) for b in listing.catalog.backups]
+        opens = {b.record.backup for b in listing.as_they_are}
+        rows = [_row(b, zone, opens=b.record.backup in opens) for b in listing.catalog.backups]
         lines.append(tables.table(HEADER, rows, right=SIZES, expendable=EXPENDABLE))
     if listing.window:
         end = local_text(listing.window.end, zone) if listing.window.end else "now"
@@ -97,12 +102,14 @@ def render(instance: str, listing: Listing, zone: ZoneInfo) -> str:
         if listing.window.gaps:
             gaps = "is 1 gap" if listing.window.gaps == 1 else f"are {listing.window.gaps} gaps"
             lines.append(f"There {gaps}: see zbackup window {instance}.")
-    else:
+    if listing.as_they_are:
+        lines += tables.as_they_are(instance, listing.as_they_are, alone=listing.window is None)
+    elif not listing.window:
         lines.append("Nothing can be restored yet: take a backup with zbackup snapshot.")
     return "\n".join([*lines, *shapes.unreadable_lines(listing.catalog.unreadable)])
 
 
-def _row(backup: Backup, zone: ZoneInfo) -> list[str]:
+def _row(backup: Backup, zone: ZoneInfo, *, opens: bool) -> list[str]:
     record = backup.record
     measured = record.lock_wait_ms is not None or record.lock_held_ms is not None
     times = f" ({lock_times(record.lock_wait_ms, record.lock_held_ms)})" if measured else ""
@@ -115,11 +122,11 @@ def _row(backup: Backup, zone: ZoneInfo) -> list[str]:
         tables.size(sum(s.written for s in backup.snapshots)),
         str(sum(s.holds for s in backup.snapshots)),
         str(len({clone for s in backup.snapshots for clone in s.clones})),
-        "; ".join(_remarks(backup)),
+        "; ".join(_remarks(backup, opens=opens)),
     ]
 
 
-def _remarks(backup: Backup) -> list[str]:
+def _remarks(backup: Backup, *, opens: bool) -> list[str]:
     found = []
     if backup.record.purpose == "log":
         found.append("log only")
@@ -127,4 +134,6 @@ def _remarks(backup: Backup) -> list[str]:
         found.append(f"incomplete: {len(backup.snapshots)} of {len(backup.record.members)} datasets")
     if not backup.finished:
         found.append("unfinished")
+    elif not opens and backup.complete and backup.record.purpose == "base":
+        found.append("cannot be opened")
     return found

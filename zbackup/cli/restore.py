@@ -14,10 +14,11 @@ from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan,
 from zbackup.cli.working import OneInstance, on_one
 from zbackup.jobs.before import locate, moment_of
 from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.latest import LATEST, latest_here, moment_here
 from zbackup.jobs.restore import RestorePlan, plan_restore, restore
 from zbackup.jobs.restore_from import (
-    LATEST,
     latest_moment,
+    moment_of_copy,
     moment_there,
     plan_restore_from,
     plan_restore_there,
@@ -26,7 +27,7 @@ from zbackup.jobs.restore_from import (
 )
 from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.model.errors import ClockAccepted, UsageError
-from zbackup.model.exact import TransactionName, parse_transaction
+from zbackup.model.exact import BackupName, TransactionName, parse_transaction
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import FORMS, Moment, parse_moment
 
@@ -45,12 +46,16 @@ zbackup restore shop --to -15m --dry-run
 zbackup restore shop --to "yesterday 10:02:03.5" --name before-drop --port 3307 --read-only
 zbackup restore shop --before 3e11fa47-71ca-11e1-9e33-c80aa9429562:23     everything before this transaction
 zbackup restore shop --before binlog.000012:4711 --dry-run     the same by its place in the log
+zbackup restore shop --to-backup zbackup-20240501T080000Z   a backup as it is, with nothing replayed
+zbackup restore shop --to latest                   all that there is
 zbackup restore shop --to 10:02 --base zbackup-20240501T080000Z   from an older backup than it would take
 zbackup restore shop --from offsite --to latest    from a destination, fetched into new datasets
 zbackup restore shop --from here --run-at-destination --to latest    on the destination's own pool
 zbackup restore docs --to-timestamp 1714557720,1 --port 27018 --as-replica-set rescue
 """
 
+
+Named = ClusterTime | TransactionName | BackupName
 
 Target = Annotated[
     str | None,
@@ -72,6 +77,16 @@ BeforeOption = Annotated[
         metavar="TRANSACTION",
         help="MySQL, MariaDB: restore what is in the log before this transaction, and not it: its GTID, or "
         "FILE:POSITION as mysqlbinlog prints it. Instead of --to.",
+        show_default=False,
+    ),
+]
+ToBackup = Annotated[
+    str | None,
+    typer.Option(
+        "--to-backup",
+        metavar="NAME",
+        help="Restore this backup as it is, with nothing replayed; also of a server that keeps no log. "
+        "Instead of --to; see zbackup list.",
         show_default=False,
     ),
 ]
@@ -151,6 +166,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     to: Target = None,
     to_timestamp: ToTimestamp = None,
     before: BeforeOption = None,
+    to_backup: ToBackup = None,
     origin: From = None,
     there: There = False,
     base: Base = "",
@@ -163,7 +179,9 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     keep: Keep = False,
     dry_run: DryRun = False,
 ) -> None:
-    exact = _exact(to, to_timestamp, before)
+    exact = _exact(to, to_timestamp, before, to_backup)
+    if base and isinstance(exact, BackupName):
+        raise UsageError("--to-backup names what is restored: leave out --base")
     choice = RestoreOptions(
         name=name,
         port=port,
@@ -198,16 +216,15 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 
 
 def _asked(
-    ctx: Context,
-    target: ShipTarget | None,
-    to: str,
-    exact: ClusterTime | TransactionName | None,
-    choice: RestoreOptions,
+    ctx: Context, target: ShipTarget | None, to: str, exact: Named | None, choice: RestoreOptions
 ) -> Asked:
     if isinstance(exact, ClusterTime):
         return Asked(ctx.instance, Moment(exact.second, str(exact), ctx.zone), exact)
     if exact is None:
         return Asked(ctx.instance, _moment(ctx, target, to, choice))
+    if isinstance(exact, BackupName):
+        of = moment_of_copy(ctx, target, exact) if target else moment_here(ctx, exact)
+        return Asked(ctx.instance, of, exact)
     if target:
         return Asked(ctx.instance, moment_there(ctx, target, exact, choice.base), exact)
     before = locate(ctx, exact, choice.base)
@@ -215,8 +232,8 @@ def _asked(
 
 
 def _moment(ctx: Context, target: ShipTarget | None, to: str, choice: RestoreOptions) -> Moment:
-    if to.strip().lower() == LATEST and target:
-        return latest_moment(ctx, target, choice)
+    if to.strip().lower() == LATEST:
+        return latest_moment(ctx, target, choice) if target else latest_here(ctx)
     return parse_moment(to, ctx.zone, ctx.clock.now())
 
 
@@ -229,14 +246,16 @@ def _planned(
 
 
 def _exact(
-    to: str | None, to_timestamp: str | None, before: str | None
-) -> ClusterTime | TransactionName | None:
+    to: str | None, to_timestamp: str | None, before: str | None, to_backup: str | None
+) -> Named | None:
     """The exact target if one was given. Raise UsageError unless there is exactly one target."""
-    if sum(target is not None for target in (to, to_timestamp, before)) != 1:
+    if sum(target is not None for target in (to, to_timestamp, before, to_backup)) != 1:
         raise UsageError(
-            "say where to restore to, by one of --to MOMENT, --before TRANSACTION and "
+            "say where to restore to, by one of --to MOMENT, --to-backup NAME, --before TRANSACTION and "
             "--to-timestamp SECONDS,INC"
         )
+    if to_backup is not None:
+        return BackupName(to_backup.strip())
     if before is not None:
         return parse_transaction(before)
     if to_timestamp is None:

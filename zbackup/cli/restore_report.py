@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from zbackup.cli import shapes, tables
 from zbackup.cli.output import plain
 from zbackup.jobs.restore import RestorePlan, RestoreReport
-from zbackup.model.exact import Before, Gtid, LogPlace, TransactionName
+from zbackup.model.exact import BackupName, Before, Gtid, LogPlace, TransactionName
 from zbackup.model.log import ClusterTime, Transaction, how_many
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.recovery import Recovered, ReplayRange
@@ -19,7 +19,7 @@ class Asked:
 
     instance: str
     moment: Moment
-    exact: ClusterTime | Before | TransactionName | None = None
+    exact: ClusterTime | Before | TransactionName | BackupName | None = None
 
     def known(self, report: RestoreReport) -> "Asked":
         """With what was found out of a transaction of which only the name was known."""
@@ -62,6 +62,7 @@ def _common_shape(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -
         "target": plain(asked.moment),
         "cluster_time": str(asked.exact) if isinstance(asked.exact, ClusterTime) else None,
         "before": _name(asked) or None,
+        "to_backup": plan.base.name if plan.as_it_is else None,
         "clone": plan.name,
         "base": shapes.backup(plan.base),
         "log": shapes.backup(plan.log) if plan.log else None,
@@ -90,7 +91,7 @@ def _common_shape(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -
 def render_plan(asked: Asked, plan: RestorePlan) -> str:
     """The plan for people. Nothing of it has been done."""
     rows = _plan_rows(asked, plan) + _replay_rows(plan, plan.replay, "would replay")
-    if plan.replay:
+    if plan.replay and not plan.as_it_is:
         rows += _end_rows(plan.replay, asked.moment.zone)
     rows.append(("clone", f"{plan.name} would be made"))
     return _sheet(f"Plan for {headline(asked)}", rows, _remarks(asked, plan, plan.replay))
@@ -99,9 +100,10 @@ def render_plan(asked: Asked, plan: RestorePlan) -> str:
 def render_report(asked: Asked, report: RestoreReport) -> str:
     """What was done, and how to reach the result."""
     rows = _plan_rows(asked, report.plan) + _replay_rows(report.plan, report.replay, "replayed")
-    rows += _end_rows(report.recovered, asked.moment.zone)
+    if not report.plan.as_it_is:
+        rows += _end_rows(report.recovered, asked.moment.zone)
     rows += [
-        ("position", report.recovered.position),
+        ("position", report.recovered.position or "none: it keeps no log"),
         *([] if _is_mongodb(report.plan) else [("GTIDs", report.recovered.gtid or "none")]),
         ("clone", report.plan.name + (", read only" if report.clone.read_only else "")),
         *([("replica set", report.clone.replica_set)] if report.clone.replica_set else []),
@@ -121,6 +123,8 @@ def headline(asked: Asked) -> str:
             return f"{asked.instance} before {asked.exact.name}, committed {moment}"
         case Gtid() | LogPlace():
             return f"{asked.instance} before {asked.exact}, which was committed before {moment}"
+        case BackupName():
+            return f"{asked.instance} as it is in {asked.exact}, whose data reaches to {moment}"
         case None:
             return f"{asked.instance} as of {moment}"
 
@@ -138,14 +142,17 @@ def _plan_rows(asked: Asked, plan: RestorePlan) -> list[tuple[str, str]]:
     zone = asked.moment.zone
     as_of = plan.base.record.as_of
     log = plan.log.name if plan.log else "a snapshot to be taken now"
+    what = "data" if plan.base.record.blockers else "last transaction"
     return [
-        ("base", plan.base.name + (f" (last transaction {local_text(as_of, zone)})" if as_of else "")),
-        ("log from", log),
+        ("base", plan.base.name + (f" ({what} {local_text(as_of, zone)})" if as_of else "")),
+        *([] if plan.as_it_is else [("log from", log)]),
         *([("to fetch", tables.size(plan.fetch))] if plan.fetch else []),
     ]
 
 
 def _replay_rows(plan: RestorePlan, replay: ReplayRange | None, replayed: str) -> list[tuple[str, str]]:
+    if plan.as_it_is:
+        return [(replayed, "nothing")]
     if replay is None:
         when = "the oplogs are opened, on clones" if _is_mongodb(plan) else "the log is here"
         return [(replayed, f"known only when {when}")]

@@ -105,10 +105,12 @@ def _shape(done: Done[Status]) -> dict[str, Any]:
             "after": output.plain(status.window.start),
             "to": output.plain(status.window.end),
             "gaps": list(status.gaps),
+            "switched": list(status.switched),
             "lacking_seconds": status.lost.total_seconds(),
         }
         if status.window
         else None,
+        "as_they_are": [b.name for b in status.as_they_are],
         "space": output.plain(status.space),
         "tiers": output.plain(status.tiers),
         "daemon_runs": status.daemon_runs,
@@ -188,7 +190,12 @@ def _arrived(each: Shipped, zone: ZoneInfo) -> str:
 
 
 def _window(status: Status, zone: ZoneInfo) -> str:
-    return status.window.describe(zone) if status.window else "nothing yet"
+    if status.window:
+        return status.window.describe(zone)
+    if not status.as_they_are:
+        return "nothing yet"
+    count = len(status.as_they_are)
+    return f"{count} backups as they are" if count > 1 else "1 backup as it is"
 
 
 def _planned(job: Remembered) -> bool:

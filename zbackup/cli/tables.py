@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zbackup.model.backup import Backup
 from zbackup.model.printable import printable
 
 GAP = 2
@@ -114,3 +115,14 @@ def length(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def as_they_are(instance: str, backups: Sequence[Backup], *, alone: bool = False) -> list[str]:
+    """Sentences on the backups that can be restored as they are; `alone`: no other moment can be."""
+    if not backups:
+        return []
+    who = f"Each of {len(backups)} backups" if len(backups) > 1 else f"The backup {backups[0].name}"
+    said = f"{who} can be restored as it is: zbackup restore {instance} --to-backup NAME."
+    newest = max(backups, key=lambda b: b.createtxg)
+    why = "; ".join(newest.record.blockers)
+    return [said, *([f"No other moment can be: {why}."] if alone and why else [])]

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from zbackup import app
-from zbackup.cli import shapes
+from zbackup.cli import shapes, tables
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
 from zbackup.cli.timeline import picture
@@ -40,6 +40,7 @@ def _shape(done: Done[WindowReport]) -> dict[str, Any]:
         "gaps": plain(report.window.gaps),
         "looked_at_live_log": report.window.looked,
         "unreadable": shapes.unreadable(report.unreadable),
+        "as_they_are": [b.name for b in report.as_they_are],
         "promised": {
             "window": str(done.result.retention.window),
             "after": plain(report.promised),
@@ -59,6 +60,8 @@ def render(ctx: Context, report: WindowReport) -> list[str]:
     def say(moment: datetime) -> str:
         return local_text(moment.replace(microsecond=0), ctx.zone)
 
+    if report.as_they_are and not report.window.ranges:
+        return [f"Instance {ctx.instance}", *tables.as_they_are(ctx.instance, report.as_they_are, alone=True)]
     if not report.window.ranges:
         return [
             f"Instance {ctx.instance}",
@@ -78,6 +81,7 @@ def render(ctx: Context, report: WindowReport) -> list[str]:
     if report.note:
         lines.append(f"What is after the last backup is not counted: {report.note}.")
     lines += shapes.unreadable_lines(report.unreadable)
+    lines += tables.as_they_are(ctx.instance, report.as_they_are)
     promise = f"the last {report.retention.window}"
     if not report.lacking:
         lines.append(f"The promise is kept: any moment of {promise}.")

@@ -143,6 +143,12 @@ class Recovery(Protocol):
     def check_program(self, record: Record) -> str:
         """The server program that can open the backup's files. Raise Refused if there is none."""
 
+    def check_openable(self, record: Record) -> None:
+        """Raise Refused when what was wrong with the server keeps even the backup as it is from being opened.
+
+        What only keeps a log from leading on from it (see Record.blockers) does not.
+        """
+
     def check_serving(self, record: Record, serving: Serving) -> None:
         """Raise Refused when a server on the backup's files is not to be handed over like that."""
 
@@ -163,6 +169,12 @@ class Recovery(Protocol):
         `exact`, of the kind that the engine knows, counts instead where it is given.
         Raise VerificationFailed when the result is not exactly what it must be; ClockDisputed when the log's
         times contradict its order at the target, where `examine` cannot tell.
+        """
+
+    def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
+        """Bring the base's files to what the backup holds, with nothing replayed from any other's log.
+
+        `serving` as for `recover`. Raise VerificationFailed when they are not what was recorded.
         """
 
     def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:

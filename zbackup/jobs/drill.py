@@ -10,8 +10,9 @@ import structlog
 from zbackup.jobs.clone import destroy
 from zbackup.jobs.clone_claim import announce
 from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.latest import LATEST
 from zbackup.jobs.restore import RestoreReport, restore
-from zbackup.jobs.restore_from import LATEST, latest_moment, restore_from
+from zbackup.jobs.restore_from import latest_moment, restore_from
 from zbackup.jobs.restore_options import Finish, RestoreOptions
 from zbackup.model.moment import Moment
 from zbackup.plan.clone_name import drill_name

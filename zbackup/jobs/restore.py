@@ -1,7 +1,7 @@
 """Bring an instance back to a moment, beside the original."""
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -11,24 +11,31 @@ from zbackup.catalog.local import Catalog
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone import working_on
 from zbackup.jobs.clone_claim import announce, everywhere, require_free_port
-from zbackup.jobs.context import Context, live_files
+from zbackup.jobs.context import Context
 from zbackup.jobs.finish import finish_all
 from zbackup.jobs.log_snapshot import snapshot_log
+from zbackup.jobs.log_source import Examined, clock_warnings, examined, nothing_replayed, require_undisputed
 from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.jobs.temporary import log_clone, removed_on_failure
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
-from zbackup.model.commit_times import Anchor, micros
-from zbackup.model.errors import ClockDisputed, Refused, Taken, UsageError
-from zbackup.model.exact import Before, Exact, WholeLog
-from zbackup.model.log import ClusterTime, Transaction, how_many
+from zbackup.model.errors import NotRecoverable, Taken, UsageError
+from zbackup.model.exact import BackupName, Before, Exact, WholeLog
+from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment, local_text
-from zbackup.model.recovery import Recovered, ReplayRange, Serving
+from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
 from zbackup.model.snapshot import Dataset
+from zbackup.plan.as_it_is import at_own_moment, find_backup, no_moments
 from zbackup.plan.before import plan_before
-from zbackup.plan.clock_anchors import END_OF_LOG, anchors_of
 from zbackup.plan.clone_name import default_name, log_name, require_good
-from zbackup.plan.recovery import RecoveryPlan, farthest_log, plan_recovery, plan_whole_log
+from zbackup.plan.recovery import (
+    RecoveryPlan,
+    farthest_log,
+    plan_as_it_is,
+    plan_recovery,
+    plan_whole_log,
+)
+from zbackup.plan.window import recovery_window
 
 log = structlog.get_logger()
 
@@ -39,7 +46,8 @@ class RestorePlan:
     `replay` when the engine can tell only afterwards what it replayed.
 
     `warnings` are what was said of the server when the backups were taken that this starts from. `fetch` is
-    how many bytes would come from a destination, 0 for none or unknown.
+    how many bytes would come from a destination, 0 for none or unknown. `as_it_is`: the base is restored as
+    it is, with nothing replayed. `others` are read instead of `log` when that proves not to lead on.
     """
 
     name: str
@@ -50,6 +58,8 @@ class RestorePlan:
     replay: ReplayRange | None
     warnings: tuple[str, ...] = ()
     fetch: int = 0
+    as_it_is: bool = False
+    others: tuple[Backup, ...] = ()
 
     @property
     def clock_accepted(self) -> bool:
@@ -84,7 +94,20 @@ def plan_restore(ctx: Context, moment: Moment, options: RestoreOptions) -> Resto
     require_unused(ctx, options.name or default_name(ctx.instance, moment.at), options)
     catalog = ctx.catalog()
     note_unreadable(ctx, catalog.unreadable)
-    return make_plan(ctx, catalog, catalog.backups, moment, options)
+    with window_named(ctx, catalog.backups):
+        return make_plan(ctx, catalog, catalog.backups, moment, options)
+
+
+@contextmanager
+def window_named(ctx: Context, backups: Sequence[Backup]) -> Iterator[None]:
+    """A moment that cannot be restored is told of with those that can be."""
+    try:
+        yield
+    except NotRecoverable as failure:
+        window = recovery_window(backups, None, ctx.clock.now()).overall
+        if window and "recovery window" not in str(failure):
+            failure.args = (f"{failure}; the recovery window is {window.describe(ctx.zone)}",)
+        raise
 
 
 def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool = False) -> RestoreReport:
@@ -99,11 +122,12 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool
     with nullcontext() if held else working_on(ctx, name, "zbackup restore"):
         require_free(ctx, name, options)
         ctx.progress.phase("looking", "which backup, how much log")
-        with ExitStack() as looked:
-            looked.enter_context(ctx.alone("zbackup restore"))
+        with ExitStack() as looked, ExitStack() as alone:
+            alone.enter_context(ctx.alone("zbackup restore"))
             catalog = ctx.catalog()
             note_unreadable(ctx, catalog.unreadable)
             backups = finish_all(ctx, catalog.places, catalog.backups)
+            looked.enter_context(window_named(ctx, backups))
             plan = make_plan(ctx, catalog, backups, moment, options)
             if plan.log is None and options.stored_only:
                 newest = farthest_log(plan.base, backups) or max(
@@ -116,7 +140,26 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool
                 ctx.progress.note(f"took {taken.name} to read the log from")
                 plan = make_plan(ctx, catalog, (*backups, taken), moment, options, log=taken)
             _note_replica(ctx, plan, plan.replay)
-            return act(ctx, catalog, plan, moment, options, looked.close)
+            return _act(ctx, catalog, plan, moment, options, alone.close)
+
+
+def _act(
+    ctx: Context,
+    catalog: Catalog,
+    plan: RestorePlan,
+    moment: Moment,
+    options: RestoreOptions,
+    let_go: Callable[[], None],
+) -> RestoreReport:
+    """Go on with the next log source when one proves not to lead on from the base."""
+    try:
+        return act(ctx, catalog, plan, moment, options, let_go)
+    except NotRecoverable as failure:
+        if not plan.others or options.keep or plan.log is None:
+            raise
+        following, *others = plan.others
+        ctx.progress.note(f"{plan.log.name} does not lead there ({failure}): trying {following.name}")
+    return _act(ctx, catalog, replace(plan, log=following, others=tuple(others)), moment, options, let_go)
 
 
 def make_plan(
@@ -129,80 +172,40 @@ def make_plan(
 ) -> RestorePlan:
     target = moment.exclusive_end
     choice = choose(ctx, backups, moment, options)
-    base, source = choice.base, log or choice.log
-    require_recoverable(base)
-    ctx.recovery.check_program(base.record)
+    base = choice.base
+    require_usable(ctx, choice)
     if serving := _serving(options):
         ctx.recovery.check_serving(base.record, serving)
-    where = source.browse(catalog.places) if source else live_files(catalog.datasets)
-    record = source.record if source else base.record
-    replay = ctx.recovery.examine(
-        (base.record, base.browse(catalog.places)),
-        (record, where),
-        target,
-        options.stop(moment),
-        clock_anchors(ctx, backups, base, source),
-    )
-    require_undisputed(ctx, replay, moment, options)
+    sources = (log,) if log else (choice.log, *choice.others)
+    if choice.as_it_is:
+        found = Examined(log or base, nothing_replayed(target), ())
+    else:
+        found = examined(ctx, catalog, (backups, base, sources), moment, options)
+        require_undisputed(ctx, found.replay, moment, options)
     return RestorePlan(
         name=options.name or default_name(ctx.instance, moment.at),
         target=target,
         base=base,
-        log=source,
-        reason=choice.reason,
-        replay=replay,
-        warnings=(*_recorded_warnings(base, source or base), *_clock_warnings(replay), *_outside(replay)),
-    )
-
-
-def clock_anchors(
-    ctx: Context, backups: Sequence[Backup], base: Backup, source: Backup | None
-) -> tuple[Anchor, ...]:
-    """The clock readings there are for the log behind `base`, that of now for the server's own."""
-    found = anchors_of(backups, base)
-    if source is not None or ctx.engine_name == "mongodb":
-        return found
-    now = micros(ctx.clock.now())
-    return (*found, Anchor(place=END_OF_LOG, earliest=now, latest=now, clock=ctx.clock.reading()))
-
-
-def require_undisputed(
-    ctx: Context, replay: ReplayRange | None, moment: Moment, options: RestoreOptions
-) -> None:
-    """Raise ClockDisputed when the log can be read in two ways there, unless its times are accepted."""
-    if replay is None or replay.later is None or options.accept_clock:
-        return
-    first, later = replay.first_skipped, replay.later.first_skipped
-    between = replay.later.transactions - replay.transactions
-    where = f"before {_named(ctx, later)}" if later else "at the end of the log"
-    ways = f"--before {later.start}" if later else "--to now"
-    if first is None:
-        raise AssertionError("a log that ends before the target has no later end")
-    raise ClockDisputed(
-        f"the log's times contradict its order around {local_text(moment.at, ctx.zone)}, so it is not known "
-        f"where that is: before {_named(ctx, first)}, or {how_many(between)} later, {where}; look at them "
-        f"with mysqlbinlog, then say --before {first.start} or {ways} instead of --to, or take the earlier "
-        "with --accept-clock"
-    )
-
-
-def _named(ctx: Context, subject: Transaction) -> str:
-    gtid = f"GTID {subject.gtid}, " if subject.gtid else ""
-    return f"{subject.start} ({gtid}which says {local_text(subject.committed, ctx.zone)})"
-
-
-def _clock_warnings(replay: ReplayRange | None) -> tuple[str, ...]:
-    """What a script should know, too: it reads no remarks."""
-    if replay is None or not replay.out_of_order:
-        return ()
-    return (
-        f"{how_many(replay.out_of_order)} behind the cut say that they are from before the target; "
-        "the order of the log is what counts",
+        log=found.log,
+        reason=choice.reason if found.log in sources[:1] else f"{choice.reason}, but does not lead there",
+        replay=found.replay,
+        warnings=(
+            *_recorded_warnings(base, found.log or base),
+            *clock_warnings(found.replay),
+            *_outside(found.replay),
+        ),
+        as_it_is=choice.as_it_is,
+        others=found.others,
     )
 
 
 def choose(ctx: Context, backups: Sequence[Backup], moment: Moment, options: RestoreOptions) -> RecoveryPlan:
     """Which of the backups to start from and to read the log from. Raise NotRecoverable."""
+    if isinstance(options.exact, BackupName):
+        return plan_as_it_is(find_backup(options.exact.name, backups))
+    own = at_own_moment(moment.at, backups) if options.exact is None else None
+    if own and options.base in ("", own.name):
+        return plan_as_it_is(own)
     # What a backup has is not in the future, whatever this host's clock says: it may be another's.
     now = max((ctx.clock.now(), *(b.record.complete_to for b in backups if b.record.complete_to)))
     if isinstance(options.exact, Before):
@@ -249,7 +252,7 @@ def require_possible(ctx: Context, options: RestoreOptions) -> None:
 def _note_replica(ctx: Context, plan: RestorePlan, replay: ReplayRange | None) -> None:
     """What a replica had not received is in no log of its own, and only its source knows of it."""
     record = plan.log.record if plan.log else None
-    if record is None or record.role != "replica" or record.as_of is None or not replay:
+    if plan.as_it_is or record is None or record.role != "replica" or record.as_of is None or not replay:
         return
     if replay.first_skipped:
         return
@@ -267,9 +270,14 @@ def note_unreadable(ctx: Context, unreadable: Sequence[tuple[str, str]]) -> None
         ctx.progress.note(f"{name} and so its backup cannot be read: {problem}")
 
 
-def require_recoverable(base: Backup) -> None:
-    if blockers := base.record.server.get("blockers"):
-        raise Refused(f"{base.name} cannot be recovered to a moment: {'; '.join(blockers.splitlines())}")
+def require_usable(ctx: Context, choice: RecoveryPlan) -> None:
+    """Raise Refused when what is chosen cannot be opened, or no log leads on from it."""
+    base = choice.base
+    if base.record.blockers:
+        ctx.recovery.check_openable(base.record)
+        if not choice.as_it_is:
+            raise no_moments(base)
+    ctx.recovery.check_program(base.record)
 
 
 def require_free(ctx: Context, name: str, options: RestoreOptions) -> None:
@@ -308,8 +316,6 @@ def act(
 ) -> RestoreReport:
     """`let_go` lets others work on the instance: what is cloned, no prune can destroy."""
     finish = options.finish
-    if plan.log is None:
-        raise AssertionError("a recovery without a log source was planned")
     clone = Clone(
         id=clone_files.new_id(),
         name=plan.name,
@@ -328,13 +334,8 @@ def act(
     with removed_on_failure(ctx, clone, keep=options.keep):
         clone = finish.begin(clone) if finish else announce(ctx, clone)
         base = clone_files.fill(ctx, clone, plan.base)
-        with log_clone(ctx, catalog, clone, plan.log, keep=options.keep) as (source, visible):
-            let_go()
-            base = clone_files.in_sight_of(ctx, base, catalog.places, visible)
-            recovered = ctx.recovery.recover(
-                base, source, plan.target, _serving(options), ctx.progress, _stop(plan, moment, options)
-            )
-        base = replace(base, beside=())
+        stop = _stop(plan, moment, options)
+        base, recovered = _recovered(ctx, catalog, (clone, base), plan, options, stop, let_go)
         clone = replace(clone, reached=recovered.gtid or recovered.position)
         clone = finish.hand_over(base, clone) if finish else clone_files.mark_ready(ctx, clone)
     if plan.replay is None:
@@ -346,9 +347,35 @@ def act(
 
 def _stop(plan: RestorePlan, moment: Moment, options: RestoreOptions) -> Exact | None:
     """Where to stop, as it was decided already if it was: a log is looked through for it once."""
+    if plan.as_it_is:
+        return None
     if plan.replay is None:
         return options.stop(moment)
     return plan.replay.first_skipped or WholeLog()
+
+
+def _recovered(
+    ctx: Context,
+    catalog: Catalog,
+    made: tuple[Clone, Files],
+    plan: RestorePlan,
+    options: RestoreOptions,
+    stop: Exact | None,
+    let_go: Callable[[], None],
+) -> tuple[Files, Recovered]:
+    """Let the engine do it with the clone that was made, and its files."""
+    clone, base = made
+    if plan.as_it_is:
+        let_go()
+        base = replace(base, hide=clone_files.hidden_from(ctx, catalog.places, [clone]))
+        return base, ctx.recovery.open(base, _serving(options), ctx.progress)
+    if plan.log is None:
+        raise AssertionError("a recovery without a log source was planned")
+    with log_clone(ctx, catalog, clone, plan.log, keep=options.keep) as (source, visible):
+        let_go()
+        base = replace(base, hide=clone_files.hidden_from(ctx, catalog.places, visible))
+        recovered = ctx.recovery.recover(base, source, plan.target, _serving(options), ctx.progress, stop)
+    return base, recovered
 
 
 def _serving(options: RestoreOptions) -> Serving | None:

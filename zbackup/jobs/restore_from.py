@@ -15,6 +15,8 @@ from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.fetched import fetch, sizes
 from zbackup.jobs.held_there import held_there
 from zbackup.jobs.in_place import at_destination, clean_up, clone_there
+from zbackup.jobs.latest import LATEST, moment_of_backup
+from zbackup.jobs.log_source import nothing_replayed
 from zbackup.jobs.restore import (
     RestorePlan,
     RestoreReport,
@@ -24,13 +26,13 @@ from zbackup.jobs.restore import (
     note_unreadable,
     require_free,
     require_possible,
-    require_recoverable,
     require_unused,
+    require_usable,
 )
 from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
-from zbackup.model.exact import Before, TransactionName
+from zbackup.model.exact import BackupName, Before, TransactionName
 from zbackup.model.log import place
 from zbackup.model.moment import Moment, local_text
 from zbackup.plan.arrival import first_to_reach
@@ -40,10 +42,6 @@ from zbackup.plan.recovery import RecoveryPlan, farthest_log, plan_whole_log
 from zbackup.plan.window import usable_bases
 
 log = structlog.get_logger()
-
-
-LATEST = "latest"
-"""What is asked for to have all that arrived at a destination."""
 
 
 def latest_moment(ctx: Context, target: ShipTarget, options: RestoreOptions) -> Moment:
@@ -107,6 +105,12 @@ def moment_there(ctx: Context, target: ShipTarget, name: TransactionName, base: 
     return Moment(log.record.complete_to, str(name), ctx.zone)
 
 
+def moment_of_copy(ctx: Context, target: ShipTarget, name: BackupName) -> Moment:
+    """Of the last transaction in that backup at the destination. Raise NotFound."""
+    with target.destination.connect() as session:
+        return moment_of_backup(ctx, name, session.copies().backups, f"zbackup list --at {target.name}")
+
+
 def plan_restore_from(
     ctx: Context, target: ShipTarget, moment: Moment, options: RestoreOptions
 ) -> RestorePlan:
@@ -115,10 +119,18 @@ def plan_restore_from(
     name = options.name or default_name(ctx.instance, moment.at)
     require_unused(ctx, name, options)
     with target.destination.connect() as session:
-        base, source, reason = _choose(ctx, target, session.copies().to_restore(), moment, options)
-        size = sizes(session, base, source)
+        choice = _choose(ctx, target, session.copies().to_restore(), moment, options)
+        source = choice.log or choice.base
+        size = sizes(session, choice.base, source)
     return RestorePlan(
-        name=name, target=moment.at, base=base, log=source, reason=reason, replay=None, fetch=size
+        name=name,
+        target=moment.at,
+        base=choice.base,
+        log=source,
+        reason=choice.reason,
+        replay=nothing_replayed(moment.at) if choice.as_it_is else None,
+        fetch=size,
+        as_it_is=choice.as_it_is,
     )
 
 
@@ -178,7 +190,8 @@ def _restore(
         ctx.progress.phase("looking", f"which backup, at {target.destination.place}")
         with target.destination.connect() as session:
             there = session.copies().to_restore()
-            base, source, _ = _choose(ctx, target, there, moment, options)
+            choice = _choose(ctx, target, there, moment, options)
+            base, source = choice.base, choice.log or choice.base
             failed.callback(way.failed, ctx, name)
             with held_there(ctx, target, session, name, there, (base, source)):
                 catalog = way.bring(session, name, base, source)
@@ -194,7 +207,7 @@ def _restore(
 
 def _choose(
     ctx: Context, target: ShipTarget, copies: Copies, moment: Moment, options: RestoreOptions
-) -> tuple[Backup, Backup, str]:
+) -> RecoveryPlan:
     """Base, log source and why. There is no live log to go on with: a backup has to reach the moment."""
     place = target.destination.place
     if not copies.backups:
@@ -209,18 +222,17 @@ def _choose(
             f"backups of {servers} servers, or from before the datasets were moved, lie at {place}: "
             f"{choice.base.name}, which is chosen, is {_whose(choice.base)}; --base NAME starts from another"
         )
-    require_recoverable(choice.base)
-    ctx.recovery.check_program(choice.base.record)
-    if moment.text == LATEST:
+    require_usable(ctx, choice)
+    if moment.text == LATEST and not choice.as_it_is:
         newest = max(backups, key=lambda b: b.createtxg)
-        return choice.base, farthest_log(choice.base, backups) or newest, choice.reason
+        return replace(choice, log=farthest_log(choice.base, backups) or newest, others=())
     if choice.log is None:
         reached = max(b.record.complete_to for b in copies.backups if b.record.complete_to)
         raise NotRecoverable(
             f"the backups at {place} do not reach that moment: the last one they reach is "
             f"{local_text(reached, ctx.zone)} (--to latest)"
         )
-    return choice.base, choice.log, choice.reason
+    return choice
 
 
 def _found(ctx: Context, name: TransactionName, catalog: Catalog, base: Backup) -> Before:

@@ -12,6 +12,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.finish import times_out_of_order
 from zbackup.jobs.journal import Remembered
 from zbackup.jobs.shipped import Shipped, shipped
+from zbackup.jobs.window import as_they_are
 from zbackup.jobs.window import look as look_at_window
 from zbackup.model.backup import Backup
 from zbackup.model.finding import Finding, Severity, worst
@@ -21,7 +22,7 @@ from zbackup.plan.calendar import back
 from zbackup.plan.health import Expected
 from zbackup.plan.retention import plan_retention
 from zbackup.plan.tiers import TierSpace, by_tier
-from zbackup.plan.window import RecoveryWindow, Window, usable_bases
+from zbackup.plan.window import RecoveryWindow, Window, moment_bases, usable_bases
 from zbackup.proc.lock import holder
 from zbackup.zfs.facts import ZfsFacts
 
@@ -33,8 +34,10 @@ SHORTEST_TREND = timedelta(hours=1)
 class Status:
     """`working` is who works on the instance now, "" for nobody. `jobs` are the daemon's.
 
-    `shipped` is what has arrived at each destination.
-    `gaps` are the causes of those in the promised window, and `lost` how much of it is out of reach, though
+    `shipped` is what has arrived at each destination. `as_they_are` are backups that can be restored without
+    a log.
+    `gaps` are the causes of those in the promised window, but for those that a switch made, which are in
+    `switched`, and `lost` how much of it is out of reach, though
     backups go back far enough: gaps, and what somebody destroyed.
     """
 
@@ -53,6 +56,8 @@ class Status:
     working: str
     shipped: tuple[Shipped, ...]
     findings: tuple[Finding, ...]
+    as_they_are: tuple[Backup, ...] = ()
+    switched: tuple[str, ...] = ()
 
     @property
     def health(self) -> Severity:
@@ -75,7 +80,8 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         backups=len(catalog.backups),
         clones=sum(clone.instance == ctx.instance for clone, _ in clones(ctx.zfs, ctx.clones)),
         window=reach.overall,
-        gaps=tuple(gap.why for gap in reach.gaps if gap.to > promised),
+        gaps=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause != "switch"),
+        switched=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause == "switch"),
         lost=lost_of(catalog, reach, promised, now),
         space=space(ctx, catalog),
         tiers=by_tier(retention),
@@ -84,6 +90,7 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         working=working,
         shipped=shipped(ctx, now),
         findings=(),
+        as_they_are=as_they_are(ctx, catalog.backups),
     )
     return replace(found, findings=health.judge(_facts(found, catalog, retention.note), expected))
 
@@ -109,7 +116,9 @@ def _facts(status: Status, catalog: Catalog, doubt: str) -> health.Facts:
         pool=status.space.pool,
         written_a_day=written_a_day(backups, now),
         gaps=status.gaps,
+        switched=status.switched,
         lost=status.lost,
+        alone=status.newest.record.blockers if status.newest else (),
         doubt=doubt,
         out_of_order=times_out_of_order(backups),
         lags=tuple(
@@ -121,10 +130,20 @@ def _facts(status: Status, catalog: Catalog, doubt: str) -> health.Facts:
 
 def lost_of(catalog: Catalog, reach: RecoveryWindow, promised: datetime, now: datetime) -> timedelta:
     """How much of the promised window is out of reach. A window that has not had the time to grow that long
-    lacks nothing yet: what was before the first backup ever taken is not counted."""
+    lacks nothing yet: what was before the first backup ever taken is not counted, nor what a switch lacks."""
+    if not moment_bases(catalog.backups):
+        # A server that keeps no log never led to any moment.
+        return timedelta()
     records = [b.record for b in catalog.backups if b.finished]
     first = min((since for r in records if (since := r.since or r.as_of)), default=now)
-    return sum((to - after for after, to in reach.lacking(max(promised, first), now)), timedelta())
+    lacking = reach.lacking(max(promised, first), now)
+    made = [(gap.after, gap.to) for gap in reach.gaps if gap.cause == "switch"]
+    lost = sum((to - after for after, to in lacking), timedelta())
+    return lost - sum((_overlap(one, other) for one in lacking for other in made), timedelta())
+
+
+def _overlap(one: tuple[datetime, datetime], other: tuple[datetime, datetime]) -> timedelta:
+    return max(min(one[1], other[1]) - max(one[0], other[0]), timedelta())
 
 
 def space(ctx: Context, catalog: Catalog) -> Space:

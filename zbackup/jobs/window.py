@@ -9,20 +9,21 @@ from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context, ShipTarget, live_files
 from zbackup.jobs.prune import decide
 from zbackup.model.backup import Backup
-from zbackup.model.errors import NotRecoverable, ZbackupError
+from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
 from zbackup.model.log import place
 from zbackup.model.retention import Retention
 from zbackup.plan.calendar import back
 from zbackup.plan.coverage import log_known
 from zbackup.plan.retention import Kept, plan_retention
-from zbackup.plan.window import LiveLog, RecoveryWindow, recovery_window
+from zbackup.plan.window import LiveLog, RecoveryWindow, recovery_window, usable_bases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowReport:
     """The window at `now`; `promised` is the moment after which all should be in reach, and `lacking` what of
-    it is not. `kept` are the backups that a prune by the rules `retention` would keep, with reasons. `note`
-    says why the live log was not looked at, "" if it was. `unreadable` are (snapshot, problem)."""
+    it is not. `as_they_are` are the backups that can be restored without a log. `kept` are those that a prune
+    by the rules `retention` would keep, with reasons. `note` says why the live log was not looked at, "" if
+    it was. `unreadable` are (snapshot, problem)."""
 
     now: datetime
     window: RecoveryWindow
@@ -32,6 +33,7 @@ class WindowReport:
     kept: tuple[Kept, ...]
     note: str
     unreadable: tuple[tuple[str, str], ...] = ()
+    as_they_are: tuple[Backup, ...] = ()
 
 
 def window(ctx: Context) -> WindowReport:
@@ -49,7 +51,21 @@ def window(ctx: Context) -> WindowReport:
         kept=decide(ctx, catalog.backups).keep,
         note=note,
         unreadable=catalog.unreadable,
+        as_they_are=as_they_are(ctx, catalog.backups),
     )
+
+
+def as_they_are(ctx: Context, backups: Sequence[Backup]) -> tuple[Backup, ...]:
+    """Those that can be restored as they are, with nothing replayed."""
+    return tuple(b for b in usable_bases(backups) if _opens(ctx, b))
+
+
+def _opens(ctx: Context, backup: Backup) -> bool:
+    try:
+        ctx.recovery.check_openable(backup.record)
+    except Refused:
+        return False
+    return True
 
 
 def look_at(ctx: Context, target: ShipTarget) -> tuple[Copies, RecoveryWindow]:
@@ -73,6 +89,7 @@ def window_at(ctx: Context, target: ShipTarget) -> WindowReport:
         kept=plan_retention(copies.backups, target.retention, now, ctx.zone, {}).keep,
         note=f"only what is at {target.destination.place}",
         unreadable=copies.unreadable,
+        as_they_are=as_they_are(ctx, copies.backups),
     )
 
 

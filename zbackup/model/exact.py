@@ -74,6 +74,16 @@ class LogPlace:
 TransactionName = Gtid | LogPlace
 
 
+@dataclass(frozen=True, slots=True)
+class BackupName:
+    """One backup as it is, with nothing replayed: its snapshots' name, or the identity in its record."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
     """Everything that stands in the log before `transaction`, and nothing from it on.

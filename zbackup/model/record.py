@@ -34,6 +34,9 @@ MOST_MEMBERS = 1000
 MOST_FACTS = 1000
 MOST_MS = 10**12
 
+STOPPED = "stopped_for"
+"""In Record.server: the switch that the server had been stopped for, so that its log ends there."""
+
 LockKind = Literal["ftwrl", "backup-stage", "backup-lock", "fsync", "none"]
 
 
@@ -84,6 +87,16 @@ class Record:
         if name not in self.server:
             raise VerificationFailed(f"the record of backup {self.backup} does not say {name}")
         return self.server[name]
+
+    @property
+    def blockers(self) -> tuple[str, ...]:
+        """Why no log leads on from the backup, so that no moment can be reached from it; () for nothing."""
+        return tuple(self.server.get("blockers", "").splitlines())
+
+    @property
+    def stopped_for(self) -> str:
+        """The switch that the server had been stopped for when this was taken; "" for none."""
+        return self.server.get(STOPPED, "")
 
     def with_end(self, *, as_of: datetime, complete_to: datetime) -> "Record":
         """The same record, finished: how far its data reaches is known."""

@@ -61,7 +61,8 @@ class Facts:
     """`newest` is when the newest usable backup was taken; `written_a_day` bytes that go into snapshots;
     `gaps` are reasons for moments of the promised window that cannot be restored; `lost` is how much of the
     promised window is out of reach although it was in reach once, or should have been, gaps included; `doubt`
-    is why a prune does not count ages up to now; `out_of_order` are transactions, each in a line, whose times
+    is why a prune does not count ages up to now; `alone` why no log leads on from the newest backup;
+    `switched` are gaps that a switch made; `out_of_order` are transactions, each in a line, whose times
     contradict the order of the log. `unreadable` are (snapshot, problem)."""
 
     now: datetime
@@ -74,6 +75,8 @@ class Facts:
     pool: Pool
     written_a_day: float | None
     gaps: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
+    switched: tuple[str, ...] = ()
     lost: timedelta = timedelta()
     doubt: str = ""
     lags: tuple[Lag, ...] = ()
@@ -86,7 +89,9 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
     found = (
         _age(facts, expected),
         *_gaps(facts),
+        *_switched(facts),
         _short(facts),
+        _alone(facts),
         _daemon(facts, expected),
         *of_jobs(facts.jobs),
         *_lags(facts.lags),
@@ -133,6 +138,18 @@ def _gaps(facts: Facts) -> list[Finding]:
     ]
 
 
+def _switched(facts: Facts) -> list[Finding]:
+    return [
+        Finding(
+            severity="advice",
+            subject="window",
+            text=f"there is a gap that a switch made: {why}",
+            why="production was down then, or had no backup yet; it passes when it leaves the window",
+        )
+        for why in facts.switched
+    ]
+
+
 def _short(facts: Facts) -> Finding | None:
     # Without a backup, or with a gap, that is said already.
     if not facts.lost or facts.gaps or facts.newest is None:
@@ -144,6 +161,18 @@ def _short(facts: Facts) -> Finding | None:
         why="no moment of that time can be restored: backups are gone that no prune would have destroyed, or "
         "the log behind the newest one does not lead on",
         fix="zbackup window",
+    )
+
+
+def _alone(facts: Facts) -> Finding | None:
+    if not facts.alone:
+        return None
+    return Finding(
+        severity="warning",
+        subject="window",
+        text=f"no moment after the newest backup can be restored: {'; '.join(facts.alone)}",
+        why="a backup can be restored as it is (zbackup restore --to-backup), and nothing that came after it",
+        fix="zbackup check",
     )
 
 

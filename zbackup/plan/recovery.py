@@ -11,19 +11,26 @@ from zoneinfo import ZoneInfo
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.model.log import place
+from zbackup.plan.as_it_is import no_moments
 from zbackup.plan.coverage import Coverage, continues
-from zbackup.plan.window import recovery_window, usable_bases
+from zbackup.plan.window import moment_bases, recovery_window, usable_bases
 
 _NONE = "there is no finished backup to start from: run zbackup snapshot first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryPlan:
-    """`base` to start from; `log` to replay from, None when a snapshot has to be taken for it now."""
+    """`base` to start from; `log` to replay from, None when a snapshot has to be taken for it now.
+
+    `as_it_is`: nothing is replayed, and `log` is `base`. `others` are later snapshots of which none is known
+    not to hold the log up to the target, when this one proves not to.
+    """
 
     base: Backup
     log: Backup | None
     reason: str
+    as_it_is: bool = False
+    others: tuple[Backup, ...] = ()
 
 
 def plan_recovery(
@@ -44,9 +51,12 @@ def plan_recovery(
     Times in messages are in `zone`.
     """
     cut = cut or target
-    bases = [b for b in usable_bases(backups) if base in ("", b.name)]
+    usable = usable_bases(backups)
+    bases = [b for b in moment_bases(backups) if not base] or [b for b in usable if base in ("", b.name)]
     if base and not bases:
         raise NotFound(f"there is no finished backup {base} to start from: see zbackup list")
+    if alone := [b for b in bases if b.record.blockers]:
+        raise no_moments(max(alone, key=lambda b: (not _is_after(b, target), b.createtxg)))
     reachable = recovery_window(backups, None, now).overall
     if reachable is None:
         raise NotRecoverable(_NONE)
@@ -60,7 +70,14 @@ def plan_recovery(
         none = f"{base} is not that old" if base else "no backup is that old"
         raise NotRecoverable(f"{none}; the recovery window is {reachable.describe(zone)}{coarse}")
     start, log = _proven(target, older, backups) or _likeliest(target, older, backups)
-    return RecoveryPlan(base=start, log=log, reason=_reason(start, log, asked=bool(base)))
+    others = tuple(b for b in _later(target, start, backups) if log and b is not log)
+    return RecoveryPlan(base=start, log=log, reason=_reason(start, log, asked=bool(base)), others=others)
+
+
+def plan_as_it_is(base: Backup) -> RecoveryPlan:
+    """To restore a backup as it is."""
+    reason = f"{base.name} is restored as it is, with nothing replayed"
+    return RecoveryPlan(base=base, log=base, reason=reason, as_it_is=True)
 
 
 def plan_whole_log(backups: Sequence[Backup], *, base: str = "") -> RecoveryPlan:
@@ -123,8 +140,17 @@ def _likeliest(
 ) -> tuple[Backup, Backup | None]:
     """Without such a record the log itself, or the live one, will show whether it reaches."""
     base = max(older, key=_newness)
+    return base, next(iter(_later(target, base, backups)), None)
+
+
+def _later(target: datetime, base: Backup, backups: Sequence[Backup]) -> list[Backup]:
+    """Those that may hold the log that leads from the base to the target, the likeliest first."""
     later = [b for b in backups if b.complete and b.createtxg >= base.createtxg and b.reaches(target)]
-    return base, min(later, key=lambda b: b.createtxg, default=None)
+    return sorted(later, key=lambda b: (b.record.server_uuid != base.record.server_uuid, b.createtxg))
+
+
+def _is_after(backup: Backup, moment: datetime) -> bool:
+    return bool(backup.record.as_of and backup.record.as_of > moment)
 
 
 def _age(backup: Backup) -> tuple[int, str]:

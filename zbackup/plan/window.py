@@ -11,7 +11,7 @@ from zbackup.model.log import place
 from zbackup.model.moment import local_text
 from zbackup.plan.coverage import Coverage, log_known
 
-Cause = Literal["purged", "reset", "other server", "unknown"]
+Cause = Literal["purged", "reset", "other server", "switch", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +101,13 @@ class RecoveryWindow:
 
 
 def usable_bases(backups: Sequence[Backup]) -> list[Backup]:
-    """Those a recovery may start from: complete, finished, and taken from a server that was asked."""
+    """Those that can be opened: complete, finished, and taken from a server that was asked."""
     return [b for b in backups if b.complete and b.finished and b.record.purpose == "base"]
+
+
+def moment_bases(backups: Sequence[Backup]) -> list[Backup]:
+    """Of these, those that a log leads on from: the others are restored as they are only."""
+    return [b for b in usable_bases(backups) if not b.record.blockers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ def recovery_window(backups: Sequence[Backup], live: LiveLog | None, now: dateti
     """What can be reached with these backups, and with the live log if it was looked at."""
     coverage = Coverage([b for b in backups if b.complete and b.finished])
     pieces = sorted(
-        (_piece(base, coverage, live, now) for base in usable_bases(backups)),
+        (_piece(base, coverage, live, now) for base in moment_bases(backups)),
         key=lambda p: (p.after, p.base.createtxg),
     )
     ranges: list[Range] = []
@@ -161,6 +166,11 @@ def _piece(base: Backup, coverage: Coverage, live: LiveLog | None, now: datetime
 
 def _gap(before: _Piece, to: datetime, newer: Backup) -> Gap:
     record = newer.record
+    if stopped := before.holder.record.stopped_for:
+        why = f"the server was stopped for the {stopped}, and {newer.name} is the first backup since"
+        return Gap(
+            after=before.to, to=to, cause="switch", older=before.holder.name, newer=newer.name, why=why
+        )
     cause, why = _cause(before, record.log_id, record.log_from, f"{newer.name} holds", record.server_uuid)
     return Gap(after=before.to, to=to, cause=cause, older=before.holder.name, newer=newer.name, why=why)
 

@@ -129,6 +129,7 @@ def test_list_for_people() -> None:
     ]  # fmt: skip
     assert lines[3].endswith("log only; unfinished")
     assert "after 2024-05-01 10:00:00.500000 CEST and up to now can be restored (Europe/Berlin)" in text
+    assert lines[-2].endswith("can be restored as it is: zbackup restore shop --to-backup NAME.")
     assert lines[-1] == "t@x cannot be read: newer"
     assert "Nothing can be restored yet" in listing.render(
         "x", listing.Listing(Catalog((), (), ()), None), BERLIN

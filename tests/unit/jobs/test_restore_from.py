@@ -34,8 +34,8 @@ def chosen(backups: list[Backup]) -> tuple[str, list[str]]:
     )
     target = ShipTarget(destination=cast(Any, Place(backups)), tag="tag")
     moment = Moment(NOON + 3 * HOUR, "then", ZoneInfo("UTC"))
-    base, _, _ = _choose(cast(Context, ctx), target, Copies(tuple(backups), ()), moment, RestoreOptions())
-    return base.name, notes
+    choice = _choose(cast(Context, ctx), target, Copies(tuple(backups), ()), moment, RestoreOptions())
+    return choice.base.name, notes
 
 
 def test_a_base_that_proves_too_new_is_refused_and_what_to_do_is_said() -> None:

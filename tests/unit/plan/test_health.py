@@ -138,3 +138,17 @@ def test_leftovers_and_a_wrong_clock() -> None:
 )
 def test_room(pool: dict[str, object], a_day: float | None, expected: list[str]) -> None:
     assert said(replace(WELL, pool=replace(POOL, **pool), written_a_day=a_day)) == expected  # type: ignore[arg-type]
+
+
+def test_a_gap_that_a_switch_made_is_a_note_and_a_real_one_is_not() -> None:
+    switched = replace(WELL, switched=("the server was stopped for the switch to good",))
+    (note,) = judge(switched, FIVE)
+    assert (note.severity, worst((note,))) == ("advice", "ok")
+    assert note.text == "there is a gap that a switch made: the server was stopped for the switch to good"
+    assert worst(judge(replace(switched, gaps=("purged",)), FIVE)) == "error"
+
+
+def test_a_server_without_a_log_is_warned_of() -> None:
+    assert said(replace(WELL, alone=("it runs alone",))) == [
+        "warning window: no moment after the newest backup can be restored: it runs alone"
+    ]

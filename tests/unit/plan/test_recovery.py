@@ -215,3 +215,11 @@ def test_a_drill_goes_from_one_backup_to_the_next() -> None:
     assert drill_target([first, second, third, other_log]) == (at(40), "zbackup-4")
     with pytest.raises(NotRecoverable, match="run zbackup snapshot first"):
         drill_target([])
+
+
+def test_of_log_sources_that_may_do_those_of_the_same_server_come_first() -> None:
+    """After a switch and the way back there are newer ones of the server of the time in between."""
+    other = backup(2, 20, 30, server_uuid="another")
+    backups = [backup(1, 1, 2), other, backup(3, 20, 40), backup(4, 50, 60)]
+    found = plan_recovery(at(15), NOW, backups, BERLIN, base="zbackup-1")
+    assert found.log is backups[2] and found.others == (backups[3], other)

@@ -14,6 +14,8 @@ from zbackup.model.server import LockChoice, ServerFacts
 # recoverFromOplogAsStandalone together with takeUnstableCheckpointOnShutdown, and entries' wall-clock times.
 OLDEST = (5, 0)
 STATES = ("PRIMARY", "SECONDARY")
+OF_LOG_ALONE = ("this server runs alone and keeps no oplog",)
+"""How those blockers begin that keep no backup from being opened as it is."""
 NO_OPLOG = (
     "this server runs alone and keeps no oplog, so its snapshots cannot be brought to a moment: make it a "
     "replica set of one member (replication.replSetName, then rs.initiate())"

@@ -12,24 +12,30 @@ from bson.timestamp import Timestamp
 from zbackup.engines.mongodb import oplog
 from zbackup.engines.mongodb.adopt import adopt
 from zbackup.engines.mongodb.append import append
+from zbackup.engines.mongodb.as_it_is import (
+    checkpoint,
+    hand_over,
+    replay_own,
+    require_openable,
+    require_replayed,
+)
 from zbackup.engines.mongodb.clone_server import CloneServer, Temporary, require_private
 from zbackup.engines.mongodb.connection import Connection
 from zbackup.engines.mongodb.continuation import continuation
 from zbackup.engines.mongodb.cut import Cut, find_cut, shortfall
 from zbackup.engines.mongodb.held_log import is_same_log, live_span, span_of
-from zbackup.engines.mongodb.identity import forget_replica_set, make_replica_set
+from zbackup.engines.mongodb.identity import make_replica_set
 from zbackup.engines.mongodb.oplog_entry import transaction
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
 from zbackup.engines.mongodb.options import ConnectOptions, Login
 from zbackup.engines.mongodb.program import find_program
 from zbackup.engines.mongodb.reach import JOURNAL_LAG, reach, was_still
 from zbackup.engines.mongodb.server_options import Place
-from zbackup.engines.mongodb.unfinished import drop_unfinished_indexes
 from zbackup.engines.owner import require_own_user
 from zbackup.engines.stall import STALL_S
 from zbackup.model.cloning import Adoption
 from zbackup.model.commit_times import Anchor
-from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
+from zbackup.model.errors import NotRecoverable, Refused, UsageError
 from zbackup.model.exact import Exact, TransactionName, WholeLog
 from zbackup.model.log import LogSpan, Searched
 from zbackup.model.progress import Progress
@@ -121,6 +127,10 @@ class MongoRecovery:
         require_own_user(record.server)
         return self._program(record)[0]
 
+    def check_openable(self, record: Record) -> None:
+        """See engines.base.Recovery."""
+        require_openable(record)
+
     def check_serving(self, record: Record, serving: Serving) -> None:
         """Raise Refused when a port would let everybody in where the original asks for logins."""
         require_private(self.login, record, serving)
@@ -154,13 +164,11 @@ class MongoRecovery:
             progress.note(warning)
         progress.phase("replaying", f"{merged.replay.transactions} oplog entries")
         with server.temporary("replay") as replayed:
-            _require_replayed(replayed, merged)
+            require_replayed(replayed, merged.begin, OpTime.of(merged.cut.applied))
             replayed.shut_down()
         progress.phase("handing over")
         with server.temporary("open") as finished:
-            for index in drop_unfinished_indexes(finished.connection):
-                progress.note(f"the index {index} was still being built at the target: it is not there")
-            forget_replica_set(finished.connection)
+            hand_over(finished.connection, progress)
             finished.shut_down()
         if serving:
             _serve_first(server, serving)
@@ -172,6 +180,26 @@ class MongoRecovery:
             base_exact=merged.base_exact,
             replay=merged.replay,
             clock_accepted=merged.cut.disputed,
+        )
+
+    def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
+        """See engines.base.Recovery."""
+        server = self._server(base)
+        progress.phase("opening the backup", base.record.backup)
+        server.make_room()
+        reached = replay_own(server)
+        progress.phase("handing over")
+        with server.temporary("open") as finished:
+            hand_over(finished.connection, progress)
+            finished.shut_down()
+        if serving:
+            _serve_first(server, serving)
+        return Recovered(
+            last_applied=transaction(reached) if reached else None,
+            first_skipped=None,
+            position=str(OpTime.of(reached)) if reached else "",
+            gtid="",
+            base_exact=was_still(base.record),
         )
 
     def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
@@ -215,7 +243,7 @@ def _merge(
 ) -> Merged:
     """Make the base's oplog end at the cut, complete; see continuation for what is proved before."""
     base, log = opened.connection, reading.connection
-    begin = _checkpoint(opened)
+    begin = checkpoint(opened)
     continued = continuation(base, log, whole=was_still(reading.server.files.record))
     base_exact = _require_recorded(base, log, opened.server.files.record)
     taken = reading.server.files.record.taken
@@ -231,16 +259,6 @@ def _merge(
         effective_target=target,
     )
     return Merged(begin=begin, cut=cut, replay=replay, base_exact=base_exact)
-
-
-def _checkpoint(opened: Temporary) -> Timestamp:
-    begin = opened.recovered_from
-    if begin is None:
-        raise NotRecoverable(
-            "the base has no stable checkpoint to replay from: its server had only just joined its replica "
-            "set, or was still being built; restore from another backup"
-        )
-    return begin
 
 
 def _require_recorded(base: Connection, log: Connection, record: Record) -> bool:
@@ -259,19 +277,6 @@ def _require_recorded(base: Connection, log: Connection, record: Record) -> bool
         )
     end = OpTime.of(oplog.last(base))
     return record.lock == "fsync" and end <= recorded
-
-
-def _require_replayed(replayed: Temporary, merged: Merged) -> None:
-    """mongod ends recovery at its oplog's last entry, or does not start: so that has to be the cut.
-
-    The oplog was cut there anyway, so this alone proves nothing: it must have begun where the base's tables
-    were, too. One that finds no such point applies nothing, and says so only in its log.
-    """
-    reached, wanted = OpTime.of(oplog.last(replayed.connection)), OpTime.of(merged.cut.applied)
-    if reached != wanted:
-        raise VerificationFailed(f"the replay ended at {reached}, not at {wanted}")
-    if replayed.recovered_from != merged.begin:
-        raise VerificationFailed(f"the replay began at {replayed.recovered_from}, not at {merged.begin}")
 
 
 def _serve_first(server: CloneServer, serving: Serving) -> None:

@@ -19,6 +19,16 @@ OLDEST_MARIADB = (10, 4)
 MARIADB_FLUSHES_REDO = (11, 8)
 MOST_NAMED = 5
 
+BINLOG_OFF = "the binlog is off: set log_bin"
+OF_LOG_ALONE = (
+    BINLOG_OFF,
+    "this replica does not log what it applies",
+    "the binlog leaves databases out",
+    "the binlog is encrypted",
+    "the binlog is kept inside InnoDB",
+)
+"""How those blockers begin that keep no backup from being opened as it is."""
+
 
 def blockers(
     dialect: Dialect, variables: Mapping[str, str], log: LogStatus, channels: Sequence[Channel]
@@ -31,7 +41,7 @@ def blockers(
     reasons = {
         f"{dialect.flavor} {'.'.join(map(str, dialect.version))} is older than "
         f"{'.'.join(map(str, oldest))}, the oldest that is supported": dialect.version < oldest,
-        "the binlog is off: set log_bin": log.position is None,
+        BINLOG_OFF: log.position is None,
         "this replica does not log what it applies: set log_replica_updates = ON (log_slave_updates on "
         "MariaDB and older MySQL)": bool(channels) and not updates_logged,
         f"the binlog leaves databases out ({', '.join(log.filters)})": bool(log.filters),

@@ -1,16 +1,41 @@
 """Proofs: that a base is what was recorded, and that a replay ended where it had to."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.cut import Cut
 from zbackup.engines.mysql.binlog.position import LogPosition, described, recorded_position
 from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.connection import Connection
+from zbackup.engines.mysql.held_log import end_of
+from zbackup.engines.mysql.judge import OF_LOG_ALONE
 from zbackup.engines.mysql.replay import as_sql
-from zbackup.model.errors import VerificationFailed
+from zbackup.model.errors import Refused, VerificationFailed
+from zbackup.model.moment import utc_text
 from zbackup.model.record import Record
 from zbackup.model.recovery import Recovered
+from zbackup.model.relocation import Relocation
 from zbackup.proc import secure_files
+
+
+def require_openable(record: Record) -> None:
+    """See engines.base.Recovery.check_openable."""
+    if torn := [b for b in record.blockers if not b.startswith(OF_LOG_ALONE)]:
+        raise Refused(f"the backup of {utc_text(record.taken)} cannot be opened: {'; '.join(torn)}")
+
+
+def as_it_is(connection: Connection, record: Record, where: Relocation, files: Sequence[Path]) -> Recovered:
+    """What a base recovered to by itself, proved against its record and its own log.
+
+    `files` are those of that log as the backup held them, () if it had none: a server that starts begins one.
+    """
+    if not files:
+        return Recovered(last_applied=None, first_skipped=None, position="", gtid="", base_exact=False)
+    require_recorded_state(connection, record, files[-1])
+    end = end_of(record, where, files)
+    last = last_in_file(files[-1])
+    cut = Cut(stop=end, last_applied=last, first_skipped=None, transactions=0, log_bytes=0, out_of_order=0)
+    return outcome(connection, record, cut)
 
 
 def is_exact(record: Record) -> bool:

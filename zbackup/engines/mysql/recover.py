@@ -18,7 +18,14 @@ from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.held_log import end_of, held_files, is_same_log, live_span, read_from, span_of
 from zbackup.engines.mysql.outside import mentioned
 from zbackup.engines.mysql.program import find_program
-from zbackup.engines.mysql.proof import end_found, outcome, require_recorded_end, require_recorded_state
+from zbackup.engines.mysql.proof import (
+    as_it_is,
+    end_found,
+    outcome,
+    require_openable,
+    require_recorded_end,
+    require_recorded_state,
+)
 from zbackup.engines.mysql.reach import latest_certain, look, reach
 from zbackup.engines.mysql.replay import LogRange, applier_threads
 from zbackup.engines.owner import owner_of, require_own_user
@@ -130,6 +137,10 @@ class MysqlRecovery:
         require_own_user(record.server)
         return self._program(record)[0]
 
+    def check_openable(self, record: Record) -> None:
+        """See engines.base.Recovery."""
+        require_openable(record)
+
     def check_serving(self, record: Record, serving: Serving) -> None:
         """Any way will do: the server asks for logins as the original did."""
 
@@ -170,6 +181,23 @@ class MysqlRecovery:
                 self._replay(temporary, log, start, cut, progress)
             progress.phase("verifying", f"that it ends at {cut.stop}")
             recovered = outcome(temporary.connection, base.record, cut)
+            notes.tell(temporary.connection, server.flavor, progress)
+            progress.phase("handing over")
+            temporary.hand_over()
+        if serving:
+            server.serve(serving)
+        return recovered
+
+    def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
+        """See engines.base.Recovery."""
+        server = self._server(base)
+        progress.phase("starting the temporary server", f"crash recovery of {base.record.backup}")
+        server.make_room()
+        server.forget_identity()
+        files = held_files(base.record, base.where) if base.record.position else []
+        with server.temporary() as temporary:
+            recovered = as_it_is(temporary.connection, base.record, base.where, files)
+            forget_replication(server.flavor, temporary.connection)
             notes.tell(temporary.connection, server.flavor, progress)
             progress.phase("handing over")
             temporary.hand_over()

@@ -1,0 +1,96 @@
+"""The story of backups that are restored as they are, and of the latest state there is."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.lab.pool import create_pool, run
+from tests.system.forked import forks
+from tests.system.house import House, checksums
+from tests.system.program import Result
+
+TABLES = ["shop.customers", "shop.orders"]
+
+
+class Shop:
+    """Two backups with different data, shipped to another pool, and later writes."""
+
+    def __init__(self, house: House, vault: str) -> None:
+        self.house = house
+        self.config = house.configure(
+            "shipping", ship=[{"name": "vault", "to": f"zfs:{vault}/vault", "initial": "allow"}]
+        )
+        self.then: list[dict[str, int | None]] = []
+        self.names: list[str] = []
+        for number in (1, 2):
+            house.server.sql("UPDATE shop.customers SET email = CONCAT(%s, id)", (f"v{number}-",))
+            self.then.append({name: house.server.checksum()[name] for name in TABLES})
+            self.names.append(house.snapshot(self.config)["name"])
+            assert house.zb("ship", config=self.config).rc == 0
+        house.server.sql("UPDATE shop.customers SET name = 'later'")
+
+    def zb(self, *words: str) -> Result:
+        return self.house.zb(*words, config=self.config)
+
+    def restored(self, *words: str) -> dict[str, int | None]:
+        report: dict[str, Any] = self.zb("restore", *words, "--name", "look", "--json").data
+        with self.house.clone(report) as clone:
+            found = checksums(clone, TABLES)
+        self.zb("clone", "destroy", "look", "--yes", "--json").data  # noqa: B018
+        return found
+
+
+@pytest.fixture(scope="module")
+def shop(house: House) -> Iterator[Shop]:
+    vault = create_pool()
+    run("zfs", "create", f"{vault.name}/vault")
+    with forks(house.home) as house.forks:
+        yield Shop(house, vault.name)
+    vault.destroy()
+
+
+class AsItIs:
+    """The tests."""
+
+    def test_each_backup_comes_back_by_its_name_or_id(self, shop: Shop) -> None:
+        ids = {b["name"]: b["backup"] for b in shop.house.backups()}
+        for name, wanted in zip(shop.names, shop.then, strict=True):
+            assert shop.restored("--to-backup", name) == wanted
+        assert shop.restored("--to-backup", ids[shop.names[0]]) == shop.then[0]
+
+    def test_from_a_destination(self, shop: Shop) -> None:
+        for words in (("--from", "vault"), ("--from", "vault", "--run-at-destination")):
+            assert shop.restored("--to-backup", shop.names[0], *words) == shop.then[0]
+
+    def test_no_snapshot_is_taken_for_it(self, shop: Shop) -> None:
+        before = shop.house.snapshots()
+        shop.restored("--to-backup", shop.names[1])
+        assert shop.house.snapshots() == before
+
+    def test_what_excludes_each_other_is_said(self, shop: Shop) -> None:
+        before = shop.house.state()
+        name = shop.names[0]
+        for more in (("--to", "now"), ("--before", "binlog.000001:4"), ("--to-timestamp", "1,1"), ()):
+            words = ("--to-backup", name, *more) if more else ()
+            assert "by one of --to MOMENT, --to-backup NAME" in shop.zb("restore", *words).refused(2)
+        assert "leave out --base" in shop.zb("restore", "--to-backup", name, "--base", name).refused(2)
+        assert "no backup nosuch" in shop.zb("restore", "--to-backup", "nosuch").refused(4)
+        said = shop.zb("restore", "--to-backup", "nosuch", "--from", "vault").refused(4)
+        assert said.endswith("see zbackup list --at vault")
+        assert shop.house.state() == before
+        dry = shop.zb("restore", "--to-backup", name, "--dry-run")
+        assert dry.rc == 0 and "as it is" in dry.out, dry
+        assert shop.house.state() == before
+
+    def test_a_drill_passes(self, shop: Shop) -> None:
+        for words in ((), ("--at", "vault")):
+            assert shop.zb("verify", *words, "--drill", "--json").data[0]["drill"] is not None
+
+
+class Latest:
+    """Of a server with a log."""
+
+    def test_latest_is_all_there_is(self, shop: Shop) -> None:
+        wanted = {name: shop.house.server.checksum()[name] for name in TABLES}
+        assert shop.restored("--to", "latest") == wanted

@@ -1,0 +1,21 @@
+"""Backups of a mariadb-10.11 are restored as they are."""
+
+import pytest
+
+from tests.attacks.as_it_is_story import AsItIs, Latest, shop
+from tests.system.house import Variant
+
+__all__ = ["shop"]
+
+
+@pytest.fixture(scope="module")
+def variant() -> Variant:
+    return Variant(flavour="mariadb-10.11")
+
+
+class TestAsItIs(AsItIs):
+    """See AsItIs."""
+
+
+class TestLatest(Latest):
+    """See Latest."""

@@ -1,0 +1,21 @@
+"""Backups of a mysql-9.7 are restored as they are."""
+
+import pytest
+
+from tests.attacks.as_it_is_story import AsItIs, Latest, shop
+from tests.system.house import Variant
+
+__all__ = ["shop"]
+
+
+@pytest.fixture(scope="module")
+def variant() -> Variant:
+    return Variant(flavour="mysql-9.7")
+
+
+class TestAsItIs(AsItIs):
+    """See AsItIs."""
+
+
+class TestLatest(Latest):
+    """See Latest."""

@@ -1,0 +1,58 @@
+"""What a restore does when a log source proves not to lead on, and what it says of moments out of reach."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.unit.samples import PLAIN, at, backup
+from zbackup.catalog.local import Catalog
+from zbackup.jobs.context import Context
+from zbackup.jobs.log_source import examined, nothing_replayed
+from zbackup.jobs.restore import window_named
+from zbackup.jobs.restore_options import RestoreOptions
+from zbackup.model.errors import NotRecoverable
+from zbackup.model.moment import Moment
+from zbackup.model.record import Record
+from zbackup.model.snapshot import Dataset
+
+PLACES = tuple(Dataset(name=n, guid=i, mountpoint=m) for i, (n, m) in enumerate(PLAIN.members))
+CATALOG = Catalog(PLACES, (), ())
+BACKUPS = [backup(n, n, n) for n in (1, 2, 3)]
+KNOWN = (BACKUPS, BACKUPS[0], BACKUPS)
+MOMENT = Moment(at(9), "then", ZoneInfo("UTC"))
+
+
+def context(leading: set[str]) -> Context:
+    """With an engine that finds the log of these backups alone to lead on."""
+
+    def examine(_: object, log: tuple[Record, object], *__: object) -> Any:
+        if log[0].backup not in leading:
+            raise NotRecoverable(f"{log[0].backup} does not lead on")
+        return nothing_replayed(at(9))
+
+    found = {"recovery": SimpleNamespace(examine=examine), "zone": ZoneInfo("UTC")}
+    found["clock"] = SimpleNamespace(now=lambda: at(100))
+    return cast(Context, SimpleNamespace(**found, mountpoint=Path("/"), engine_name="mysql"))
+
+
+def test_the_next_log_source_is_tried() -> None:
+    found = examined(context({"backup-2"}), CATALOG, KNOWN, MOMENT, RestoreOptions())
+    assert (found.log, found.others) == (BACKUPS[1], (BACKUPS[2],))
+
+
+def test_when_none_leads_on_it_is_the_firsts_reason_that_counts() -> None:
+    with pytest.raises(NotRecoverable, match="backup-1 does not lead on"):
+        examined(context(set()), CATALOG, KNOWN, MOMENT, RestoreOptions())
+
+
+def test_the_window_is_named_once() -> None:
+    for said in ("there is a gap", "there is a gap; the recovery window is small"):
+        with (
+            pytest.raises(NotRecoverable) as failed,
+            window_named(context(set()), BACKUPS),
+        ):
+            raise NotRecoverable(said)
+        assert str(failed.value).count("the recovery window is") == 1
