@@ -22,6 +22,8 @@ from tests.system.mongo_story import REPLICA_SET, mongo_house, opened
 from tests.system.program import Result
 
 COUNT = 1000
+UNSAVED = 7
+"""Written after the last backup before the switch."""
 SCRIPT = """#!/bin/sh
 # What systemd would do.
 case "$1" in
@@ -57,6 +59,9 @@ class Shop:
         self.moment = now()
         self.delete()
         house.snapshot(self.config)
+        self.write(UNSAVED)
+        self.until = now()
+        self.write(1)
 
     @property
     def settings(self) -> MongoSettings:
@@ -134,6 +139,9 @@ def test_the_clone_is_production(shop: Shop) -> None:
     assert shop.count() == COUNT
     shop.house.snapshot(shop.config)
     assert known < shop.backups()
+    assert shop.restored(shop.until) == UNSAVED
+    window = shop.house.zb("window", "--json", config=shop.config).data[0]
+    assert [gap["cause"] for gap in window["gaps"]] == ["switch"], window
 
 
 def test_all_moments_are_in_reach(shop: Shop) -> None:
@@ -156,13 +164,14 @@ def test_another_on_top_of_it_and_both_ways_back(shop: Shop) -> None:
     known = shop.backups()
     assert shop.switch("--undo").data["outcome"] == "undone"
     shop.await_primary()
-    assert shop.count() == 0
+    assert shop.count() == UNSAVED + 1
     assert shop.restored(shop.moment) == COUNT
     assert shop.switch("--undo").data["outcome"] == "undone"
     shop.await_primary()
-    assert shop.count() == 0
+    assert shop.count() == UNSAVED + 1
     assert known <= shop.backups()
     assert shop.restored(shop.moment) == COUNT
     assert shop.restored(moment) == COUNT + 15, "of the time when the clone was production"
+    assert shop.restored(shop.until) == UNSAVED
     assert not [name for name in shop.house.names() if "-before-" in name]
     assert Path(shop.settings.datadir).exists()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.lab import servers
 from tests.lab.mysql_fixture import DatabaseServer
-from tests.lab.pool import run
+from tests.lab.pool import create_pool, run
 from tests.lab.server_user import SERVER_UID
 from tests.lab.servers.templates import DAEMON
 from tests.system.forked import forks
@@ -60,7 +60,10 @@ class Shop:
     def __init__(self, house: House) -> None:
         self.house = house
         self.service = Service(house.home, house.server)
-        self.config = house.configure("service", service=self.service.table())
+        self.vault = create_pool()
+        run("zfs", "create", f"{self.vault.name}/vault")
+        vault = {"name": "vault", "to": f"zfs:{self.vault.name}/vault", "initial": "allow"}
+        self.config = house.configure("service", service=self.service.table(), ship=[vault])
         self.roots = house.datasets
         for key, value in OWN.items():
             run("zfs", "set", f"{key}={value}", self.roots[0])
@@ -74,6 +77,11 @@ class Shop:
         house.server.sql("UPDATE shop.customers SET name = 'bad'")
         self.bad = house.server.checksum()
         self.second = house.snapshot()
+        assert house.zb("ship", config=self.config).rc == 0
+        house.server.sql("UPDATE shop.customers SET name = 'in no backup'")
+        self.unsaved, self.until = house.server.checksum(), next_second()
+        house.server.sql("UPDATE shop.customers SET name = 'worse'")
+        self.bad = house.server.checksum()
         self.last = self.then
         house.restore(self.moment, CLONE)
 
@@ -122,6 +130,7 @@ def shop(house: House) -> Iterator[Shop]:
         shop = Shop(house)
         yield shop
         shop.service.stop()
+    shop.vault.destroy()
 
 
 def of(sums: dict[str, int | None]) -> dict[str, int | None]:
@@ -172,7 +181,7 @@ class SwitchStory:
 
     def test_the_clone_is_production(self, shop: Shop) -> None:
         known = shop.backups()
-        before = {line for line in shop.places() if "@" not in line}
+        before = {line for line in shop.places() if "@" not in line and "#" not in line}
         allowed = self.allowed(*shop.parts)
         assert set(allowed) == {"on", "off"} and set(self.allowed(*shop.clone)) == {"off"}
         report = shop.switch(CLONE).data
@@ -187,7 +196,7 @@ class SwitchStory:
         assert places <= now
         for aside in report["aside"]:
             assert run("zfs", "get", "-Ho", "value", "readonly,mounted", aside).split() == ["on", "yes"]
-        assert shop.backups() == known | {self.backup_of(shop, report["backup"])}
+        self.require_new(shop, known, report["backup"])
         shown = shop.house.zb("clone", "show", CLONE, "--json").data
         assert (shown["state"], shown["running"]) == ("switched", False)
         for verb in ("start", "destroy"):
@@ -198,9 +207,22 @@ class SwitchStory:
     def allowed(self, *datasets: str) -> list[str]:
         return run("zfs", "get", "-Ho", "value", ",".join(NOT_IN_CLONES), *datasets).split()
 
-    def backup_of(self, shop: Shop, name: str) -> str:
-        (found,) = (b for b in shop.house.backups() if b["name"] == name)
-        return str(found["backup"])
+    def require_new(self, shop: Shop, known: set[str], name: str) -> None:
+        """The first backup of what is production now, and the end of the log of what was."""
+        assert known <= shop.backups()
+        new = {b["name"]: b["purpose"] for b in shop.house.backups() if b["backup"] not in known}
+        assert sorted(new.values()) == ["base", "log"] and new[name] == "base", new
+
+    def test_the_gap_is_a_note(self, shop: Shop) -> None:
+        """Until it leaves the window, and nothing else is wrong because of the switch."""
+        window = shop.house.zb("window", "--json", config=shop.config).data[0]
+        assert [gap["cause"] for gap in window["gaps"]] == ["switch"], window
+        status = shop.house.zb("status", "--json", config=shop.config).data[0]
+        assert status["window"]["gaps"] == [] and len(status["window"]["switched"]) == 1
+        wrong = [f for f in status["findings"] if f["severity"] == "error" and f["subject"] == "window"]
+        assert wrong == [] and status["window"]["lacking_seconds"] == 0, status
+        if status["shipped"]:
+            assert [each["newest"] for each in status["shipped"]] == [shop.second["name"]]
 
     def test_all_moments_are_still_in_reach(self, shop: Shop) -> None:
         """Of before the switch, on both sides of the clone's moment, and of after it."""
@@ -210,6 +232,7 @@ class SwitchStory:
         shop.house.snapshot(shop.config)
         assert shop.restored(shop.moment) == of(shop.then)
         assert shop.restored(shop.after) == of(shop.dropped)
+        assert shop.restored(shop.until) == of(shop.unsaved), "committed after the last backup"
         if self.thorough:
             assert shop.restored(moment) == of(fresh)
         kept = shop.house.zb("prune", "--dry-run", "--json").data[0]
@@ -221,17 +244,25 @@ class SwitchStory:
         shop.house.server.sql("DELETE FROM shop.orders")
         shop.last = shop.house.server.checksum()
         shop.house.snapshot(shop.config)
+        shop.house.server.sql("UPDATE shop.customers SET name = 'of neither'")
+        late, unsaved = next_second(), shop.house.server.checksum()
+        shop.house.server.sql("UPDATE shop.customers SET name = 'last'")
+        shop.last = shop.house.server.checksum()
         known = shop.backups()
         report = shop.switch("--undo").data
         assert report["outcome"] == "undone"
         shop.require(shop.bad)
         assert set(self.allowed(*shop.clone)) == {"off"}
-        assert shop.backups() == known | {self.backup_of(shop, report["backup"])}
+        self.require_new(shop, known, report["backup"])
         assert not [n for n in shop.house.names() if "-before-" in n]
         shop.house.zb("clone", "start", CLONE, "--json").data  # noqa: B018
         if self.thorough:
             assert shop.restored(shop.moment) == of(shop.then)
         assert shop.restored(moment) == of(last), "of the time when the clone was production"
+        assert shop.restored(late) == of(unsaved), "after the last backup of that time"
+        assert shop.restored(shop.until) == of(shop.unsaved), "before the switch"
+        window = shop.house.zb("window", "--json", config=shop.config).data[0]
+        assert all(gap["cause"] == "switch" for gap in window["gaps"]), window
         shop.house.zb("clone", "stop", CLONE, "--json").data  # noqa: B018
         said = shop.house.zb("clone", "destroy", CLONE, "--yes", "-q").refused(9)
         assert "was in production's place, and holds backups of that time" in said

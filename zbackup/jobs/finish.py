@@ -73,19 +73,35 @@ def _since(backup: Backup, others: Sequence[Backup]) -> datetime | None:
 def _continued(
     ctx: Context, backup: Backup, datasets: tuple[Dataset, ...], others: Sequence[Backup]
 ) -> Record | None:
-    """Of the newest older backup, if its log is proven to go on in this one: a log has one identity."""
+    """Of the newest older backup whose log is proven to go on in this one: a log has one identity."""
+    for before in _ends_of_logs(backup, others):
+        try:
+            one, other = ((b.record, b.browse(datasets)) for b in (before, backup))
+            if ctx.recovery.is_same_log(one, other):
+                return before.record
+        except (Refused, OSError) as unreadable:
+            # Nothing is proven then, but the backup at hand is whole: it begins a log of its own.
+            ctx.progress.note(f"{before.name} cannot be compared with {backup.name}: {unreadable}")
+    return None
+
+
+def _ends_of_logs(backup: Backup, others: Sequence[Backup]) -> list[Backup]:
+    """The newest older backup, and the newest of each other log of the same server; newest first.
+
+    Only where they lie on the datasets of this one. After a switch a server goes on from a copy of the log of
+    the one before, which went on by itself: the newest backup of that is aside then. After the way back it is
+    here again, and what is newer, of the time in between, is not.
+    """
     older = [b for b in others if b.complete and b.record.log_id and b.createtxg < backup.createtxg]
-    before = max(older, key=lambda b: b.createtxg, default=None)
-    if before is None:
-        return None
-    try:
-        one, other = ((b.record, b.browse(datasets)) for b in (before, backup))
-        same = ctx.recovery.is_same_log(one, other)
-    except (Refused, OSError) as unreadable:
-        # Nothing is proven then, but the backup at hand is whole: it begins a log of its own.
-        ctx.progress.note(f"{before.name} cannot be compared with {backup.name}: {unreadable}")
-        same = False
-    return before.record if same else None
+    newest = {b.record.log_id: b for b in sorted(older, key=lambda b: b.createtxg)}
+    here = {s.dataset for s in backup.snapshots}
+    ends = sorted(newest.values(), key=lambda b: b.createtxg, reverse=True)
+    return [
+        end
+        for end in ends
+        if any(s.dataset in here for s in end.snapshots)
+        and (end is ends[0] or end.record.server_uuid == backup.record.server_uuid)
+    ]
 
 
 def finish_all(

@@ -16,10 +16,12 @@ from zbackup.model.backup import Backup
 from zbackup.model.record import Record, to_properties
 
 
-def snapshot_log(ctx: Context, catalog: Catalog, before: Sequence[Backup], like: Record) -> Backup:
+def snapshot_log(
+    ctx: Context, catalog: Catalog, before: Sequence[Backup], like: Record, position: str = ""
+) -> Backup:
     """Take it, with what `like` knows of the server, so that the log is found in it.
 
-    `before` are the backups there are.
+    `before` are the backups there are. `position` is up to where the log certainly leads, if that is known.
     """
     time.sleep(ctx.recovery.log_delay_s)
     members = tuple(sorted(mounted(catalog.datasets).items()))
@@ -35,6 +37,7 @@ def snapshot_log(ctx: Context, catalog: Catalog, before: Sequence[Backup], like:
         server_uuid=like.server_uuid,
         server_version=like.server_version,
         role=like.role,
+        position=position,
         server=dict(like.server),
     )
     name = free_name(ctx, catalog)

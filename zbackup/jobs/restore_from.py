@@ -108,7 +108,8 @@ def moment_there(ctx: Context, target: ShipTarget, name: TransactionName, base: 
 def moment_of_copy(ctx: Context, target: ShipTarget, name: BackupName) -> Moment:
     """Of the last transaction in that backup at the destination. Raise NotFound."""
     with target.destination.connect() as session:
-        return moment_of_backup(ctx, name, session.copies().backups, f"zbackup list --at {target.name}")
+        copies = session.copies().to_restore()
+    return moment_of_backup(ctx, name, copies.backups, f"zbackup list --at {target.name}")
 
 
 def plan_restore_from(

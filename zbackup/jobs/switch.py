@@ -14,6 +14,7 @@ from zbackup.jobs import clone_files
 from zbackup.jobs.clone import working_on
 from zbackup.jobs.context import Context
 from zbackup.jobs.snapshot import snapshot
+from zbackup.jobs.switch_end import discard_production, snapshot_production, snapshot_successor
 from zbackup.jobs.switch_look import HALF_DONE, clone_to_switch, find, intend, intent_of, newest
 from zbackup.jobs.switch_service import look, service_of, start, stop
 from zbackup.jobs.switch_steps import (
@@ -30,6 +31,7 @@ from zbackup.jobs.switch_steps import (
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatabaseError, Refused, ZbackupError
 from zbackup.model.record import CHUNK, Record
+from zbackup.model.server import ServerFacts
 from zbackup.model.switch import Outcome, Service, Switch
 
 log = structlog.get_logger()
@@ -78,11 +80,11 @@ def switch(ctx: Context, name: str) -> SwitchReport:
         clone = clone_to_switch(ctx, name)
         record = clone_files.record_of(ctx, clone)
         intent = intent_of(clone) if clone.state in HALF_DONE else intend(ctx, clone)
-        look(ctx)
+        facts = look(ctx)
         clone = replace(clone, state="switching", stopped=True, switch=intent)
         _write_intent(ctx, clone)
         try:
-            _exchange(ctx, clone, intent)
+            _exchange(ctx, clone, intent, facts)
         except (ZbackupError, KeyboardInterrupt) as failure:
             _go_back(ctx, clone, failure)
             raise
@@ -105,15 +107,17 @@ def undo(ctx: Context, name: str = "") -> SwitchReport:
     with ExitStack() as held:
         held.enter_context(working_on(ctx, name, "zbackup switch --undo"))
         held.enter_context(ctx.alone("zbackup switch --undo"))
-        look(ctx)
+        facts = look(ctx)
         clone = find(ctx, name)
         intent = intent_of(clone)
         if clone.state == "switched":
             require_settled(switches(ctx.zfs, ctx.clones, ctx.instance))
             require_in_place(ctx, intent)
-        clone = replace(clone, state="undoing")
+        half_done, clone = clone.state == "switching", replace(clone, state="undoing")
         clone_files.describe(ctx, clone)
-        _return(ctx, clone, intent)
+        _return(ctx, clone, intent, facts)
+        if half_done:
+            discard_production(ctx, clone, intent)
         waits = _start(ctx, clone)
         clone = replace(clone, state="ready", stopped=True)
         clone_files.describe(ctx, clone)
@@ -133,18 +137,20 @@ def _write_intent(ctx: Context, clone: Clone) -> None:
     clone_files.describe(ctx, clone)
 
 
-def _exchange(ctx: Context, clone: Clone, intent: Switch) -> None:
+def _exchange(ctx: Context, clone: Clone, intent: Switch, facts: ServerFacts | None) -> None:
     stop(ctx)
     clone_files.stop_server(ctx, clone.name)
+    snapshot_production(ctx, clone, intent, facts)
     unmount(ctx, all_of(intent))
     put_in_place(ctx, clone, intent)
     dress(ctx, intent)
 
 
-def _return(ctx: Context, clone: Clone, intent: Switch) -> None:
+def _return(ctx: Context, clone: Clone, intent: Switch, facts: ServerFacts | None = None) -> None:
     """What never left its place is not touched: whoever uses it may be why the switch failed."""
     if strayed := away(ctx, clone, intent):
         stop(ctx)
+        snapshot_successor(ctx, clone, intent, facts)
         unmount(ctx, strayed)
     put_back(ctx, clone, intent)
     undress(ctx, clone, intent)
@@ -158,6 +164,7 @@ def _go_back(ctx: Context, clone: Clone, failure: ZbackupError | KeyboardInterru
         clone = replace(clone, state="undoing")
         clone_files.describe(ctx, clone)
         _return(ctx, clone, intent_of(clone))
+        discard_production(ctx, clone, intent_of(clone))
         start(ctx)
         clone_files.describe(ctx, replace(clone, state="ready"))
     except ZbackupError as second:

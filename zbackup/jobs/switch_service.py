@@ -4,6 +4,7 @@ import time
 
 from zbackup.jobs.context import Context
 from zbackup.model.errors import CommandFailed, CommandTimedOut, ConfigError, DatabaseError, NotInService
+from zbackup.model.server import ServerFacts
 from zbackup.model.switch import Service
 from zbackup.plan.placement import require_one_snapshot_covers
 from zbackup.proc.run import run
@@ -24,16 +25,17 @@ def service_of(ctx: Context) -> Service:
     return ctx.service
 
 
-def look(ctx: Context) -> None:
-    """See that we can tell whether the server answers, before anybody stops it.
+def look(ctx: Context) -> ServerFacts | None:
+    """See that we can tell whether the server answers, before anybody stops it. What it says, if it does.
 
     Raise ConfigError: a password that only the daemon can read would be missed when it is too late.
     """
     service_of(ctx)
     try:
-        ctx.engine.inspect()
+        return ctx.engine.inspect()
     except DatabaseError as silent:
         ctx.progress.note(f"{ctx.instance} does not answer before it is stopped: {silent}")
+        return None
 
 
 def stop(ctx: Context) -> None:

@@ -14,6 +14,7 @@ from zbackup.jobs.clone_files import PART
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.errors import CommandFailed, Refused
+from zbackup.model.shipped import SHIPPED
 from zbackup.model.snapshot import Dataset
 from zbackup.model.switch import Switch
 from zbackup.plan.clone_name import copy_name
@@ -75,6 +76,7 @@ def dress(ctx: Context, switch: Switch) -> None:
         own = ctx.zfs.own_settings(switch.aside(each.name)) if left_behind else {}
         given_up = dict(left_behind.own) if left_behind else {}
         wanted = settings_in_place(own, given_up, each.mountpoint, known=left_behind is not None)
+        wanted |= {key: value for key, value in own.items() if key.startswith(SHIPPED)}
         canmount[each.name] = wanted["canmount"]
         _settle(ctx, each.name, wanted)
     away = {each.name for each in switch.leaving if not each.mountpoint}
@@ -122,7 +124,12 @@ def undress(ctx: Context, clone: Clone, switch: Switch) -> None:
         others = [key for key in ctx.zfs.own_settings(left.name) if key not in GIVEN_UP]
         _settle(ctx, left.name, own, keep=(*others, "canmount"))
     for each in switch.coming:
-        _settle(ctx, part_name(ctx, clone, each.number), {**CLONE_PROPERTIES, PART: clone.id})
+        part = part_name(ctx, clone, each.number)
+        # What has arrived at destinations meanwhile: first written there, then forgotten here.
+        arrived = {key: v for key, v in ctx.zfs.own_settings(part).items() if key.startswith(SHIPPED)}
+        if arrived and each.name in {left.name for left in switch.leaving}:
+            ctx.zfs.set_properties(each.name, arrived)
+        _settle(ctx, part, {**CLONE_PROPERTIES, PART: clone.id})
     canmount = {each.name: dict(each.own).get("canmount", "on") for each in switch.leaving}
     _mount(ctx, {each.name: each.mountpoint for each in switch.leaving if each.mountpoint}, canmount)
     for each in switch.coming:

@@ -20,6 +20,11 @@ class History:
     now: datetime
 
 
+def at_hour(hours: float) -> datetime:
+    """That many hours after noon."""
+    return NOON + timedelta(hours=hours)
+
+
 def made(
     number: int,
     taken: datetime,

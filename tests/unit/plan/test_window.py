@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 from tests.unit.plan.histories import History, histories, made, reaches, sound_histories
 from zbackup.model.backup import Backup
+from zbackup.model.record import STOPPED
 from zbackup.plan.recovery import plan_recovery
 from zbackup.plan.window import LiveLog, RecoveryWindow, recovery_window
 
@@ -93,6 +94,23 @@ def test_a_gap_has_two_ends_and_a_cause(third: Backup, cause: str, says: str) ->
     (gap,) = found.gaps
     assert (gap.after, gap.to, gap.older, gap.newer) == (at(2), at(3), "zbackup-2", "zbackup-3")
     assert gap.cause == cause and says in gap.why, gap
+
+
+def test_a_gap_behind_what_a_switch_stopped_is_the_switchs() -> None:
+    end = made(2, at(2), log=("log", 1, 2), purpose="log")
+    stopped = replace(end, record=replace(end.record, server={STOPPED: "switch to good"}))
+    found = recovery_window([WHOLE[0], stopped, OTHER], None, NOW)
+    (gap,) = found.gaps
+    assert (gap.after, gap.to, gap.cause) == (at(2), at(3), "switch")
+    assert gap.why == "the server was stopped for the switch to good, and zbackup-3 is the first backup since"
+
+
+def test_a_gap_before_what_a_switch_stopped_is_not_the_switchs() -> None:
+    """The log between was purged before."""
+    end = made(2, at(2), log=("log", 7, 9), purpose="log")
+    stopped = replace(end, record=replace(end.record, server={STOPPED: "switch to good"}))
+    found = recovery_window([WHOLE[0], stopped, OTHER], None, NOW)
+    assert [(gap.after, gap.to, gap.cause) for gap in found.gaps] == [(at(1), at(3), "reset")]
 
 
 @pytest.mark.parametrize(

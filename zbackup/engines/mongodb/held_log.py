@@ -17,9 +17,14 @@ def span_of(record: Record) -> LogSpan | None:
     """From the oldest entry to where crash recovery would begin; what is behind that may have holes.
 
     None for a server without an oplog, and for a log-only snapshot: the server was not asked what it held.
+    But for one of a server that had been stopped: it was asked before, and shut down in good order.
     """
     first = record.server.get("oplog_first", "")
-    if record.purpose == "log" or not first or not record.position:
+    if not first or not record.position:
+        return None
+    if record.stopped_for:
+        return LogSpan(first, record.position)
+    if record.purpose == "log":
         return None
     return LogSpan(first, record.server.get("stable_checkpoint", record.position))
 

@@ -21,7 +21,7 @@ needs_lock              why an unlocked snapshot of this server would not be exa
 oplog_wall              (held) the latest wall-clock time near the oplog's end at Record.position
 oplog_durable_wall      (held, lock "none") up to when everything was on disk before the snapshot
 oplog_after(_wall)      (held, lock "none") the oplog's end, and its place, read once the snapshot was there
-oplog_first(_wall)      (held) the oldest entry of the oplog: under a lock, or once the snapshot was there
+oplog_first(_wall)      the oldest entry of the oplog; (held) under a lock, or once the snapshot was there
 """
 
 import contextlib
@@ -103,6 +103,7 @@ def _of_member(member: Membership) -> dict[str, str]:
         "set_id": member.set_id,
         "member_state": member.state,
         "oplog_bytes": str(member.oplog_bytes),
+        **held_first(member.first),
     }
     if member.term_ends:
         facts["oplog_terms"] = " ".join(map(str, member.term_ends))

@@ -1,0 +1,42 @@
+"""Which log a backup is proven to go on with: also after a switch and the way back."""
+
+from dataclasses import replace
+
+from tests.unit.plan.histories import at_hour
+from tests.unit.plan.histories import made as made_at
+from zbackup.jobs.finish import _ends_of_logs
+from zbackup.model.backup import Backup
+
+
+def made(number: int, log: str, *, aside: bool = False, server: str = "") -> Backup:
+    backup = made_at(number, at_hour(number), log=(log, 1, number))
+    snapshots = backup.snapshots
+    if aside:
+        snapshots = tuple(replace(s, dataset=f"{s.dataset}-before") for s in snapshots)
+    record = replace(backup.record, server_uuid=server or backup.record.server_uuid)
+    return Backup(record=record, snapshots=snapshots)
+
+
+def ends(backup: Backup, others: list[Backup]) -> list[str]:
+    return [b.name for b in _ends_of_logs(backup, others)]
+
+
+def test_in_an_ordinary_life_it_is_the_newest_older_one() -> None:
+    others = [made(1, "a"), made(2, "a"), made(4, "a")]
+    assert ends(made(3, ""), others) == ["zbackup-2"]
+
+
+def test_after_a_switch_nothing_is_continued() -> None:
+    """The clone has a copy of the log up to its moment, and what went on from there is aside."""
+    others = [made(1, "a"), made(2, "a", aside=True)]
+    assert ends(made(3, ""), others) == []
+
+
+def test_after_the_way_back_it_is_the_newest_of_the_same_server() -> None:
+    others = [made(1, "a"), made(2, "a"), made(3, "b", aside=True)]
+    assert ends(made(4, ""), others) == ["zbackup-2"]
+
+
+def test_after_a_reset_the_log_before_is_asked_too_but_of_the_same_server_only() -> None:
+    others = [made(1, "a"), made(2, "b", server="another"), made(3, "c")]
+    assert ends(made(4, ""), others) == ["zbackup-3", "zbackup-1"]
