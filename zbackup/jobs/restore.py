@@ -159,7 +159,8 @@ def _act(
             raise
         following, *others = plan.others
         ctx.progress.note(f"{plan.log.name} does not lead there ({failure}): trying {following.name}")
-    return _act(ctx, catalog, replace(plan, log=following, others=tuple(others)), moment, options, let_go)
+    again = replace(plan, log=following, others=tuple(others), replay=None)
+    return _act(ctx, catalog, again, moment, options, let_go)
 
 
 def make_plan(

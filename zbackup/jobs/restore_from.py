@@ -259,7 +259,7 @@ def _choice(ctx: Context, copies: Copies, moment: Moment, options: RestoreOption
     def plan(backups: Sequence[Backup]) -> RecoveryPlan:
         return choose(ctx, backups, moment, options)
 
-    if moment.text == LATEST:
+    if moment.text == LATEST or isinstance(options.exact, BackupName):
         return plan(copies.backups)
     wanted = moment.at
     return first_to_reach(by_server(copies.backups), lambda b: b.reaches(wanted), plan) or plan(

@@ -79,8 +79,9 @@ def latest(copies: Copies, **options: Any) -> tuple[Moment, str, str]:
     target = ShipTarget(destination=cast(Any, place), tag="tag")
     given = RestoreOptions(**options)
     moment = latest_moment(cast(Context, ctx), target, given)
-    base, log, _ = _choose(cast(Context, ctx), target, copies, moment, given)
-    return moment, base.name, log.name
+    choice = _choose(cast(Context, ctx), target, copies, moment, given)
+    assert choice.log is not None
+    return moment, choice.base.name, choice.log.name
 
 
 def test_latest_is_not_an_older_one_in_silence() -> None:
