@@ -337,6 +337,7 @@ def act(
         base = clone_files.fill(ctx, clone, plan.base)
         stop = _stop(plan, moment, options)
         base, recovered = _recovered(ctx, catalog, (clone, base), plan, options, stop, let_go)
+        base = replace(base, beside=())
         clone = replace(clone, reached=recovered.gtid or recovered.position)
         clone = finish.hand_over(base, clone) if finish else clone_files.mark_ready(ctx, clone)
     if plan.replay is None:
@@ -368,13 +369,13 @@ def _recovered(
     clone, base = made
     if plan.as_it_is:
         let_go()
-        base = replace(base, hide=clone_files.hidden_from(ctx, catalog.places, [clone]))
+        base = clone_files.in_sight_of(ctx, base, catalog.places, [clone])
         return base, ctx.recovery.open(base, _serving(options), ctx.progress)
     if plan.log is None:
         raise AssertionError("a recovery without a log source was planned")
     with log_clone(ctx, catalog, clone, plan.log, keep=options.keep) as (source, visible):
         let_go()
-        base = replace(base, hide=clone_files.hidden_from(ctx, catalog.places, visible))
+        base = clone_files.in_sight_of(ctx, base, catalog.places, visible)
         recovered = ctx.recovery.recover(base, source, plan.target, _serving(options), ctx.progress, stop)
     return base, recovered
 
