@@ -17,7 +17,7 @@ from zbackup.model.record import Record, to_properties
 
 PROJECT = Path(__file__).resolve().parents[3]
 DOCS = PROJECT / "docs"
-PAGES = [PROJECT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [PROJECT / "README.md", PROJECT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 RECORD = Record(
     backup="b",
@@ -98,3 +98,9 @@ def test_mongodbs_role_is_the_one_the_code_needs(name: str) -> None:
 def test_the_configuration_in_the_readme_is_one() -> None:
     examples = re.findall(r"^```toml\n(.*?)^```", (PROJECT / "README.md").read_text(), flags=re.M | re.S)
     assert [list(parse(text).instance) for text in examples] == [["shop"]]
+
+
+def test_every_test_that_is_named_as_a_proof_is_there() -> None:
+    named = re.findall(r"`(tests/[^`]+)`", (PROJECT / "SECURITY.md").read_text())
+    assert len(named) > 10
+    assert [name for name in named if not list(PROJECT.glob(name))] == []
