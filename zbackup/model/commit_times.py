@@ -64,12 +64,15 @@ class Rules:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
     """This host's clock when the log ended at `place`, in microseconds: what stands before it was committed
-    by `latest`, and what stands behind it not before `earliest`. `clock` is what else was known then."""
+    by `latest`, and what stands behind it not before `earliest`; unless the server was a `replica` then: that
+    has its source's times, and what follows may have been committed there any lag ago. `clock` is what else
+    was known then."""
 
     place: Place
     earliest: int
     latest: int
     clock: Reading | None = None
+    replica: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,13 +148,13 @@ def bounds(anchors: Sequence[Anchor], target: int, rules: Rules) -> Bounds:
     slack = rules.tolerance
     before = [a for a in anchors if a.latest + slack <= target]
     # A replica's times may be behind this host's clock by any lag, and so by them is what follows.
-    behind = [] if rules.replica else [a for a in anchors if a.earliest - slack >= target]
+    behind = [] if rules.replica else [a for a in anchors if not a.replica and a.earliest - slack >= target]
     low, high = (before[-1] if before else None), (behind[0] if behind else None)
     last = high or (anchors[-1] if anchors else None)
     return Bounds(
         after=low.place if low else (0, 0),
         upto=high.place if high else None,
-        floor=low.earliest - slack if low and not rules.replica else 0,
+        floor=low.earliest - slack if low and not (rules.replica or low.replica) else 0,
         ceiling=last.latest + slack if last else _NEVER,
     )
 

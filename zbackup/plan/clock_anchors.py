@@ -29,6 +29,7 @@ def anchors_of(backups: Sequence[Backup], base: Backup) -> tuple[Anchor, ...]:
             earliest=micros(backup.record.taken),
             latest=micros(max(backup.record.taken, backup.snapshots[0].created + CREATED_WITHIN)),
             clock=backup.record.clock,
+            replica=backup.record.role == "replica",
         )
         for backup in backups
         if backup.complete
