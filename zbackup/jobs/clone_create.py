@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 import structlog
 
@@ -20,7 +19,7 @@ from zbackup.jobs.temporary import removed_on_failure
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import ConfigError, NotFound, Taken, UsageError
-from zbackup.model.moment import Moment
+from zbackup.model.moment import Moment, end_after
 from zbackup.model.snapshot import Dataset
 from zbackup.plan.clone_choice import choose_backup
 from zbackup.plan.clone_name import log_name, next_name, numbered, require_good
@@ -189,7 +188,7 @@ def _begin(ctx: Context, clone: Clone, options: CreateOptions) -> Clone:
         ctx.progress.note(
             "memory_max and cpu_quota limit nothing: they are systemd's, which does not run here"
         )
-    end = ctx.clock.now() + timedelta(seconds=options.lease) if options.lease is not None else None
+    end = end_after(ctx.clock.now(), options.lease) if options.lease is not None else None
     wanted = replace(
         clone,
         kind="dev",

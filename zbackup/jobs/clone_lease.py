@@ -12,6 +12,7 @@ from zbackup.jobs.clone import CloneStatus, find, find_again, require_ready, sta
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.errors import CommandFailed, NotFound, Refused, Taken
+from zbackup.model.moment import end_after
 from zbackup.plan.clone_name import require_good
 from zbackup.plan.lease import end_of, judge
 from zbackup.proc.helper import ask
@@ -30,11 +31,11 @@ class Reaped:
 
 
 def extend(contexts: Sequence[Context], name: str, seconds: float | None) -> CloneStatus:
-    """The lease ends so many seconds from now; None for never. Raise NotFound, or Refused for a restore's, or
-    one that is half destroyed."""
+    """The lease ends so many seconds from now; None for never. Raise UsageError for one too far away,
+    NotFound, or Refused for a restore's, or one that is half destroyed."""
 
     def until(ctx: Context, clone: Clone) -> Clone:
-        end = "" if seconds is None else (ctx.clock.now() + timedelta(seconds=seconds)).isoformat()
+        end = "" if seconds is None else end_after(ctx.clock.now(), seconds).isoformat()
         return replace(clone, until=end, warned=False)
 
     return _changed(contexts, name, "zbackup clone extend", until)

@@ -46,6 +46,17 @@ def moment(value: str) -> datetime:
     return found
 
 
+def end(value: str) -> datetime:
+    """A time with its zone that somebody on this host asked for; one that is farther than that is meant as
+    "for ever", and is the last that can be calculated with."""
+    if len(value) > MOST_MOMENT:
+        raise ValueError(f"{shown(value)} is no time")
+    found = datetime.fromisoformat(value)
+    if found.tzinfo is None:
+        raise ValueError(f"{value} has no time zone")
+    return min(max(found, EARLIEST), LATEST)
+
+
 def count(value: str, most: int = 2**64 - 1) -> int:
     """A number that is not negative."""
     if not _NUMBER.fullmatch(value) or int(value) > most:

@@ -1,7 +1,7 @@
 """A clone: a database server of its own on writable copies of a backup's datasets."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Literal, get_args
 
@@ -15,6 +15,7 @@ INTENT = "zbackup:making."
 MOST_NUMBER = 2**63
 _NUMBERS = ("port", "memory", "nice", "memory_max", "cpu_quota")
 _FLAGS = ("read_only", "own_root", "warned", "stopped", "on_boot", "masked", "replayed", "copied", "follows")
+_ENDS = ("until", "protected")
 _KINDS: dict[str, type] = dict.fromkeys(_NUMBERS, int) | dict.fromkeys(_FLAGS, bool)
 
 State = Literal[
@@ -98,7 +99,8 @@ def from_property(text: str) -> Clone:
     except (KeyError, TypeError, AttributeError) as wrong:
         raise ValueError(f"not a clone's description: {wrong}") from wrong
     _require_sound(clone)
-    return clone
+    ends = {name: bounds.end(at).isoformat() for name in _ENDS if (at := getattr(clone, name))}
+    return replace(clone, **ends)
 
 
 def _require_sound(clone: Clone) -> None:
@@ -111,6 +113,3 @@ def _require_sound(clone: Clone) -> None:
             raise ValueError(f"not a clone's description: {each.name} is no {kind.__name__}")
         if kind is int and not 0 <= value < MOST_NUMBER:
             raise ValueError(f"not a clone's description: {each.name} is {bounds.shown(str(value))}")
-    for name in ("until", "protected"):
-        if moment := getattr(clone, name):
-            bounds.moment(moment)

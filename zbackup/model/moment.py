@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
+from zbackup.model.bounds import LATEST
 from zbackup.model.errors import UsageError
 
 _RELATIVE = re.compile(r"-((?:[0-9]+[dhms])+)")
@@ -87,6 +88,14 @@ def parse_moment(text: str, zone: ZoneInfo, now: datetime) -> Moment:
     raise UsageError(f'"{text}" is not a moment; write {FORMS}')
 
 
+def end_after(now: datetime, seconds: float) -> datetime:
+    """The end of a time that begins now. Raise UsageError when it is out of bounds."""
+    try:
+        return _require_near(now + timedelta(seconds=seconds), f"an end {seconds:g} seconds from now")
+    except OverflowError:
+        raise _too_far(f"an end {seconds:g} seconds from now") from None
+
+
 def parse_time_to_come(text: str, zone: ZoneInfo, now: datetime) -> datetime:
     """Read a time in the future, such as "2024-05-03 18:00", "18:00" or "+3d". Raise UsageError.
 
@@ -94,7 +103,10 @@ def parse_time_to_come(text: str, zone: ZoneInfo, now: datetime) -> datetime:
     """
     cleaned = " ".join(text.split())
     if cleaned.startswith("+") and (relative := _RELATIVE.fullmatch("-" + cleaned[1:])):
-        return now.astimezone(UTC) + _length(relative[1])
+        try:
+            return _require_near(now.astimezone(UTC) + _length(relative[1]), f'"{text}"')
+        except OverflowError:
+            raise _too_far(f'"{text}"') from None
     if cleaned.startswith("-"):
         raise UsageError(f'"{text}" is in the past: write a time to come, such as "+3d" or "18:00"')
     found = parse_moment(text, zone, now).at
@@ -103,7 +115,18 @@ def parse_time_to_come(text: str, zone: ZoneInfo, now: datetime) -> datetime:
         found = parse_moment(f"{_next_day(now, match, zone)} {cleaned}", zone, now).at
     if found <= now:
         raise UsageError(f'"{text}" is in the past: write a time to come, such as "+3d" or "18:00"')
+    return _require_near(found, f'"{text}"')
+
+
+def _require_near(found: datetime, what: str) -> datetime:
+    """Nothing is written that is not taken when it is read back. Raise UsageError."""
+    if found >= LATEST:
+        raise _too_far(what)
     return found
+
+
+def _too_far(what: str) -> UsageError:
+    return UsageError(f"{what} is too far away: write a time before {LATEST.year}")
 
 
 def _next_day(now: datetime, match: re.Match[str], zone: ZoneInfo) -> date:

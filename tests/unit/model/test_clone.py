@@ -1,8 +1,10 @@
 """A clone's description survives its property; anything else is refused as such."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
 from typing import get_args
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -10,7 +12,9 @@ from hypothesis import strategies as st
 
 from tests.unit.samples import NOON, moments, words
 from zbackup.model.clone import Clone, State, from_property
+from zbackup.model.moment import local_text
 from zbackup.model.switch import Coming, Leaving, Switch
+from zbackup.plan.lease import judge
 
 PLAIN = Clone(
     id="1",
@@ -78,6 +82,29 @@ def test_what_was_written_is_read_back(clone: Clone) -> None:
     assert text.isascii() and "\n" not in text
 
 
+@pytest.mark.parametrize("name", ["until", "protected"])
+@pytest.mark.parametrize(
+    ("written", "year"),
+    [
+        ("9999-12-30T23:00:00+00:00", 2200),
+        ("9999-12-31T23:59:59-23:59", 2200),
+        ("2200-01-01T00:00:00+00:00", 2200),
+        ("0001-01-01T00:00:00+23:59", 1980),
+        ("2199-12-31T00:00:00+00:00", 2199),
+    ],
+)
+def test_an_end_far_away_blocks_nothing_and_can_be_calculated_with(
+    name: str, written: str, year: int
+) -> None:
+    """Such were written by "for ever"."""
+    asked = replace(PLAIN, kind="dev", until="2024-05-01T12:00:00+00:00")
+    clone = from_property(replace(asked, **{name: written}).to_property())
+    end = datetime.fromisoformat(getattr(clone, name))
+    assert end.year == year and local_text(end, ZoneInfo("Asia/Tokyo"))
+    assert judge(clone, NOON, timedelta(days=3)) in ("protected", "runs", "over", "ends soon")
+    assert from_property(clone.to_property()) == clone
+
+
 VALUES = {k: v for k, v in asdict(PLAIN).items() if k != "switch"} | {"created": NOON.isoformat()}
 
 
@@ -93,6 +120,9 @@ VALUES = {k: v for k, v in asdict(PLAIN).items() if k != "switch"} | {"created":
         json.dumps(VALUES | {"created": "yesterday"}),
         json.dumps(VALUES | {"created": "2024-05-01T12:00:00"}),
         json.dumps(VALUES | {"created": 5}),
+        json.dumps(VALUES | {"until": "2024-05-01T12:00:00"}),
+        json.dumps(VALUES | {"protected": "for ever"}),
+        json.dumps(VALUES | {"protected": "2024-05-01T12:00:00." + "0" * 100 + "+00:00"}),
         json.dumps(VALUES | {"state": "half"}),
         json.dumps(VALUES | {"kind": "toy"}),
         json.dumps(VALUES | {"lease": "1h"}),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zbackup.model.errors import UsageError
-from zbackup.model.moment import Moment, local_text, parse_moment, parse_time_to_come, utc_text
+from zbackup.model.moment import Moment, end_after, local_text, parse_moment, parse_time_to_come, utc_text
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2024, 5, 1, 9, 0, tzinfo=UTC)  # 11:00 in Berlin
@@ -217,3 +217,16 @@ def test_what_clocks_are_called_tells_the_hour_that_comes_twice() -> None:
         found = parse_moment(f"2024-10-27 02:30:00 {name}", BERLIN, datetime(2025, 1, 1, tzinfo=UTC))
         assert found.at == datetime(2024, 10, 27, hour, 30, tzinfo=UTC)
     assert parse_time_to_come("18:00 CEST", BERLIN, NOW) == datetime(2024, 5, 1, 16, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["9999-12-31 00:00", "2200-01-01T00:00Z", "+99999d", "+9999999999999d"])
+def test_a_time_to_come_is_one_that_is_taken_when_it_is_read_back(text: str) -> None:
+    with pytest.raises(UsageError, match="too far away: write a time before 2200"):
+        parse_time_to_come(text, BERLIN, NOW)
+
+
+@pytest.mark.parametrize("seconds", [86400.0 * 99999, 1e15, 1e300])
+def test_so_is_the_end_of_a_lease(seconds: float) -> None:
+    with pytest.raises(UsageError, match="too far away"):
+        end_after(NOW, seconds)
+    assert end_after(NOW, 60.0) == NOW + timedelta(minutes=1)
