@@ -1,8 +1,8 @@
-"""Backups of a mariadb-10.11 are restored as they are."""
+"""Backups of a mysql-9.7 are restored as they are."""
 
 import pytest
 
-from tests.attacks.as_it_is_story import AsItIs, Latest, shop
+from tests.system.as_it_is_story import AsItIs, Latest, shop
 from tests.system.house import Variant
 
 __all__ = ["shop"]
@@ -10,7 +10,7 @@ __all__ = ["shop"]
 
 @pytest.fixture(scope="module")
 def variant() -> Variant:
-    return Variant(flavour="mariadb-10.11")
+    return Variant(flavour="mysql-9.7")
 
 
 class TestAsItIs(AsItIs):
