@@ -46,7 +46,7 @@ def forge(shop: Shop, number: int, **changes: Any) -> None:
 
 def pruning(shop: Shop, **how: Any) -> tuple[Context, ShipTarget]:
     ctx = SimpleNamespace(
-        run_dir=shop.home, instance="shop", clock=SystemClock(), zone=ZoneInfo("UTC"), progress=Silent()
+        shared=shop.home, instance="shop", clock=SystemClock(), zone=ZoneInfo("UTC"), progress=Silent()
     )
     return cast(Context, ctx), ShipTarget(destination=shop.destination(**how), tag="", retention=SHORT)
 

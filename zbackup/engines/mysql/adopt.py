@@ -33,7 +33,7 @@ def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
         progress.phase("starting the server")
         # At the first start there is what production replicated from, and nobody must go on with that.
         first = replace(adoption.serving, follows=False)
-        with server.opened(first, before, after) as temporary:
+        with server.opened(first, before, after, calls_out=adoption.serving.follows) as temporary:
             _make_its_own(temporary, adoption, newest)
             if adoption.source:
                 follow(temporary, adoption.source)

@@ -127,15 +127,18 @@ class CloneServer:
                 yield self._entered(process, account, REFUSED_LIMIT_S)
 
     @contextmanager
-    def opened(self, serving: Serving, before: str, after: Sequence[str] = ()) -> Iterator["Temporary"]:
+    def opened(
+        self, serving: Serving, before: str, after: Sequence[str] = (), *, calls_out: bool = False
+    ) -> Iterator["Temporary"]:
         """A server for its users, with an account of ours while the body runs. Gone if the body fails.
 
         `before` are statements, one a line, that are run before anybody is let in, and `after` those of the
-        end, when our account is no more.
+        end, when our account is no more. One that `calls_out` may be told whom to replicate.
         """
         secure_files.set_mode(self.place.run, 0o755)
         with ExitStack() as ended:
-            process, account = self._begun(self._shape(serving), before, ended)
+            shape = replace(self._shape(serving), calls_out=calls_out)
+            process, account = self._begun(shape, before, ended)
             with self._given_up_when_full(process), self._last_words(process):
                 # Refused at all, the init file failed, and what it should have done may not be done.
                 temporary = self._entered(process, account, patience=0)
@@ -221,7 +224,7 @@ class CloneServer:
             cover=self.closed,
             network="host" if shape.port and not shape.replaying else "own",
             beside=beside,
-            calls_out=shape.follows,
+            calls_out=shape.calls_out or shape.follows,
             limits=shape.limits,
         )
         environment = for_server(recorded.get("TZ", ""))

@@ -143,8 +143,9 @@ _NAMES = (
     *("REPL_SLAVE", "BINLOG_MONITOR", "CREATE_VIEW", "SHOW_VIEW", "CREATE_ROUTINE", "ALTER_ROUTINE"),
     *("CREATE_USER", "EVENT", "TRIGGER", "CREATE_TABLESPACE", "DELETE_HISTORY"),
 )
-_BITS = {name: 1 << number for number, name in enumerate(_NAMES)}
-"""Of `access` in mysql.global_priv; those that came after 10.4 are left out."""
+_BITS = {name: 1 << number for number, name in enumerate(_NAMES)} | {"SLAVE_MONITOR": 1 << 38}
+"""Of `access` in mysql.global_priv. Of those that came after 10.4 all but one are left out: since 10.5.8
+SLAVE MONITOR is what was in REPLICATION CLIENT before (MariaDB documentation, "GRANT")."""
 
 
 def _bits(names: Sequence[str]) -> int:
@@ -162,9 +163,10 @@ LEFT = _bits(
         "EXECUTE",
         "BINLOG_MONITOR",
         "SHOW_VIEW",
+        "SLAVE_MONITOR",
     ]
 )
-"""All that an account of a clone may have globally. A row of 10.4's time must not have newer bits."""
+"""All that an account of a clone may have globally. What a row of 10.4's time lacks it does not get."""
 
 _WRITING = _bits(
     [
@@ -199,6 +201,7 @@ def mariadb_login(account: str, user: str, host: str) -> list[str]:
     """
     return [
         f"GRANT PROCESS, RELOAD, SHOW DATABASES, REPLICATION CLIENT ON *.* TO {account};",
+        f"/*M!100508 GRANT SLAVE MONITOR ON *.* TO {account} */;",
         f"GRANT ALL ON `%`.* TO {account};",
         f"GRANT SELECT ON mysql.* TO {account};",
         *_rows(

@@ -106,7 +106,7 @@ class Shape:
     `sealed`: nobody can turn events on, and it is kept small.
     `restricted`: its accounts are developers' (see developer). `outside` are directories in which it may make
     tables besides its own.
-    `follows`: what it was told to replicate it goes on with at every start.
+    `follows`: what it was told to replicate it goes on with at every start, and `calls_out`: it will be told.
     `log_only` is a MariaDB that only gives out its log: InnoDB, whose recovery can take long, stays off.
     """
 
@@ -123,6 +123,7 @@ class Shape:
     restricted: bool = False
     outside: tuple[str, ...] = ()
     follows: bool = False
+    calls_out: bool = False
 
 
 def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Shape) -> list[str]:
