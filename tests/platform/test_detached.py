@@ -184,11 +184,17 @@ def test_it_outlives_whoever_started_it(started: list[Process], tmp_path: Path) 
     os.killpg(parent.pid, signal.SIGKILL)
     parent.communicate()
     deadline = time.monotonic() + 20
-    while Path(f"/proc/{process.pid}/comm").read_text() != "sleep\n" and time.monotonic() < deadline:
+    # A process has its new name a moment before its new environment.
+    while not _is_sleep(process) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert process.alive
     assert environment(process) == {"PATH": FIXED_PATH}
     assert not trace.exists()
+
+
+def _is_sleep(process: Process) -> bool:
+    about = Path(f"/proc/{process.pid}")
+    return about.joinpath("comm").read_text() == "sleep\n" and bool(about.joinpath("environ").read_bytes())
 
 
 def test_stop_ends_exactly_it(house: House, started: list[Process], tmp_path: Path) -> None:
@@ -239,6 +245,31 @@ def test_a_host_that_never_had_the_original_is_left_as_it_is(
         _, seen = serve(started, confinement, output, *look_at)
         assert list(seen["files"].values()) == ["moved", "here"]  # type: ignore[attr-defined]
     assert [sorted(Path(each).iterdir()) for each in ("/", "/srv")] == before
+
+
+CANARY = Path("/usr/lib/zbackup-canary")
+
+
+@pytest.mark.parametrize("beyond", ["", "/new"], ids=["the link's target", "below the link's target"])
+def test_a_link_where_something_is_to_be_shown_is_not_followed(
+    house: House, started: list[Process], tmp_path: Path, beyond: str
+) -> None:
+    """The server's user owns the clone's files, and puts a link where the nested dataset's mountpoint was."""
+    CANARY.mkdir(exist_ok=True)
+    outer, inner = house.clone(f"led{len(beyond)}")
+    mountpoint = Path(str(outer.mountpoint)) / house.log.mountpoint.relative_to(house.data.mountpoint)
+    mountpoint.rmdir()
+    mountpoint.symlink_to(CANARY)
+    confinement = house.confinement([outer, inner])
+    bind = (confinement.bind[0], (confinement.bind[1][0], confinement.bind[1][1] + beyond))
+    output = tmp_path / "o"
+    argv = (sys.executable, "-c", SERVER, json.dumps([str(CANARY / "file")]))
+    process = launch(argv, replace(confinement, bind=bind), output)
+    started.append(process)
+    said = ended(process, output)
+    assert said.startswith(f"cannot show {house.log.mountpoint}{beyond} to the server: ")
+    assert "\n" not in said and "a link" in said
+    assert list(CANARY.iterdir()) == []
 
 
 # Tries to write, and to call; says what came of it.

@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from zbackup.model.errors import NotInstalled
 from zbackup.proc.mount_namespace import View, arrange, named_paths
 from zbackup.proc.network_namespace import join_network, leave_network
-from zbackup.proc.privileges import become_user, call_nobody
+from zbackup.proc.privileges import become_user, call_nobody, last_capability
 from zbackup.proc.secure_files import write_new
 from zbackup.proc.start import become
 
@@ -27,12 +26,13 @@ def main(order: str) -> None:
         started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
         write_new(Path(wanted["note"]), f"{os.getpid()} {started}\n", mode=0o644)
     _choose_network(wanted)
+    last = last_capability()
     arrange(_view(wanted))
     # A shell's soft limit of 1,024 files is no server's: production's unit file had raised it.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     os.nice(wanted["limits"]["nice"])
-    become_user(wanted["uid"], wanted["gid"])
+    become_user(wanted["uid"], wanted["gid"], last)
     if wanted["network"] == "host" and not wanted["calls_out"]:
         call_nobody()
     os.umask(0o027)
@@ -59,5 +59,5 @@ def _choose_network(wanted: dict[str, Any]) -> None:
 if __name__ == "__main__":
     try:
         main(sys.argv[1])
-    except (OSError, NotInstalled) as problem:
+    except Exception as problem:  # noqa: BLE001  who reads the server's output is told in one line, whatever it is
         sys.exit(f"cannot start the server: {problem}")

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from zbackup.model.errors import Refused
 from zbackup.proc.mounts import (
     MS_BIND,
     MS_MOVE,
@@ -31,6 +32,7 @@ from zbackup.proc.mounts import (
     mount,
     mounts,
 )
+from zbackup.proc.safe_path import opened_parent
 
 HARMLESS = MS_NOSUID | MS_NODEV | MS_NOEXEC
 
@@ -75,7 +77,7 @@ ABOUT_THE_MACHINE = (
 """What servers read in /proc, besides what is there of themselves."""
 
 STAGE = "/tmp/root"
-"""In the server's own /tmp, and for a moment only."""
+"""In the server's own /tmp, where nobody else is, and for a moment only."""
 
 
 class View(NamedTuple):
@@ -94,8 +96,14 @@ def arrange(view: View) -> None:
     own = [*((directory, directory) for directory in view.own), *view.bind]
     _forget_others(view, own)
     mount("none", "/", flags=MS_REC | MS_PRIVATE)
+    for directory in sorted({directory for directory, _ in own}, key=len):
+        _make_mount(directory)
     opened = [(_open(directory, place), place) for directory, place in own]
     change("/", add=MS_RDONLY)
+    # Flags are set here, and not where it will be shown: between two looks, the server's user can put
+    # a link there.
+    for descriptor, _ in opened:
+        change(_path(descriptor), add=HARMLESS, remove=MS_RDONLY)
     scenery = _Scenery()
     for directory in PRIVATE:
         scenery.tmpfs(directory, f"mode=1777,size={PRIVATE_SIZE}")
@@ -140,12 +148,39 @@ def _hide(place: str) -> None:
             sys.exit(f"cannot take {place} out of the server's sight: {failure.strerror}")
 
 
+def _make_mount(directory: str) -> None:
+    """Let the directory be a mount, with flags of its own."""
+    descriptor = _open(directory, directory)
+    try:
+        bind(_path(descriptor), _path(descriptor), recursive=True)
+    except OSError as failure:
+        sys.exit(f"cannot show {directory} to the server: {failure.strerror}")
+    finally:
+        os.close(descriptor)
+
+
 def _open(directory: str, place: str) -> int:
     """A way to the directory that goes on to work when something is mounted over it."""
     try:
-        return os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        return _led_by_root(directory)
+    except Refused as refused:
+        sys.exit(f"cannot show {directory} to the server as {place}: {refused}")
     except OSError as failure:
         sys.exit(f"cannot show {directory} to the server as {place}: {failure.strerror}")
+
+
+def _led_by_root(directory: str) -> int:
+    """Open a directory, and follow no link on the way but root's. Raise Refused at another."""
+    try:
+        with opened_parent(Path(directory, "any")) as (found, _):
+            return os.dup(found)
+    except Refused:
+        raise Refused("a link of somebody else's than root lies there or on the way: remove it") from None
+
+
+def _path(descriptor: int) -> str:
+    """What is open, for a call that takes no descriptor: nobody can lead it elsewhere (proc(5))."""
+    return f"/proc/self/fd/{descriptor}"
 
 
 def _to_cover(view: View, own: Sequence[tuple[str, str]]) -> list[str]:
@@ -184,13 +219,14 @@ class _Scenery:
         """Show an open directory, writable. Ends with a message if that fails."""
         try:
             self._ensure(Path(place))
-            os.fchdir(directory)
-            bind(".", place, recursive=recursive)
-            change(place, add=HARMLESS, remove=MS_RDONLY)
+            target = _led_by_root(place)
+            bind(_path(directory), _path(target), recursive=recursive)
+            os.close(target)
+        except Refused as refused:
+            sys.exit(f"cannot show {place} to the server: {refused}")
         except OSError as failure:
             sys.exit(f"cannot show {place} to the server: {failure.strerror}")
         finally:
-            os.chdir("/")
             os.close(directory)
 
     def finish(self) -> None:
@@ -206,29 +242,34 @@ class _Scenery:
             return
         self._ensure(place.parent)
         try:
-            place.mkdir()
+            _make_directory(place)
         except OSError as failure:
             if failure.errno != errno.EROFS:
                 raise
             self._cover(place.parent)
-            place.mkdir()
+            _make_directory(place)
 
     def _cover(self, directory: Path) -> None:
-        above = directory == Path("/")
-        stage = Path(STAGE) if above else directory
-        before = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        names, mode = [entry.name for entry in directory.iterdir()], stat.S_IMODE(directory.stat().st_mode)
-        if above:
-            stage.mkdir()
-        mount("tmpfs", str(stage), "tmpfs", HARMLESS, f"mode={mode:o},size=4m")
+        stage, before = Path(STAGE), _led_by_root(str(directory))
+        stage.mkdir()
         os.fchdir(before)
-        for name in names:
-            _same(name, stage / name)
-        os.close(before)
-        if above:
+        mode = stat.S_IMODE(os.fstat(before).st_mode)
+        mount("tmpfs", STAGE, "tmpfs", HARMLESS, f"mode={mode:o},size=4m")
+        for entry in Path().iterdir():
+            _same(entry.name, stage / entry.name)
+        if directory == Path("/"):
             _become_root(stage)
+        else:
+            mount(STAGE, _path(before), flags=MS_MOVE)
+            stage.rmdir()
         os.chdir("/")
+        os.close(before)
         self._made.append(str(directory))
+
+
+def _make_directory(place: Path) -> None:
+    with opened_parent(place) as (parent, name):
+        os.mkdir(name, dir_fd=parent)
 
 
 def _same(name: str, place: Path) -> None:

@@ -101,7 +101,7 @@ def change(place: str, *, add: int = 0, remove: int = 0) -> None:
     except OSError as failure:
         if failure.errno != errno.ENOSYS:
             raise
-        _change_each(place, add, remove)
+        _change_each(os.path.realpath(place), add, remove)
 
 
 def _set_attributes(place: str, add: int, remove: int) -> None:

@@ -34,9 +34,16 @@ class _Program(ctypes.Structure):
     _fields_ = (("len", ctypes.c_ushort), ("filter", ctypes.POINTER(_Instruction)))
 
 
-def become_user(uid: int, gid: int) -> None:
-    """Be this user from now on, root too with no capability, and with no way to get one. Raise OSError."""
-    last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
+def last_capability() -> int:
+    """The highest capability that this kernel knows (capabilities(7))."""
+    return int(Path("/proc/sys/kernel/cap_last_cap").read_text())
+
+
+def become_user(uid: int, gid: int, last: int) -> None:
+    """Be this user from now on, root too with no capability, and with no way to get one. Raise OSError.
+
+    `last` is last_capability(), as read where /proc is surely the kernel's.
+    """
     for capability in range(last + 1):
         _control(_PR_CAPBSET_DROP, capability)
     os.setgroups([])
