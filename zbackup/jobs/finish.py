@@ -88,13 +88,22 @@ def _continued(
 def _ends_of_logs(backup: Backup, others: Sequence[Backup]) -> list[Backup]:
     """The newest older backup, and the newest of each other log of the same server; newest first.
 
+    None where the server's log was not whole when the newest of all was taken, or is not now: what was
+    committed meanwhile is in no log, so whatever follows is another.
+
     Only where they lie on the datasets of this one. After a switch a server goes on from a copy of the log of
     the one before, which went on by itself: the newest backup of that is aside then. After the way back it is
     here again, and what is newer, of the time in between, is not.
     """
-    older = [b for b in others if b.complete and b.record.log_id and b.createtxg < backup.createtxg]
-    newest = {b.record.log_id: b for b in sorted(older, key=lambda b: b.createtxg)}
     here = {s.dataset for s in backup.snapshots}
+    before = [b for b in others if b.createtxg < backup.createtxg]
+    breaks = [
+        b.createtxg for b in before if b.record.breaks_log and any(s.dataset in here for s in b.snapshots)
+    ]
+    if backup.record.breaks_log:
+        return []
+    older = [b for b in before if b.complete and b.record.log_id and b.createtxg > max(breaks, default=0)]
+    newest = {b.record.log_id: b for b in sorted(older, key=lambda b: b.createtxg)}
     ends = sorted(newest.values(), key=lambda b: b.createtxg, reverse=True)
     return [
         end

@@ -37,6 +37,9 @@ MOST_MS = 10**12
 STOPPED = "stopped_for"
 """In Record.server: the switch that the server had been stopped for, so that its log ends there."""
 
+OF_DATA_ALONE = ("InnoDB's redo log is disabled", "innodb_flush_log_at_trx_commit = 0")
+"""How those blockers begin that leave the server's log whole: others lead across such a backup."""
+
 LockKind = Literal["ftwrl", "backup-stage", "backup-lock", "fsync", "none"]
 
 
@@ -92,6 +95,11 @@ class Record:
     def blockers(self) -> tuple[str, ...]:
         """Why no log leads on from the backup, so that no moment can be reached from it; () for nothing."""
         return tuple(self.server.get("blockers", "").splitlines())
+
+    @property
+    def breaks_log(self) -> bool:
+        """Whether the log may lack what was committed when this was taken, so that none leads across it."""
+        return any(not blocker.startswith(OF_DATA_ALONE) for blocker in self.blockers)
 
     @property
     def stopped_for(self) -> str:

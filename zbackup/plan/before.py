@@ -13,9 +13,9 @@ from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.model.exact import Before, Gtid, TransactionName
 from zbackup.model.log import place
 from zbackup.model.moment import local_text
-from zbackup.plan.coverage import Place, continues, log_known
-from zbackup.plan.recovery import RecoveryPlan
-from zbackup.plan.window import recovery_window, usable_bases
+from zbackup.plan.coverage import Place, continues, first_break, log_known
+from zbackup.plan.recovery import RecoveryPlan, require_whole_log
+from zbackup.plan.window import moment_bases, recovery_window, usable_bases
 
 
 def log_holders(backups: Sequence[Backup]) -> list[Backup]:
@@ -45,7 +45,7 @@ def plan_before(
     NotRecoverable when it, or every one, holds the transaction already, or is of another log.
     """
     begin, end = place(target.transaction.start), place(target.transaction.end)
-    bases = [b for b in usable_bases(backups) if base in ("", b.name)]
+    bases = _bases(backups, base)
     if base and not bases:
         raise NotFound(f"there is no finished backup {base} to start from: see zbackup list")
     same_log = [b for b in bases if log_known(b.record) and b.record.log_id in target.logs]
@@ -53,11 +53,14 @@ def plan_before(
     if not older:
         raise NotRecoverable(_why_none(target, now, backups, zone, base, contained=bool(same_log)))
     holders = [h for h in log_holders(backups) if place(h.record.log_to) >= end]
+    at = f"{target.name} cannot be the end of a restore"
     for start in sorted(older, key=_reaching, reverse=True):
         if reaching := [h for h in holders if continues(h, start)]:
             log = min(reaching, key=lambda h: h.createtxg)
+            require_whole_log(start, log, backups, at)
             return RecoveryPlan(base=start, log=log, reason=_reason(start, log, asked=bool(base)))
     newest = max(older, key=_reaching)
+    require_whole_log(newest, None, backups, at)
     return RecoveryPlan(base=newest, log=None, reason=_reason(newest, None, asked=bool(base)))
 
 
@@ -67,12 +70,12 @@ def plan_unseen(name: TransactionName, backups: Sequence[Backup], *, base: str =
     A record's GTIDs may lack the last ones that are inside (Record.gtid), so the base may prove too new
     afterwards. Raise NotFound and NotRecoverable as plan_before does.
     """
-    bases = [b for b in usable_bases(backups) if base in ("", b.name) and log_known(b.record)]
+    bases = [b for b in _bases(backups, base) if log_known(b.record)]
     if base and not bases:
         raise NotFound(f"there is no finished backup {base} to start from")
     holders = [h for h in log_holders(backups) if may_hold(h, name)]
     older = [b for b in bases if not may_hold(b, name)]
-    pairs = [(b, h) for b in older for h in holders if continues(h, b)]
+    pairs = [(b, h) for b in older for h in holders if continues(h, b) and not first_break(b, h, backups)]
     logs = {b.record.log_id for b, _ in pairs}
     if len(logs) > 1:
         raise NotRecoverable(
@@ -83,6 +86,12 @@ def plan_unseen(name: TransactionName, backups: Sequence[Backup], *, base: str =
     newest = max((b for b, _ in pairs), key=_reaching)
     log = min((h for b, h in pairs if b is newest), key=lambda h: h.createtxg)
     return RecoveryPlan(base=newest, log=log, reason=_reason(newest, log, asked=bool(base)))
+
+
+def _bases(backups: Sequence[Backup], base: str) -> list[Backup]:
+    """Where there is none from which a log leads on, one of the others tells why."""
+    found = [b for b in moment_bases(backups) if not base]
+    return found or [b for b in usable_bases(backups) if base in ("", b.name)]
 
 
 def may_hold(backup: Backup, name: TransactionName) -> bool:

@@ -34,6 +34,23 @@ def continues(newer: Backup, older: Backup) -> bool:
     )
 
 
+def first_break(base: Backup, log: Backup | None, backups: Iterable[Backup]) -> Backup | None:
+    """The first behind the base at which the server's log was not whole, up to `log`, or to now (None)."""
+    behind = (
+        b
+        for b in backups
+        if b.record.breaks_log
+        and base.createtxg < b.createtxg
+        and (log is None or b.createtxg <= log.createtxg)
+        and _same_server(b.record, base.record)
+    )
+    return min(behind, key=_age, default=None)
+
+
+def _same_server(one: Record, other: Record) -> bool:
+    return one.server_uuid == other.server_uuid or (log_known(one) and one.log_id == other.log_id)
+
+
 @dataclass(frozen=True, slots=True)
 class Reached:
     """How far a base can be brought: everything after its as_of and up to `end`, from the log in `holder`."""
@@ -46,16 +63,25 @@ class Coverage:
     """How far bases can be brought with these snapshots (complete and finished ones) and no live log."""
 
     def __init__(self, holders: Iterable[Backup]) -> None:
-        by_log: dict[str, list[Backup]] = defaultdict(list)
-        for holder in holders:
-            if log_known(holder.record):
-                by_log[holder.record.log_id].append(holder)
+        known = [h for h in holders if log_known(h.record)]
+        self._breaks: dict[str, list[int]] = defaultdict(list)
+        for holder in sorted(known, key=_age):
+            if holder.record.breaks_log:
+                self._breaks[holder.record.log_id].append(holder.createtxg)
+        by_log: dict[tuple[str, int], list[Backup]] = defaultdict(list)
+        for holder in known:
+            by_log[self._part(holder)].append(holder)
         self._logs = {log: _Log(found) for log, found in by_log.items()}
 
     def reached(self, base: Backup) -> Reached | None:
         """None when it was not recorded which log the base holds."""
-        log = self._logs.get(base.record.log_id) if log_known(base.record) else None
+        log = self._logs.get(self._part(base)) if log_known(base.record) else None
         return log.reached(base) if log else None
+
+    def _part(self, backup: Backup) -> tuple[str, int]:
+        """Of which log it is, and of which part of that: a new one begins where the log was not whole."""
+        log = backup.record.log_id
+        return log, bisect_right(self._breaks.get(log, ()), backup.createtxg)
 
 
 class _Log:

@@ -51,7 +51,9 @@ def _leading_beyond(
 
     Of one log an older base never leads farther than a newer one, so most need not be looked at.
     """
-    coverage = Coverage([h for h in holders if h.record.complete_to and h.record.complete_to > start])
+    coverage = Coverage(
+        [h for h in holders if (h.record.complete_to and h.record.complete_to > start) or h.record.breaks_log]
+    )
     exhausted = set()
     for base in reversed(bases):
         if base.record.log_id in exhausted:

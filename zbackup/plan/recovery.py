@@ -11,8 +11,9 @@ from zoneinfo import ZoneInfo
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.model.log import place
+from zbackup.model.record import Record
 from zbackup.plan.as_it_is import no_moments
-from zbackup.plan.coverage import Coverage, continues
+from zbackup.plan.coverage import Coverage, continues, first_break, log_known
 from zbackup.plan.window import moment_bases, recovery_window, usable_bases
 
 _NONE = "there is no finished backup to start from: run zbackup snapshot first"
@@ -70,8 +71,18 @@ def plan_recovery(
         none = f"{base} is not that old" if base else "no backup is that old"
         raise NotRecoverable(f"{none}; the recovery window is {reachable.describe(zone)}{coarse}")
     start, log = _proven(target, older, backups) or _likeliest(target, older, backups)
+    require_whole_log(start, log, backups, f"the recovery window is {reachable.describe(zone)}")
     others = tuple(b for b in _later(target, start, backups) if log and b is not log)
     return RecoveryPlan(base=start, log=log, reason=_reason(start, log, asked=bool(base)), others=others)
+
+
+def require_whole_log(base: Backup, log: Backup | None, backups: Sequence[Backup], window: str) -> None:
+    """Raise NotRecoverable when the log from the base up to `log` is known to lack something."""
+    if broken := first_break(base, log, backups):
+        raise NotRecoverable(
+            f"no whole log leads there from {base.name}: when {broken.name} was taken, "
+            f"{'; '.join(broken.record.blockers)}; {window}"
+        )
 
 
 def plan_as_it_is(base: Backup) -> RecoveryPlan:
@@ -98,7 +109,11 @@ def plan_whole_log(backups: Sequence[Backup], *, base: str = "") -> RecoveryPlan
 
 def farthest_log(base: Backup, backups: Sequence[Backup]) -> Backup | None:
     """The snapshot that holds the most of the log behind a base; None where that was not recorded."""
-    holders = [b for b in backups if b.complete and b.finished and continues(b, base)]
+    holders = [
+        b
+        for b in backups
+        if b.complete and b.finished and continues(b, base) and not first_break(base, b, backups)
+    ]
     return max(holders, key=lambda h: (place(h.record.log_to), h.createtxg), default=None)
 
 
@@ -115,7 +130,12 @@ def drill_target(backups: Sequence[Backup]) -> tuple[datetime, str]:
     newest_base = max(bases, key=_age)
     newest = farthest_log(newest_base, backups) or newest_base
     older = [
-        b for b in bases if continues(newest, b) and place(b.record.log_to) < place(newest.record.log_to)
+        b
+        for b in bases
+        if not b.record.blockers
+        and continues(newest, b)
+        and place(b.record.log_to) < place(newest.record.log_to)
+        and not first_break(b, newest, backups)
     ]
     base = max(older, key=_age, default=newest_base)
     return newest.record.as_of or newest.record.taken, base.name
@@ -145,8 +165,21 @@ def _likeliest(
 
 def _later(target: datetime, base: Backup, backups: Sequence[Backup]) -> list[Backup]:
     """Those that may hold the log that leads from the base to the target, the likeliest first."""
-    later = [b for b in backups if b.complete and b.createtxg >= base.createtxg and b.reaches(target)]
+    later = [
+        b
+        for b in backups
+        if b.complete
+        and b.createtxg >= base.createtxg
+        and b.reaches(target)
+        and not _is_other_log(b.record, base.record)
+        and not first_break(base, b, backups)
+    ]
     return sorted(later, key=lambda b: (b.record.server_uuid != base.record.server_uuid, b.createtxg))
+
+
+def _is_other_log(one: Record, other: Record) -> bool:
+    """By what was recorded: what was between two logs of one server may be gone, or was not whole."""
+    return log_known(one) and log_known(other) and one.log_id != other.log_id
 
 
 def _is_after(backup: Backup, moment: datetime) -> bool:

@@ -134,7 +134,9 @@ def _keep(
     reasons.add(turned_back(sound, start))
     wanted = {b.record.backup for b in bases if reasons.of(b)}
     called = f"{policy.window.count}-{policy.window.unit}"
-    chosen = keep_for_window(bases, sound, start, lambda b: b.record.backup in wanted, (called, say))
+    # No moment is reached from the others: they would be kept in place of those that lead to it.
+    leading = [b for b in bases if not b.record.blockers]
+    chosen = keep_for_window(leading, sound, start, lambda b: b.record.backup in wanted, (called, say))
     reasons.add(list(chosen))
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.unit.plan.histories import at_hour
+from tests.unit.plan.histories import at_hour, blocked
 from tests.unit.plan.histories import made as made_at
 from zbackup.jobs.finish import _ends_of_logs
 from zbackup.model.backup import Backup
@@ -40,3 +40,10 @@ def test_after_the_way_back_it_is_the_newest_of_the_same_server() -> None:
 def test_after_a_reset_the_log_before_is_asked_too_but_of_the_same_server_only() -> None:
     others = [made(1, "a"), made(2, "b", server="another"), made(3, "c")]
     assert ends(made(4, ""), others) == ["zbackup-3", "zbackup-1"]
+
+
+def test_a_log_that_was_not_whole_for_a_while_is_not_continued() -> None:
+    others = [made(1, "a"), blocked(made(2, "b"))]
+    assert ends(made(3, ""), others) == []
+    assert ends(blocked(made(3, "")), [made(1, "a")]) == []
+    assert ends(made(4, ""), [*others, made(3, "c")]) == ["zbackup-3"]

@@ -138,15 +138,47 @@ policies = st.builds(
 )
 
 
+def blocked(backup: Backup, why: str = "the binlog leaves databases out (binlog_ignore_db: audit)") -> Backup:
+    """The same, taken when no log led on."""
+    facts = backup.record.server | {"blockers": why}
+    return replace(backup, record=replace(backup.record, server=facts))
+
+
+@st.composite
+def histories_with_gaps_in_the_log(draw: st.DrawFn) -> History:
+    """Sound ones in which the log was not whole now and then, or the data alone was not."""
+    sound = draw(sound_histories())
+    kinds = st.sampled_from(["whole"] * 5 + ["log", "data"])
+    found = []
+    for one in sound.backups:
+        match draw(kinds) if one.record.log_id else "whole":
+            case "log":
+                one = blocked(one)
+            case "data":
+                one = blocked(one, "InnoDB's redo log is disabled: ALTER INSTANCE ENABLE INNODB REDO_LOG")
+        found.append(one)
+    return History(found, sound.now)
+
+
 def reaches(backups: list[Backup], moment: datetime) -> bool:
     """Whether the moment can be restored with these snapshots alone, told in the plainest way there is."""
     sound = [b for b in backups if b.complete and b.finished]
     return any(
         base.record.purpose == "base"
+        and not base.record.blockers
         and base.record.as_of is not None
         and base.record.as_of < moment
         and (holder is base or continues(holder, base))
         and holder.reaches(moment)
+        and not any(_breaks(b, base) and b.createtxg <= holder.createtxg for b in sound)
         for base in sound
         for holder in sound
+    )
+
+
+def _breaks(backup: Backup, base: Backup) -> bool:
+    return (
+        "the binlog leaves databases out" in backup.record.server.get("blockers", "")
+        and backup.record.log_id == base.record.log_id
+        and backup.createtxg > base.createtxg
     )
