@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from zbackup.model import bounds
 from zbackup.model.switch import Switch, from_values
@@ -99,7 +99,9 @@ def from_property(text: str) -> Clone:
     except (KeyError, TypeError, AttributeError) as wrong:
         raise ValueError(f"not a clone's description: {wrong}") from wrong
     _require_sound(clone)
-    ends = {name: bounds.end(at).isoformat() for name in _ENDS if (at := getattr(clone, name))}
+    ends: dict[str, Any] = {
+        name: bounds.end(at).isoformat() for name in _ENDS if (at := getattr(clone, name))
+    }
     return replace(clone, **ends)
 
 
