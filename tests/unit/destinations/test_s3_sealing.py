@@ -4,9 +4,20 @@ from typing import Any
 
 import pytest
 
+from zbackup.destinations.s3.fetching import check_page
 from zbackup.destinations.s3.keys import KeyFiles
 from zbackup.destinations.s3.layout import StreamId
-from zbackup.destinations.s3.manifest import Begun, Manifest, PartPage, begun_from, manifest_from, to_json
+from zbackup.destinations.s3.manifest import (
+    Begun,
+    Manifest,
+    PartPage,
+    Segment,
+    Whole,
+    begun_from,
+    manifest_from,
+    to_json,
+    whole_from,
+)
 from zbackup.destinations.s3.sealing import Sealing
 from zbackup.model.errors import Refused, VerificationFailed
 
@@ -123,3 +134,25 @@ def test_who_has_no_key_sees_where_a_page_was_written_and_asks_for_the_key() -> 
         nobody.prove(HERE.seal(MANIFEST), "it")
     with pytest.raises(Refused, match="needs the key"):
         Sealing(keys=None, root="a/shop").prove(HERE.seal(MANIFEST), "it")
+
+
+@pytest.mark.parametrize("seal", ["\u00e9", "\ud800", "f" * 63 + "\u00fc", "F" * 64, "0" * 65, "\n"])
+def test_a_seal_of_any_characters_is_of_one_page_that_does_not_count(seal: str) -> None:
+    """Who may write to the bucket without the key must not end what reads all of it."""
+    key, header = HERE.new_stream(KEYS, STREAM, PLAIN, "u1")
+    forged = header.model_copy(update={"seal": seal})
+    with pytest.raises(VerificationFailed):
+        HERE.open_stream(STREAM, forged, "it")
+    with pytest.raises(VerificationFailed, match="it cannot be understood"):
+        begun_from(to_json(forged), "it")
+    manifest = HERE.seal(MANIFEST).model_copy(update={"seal": seal})
+    with pytest.raises(VerificationFailed):
+        HERE.prove(manifest, "it")
+    with pytest.raises(VerificationFailed, match="it cannot be understood"):
+        manifest_from(to_json(manifest), "it")
+    whole = Whole(begun=header, size=1, segments=(Segment(size=1, plain=1, sha256=bytes(32)),))
+    whole = whole.model_copy(update={"seal": seal})
+    with pytest.raises(VerificationFailed):
+        check_page(whole, key, "it")
+    with pytest.raises(VerificationFailed, match="it cannot be understood"):
+        whole_from(to_json(whole), "it")

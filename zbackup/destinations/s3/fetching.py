@@ -1,7 +1,6 @@
 """A stream on its way out of the bucket: several segments at a time, proven before a byte of one is given."""
 
 import hashlib
-import hmac
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,6 +11,7 @@ import zstandard
 from zbackup.destinations.s3.client import Fill
 from zbackup.destinations.s3.keys import AROUND, NONCE, TAG, DataKey, Opening
 from zbackup.destinations.s3.manifest import Whole
+from zbackup.destinations.s3.sealing import is_seal
 from zbackup.destinations.s3.segments import MOST_AROUND, Way
 from zbackup.model.errors import NotFound, VerificationFailed
 from zbackup.proc.pipeline import Meter, Pace
@@ -179,7 +179,7 @@ def _expand(inside: _Inside, room: memoryview) -> str:
 
 def check_page(page: Whole, key: DataKey | None, where: str) -> None:
     """Raise VerificationFailed when the page was changed, or says what cannot be."""
-    if key and not hmac.compare_digest(key.mac(page.unsealed()), page.seal):
+    if key and not is_seal(page.seal, key.mac(page.unsealed())):
         raise VerificationFailed(f"{where} was changed since it was written, or is another stream's")
     around = AROUND if key else 0
     stored = page.begun.compression == "none"

@@ -52,6 +52,8 @@ Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 # Names of datasets and snapshots have up to 255 bytes, those of hosts as well.
 Name = Annotated[str, Field(max_length=255)]
 Root = Annotated[str, Field(max_length=1024)]
+# What is compared with one must be ASCII: anything else is not unequal but an error (hmac.compare_digest).
+Seal = Annotated[str, Field(max_length=64, pattern=r"^[0-9a-f]*$")]
 
 _SEALING = ("encryption", "seal")
 _BOUND = ("root", "server")
@@ -92,7 +94,7 @@ class Begun(_Page):
     host: Name
     root: Root = ""
     server: Name = ""
-    seal: Name = ""
+    seal: Seal = ""
 
     @model_validator(mode="after")
     def _bound_or_not(self) -> Self:
@@ -137,7 +139,7 @@ class Whole(_Page):
     sha256: Digest | None = None
     tree_sha256: Digest | None = None
     segments: Annotated[tuple[Segment, ...], Field(max_length=MOST_SEGMENTS)]
-    seal: Name = ""
+    seal: Seal = ""
 
     @model_serializer(mode="wrap")
     def _dumped(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -177,7 +179,7 @@ class Manifest(_Page):
     record: dict[Name, str]
     parts: Annotated[tuple[PartPage, ...], Field(max_length=10_000)]
     encryption: Envelope | None = None
-    seal: Name = ""
+    seal: Seal = ""
     root: Root = ""
     withdrawn: bool = False
 

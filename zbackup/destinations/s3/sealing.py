@@ -20,6 +20,11 @@ UNBOUND = (
 )
 
 
+def is_seal(written: str, wanted: str) -> bool:
+    """Whether what is written is the seal. Whatever is written: it may be anybody's."""
+    return hmac.compare_digest(written.encode("utf-8", "backslashreplace"), wanted.encode())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealing:
     """With the instance's keys, below `root`. With `bound_only` seals that name no root do not count."""
@@ -54,7 +59,7 @@ class Sealing:
         self._require_root(header.root, where)
         scope = Scope(about=str(stream), root=header.root, server=header.server)
         key = data_key(self.keys, header.encryption, scope)
-        if key and not hmac.compare_digest(key.mac(header.unsealed(), _HEADER), header.seal):
+        if key and not is_seal(header.seal, key.mac(header.unsealed(), _HEADER)):
             raise VerificationFailed(f"{where} was changed since it was written")
         return key
 
@@ -76,7 +81,7 @@ class Sealing:
             self._require_root(manifest.root, where)
         root = manifest.root if manifest.version == 3 else None
         key = data_key(self.keys, manifest.encryption, _scope(manifest, root))
-        if key and not hmac.compare_digest(key.mac(manifest.unsealed()), manifest.seal):
+        if key and not is_seal(manifest.seal, key.mac(manifest.unsealed())):
             raise VerificationFailed(f"{where} was changed since it was written")
 
     def _require_root(self, root: str, where: str) -> None:
