@@ -31,15 +31,18 @@ def consistent(arrived: Sequence[Backup], now: datetime) -> list[Backup]:
     """Those whose record does not contradict the ones that arrived before them.
 
     A later backup of a server is of a later state: taken later, with later data, and more of the same log. A
-    server that was set up anew from older data contradicts as well, until it has got as far.
+    server that was set up anew from older data contradicts as well, until it has got as far. Of another
+    server, with datasets of its own, it says nothing.
     """
     found: list[Backup] = []
-    times: dict[str, datetime] = {}
+    servers = _servers(arrived)
+    times: dict[tuple[int, str], datetime] = {}
     logs: dict[str, tuple[int, ...]] = {}
     for backup in arrived:
         record = backup.record
         claimed = {
-            name: at
+            (server, name): at
+            for server in {servers[s.dataset] for s in backup.snapshots}
             for name, at in (("taken", record.taken), ("as_of", record.as_of), ("to", record.complete_to))
             if at is not None
         }
@@ -53,6 +56,17 @@ def consistent(arrived: Sequence[Backup], now: datetime) -> list[Backup]:
         if log_known(record):
             logs[record.log_id] = end
     return found
+
+
+def _servers(arrived: Sequence[Backup]) -> dict[str, int]:
+    """Whose each dataset is. Two that anything claims to be of one backup are of one server: what is planned
+    for backups together (destinations.copies.by_server) is held against each other here."""
+    found: list[set[str]] = []
+    for backup in arrived:
+        lines = {s.dataset for s in backup.snapshots}
+        joined = [each for each in found if each & lines]
+        found = [*(each for each in found if not each & lines), lines.union(*joined)]
+    return {line: number for number, lines in enumerate(found) for line in lines}
 
 
 def plan_received(

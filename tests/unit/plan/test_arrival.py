@@ -168,6 +168,20 @@ def test_one_that_claims_to_hold_all_makes_nothing_go(silent: timedelta) -> None
     assert base and base.base in real
 
 
+def test_a_server_whose_data_rests_does_not_contradict_another_that_is_at_work() -> None:
+    """Both send to one destination, as instances of one name."""
+    busy = [made(2 * n, NOON + n * HOUR, log=("busy", 1, n)) for n in range(1, 11)]
+    idle = [made(2 * n + 1, NOON + n * HOUR, as_of=NOON - 30 * DAY, log=("idle", 1, 1)) for n in range(1, 11)]
+    idle = [
+        replace(b, snapshots=tuple(replace(s, dataset=f"other/{s.dataset}") for s in b.snapshots))
+        for b in idle
+    ]
+    both, now = sorted([*busy, *idle], key=lambda b: b.createtxg), NOON + 11 * HOUR
+    assert consistent(both, now) == both
+    joined = replace(busy[0], snapshots=(*busy[0].snapshots[:-1], idle[0].snapshots[-1]))
+    assert consistent([joined, *both[1:]], now) != both, "whoever joins them has them held against each other"
+
+
 def test_by_count_nothing_goes_for_a_day() -> None:
     real = shop(10)
     now = real[-1].record.taken + timedelta(minutes=5)
