@@ -25,6 +25,7 @@ from zbackup.model.errors import (
     NotFound,
     PoolReadOnly,
     Refused,
+    VerificationFailed,
     ZbackupError,
 )
 from zbackup.plan.arrival import Plans, plan_received
@@ -53,12 +54,14 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
 
     What is held, cloned from or busy is skipped and reported. The newest committed backup always stays: the
     next stream starts from it. `stop` ends it between two. Raise Taken while something is shipped there from
-    this host, ConnectionFailed when the connection breaks, and what the destination says where nothing can be
-    destroyed.
+    this host, VerificationFailed, when all others are gone, where others could not be brought back without
+    one of them or nobody knows, ConnectionFailed when the connection breaks, and what the destination says
+    where nothing can be destroyed.
     """
     destroyed: list[Backup] = []
     skipped: list[Skipped] = []
     lacking: ZbackupError | None = None
+    broken: list[VerificationFailed] = []
     with alone(ctx, target), target.destination.connect() as session:
         copies = session.copies()
         _require_proven(copies)
@@ -77,8 +80,9 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
                 session.remove(backup, ctx.clock.now().isoformat())
             except (ConnectionFailed, PoolReadOnly):
                 raise
-            except (CommandFailed, NotFound, Refused, BucketRefused) as failure:
+            except (CommandFailed, NotFound, Refused, BucketRefused, VerificationFailed) as failure:
                 lacking = failure if _is_lack_of_power(failure) else lacking
+                broken += [failure] if isinstance(failure, VerificationFailed) else []
                 skipped.append(Skipped(backup, str(failure)))
                 log.warning("prune.skipped", snapshot=backup.name, destination=target.name, why=str(failure))
             else:
@@ -87,6 +91,7 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
         if lacking and not destroyed:
             raise lacking
         strays = () if stop() else session.sweep()
+    _require_sound(broken, destroyed)
     plan = PrunePlan(retention=retention, freed=None, strays=strays, unreadable=copies.unreadable)
     left = len(going) - len(destroyed) - len(skipped)
     return PruneReport(plan=plan, destroyed=tuple(destroyed), skipped=tuple(skipped), left=left)
@@ -98,9 +103,16 @@ def _require_proven(copies: Copies) -> None:
         raise Refused(copies.unproven)
 
 
+def _require_sound(broken: Sequence[VerificationFailed], destroyed: Sequence[Backup]) -> None:
+    """What nobody can judge is no success, though it kept nothing else from going."""
+    if broken:
+        done = f"{len(destroyed)} went, {len(broken)} had to stay (prune.skipped in the log): "
+        raise VerificationFailed(f"{done}{broken[0]}") from broken[0]
+
+
 def _is_lack_of_power(failure: ZbackupError) -> bool:
     """It may concern all that is to go, and not only one that is held, busy, locked or gone."""
-    return not isinstance(failure, (DatasetBusy, DatasetNotFound, NotFound, Refused))
+    return not isinstance(failure, (DatasetBusy, DatasetNotFound, NotFound, Refused, VerificationFailed))
 
 
 def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup], holds: Holds) -> Plans:

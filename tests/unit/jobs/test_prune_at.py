@@ -27,6 +27,7 @@ from zbackup.model.errors import (
     ConnectionFailed,
     DatasetBusy,
     PoolReadOnly,
+    VerificationFailed,
     ZbackupError,
 )
 from zbackup.model.progress import Silent
@@ -47,6 +48,7 @@ class Place:
     name: str = "offsite"
     place: str = "zfs:vault/b"
     removed: list[str] = field(default_factory=list)
+    swept: bool = False
 
     @contextmanager
     def connect(self) -> Iterator["Place"]:
@@ -61,6 +63,7 @@ class Place:
         self.removed.append(backup.record.backup)
 
     def sweep(self) -> tuple[str, ...]:
+        self.swept = True
         return ()
 
 
@@ -147,6 +150,17 @@ def test_what_is_held_is_skipped(receiver: Receiver) -> None:
     failures: dict[str, ZbackupError] = {f"backup-{n}": DatasetBusy(("zfs",), 1, "held") for n in range(1, 5)}
     report = receiver.prunes(Place(hourly(6), failures), LAST)
     assert [s.backup.record.backup for s in report.skipped] == list(failures)
+
+
+def test_a_broken_chain_keeps_no_other_from_going_and_is_no_success(receiver: Receiver) -> None:
+    place = Place(hourly(6), {"backup-2": VerificationFailed("without it x could not be brought back")})
+    with (
+        capture_logs() as said,
+        pytest.raises(VerificationFailed, match=r"3 went, 1 had to stay"),
+    ):
+        receiver.prunes(place, LAST)
+    assert place.removed == ["backup-1", "backup-3", "backup-4"] and place.swept
+    assert [line["snapshot"] for line in said if line["event"] == "prune.skipped"] == ["zbackup-2"]
 
 
 def of_server(backups: list[Backup], number: int, *, dataset: str = "", identity: str = "") -> list[Backup]:
