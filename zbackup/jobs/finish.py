@@ -157,7 +157,11 @@ def _write(ctx: Context, backup: Backup, finished: Record) -> None:
         ctx.zfs.set_properties(str(snapshot), news)
     first = backup.snapshots[0]
     stored = ctx.zfs.snapshot_named(str(first))
-    if stored is None or stored.guid != first.guid or from_properties(dict(stored.properties)) != finished:
+    try:
+        held = stored and stored.guid == first.guid and from_properties(dict(stored.properties))
+    except ValueError as unreadable:
+        raise VerificationFailed(f"{first} cannot be read back: {unreadable}") from unreadable
+    if held != finished:
         raise VerificationFailed(f"{first} does not hold what was written to it")
 
 

@@ -12,7 +12,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.finish import NON_TRANSACTIONAL, discard, finish, finish_all
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, VerificationFailed, ZbackupError
-from zbackup.model.record import Record, to_properties
+from zbackup.model.record import Record, readable_properties
 from zbackup.model.server import LockChoice, ServerFacts
 from zbackup.plan.placement import Members, require_one_snapshot_covers
 
@@ -95,6 +95,8 @@ def _look(ctx: Context, catalog: Catalog) -> tuple[ServerFacts, Record, Snapshot
         role=facts.role,
         server=dict(facts.server) | _remarks(facts),
     )
+    # Known before anything is locked; and again with what the lock tells.
+    readable_properties(draft)
     plan = SnapshotPlan(
         name=free_name(ctx, catalog),
         members=members,
@@ -144,8 +146,9 @@ def _take_once(
                     lock_wait_ms=held.lock_wait_ms,
                     server=draft.server | dict(held.facts),
                 )
+                properties = readable_properties(record)
                 limit = UNLOCKED_LIMIT_S if record.lock == "none" else held.seconds_left()
-                taking = command.enter_context(ctx.zfs.taking(names, to_properties(record), timeout=limit))
+                taking = command.enter_context(ctx.zfs.taking(names, properties, timeout=limit))
                 (taking.wait_closed if let_go_early else taking.wait_taken)()
                 held.confirm()
             taking.wait_taken()

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Literal, TypeVar
 
 from zbackup.model import bounds
-from zbackup.model.errors import VerificationFailed
+from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.log import LogSpan
 from zbackup.model.reading import Reading
 
@@ -30,7 +30,7 @@ MOST_PARTS = 1000
 MOST_NAME = 256
 MOST_POSITION = 512
 MOST_PATH = 4096
-MOST_MEMBERS = 1000
+MOST_MEMBERS = 10_000
 MOST_FACTS = 1000
 MOST_MS = 10**12
 
@@ -155,6 +155,18 @@ def to_properties(record: Record) -> dict[str, str]:
         "server": json.dumps(record.server, separators=(",", ":"), sort_keys=True),
     }
     return {PREFIX + k: part for name, v in values.items() if v is not None for k, part in _split(name, v)}
+
+
+def readable_properties(record: Record) -> dict[str, str]:
+    """As to_properties. Raise Refused when the record would not be taken when it is read back."""
+    properties = to_properties(record)
+    try:
+        from_properties(properties)
+    except ValueError as out_of_bounds:
+        raise Refused(
+            f"a backup of {record.instance} could not be read back, so that none is taken: {out_of_bounds}"
+        ) from out_of_bounds
+    return properties
 
 
 def from_properties(properties: dict[str, str]) -> Record | None:

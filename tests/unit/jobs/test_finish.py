@@ -1,12 +1,15 @@
 """Backups that an earlier run left behind."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from tests.unit.samples import backup
-from zbackup.jobs.finish import finish_all
-from zbackup.model.errors import NotRecoverable
+from zbackup.jobs.finish import _write, finish_all
+from zbackup.model.errors import NotRecoverable, VerificationFailed
 from zbackup.model.recovery import Reach
 from zbackup.model.snapshot import Dataset
 
@@ -25,3 +28,11 @@ def test_one_that_holds_no_log_keeps_no_other_from_being_taken() -> None:
     )
     assert finish_all(cast(Any, ctx), datasets, (left,)) == (left,)
     assert notes == [f"{left.name} cannot be finished: there is no log"]
+
+
+def test_what_was_written_and_cannot_be_read_back_is_a_failure_that_is_named() -> None:
+    left = backup(1, None, None)
+    first = replace(left.snapshots[0], properties=(("zbackup:version", "1"), ("zbackup:taken", "never")))
+    zfs = SimpleNamespace(set_properties=lambda *_: None, snapshot_named=lambda _: first)
+    with pytest.raises(VerificationFailed, match="cannot be read back"):
+        _write(cast(Any, SimpleNamespace(zfs=zfs)), left, left.record)

@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.samples import PLAIN, records
-from zbackup.model.record import CHUNK, PREFIX, Record, from_properties, to_properties
+from zbackup.model.errors import Refused
+from zbackup.model.record import (
+    CHUNK,
+    PREFIX,
+    Record,
+    from_properties,
+    readable_properties,
+    to_properties,
+)
 
 LIMIT = 8191  # zfsprops(7): a user property's value, terminating byte included
 
@@ -154,3 +162,18 @@ def test_a_record_of_another_host_names_no_program() -> None:
     """Whoever ships backups would choose what root runs where they are restored."""
     named = replace(PLAIN, server={**PLAIN.server, "mysqld": "/planted/mysqld", "mongod": "/planted/mongod"})
     assert named.from_elsewhere() == PLAIN
+
+
+def of_schemas(count: int) -> Record:
+    return replace(PLAIN, members=tuple((f"tank/db/{n:05}", f"/srv/db/{n:05}") for n in range(count)))
+
+
+@pytest.mark.parametrize("count", [1000, 1001, 10_000])
+def test_a_server_may_have_a_dataset_for_each_of_its_schemas(count: int) -> None:
+    record = of_schemas(count)
+    assert from_properties(readable_properties(record)) == record
+
+
+def test_what_could_not_be_read_back_is_refused_before_it_is_written() -> None:
+    with pytest.raises(Refused, match="it names 10001 datasets, and 10000 are the most"):
+        readable_properties(of_schemas(10_001))
