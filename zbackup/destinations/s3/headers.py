@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
@@ -100,9 +101,14 @@ class Headers:
         )
 
     def mend(self, streams: Iterable[StreamId]) -> None:
-        """Write again the headers of these whole streams that are lost or damaged, where their pages hold."""
+        """Write again the headers of these whole streams that are lost or damaged, where their pages hold.
+
+        A page is up to hundreds of megabytes: where the header proves itself, it is not asked for.
+        """
         for stream in streams:
             try:
+                if self._is_sealed(stream):
+                    continue
                 page = self.pages.whole(stream).page
                 if not self.problem(stream, page.begun):
                     continue
@@ -113,6 +119,13 @@ class Headers:
                 log.warning("s3.header_not_mended", stream=ascii(str(stream)), problem=str(wrong))
             else:
                 log.info("s3.header_mended", stream=ascii(str(stream)))
+
+    def _is_sealed(self, stream: StreamId) -> bool:
+        """Whether the header is as it was written, which its seal says to who has the key."""
+        with suppress(VerificationFailed, Refused):
+            header = self.own(stream)
+            return header is not None and header.version == 2 and self.pages.sealing.keys is not None
+        return False
 
     def _prove(self, stream: StreamId, header: Begun, where: str) -> None:
         if self.pages.sealing.keys is not None:

@@ -21,7 +21,7 @@ from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.manifest import MOST_PAGE
 from zbackup.destinations.s3.pages import Pages
 from zbackup.destinations.s3.ways import Found
-from zbackup.model.errors import NotFound, Refused, VerificationFailed
+from zbackup.model.errors import BucketRefused, NotFound, Refused, VerificationFailed
 
 log = structlog.get_logger()
 
@@ -105,9 +105,13 @@ class Keeper:
         return True
 
     def forget(self, found: Found) -> None:
-        """Take away the manifests of backups whose commit was taken back."""
+        """Take away the manifests of backups whose commit was taken back, but those that are locked."""
         for backup in found.withdrawn:
-            self._bucket.erase(self.pages.layout.manifest(backup))
+            try:
+                self._bucket.erase(self.pages.layout.manifest(backup))
+            except BucketRefused as locked:
+                log.warning("s3.withdrawn_stays", backup=ascii(backup)[1:-1], reason=str(locked))
+                continue
             self.pages.known.pop(self.pages.layout.manifest(backup), None)
 
     def strays(self, found: Found, now: datetime) -> list[StreamId]:
