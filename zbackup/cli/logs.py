@@ -1,16 +1,23 @@
 """Log lines on stderr: JSON under systemd, readable on a terminal, named events with their facts."""
 
 import contextlib
+import io
 import logging
 import os
 import sys
 import uuid
-from typing import Literal
+from typing import Final, Literal, TextIO
 
 import structlog
+import structlog.tracebacks
 
 from zbackup.cli.log_sink import Sink
 from zbackup.model.printable import printable
+
+# Without local variables: a password may be in one.
+_TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+)
 
 LogFormat = Literal["auto", "text", "json"]
 
@@ -52,14 +59,14 @@ def set_up(
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if as_json
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_traceback)
     )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *([structlog.processors.dict_tracebacks] if as_json else [_printable]),
+            *([_TRACEBACKS] if as_json else [_printable]),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -69,6 +76,13 @@ def set_up(
     )
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(run=uuid.uuid4().hex[:12])
+
+
+def _traceback(out: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
+    """Of several lines; what an error quotes is as harmless in it as elsewhere."""
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, exc_info)
+    out.write(printable(text.getvalue(), lines=True))
 
 
 def _printable(

@@ -207,6 +207,24 @@ def test_logs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "detail" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("log_format", ["json", "text"])
+def test_a_traceback_controls_no_terminal_and_tells_no_variable(
+    capsys: pytest.CaptureFixture[str], log_format: logs.LogFormat
+) -> None:
+    import structlog
+
+    logs.set_up(log_format=log_format, events=True)
+    hidden = "the-" + "secret"
+    try:
+        raise ValueError(f"tank/\x1b[2Jgone\x9b{len(hidden)}")
+    except ValueError:
+        structlog.get_logger().exception("job.defect")
+    said = capsys.readouterr().err
+    assert "ValueError" in said and "gone" in said
+    assert not {"\x1b", "\x9b"} & set(said)
+    assert "the-secret" not in said
+
+
 def test_a_log_that_nobody_reads_any_more_keeps_nobody_from_working(monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
