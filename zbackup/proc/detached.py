@@ -74,7 +74,7 @@ class Process:
         except (FileNotFoundError, ProcessLookupError):
             return None
         state, *fields = stat.rpartition(")")[2].split()
-        return None if state in "ZX" else cls(pid, int(fields[18]))
+        return None if state in "ZX" and not _has_threads(pid) else cls(pid, int(fields[18]))
 
     @classmethod
     def parse(cls, text: str) -> "Process":
@@ -120,6 +120,14 @@ class Process:
         """SIGKILL, and wait up to `timeout` seconds until it is gone."""
         self.send(signal.SIGKILL)
         self.wait(timeout)
+
+
+def _has_threads(pid: int) -> bool:
+    """Whether a process whose first thread has ended has others: they keep its files and its mounts."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1  # noqa: PTH208  numbers, not paths
+    except OSError:
+        return False
 
 
 def launch(

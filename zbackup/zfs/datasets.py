@@ -17,7 +17,7 @@ from zbackup.zfs.errors import translate
 from zbackup.zfs.txg import Taking, taking
 
 # "busy" often passes within moments: another process looks at a mount, a server is just closing.
-BUSY_TRIES = 5
+BUSY_TRIES = 12
 BUSY_PAUSE_S = 0.5
 
 # Snapshots named in one command: a single argument ends at 128 KiB (execve(2)), and a name of ours is short.

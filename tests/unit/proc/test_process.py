@@ -128,3 +128,27 @@ def test_limits_are_systemd_s_to_hold(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert detached._scope(Limits(nice=10), "dev1") == ()
     monkeypatch.setattr(detached, "SYSTEMD", tmp_path / "none")
     assert detached._scope(both, "dev1") == ()
+
+
+def test_one_whose_first_thread_alone_has_ended_is_alive() -> None:
+    """It still has its files open and its mounts, which keep a clone's datasets busy."""
+    threads = (
+        "import ctypes, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "print('ready', flush=True)\n"
+        "ctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", threads], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        try:
+            deadline = time.monotonic() + 10
+            while " Z " not in Path(f"/proc/{child.pid}/stat").read_text():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            found = identity(child)
+            assert found.alive
+            found.send(signal.SIGKILL)
+            assert found.wait(5)
+        finally:
+            child.kill()
