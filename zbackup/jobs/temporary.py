@@ -37,8 +37,8 @@ def log_clone(
     source = replace(clone, id=clone_files.new_id(), name=name, kind="log", backup=log.name, port=0)
     with removed_on_failure(ctx, source, keep=keep):
         files = clone_files.build(ctx, source, log)
-        visible = [clone, source]
-        yield clone_files.in_sight_of(ctx, files, catalog.places, visible), visible
+        # Its server sees it alone: when we are killed, the clone goes first, and must be nobody's then.
+        yield clone_files.in_sight_of(ctx, files, catalog.places, [source]), [clone, source]
     _take_away(ctx, source, keep=False)
 
 
