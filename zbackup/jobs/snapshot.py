@@ -11,7 +11,7 @@ from zbackup.catalog.local import Catalog, group
 from zbackup.jobs.context import Context
 from zbackup.jobs.finish import NON_TRANSACTIONAL, discard, finish, finish_all
 from zbackup.model.backup import Backup
-from zbackup.model.errors import NotRecoverable, VerificationFailed, ZbackupError
+from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
 from zbackup.model.record import Record, readable_properties
 from zbackup.model.server import LockChoice, ServerFacts
 from zbackup.plan.placement import Members, require_one_snapshot_covers
@@ -63,7 +63,7 @@ def snapshot(ctx: Context) -> SnapshotReport:
         backup = _take(ctx, facts, draft, plan)
         try:
             backup = finish(ctx, backup, catalog.places, before)
-        except (VerificationFailed, NotRecoverable):
+        except (VerificationFailed, NotRecoverable, Refused):
             discard(ctx, backup)
             raise
         record = backup.record

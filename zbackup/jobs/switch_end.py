@@ -1,7 +1,8 @@
 """The end of the log of a server that a switch has stopped: a log-only snapshot before its datasets go away.
 
-Without one, what was committed since the newest backup could not be restored any more. It is found again by
-what is written on it, so that a run that is taken up takes no second one.
+Without one, what was committed since the newest backup could not be restored any more. A run that is taken up
+takes it anew, since the server may have been started and written to in between, and then discards the one
+before, which it finds by what is written on it.
 """
 
 from collections.abc import Iterable
@@ -72,13 +73,13 @@ def _snapshot(
             return
         ctx.progress.phase("taking a snapshot", "to keep the end of the log")
         known = [b for b in catalog.backups if b.record.stopped_for == what]
-        if any(b.finished for b in known):
-            return
-        for unfinished in known:
+        for unfinished in (b for b in known if not b.finished):
             discard(ctx, unfinished)
         backups = [b for b in catalog.backups if b not in known]
         record = _like(like, what, facts)
         taken = snapshot_log(ctx, catalog, backups, record, record.position)
+        for outdated in (b for b in known if b.finished):
+            discard(ctx, outdated)
         ctx.progress.note(f"took {taken.name}, which holds the log up to its end")
     except (ZbackupError, OSError) as failure:
         ctx.progress.note(

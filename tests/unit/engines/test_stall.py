@@ -115,5 +115,7 @@ def test_a_kernel_that_counts_no_bytes_still_counts_cpu(tmp_path: Path) -> None:
     assert effort_of(Process(7, 1), tmp_path) == Effort((14 + 15) / 100, 0)
     (tmp_path / "7" / "io").write_text("rchar: 5\nwchar: 6\nsyscr: 1\n")
     assert effort_of(Process(7, 1), tmp_path) == Effort((14 + 15) / 100, 11)
+    (tmp_path / "7" / "io").write_text("rchar: 5\nwchar: 6\nread_bytes: 700\nwrite_bytes: 8000\n")
+    assert effort_of(Process(7, 1), tmp_path) == Effort((14 + 15) / 100, 8711), "of asynchronous I/O"
     (tmp_path / "7" / "io").write_text("nonsense")
     assert effort_of(Process(7, 1), tmp_path) is None

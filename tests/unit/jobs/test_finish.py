@@ -1,5 +1,6 @@
 """Backups that an earlier run left behind."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,17 +9,19 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.samples import backup
+from zbackup.jobs import snapshot
 from zbackup.jobs.finish import _write, finish_all
-from zbackup.model.errors import NotRecoverable, VerificationFailed
+from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
 from zbackup.model.recovery import Reach
 from zbackup.model.snapshot import Dataset
 
 
-def test_one_that_holds_no_log_keeps_no_other_from_being_taken() -> None:
+@pytest.mark.parametrize("error", [NotRecoverable, Refused])
+def test_one_that_holds_no_log_keeps_no_other_from_being_taken(error: type[ZbackupError]) -> None:
     notes: list[str] = []
 
     def reach(*_: Any) -> Reach:
-        raise NotRecoverable("there is no log")
+        raise error("there is no log")
 
     ctx = SimpleNamespace(progress=SimpleNamespace(note=notes.append), recovery=SimpleNamespace(reach=reach))
     left = backup(1, None, None)
@@ -36,3 +39,28 @@ def test_what_was_written_and_cannot_be_read_back_is_a_failure_that_is_named() -
     zfs = SimpleNamespace(set_properties=lambda *_: None, snapshot_named=lambda _: first)
     with pytest.raises(VerificationFailed, match="cannot be read back"):
         _write(cast(Any, SimpleNamespace(zfs=zfs)), left, left.record)
+
+
+@pytest.mark.parametrize("error", [NotRecoverable, Refused, VerificationFailed])
+def test_one_whose_end_cannot_be_told_is_not_left_behind(
+    error: type[ZbackupError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, gone = backup(1, None, None), []
+
+    def finish(*_: Any) -> None:
+        raise error("it is encrypted")
+
+    plan = SimpleNamespace(lock=SimpleNamespace(kind="none", reason=""))
+    ctx = SimpleNamespace(
+        alone=lambda _: nullcontext(),
+        engine=SimpleNamespace(heal=lambda: None),
+        catalog=lambda: SimpleNamespace(places=(), backups=()),
+        progress=SimpleNamespace(phase=lambda *_: None),
+    )
+    monkeypatch.setattr(snapshot, "_look", lambda *_: (None, None, plan))
+    monkeypatch.setattr(snapshot, "_take", lambda *_: taken)
+    monkeypatch.setattr(snapshot, "finish", finish)
+    monkeypatch.setattr(snapshot, "discard", lambda _, backup: gone.append(backup))
+    with pytest.raises(error):
+        snapshot.snapshot(cast(Any, ctx))
+    assert gone == [taken]

@@ -194,6 +194,8 @@ class MysqlRecovery:
         progress.phase("starting the temporary server", f"crash recovery of {base.record.backup}")
         server.make_room()
         server.forget_identity()
+        if base.record.position:
+            server.name_log_files()
         files = held_files(base.record, base.where) if base.record.position else []
         with server.temporary() as temporary:
             recovered = as_it_is(temporary.connection, base.record, base.where, files)

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -18,7 +20,7 @@ from zbackup.model.errors import NotRecoverable, Refused, UsageError, Verificati
 from zbackup.model.exact import LogPlace, WholeLog, parse_transaction
 from zbackup.model.reading import Reading
 from zbackup.model.record import Record
-from zbackup.model.recovery import Reach
+from zbackup.model.recovery import Files, Reach
 from zbackup.model.relocation import Relocation
 
 NOW = 1_700_000_000_000_000
@@ -291,3 +293,27 @@ def test_a_time_of_the_future_is_told_from_the_clock_when_the_log_was_read(log: 
     assert disputed.later.first_skipped and disputed.later.first_skipped.gtid.endswith(":4")
     whole = RECOVERY.examine(base, later, moment(30 * second), WholeLog())
     assert (whole.transactions, whole.first_skipped, whole.later) == (4, None, None)
+
+
+@pytest.mark.parametrize(("position", "named"), [("binlog.000001:4", True), ("", False)])
+def test_a_server_on_a_backup_as_it_is_finds_its_log_too(
+    tmp_path: Path, position: str, named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its index names files by paths with links in them."""
+    called: list[str] = []
+
+    class Server:
+        def __getattr__(self, name: str) -> Any:
+            if name == "temporary":
+                raise ConnectionAbortedError
+            return lambda: called.append(name)
+
+    monkeypatch.setattr(MysqlRecovery, "_server", lambda *_: Server())
+    log = Log(tmp_path)
+    log.commit(10)
+    held = replace(record(log.end()), position=position)
+    base = Files(record=held, where=log.copy("s"), home=tmp_path, run=tmp_path, hide=())
+    progress = SimpleNamespace(phase=lambda *_: None)
+    with pytest.raises(ConnectionAbortedError):
+        RECOVERY.open(base, None, cast(Any, progress))
+    assert ("name_log_files" in called) is named
