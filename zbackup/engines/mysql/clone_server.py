@@ -1,5 +1,6 @@
 """Starts and stops a server on a clone's files."""
 
+import os
 import random
 import signal
 import socket
@@ -30,6 +31,7 @@ from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.recovery import Files, Serving
 from zbackup.proc import secure_files
 from zbackup.proc.detached import Confinement, Process, launch
+from zbackup.proc.mount_namespace import named_paths
 from zbackup.proc.start import for_server
 
 # Crash recovery of a large redo log takes long and must not be cut off; a server that gives up ends.
@@ -72,8 +74,13 @@ class CloneServer:
 
     def make_room_outside(self, directories: Sequence[str]) -> None:
         """The same for what tables were made in elsewhere: see outside."""
+        recorded = self.files.record.server
         members = [original for original, _ in self.files.where.moves]
-        outside.make_room(self.files.home, directories, members, self._owner())
+        argv = [*self.program, *arguments(self.flavor, recorded, self.place, self._shape(replaying=True))]
+        program = map(os.path.realpath, self.program)
+        keyring = filter(None, [recorded.get("keyring_file")])
+        needed = (*members, *named_paths(argv), *program, *keyring, str(self.files.run))
+        outside.make_room(self.files.home, directories, needed, self._owner())
 
     def forget_identity(self) -> None:
         """A copied auto.cnf would make two servers with one UUID; without it the server makes a new one."""

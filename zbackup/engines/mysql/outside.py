@@ -10,10 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+from zbackup.model.errors import Refused
 from zbackup.model.recovery import OUTSIDE
 from zbackup.model.relocation import owner_of
 from zbackup.proc import secure_files
-from zbackup.proc.mount_namespace import KERNEL, SYSTEM
+from zbackup.proc.mount_namespace import EMPTY, KERNEL, PRIVATE, STAGE, SYSTEM
+
+COVERED = (*EMPTY, "/var/run", STAGE)
+"""Where sockets and locks are, and what the server's surroundings are made in."""
 
 MOST = 64
 """Anybody can write such words into a table, and so into the log."""
@@ -52,13 +56,15 @@ def _in_file(file: Path) -> Iterator[bytes]:
                 at = log.find(word, at + 1)
 
 
-def make_room(home: Path, wanted: Sequence[str], members: Sequence[str], owner: tuple[int, int]) -> None:
+def make_room(home: Path, wanted: Sequence[str], needed: Sequence[str], owner: tuple[int, int]) -> None:
     """A directory of the clone's own for each of these that can be shown to its server.
 
-    Not shown is one that hides what the server needs: the replay then fails where it comes to the table.
+    Not shown is one that hides what the server needs, `needed` and what every server does, or that lies
+    behind a link of somebody else's: the replay then fails where it comes to the table.
     """
-    needed = (*SYSTEM, *KERNEL, str(home), *members)
-    for number, path in enumerate(path for path in wanted if not _hides(path, needed)):
+    every = (*SYSTEM, *KERNEL, *COVERED, str(home), *needed)
+    each = (path for path in wanted if not _hides(path, every) and not _led_astray(path))
+    for number, path in enumerate(each):
         directory = _root(home) / str(number)
         secure_files.make_directory(directory, owner=owner)
         secure_files.write_new(directory.with_name(f"{number}.path"), os.fsencode(path), mode=0o644)
@@ -74,6 +80,18 @@ def _root(home: Path) -> Path:
     return home / OUTSIDE
 
 
+def _led_astray(path: str) -> bool:
+    try:
+        secure_files.stat(Path(path, "any"))
+    except Refused:
+        return True
+    except OSError:  # not there, most often: it will be made
+        return False
+    return False
+
+
 def _hides(path: str, needed: Sequence[str]) -> bool:
     place = PurePosixPath(path)
-    return any(place.is_relative_to(each) or PurePosixPath(each).is_relative_to(place) for each in needed)
+    return path in PRIVATE or any(
+        place.is_relative_to(each) or PurePosixPath(each).is_relative_to(place) for each in needed
+    )

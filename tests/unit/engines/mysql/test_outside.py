@@ -1,11 +1,16 @@
 """Directories that the log names in CREATE TABLE … DATA DIRECTORY."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.unit.samples import PLAIN
+from zbackup.engines.mysql.clone_server import CloneServer
 from zbackup.engines.mysql.outside import MOST, make_room, mentioned, shown
+from zbackup.model.recovery import Files
+from zbackup.model.relocation import Relocation
 
 
 def test_each_directory_beyond_the_datasets_is_found_once(tmp_path: Path) -> None:
@@ -33,6 +38,48 @@ def test_what_the_server_needs_is_never_covered(tmp_path: Path) -> None:
     wanted += [str(tmp_path), f"{tmp_path}/home/x"]
     make_room(tmp_path / "home", wanted, ["/data"], owner)
     assert [place for _, place in shown(tmp_path / "home")] == ["/good"]
+
+
+def test_nor_is_what_one_server_needs_or_a_link_leads_to(tmp_path: Path) -> None:
+    """Such words can stand in any row, whoever wrote it."""
+    server = ["/srv/mysql/bin/mysqld", "/srv/plugins", "/run/zbackup/r1"]
+    wanted = [
+        "/run/zbackup/r1",
+        "/run",
+        "/var/run/x",
+        "/tmp/root/x",
+        "/var/tmp",
+        "/srv/mysql",
+        "/srv/mysql/bin",
+    ]
+    wanted += ["/srv/plugins/x", "/srv", "/tmp", "/elsewhere"]
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o777)
+    theirs.chmod(0o777)
+    (theirs / "link").symlink_to("/usr/lib")
+    home = tmp_path / "home"
+    make_room(home, [*wanted, f"{theirs}/link", f"{theirs}/link/x"], server, (os.geteuid(), os.getegid()))
+    assert [place for _, place in shown(home)] == ["/elsewhere"]
+
+
+def test_what_a_server_needs_is_what_it_is_started_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its program, where it is told that its files are, its keys, and the directory of its socket."""
+    monkeypatch.setattr(CloneServer, "_owner", lambda _: (os.geteuid(), os.getegid()))
+    base, given = tmp_path / "base", tmp_path / "given"
+    for directory in (base, given):
+        directory.mkdir()
+    server = {"log_bin_basename": "/data/log/b", "log_bin_index": "/data/log/b.index", "basedir": str(base)}
+    keys = {"keyring_file": "/srv/keys/file", "file_key_management_filename": "/srv/more/keys"}
+    record = replace(PLAIN, server=server | keys)
+    where = Relocation((("/data", str(tmp_path / "0")),))
+    run = Path("/srv/run/r1")
+    files = Files(record=record, where=where, home=tmp_path / "home", run=run, hide=())
+    clone = CloneServer(flavor="mariadb", program=("/srv/bin/mariadbd",), files=files, memory=1, workers=1)
+    wanted = ["/srv/bin", "/srv/keys", "/srv/more", "/srv/run", "/srv/run/r1/x", "/data/x", "/srv/good"]
+    clone.make_room_outside([*wanted, str(base), str(base / "share"), str(given)])
+    assert [place for _, place in shown(tmp_path / "home")] == ["/srv/good", str(given)]
 
 
 def test_none_is_shown_of_a_clone_that_needs_none(tmp_path: Path) -> None:
