@@ -79,8 +79,15 @@ def text(value: str, most: int = MOST_TEXT) -> str:
     return value
 
 
+def no_nul(value: str, most: int = MOST_TEXT) -> str:
+    """The same with no NUL, which no path and no word of a command line can hold."""
+    if "\0" in text(value, most):
+        raise ValueError(f"{shown(value)} holds a NUL")
+    return value
+
+
 def plain(value: str, most: int) -> str:
-    """The same on one line, without control characters: a name."""
+    """At most so many characters on one line, without control characters: a name."""
     if not is_plain(text(value, most)):
         raise ValueError(f"{shown(value)} holds control characters")
     return value

@@ -229,7 +229,7 @@ def _members(text: str) -> tuple[tuple[str, str], ...]:
     if len(value) > MOST_MEMBERS:
         raise ValueError(f"it names {len(value)} datasets, and {MOST_MEMBERS} are the most")
     return tuple(
-        (bounds.zfs_name(dataset), bounds.text(mountpoint, MOST_PATH)) for dataset, mountpoint in value
+        (bounds.zfs_name(dataset), bounds.no_nul(mountpoint, MOST_PATH)) for dataset, mountpoint in value
     )
 
 
@@ -243,7 +243,7 @@ def _texts(text: str) -> dict[str, str]:
         raise ValueError("it is not a table of texts")
     if len(value) > MOST_FACTS:
         raise ValueError(f"it has {len(value)} entries, and {MOST_FACTS} are the most")
-    return value
+    return {bounds.no_nul(name): bounds.no_nul(fact) for name, fact in value.items()}
 
 
 def _purpose(text: str) -> Literal["base", "log"]:

@@ -8,6 +8,7 @@ root believes little, and follows nothing.
 
 import fcntl
 import os
+import pwd
 import stat as modes
 from pathlib import Path
 
@@ -21,6 +22,8 @@ log = structlog.get_logger()
 
 DAEMON = ".daemon"
 """No clone's name begins with a dot."""
+USER = "zbackup"
+"""Whom the daemon runs as where systemd starts it."""
 
 _FORMER_MODE = 0o2771
 _MODE = 0o755
@@ -51,12 +54,33 @@ def prepare(shared: Path) -> None:
         if os.geteuid() == 0:
             _make_roots(run_dir, shared)
     try:
-        secure_files.ensure_directory(shared)
+        _make_shared(shared)
     except PermissionError as refused:
         raise Refused(
             f"{shared} is missing, and user id {os.geteuid()} cannot make it: run systemd-tmpfiles --create "
             f"as root"
         ) from refused
+
+
+def _make_shared(shared: Path) -> None:
+    """The daemon's also when root comes first, as far as this host has a daemon."""
+    owner = _daemon() if shared.name == DAEMON and os.geteuid() == 0 else None
+    if not owner or secure_files.exists(shared):
+        secure_files.ensure_directory(shared)
+        return
+    try:
+        secure_files.make_directory(shared, mode=_DAEMON_MODE, owner=owner)
+    except PermissionError:
+        secure_files.remove_empty(shared)
+        raise
+
+
+def _daemon() -> tuple[int, int] | None:
+    try:
+        found = pwd.getpwnam(USER)
+    except KeyError:
+        return None
+    return found.pw_uid, found.pw_gid
 
 
 def _make_roots(run_dir: Path, shared: Path) -> None:
@@ -71,7 +95,13 @@ def _make_roots(run_dir: Path, shared: Path) -> None:
             f"chmod 755 {run_dir}"
         )
     require_only_roots(run_dir.parent)
-    secure_files.give_to_root(run_dir, _MODE)
+    try:
+        secure_files.give_to_root(run_dir, _MODE)
+    except PermissionError as refused:
+        raise Refused(
+            f"run_dir {run_dir} is the daemon's, as older versions had it, and cannot be given to root from "
+            f"here: install the new zbackup.tmpfiles.conf, and run systemd-tmpfiles --create as root"
+        ) from refused
     for name in secure_files.names(run_dir):
         # No zbackup ever made a link here; locks are in the daemon's directory from now on.
         if name.endswith(".lock") or modes.S_ISLNK(secure_files.stat(run_dir / name).st_mode):

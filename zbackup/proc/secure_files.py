@@ -132,7 +132,11 @@ def read_as(owner: tuple[int, int], groups: list[int], path: Path, limit: int = 
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:  # pragma: no cover  another process
-        os._exit(_child(owner, groups, path, writing))
+        status = errno.EIO
+        try:
+            status = _child(owner, groups, path, writing)
+        finally:  # whatever happens, Ctrl-C too: there must not be two of our caller
+            os._exit(status)
     os.close(writing)
     with os.fdopen(reading, "rb") as file:
         found = file.read(limit + 1)
@@ -273,8 +277,14 @@ def set_mode(directory: Path, mode: int) -> None:
 def give_to_root(directory: Path, mode: int) -> None:
     """Take a directory from its owner. What he put there stays."""
     with _directory(directory) as descriptor:
+        before = os.fstat(descriptor)
+        os.fchmod(descriptor, mode & before.st_mode)
+        try:
+            os.fchown(descriptor, 0, 0)
+        except OSError:
+            os.fchmod(descriptor, modes.S_IMODE(before.st_mode))
+            raise
         os.fchmod(descriptor, mode)
-        os.fchown(descriptor, 0, 0)
 
 
 def unlink(path: Path) -> None:

@@ -118,6 +118,8 @@ def test_a_missing_value_is_named(name: str) -> None:
         ("server", "[]"),
         ("server", "null"),
         ("server", "{"),
+        ("server", '{"keyring_file": "/var/li\\u0000b/x"}'),
+        ("members", '[["tank/db", "/a\\u0000b"]]'),
         ("taken", "yesterday"),
         ("taken", "2024-05-01T12:00:00"),
         ("as_of", "2024-05-01T12:00:00"),

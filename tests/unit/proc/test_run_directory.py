@@ -1,7 +1,9 @@
 """Whose the run directory is, and what becomes of one that was the daemon's."""
 
+import errno
 import fcntl
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,40 @@ def test_root_takes_one_from_the_daemon(former: Path, tmp_path: Path) -> None:
     assert facts(canary)[0] == 0 and not list(canary.iterdir())
     prepare(daemon_directory(former))
     assert facts(former / ".daemon") == (DAEMON, 0o2770)
+
+
+@needs_root
+def test_root_without_the_right_to_give_leaves_it_as_it_is(
+    former: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the helper that systemd starts has it."""
+    with monkeypatch.context() as without:
+        without.setattr(os, "fchown", _refuse)
+        with pytest.raises(Refused, match=r"install .*tmpfiles.conf, and run systemd-tmpfiles --create"):
+            prepare(daemon_directory(former))
+    assert facts(former) == (DAEMON, 0o2771)
+    prepare(daemon_directory(former))
+    assert facts(former) == (0, 0o755)
+
+
+@needs_root
+def test_root_makes_the_daemon_s_for_the_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes first must not keep the daemon out."""
+    daemon = pwd.struct_passwd(("zbackup", "x", DAEMON, DAEMON, "", "/", "/bin/false"))
+    monkeypatch.setattr(pwd, "getpwnam", lambda name: {"zbackup": daemon}[name])
+    shared = daemon_directory(tmp_path / "run")
+    with monkeypatch.context() as without:
+        without.setattr(os, "fchown", _refuse)
+        with pytest.raises(Refused, match="run systemd-tmpfiles --create as root"):
+            prepare(shared)
+    assert not shared.exists()
+    prepare(shared)
+    assert facts(shared) == (DAEMON, 0o2770)
+    assert facts(tmp_path / "run") == (0, 0o755)
+
+
+def _refuse(*_: object) -> None:
+    raise PermissionError(errno.EPERM, "Operation not permitted")
 
 
 @needs_root

@@ -14,6 +14,7 @@ from zbackup.model.errors import Refused
 from zbackup.proc import safe_path, secure_files
 
 THEIRS = (27, 27)
+ORIGINAL = os.getpid()
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 
 
@@ -238,6 +239,40 @@ def test_a_user_reads_what_he_may(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         secure_files.read_as(THEIRS, [27], tmp_path / "none")
     assert os.geteuid() == 0
+
+
+def test_who_reads_for_another_never_comes_back(tmp_path: Path) -> None:
+    """Whatever it fails by: there would be two of our caller, and both would clean up."""
+    trace = tmp_path / "trace"
+    with contextlib.suppress(OSError, ValueError):
+        try:
+            secure_files.read_as((os.geteuid(), os.getegid()), os.getgroups(), Path("/with\0NUL/x"))
+        finally:
+            with trace.open("a") as file:
+                file.write(f"{os.getpid()}\n")
+            if os.getpid() != ORIGINAL:
+                os._exit(1)
+    assert trace.read_text() == f"{ORIGINAL}\n"
+
+
+@needs_root
+def test_a_directory_that_cannot_be_given_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for root without CAP_CHOWN."""
+    (tmp_path / "run").mkdir()
+    os.chown(tmp_path / "run", *THEIRS)
+    (tmp_path / "run").chmod(0o2771)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "no")
+
+    with monkeypatch.context() as without:
+        without.setattr(os, "fchown", refuse)
+        with pytest.raises(PermissionError):
+            secure_files.give_to_root(tmp_path / "run", 0o755)
+    found = (tmp_path / "run").stat()
+    assert (found.st_uid, found.st_mode & 0o7777) == (27, 0o2771)
 
 
 @needs_root
