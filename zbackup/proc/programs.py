@@ -43,6 +43,8 @@ def find_program(
     hints = (hint,) if PurePosixPath(hint).name in names else ()
     reasons = []
     for candidate in (*hints, *(f"{directory}/{name}" for name in names for directory in directories)):
+        if not os.path.lexists(candidate):
+            continue
         if reason := why_not_trusted(candidate):
             reasons.append(f"{candidate} is not used: {reason}, and {_REMEDY}")
         elif _is_program(candidate):

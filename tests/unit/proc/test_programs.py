@@ -163,6 +163,17 @@ def test_a_hint_is_used_when_it_stands_the_test(rooted: Path, owners: dict[Path,
     )
 
 
+def test_where_none_is_there_no_directory_is_to_blame(
+    rooted: Path, owners: dict[Path, tuple[int, int]]
+) -> None:
+    """As /usr/local on Debian, which a group may write to."""
+    (rooted / "local").mkdir()
+    owners[rooted / "local"] = (STRANGER, 0)
+    with pytest.raises(Refused) as refused:
+        find_program(None, ("mysqld",), str(rooted / "local" / "gone" / "mysqld"), (str(rooted / "local"),))
+    assert str(refused.value) == "no mysqld found on this host: set recovery.server to its path"
+
+
 @pytest.mark.parametrize("name", ["mysqld-x", "sh", "mysqld_safe"])
 def test_a_hint_of_another_name_is_none(name: str, rooted: Path, owners: dict[Path, tuple[int, int]]) -> None:
     """Also where it is root's: nobody chooses which of root's programs is run."""
