@@ -15,6 +15,7 @@ import pytest
 
 from tests.lab.pool import Pool, run
 from tests.lab.reach import let_reach
+from tests.platform.stand_ins import OLD_KERNEL, SERVER, TRYING
 from zbackup.model.errors import CommandFailed
 from zbackup.model.snapshot import Dataset
 from zbackup.proc import detached
@@ -24,23 +25,6 @@ from zbackup.zfs.datasets import Zfs
 
 ZFS = Zfs()
 UID, GID = 27, 28
-
-# Says what it sees, then waits: a server as far as this room is concerned.
-SERVER = """
-import json, os, sys, time
-def text(path):
-    try:
-        return open(path).read()
-    except OSError as problem:
-        return problem.strerror
-mounts = [line.split(" ")[4] for line in open("/proc/self/mountinfo")]
-print(json.dumps({
-    "files": {path: text(path) for path in json.loads(sys.argv[1])},
-    "mounts": mounts, "ids": [*os.getresuid(), *os.getresgid()], "groups": os.getgroups(), "cwd": os.getcwd(),
-    "session": os.getsid(0) == os.getpid(), "umask": os.umask(0), "fds": sorted(os.listdir("/proc/self/fd")),
-}), flush=True)
-time.sleep(120)
-"""
 
 
 class House:
@@ -272,33 +256,6 @@ def test_a_link_where_something_is_to_be_shown_is_not_followed(
     assert list(CANARY.iterdir()) == []
 
 
-# Tries to write, and to call; says what came of it.
-TRYING = """
-import errno, json, os, socket, sys, time
-def tried(what, *arguments):
-    try:
-        what(*arguments)
-        return "done"
-    except OSError as problem:
-        return errno.errorcode[problem.errno]
-def write(path):
-    open(path, "w").write("x")
-def call(port):
-    with socket.create_connection(("127.0.0.1", port), 2):
-        pass
-def knock(path):
-    with socket.socket(socket.AF_UNIX) as one:
-        one.connect(path)
-paths, port, path = json.loads(sys.argv[1])
-print(json.dumps({
-    **{each: tried(write, each) for each in paths},
-    "call": tried(call, port), "knock": tried(knock, path),
-    "processes": [name for name in os.listdir("/proc") if name.isdecimal()] == [str(os.getpid())],
-}), flush=True)
-time.sleep(120)
-"""
-
-
 @pytest.mark.parametrize("kernel", ["new", "old"])
 def test_it_writes_to_nothing_but_its_own(
     house: House, started: list[Process], tmp_path: Path, kernel: str, monkeypatch: pytest.MonkeyPatch
@@ -343,17 +300,6 @@ def test_it_writes_to_nothing_but_its_own(
     assert (seen[out], seen["call"], seen["processes"]) == ("ENOENT", "EACCES", True)
     assert seen["knock"] in ("EACCES", "ENOENT")
     assert [list(directory.iterdir()) for directory in (theirs, sockets)] == [[], [path]]
-
-
-# As on a kernel before 5.12.
-OLD_KERNEL = """
-import errno, sys
-from zbackup.proc import enter, mounts
-def missing(*_):
-    raise OSError(errno.ENOSYS, "no such call")
-mounts._set_attributes = missing
-enter.main(sys.argv[1])
-"""
 
 
 def tries(started: list[Process], confinement: Confinement, output: Path, words: str) -> dict[str, object]:
