@@ -152,8 +152,9 @@ class Recovery(Protocol):
     def check_serving(self, record: Record, serving: Serving) -> None:
         """Raise Refused when a server on the backup's files is not to be handed over like that."""
 
-    def check_version(self, server: Mapping[str, str], version: str) -> str:
-        """The same for a running server's facts: ServerFacts.server and .version."""
+    def check_version(self, server: Mapping[str, str], version: str, members: Sequence[str] = ()) -> str:
+        """The same for a running server's facts: ServerFacts.server and .version, and where its datasets are
+        mounted."""
 
     def recover(
         self,

@@ -80,9 +80,10 @@ def _check_server(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: 
             lambda: require_one_snapshot_covers(facts.places, catalog.datasets),
             lambda members: f"all files lie on {len(members)} datasets of one pool",
         )
+    members = [d.mountpoint for d in catalog.datasets if d.mountpoint] if catalog else []
     doctor.look(
         "server program",
-        lambda: ctx.recovery.check_version(facts.server, facts.version),
+        lambda: ctx.recovery.check_version(facts.server, facts.version, members),
         lambda program: program,
     )
     for blocker in facts.blockers:

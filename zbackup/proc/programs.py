@@ -60,6 +60,18 @@ def require_trusted(program: Sequence[str]) -> None:
             raise Refused(f"{word} is not run: {reason}, and {_REMEDY}")
 
 
+def require_elsewhere(program: Sequence[str], members: Sequence[str]) -> tuple[str, ...]:
+    """The program, unless it lies on the instance's own datasets, mounted at `members`: Refused then."""
+    for word in program:
+        for path in (word, os.path.realpath(word)) if word.startswith("/") else ():
+            if any(PurePosixPath(path).is_relative_to(member) for member in members):
+                raise Refused(
+                    f"{word} lies on the instance's own datasets, and nothing in a clone is run: "
+                    f"set recovery.server to one elsewhere"
+                )
+    return tuple(program)
+
+
 def why_not_trusted(path: str) -> str:
     """Who but root (or us) could put another file there, for a message; "" when nobody can.
 

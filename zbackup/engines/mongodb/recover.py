@@ -42,6 +42,7 @@ from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
+from zbackup.proc.programs import require_elsewhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,10 +136,10 @@ class MongoRecovery:
         """Raise Refused when a port would let everybody in where the original asks for logins."""
         require_private(self.login, record, serving)
 
-    def check_version(self, server: Mapping[str, str], version: str) -> str:
-        """The same for a running server."""
+    def check_version(self, server: Mapping[str, str], version: str, members: Sequence[str] = ()) -> str:
+        """The same for a running server whose datasets are mounted at `members`."""
         require_own_user(server)
-        return find_program(self.server, server.get("mongod", ""), version)[0]
+        return require_elsewhere(find_program(self.server, server.get("mongod", ""), version), members)[0]
 
     # acting
 
@@ -220,7 +221,8 @@ class MongoRecovery:
         return path, shlex.join(("mongosh", f"mongodb://{host}/?directConnection=true", *login))
 
     def _program(self, record: Record) -> tuple[str, ...]:
-        return find_program(self.server, record.server.get("mongod", ""), record.server_version)
+        found = find_program(self.server, record.server.get("mongod", ""), record.server_version)
+        return require_elsewhere(found, [mountpoint for _, mountpoint in record.members])
 
     def _server(self, files: Files) -> CloneServer:
         return CloneServer(

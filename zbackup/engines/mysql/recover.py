@@ -40,6 +40,7 @@ from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.proc import secure_files
+from zbackup.proc.programs import require_elsewhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,13 +145,14 @@ class MysqlRecovery:
     def check_serving(self, record: Record, serving: Serving) -> None:
         """Any way will do: the server asks for logins as the original did."""
 
-    def check_version(self, server: Mapping[str, str], version: str) -> str:
-        """The same for a running server."""
+    def check_version(self, server: Mapping[str, str], version: str, members: Sequence[str] = ()) -> str:
+        """The same for a running server whose datasets are mounted at `members`."""
         require_own_user(server)
-        return find_program(self.server, self.flavor, server, version)[0]
+        return require_elsewhere(find_program(self.server, self.flavor, server, version), members)[0]
 
     def _program(self, record: Record) -> tuple[str, ...]:
-        return find_program(self.server, record.engine, record.server, record.server_version)
+        found = find_program(self.server, record.engine, record.server, record.server_version)
+        return require_elsewhere(found, [mountpoint for _, mountpoint in record.members])
 
     # acting
 
