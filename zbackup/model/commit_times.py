@@ -219,6 +219,9 @@ class CutSearch:
             disputed = time - self._known > WIDE * self._rules.tolerance
         else:
             high, disputed = self._least_behind[0] if self._least_behind else end, True
+        if self._rules.starts and not disputed:
+            # What began earlier and stands in front of the first at the target ended before that.
+            low = self._first or end
         return Decision(low, high if disputed and high != low else None, self._behind)
 
     def _are_slow(self) -> bool:

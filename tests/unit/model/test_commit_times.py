@@ -130,6 +130,14 @@ def test_a_slow_statement_is_ordinary_on_mariadb_alone() -> None:
     assert cut(log(MYSQL, *times, now=3000), 700) == (700, 1201)
 
 
+def test_a_slow_statement_just_in_front_of_the_cut_is_before_it() -> None:
+    for slow in ((-300,), (-300, -200)):
+        world = log(MARIADB, *range(0, 100), *slow, *range(100, 104), now=3000)
+        assert cut(world, 100) == (100 + len(slow), None)
+    # At the log's end nothing says when it ended.
+    assert cut(log(MARIADB, *range(0, 100), -300, now=101), 100) == (100, 101)
+
+
 def test_a_session_that_writes_into_the_future_is_no_slow_statement() -> None:
     ahead = range(1000, 1100)
     world = log(MARIADB, *range(0, 100), *ahead, *range(100, 110), *range(1000, 1500), now=3000)
