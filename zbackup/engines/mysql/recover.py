@@ -3,7 +3,7 @@
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -74,7 +74,11 @@ class MysqlRecovery:
         ceiling = latest_certain(record, created)
         seen = look(files, known, ceiling, rules_for(record))
         counts = known and (known.file == files[-1].name or seen.latest is None)
-        return reach(record, seen, ceiling, usable if counts else None)
+        found = reach(record, seen, ceiling, usable if counts else None)
+        if record.role == "replica" and usable and usable.as_of:
+            # Another source's may be later than all that is in the newest files.
+            found = replace(found, as_of=max(found.as_of, min(usable.as_of, ceiling)))
+        return found
 
     def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan:
         """See engines.base.Recovery."""

@@ -1,5 +1,6 @@
 """Which log a backup holds, and whether a later one, or the live one, is the same: from the files alone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,14 @@ def test_a_log_that_is_gone_is_a_gap(log: Log, tmp_path: Path) -> None:
     assert not RECOVERY.is_same_log(older, (older[0], nothing))
     with pytest.raises(GapError):
         RECOVERY.live_log(older, nothing)
+
+
+def test_a_replicas_moment_does_not_go_back_when_the_newest_file_has_a_lagging_source_alone(log: Log) -> None:
+    log.commit(10, 50)
+    held, where = backup(log, "older")
+    older = finished(replace(held, role="replica"), where)
+    log.rotate()
+    log.commit(20)
+    newer, there = backup(log, "newer")
+    found = RECOVERY.reach(replace(newer, role="replica"), there, NOON, older)
+    assert (found.as_of, found.complete_to < found.as_of) == (older.as_of, True)
