@@ -7,15 +7,20 @@ Component"). Two servers on one file would drop each other's newest keys, and wi
 
 import os
 import pwd
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from zbackup.model.errors import Refused
 from zbackup.model.relocation import owner_of
 from zbackup.proc import secure_files
+from zbackup.proc.mount_namespace import KERNEL, SYSTEM
+from zbackup.proc.mounts import is_below
 
 # Directories such as /etc hold what the server itself needs.
 SHALLOWEST = 3
+PROGRAMS = (*(each for each in (*SYSTEM, *KERNEL) if each != "/etc"), sys.prefix, sys.base_prefix)
+"""Where root itself finds what it runs on the way to the server: Python and its libraries among it."""
 
 
 def own_copy(
@@ -34,10 +39,25 @@ def own_copy(
         raise Refused(
             f"the keyring {original} must be in a directory of its own: a recovered server gets a copy"
         )
+    if _holds_programs(original.parent, owner[0]):
+        raise Refused(
+            f"the keyring {original} is recorded where programs are, in a directory that is not the server's "
+            f"user's: a recovered server would see a copy in its place"
+        )
     copy = directory / original.name
     if not secure_files.exists(copy):
         _copy(Path(original), copy, owner)
     return ((str(directory), str(original.parent)),)
+
+
+def _holds_programs(directory: PurePosixPath, uid: int) -> bool:
+    place = str(directory)
+    if not any(is_below(place, each) or is_below(each, place) for each in PROGRAMS):
+        return False
+    try:
+        return secure_files.stat(Path(directory)).st_uid != uid
+    except (OSError, Refused):
+        return True
 
 
 def _copy(original: Path, copy: Path, owner: tuple[int, int]) -> None:

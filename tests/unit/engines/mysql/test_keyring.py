@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,3 +83,18 @@ def test_a_fifo_as_keyring_hangs_nobody(tmp_path: Path) -> None:
 def test_a_path_that_leads_elsewhere_is_refused(tmp_path: Path, path: str) -> None:
     with pytest.raises(Refused, match="a directory of its own"):
         own_copy({"keyring_file": path}, [], tmp_path / "copy", ME)
+
+
+@pytest.mark.parametrize("place", ["/usr/lib/keys", "/lib/x/keys", str(Path(os.__file__).parent / "keys")])
+def test_a_record_puts_nothing_in_the_place_of_programs(place: str, tmp_path: Path) -> None:
+    """Root looks for modules of Python there, in the server's namespace, before it is the server's user."""
+    with pytest.raises(Refused, match="where programs are"):
+        own_copy({"keyring_file": place}, [], tmp_path / "copy", (12345, 12345))
+
+
+def test_a_keyring_below_a_server_s_own_programs_is_the_server_s(tmp_path: Path, monkeypatch: Any) -> None:
+    original = tmp_path / "local" / "keys" / "file"
+    original.parent.mkdir(parents=True)
+    original.write_text("keys")
+    monkeypatch.setattr("zbackup.engines.mysql.keyring.PROGRAMS", (str(tmp_path / "local"),))
+    assert own_copy({"keyring_file": str(original)}, [], tmp_path / "copy", ME)
