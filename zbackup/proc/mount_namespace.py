@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zbackup.model.errors import Refused
+from zbackup.proc import secure_files
 from zbackup.proc.mounts import (
     MS_BIND,
     MS_MOVE,
@@ -99,6 +100,7 @@ def arrange(view: View) -> None:
     for directory in sorted({directory for directory, _ in own}, key=len):
         _make_mount(directory)
     opened = [(_open(directory, place), place) for directory, place in own]
+    files = _named_files(view, [place for _, place in own])
     change("/", add=MS_RDONLY)
     # Flags are set here, and not where it will be shown: between two looks, the server's user can put
     # a link there.
@@ -111,6 +113,8 @@ def arrange(view: View) -> None:
         scenery.tmpfs(directory, "mode=755,size=64k")
     for descriptor, place in sorted(opened, key=lambda pair: len(pair[1])):
         scenery.show(descriptor, place, recursive=place in view.own)
+    for descriptor, place in files:
+        scenery.show_file(descriptor, place)
     scenery.finish()
     _cover_processes()
 
@@ -119,6 +123,20 @@ def named_paths(argv: Sequence[str]) -> tuple[str, ...]:
     """Absolute paths among the words of a command line and the values of its options."""
     words = (word.rpartition("=")[2] for word in argv)
     return tuple(word.removeprefix("FILE:") for word in words if word.removeprefix("FILE:").startswith("/"))
+
+
+def _named_files(view: View, places: Sequence[str]) -> list[tuple[int, str]]:
+    """Open what the server is told to read in a directory that it sees empty, such as a key in /run."""
+    found = []
+    for path in dict.fromkeys(view.named):
+        covered = any(is_below(path, directory) for directory in (*PRIVATE, *EMPTY))
+        if (
+            covered
+            and not any(is_below(path, place) for place in places)
+            and secure_files.is_regular(Path(path))
+        ):
+            found.append((os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC), path))
+    return found
 
 
 def _forget_others(view: View, own: Sequence[tuple[str, str]]) -> None:
@@ -228,6 +246,24 @@ class _Scenery:
             sys.exit(f"cannot show {place} to the server: {failure.strerror}")
         finally:
             os.close(directory)
+
+    def show_file(self, file: int, place: str) -> None:
+        """Show an open file as it is, read-only. Ends with a message if that fails."""
+        try:
+            self._ensure(Path(place).parent)
+            with opened_parent(Path(place)) as (parent, name):
+                os.close(
+                    os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444, dir_fd=parent)
+                )
+                target = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+                bind(_path(file), _path(target))
+                os.close(target)
+        except Refused as refused:
+            sys.exit(f"cannot show {place} to the server: {refused}")
+        except OSError as failure:
+            sys.exit(f"cannot show {place} to the server: {failure.strerror}")
+        finally:
+            os.close(file)
 
     def finish(self) -> None:
         """Make what holds mountpoints read-only; the private directories stay writable."""
