@@ -235,9 +235,10 @@ def test_a_server_sees_neither_production_nor_other_clones(
     ctx: Context, backup: Backup, pool: Pool, whole_pool: Callable[[], list[str]]
 ) -> None:
     mine, source = clone("r1"), clone("r1.log")
-    for one in (mine, source, clone("r10"), clone("other")):
+    files = clone_files.build(ctx, mine, backup)
+    for one in (source, clone("r10"), clone("other")):
         clone_files.build(ctx, one, backup)
-    hidden = clone_files.hidden_from(ctx, ctx.catalog().datasets, [mine, source])
+    hidden = clone_files.in_sight_of(ctx, files, ctx.catalog().datasets, [mine, source]).hide
     others = [ctx.mountpoint / name / part for name in ("r10", "other") for part in ("", "0", "1")]
     assert sorted(hidden) == sorted(map(str, [pool.data.mountpoint, pool.log.mountpoint, *others]))
 
