@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,7 +75,7 @@ ABOUT_THE_MACHINE = (
     "version",
     "vmstat",
 )
-"""What servers read in /proc, besides what is there of themselves."""
+"""What servers read in /proc, apart from what is there of themselves."""
 
 STAGE = "/tmp/root"
 """In the server's own /tmp, where nobody else is, and for a moment only."""
@@ -235,35 +235,22 @@ class _Scenery:
 
     def show(self, directory: int, place: str, *, recursive: bool) -> None:
         """Show an open directory, writable. Ends with a message if that fails."""
-        try:
+        with _shown(directory, place):
             self._ensure(Path(place))
             target = _led_by_root(place)
             bind(_path(directory), _path(target), recursive=recursive)
             os.close(target)
-        except Refused as refused:
-            sys.exit(f"cannot show {place} to the server: {refused}")
-        except OSError as failure:
-            sys.exit(f"cannot show {place} to the server: {failure.strerror}")
-        finally:
-            os.close(directory)
 
     def show_file(self, file: int, place: str) -> None:
         """Show an open file as it is, read-only. Ends with a message if that fails."""
-        try:
+        with _shown(file, place):
             self._ensure(Path(place).parent)
             with opened_parent(Path(place)) as (parent, name):
-                os.close(
-                    os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444, dir_fd=parent)
-                )
+                new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                os.close(os.open(name, new, 0o444, dir_fd=parent))
                 target = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
                 bind(_path(file), _path(target))
                 os.close(target)
-        except Refused as refused:
-            sys.exit(f"cannot show {place} to the server: {refused}")
-        except OSError as failure:
-            sys.exit(f"cannot show {place} to the server: {failure.strerror}")
-        finally:
-            os.close(file)
 
     def finish(self) -> None:
         """Make what holds mountpoints read-only; the private directories stay writable."""
@@ -301,6 +288,19 @@ class _Scenery:
         os.chdir("/")
         os.close(before)
         self._made.append(str(directory))
+
+
+@contextlib.contextmanager
+def _shown(descriptor: int, place: str) -> Iterator[None]:
+    """Close the descriptor after the body. End with a message when the body fails."""
+    try:
+        yield
+    except Refused as refused:
+        sys.exit(f"cannot show {place} to the server: {refused}")
+    except OSError as failure:
+        sys.exit(f"cannot show {place} to the server: {failure.strerror}")
+    finally:
+        os.close(descriptor)
 
 
 def _make_directory(place: Path) -> None:
