@@ -10,6 +10,7 @@ from datetime import datetime
 
 import structlog
 
+from zbackup.destinations.base import Session
 from zbackup.destinations.copies import Copies, by_server
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.held_there import holds_there, let_go_of_forgotten
@@ -58,10 +59,6 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
     one of them or nobody knows, ConnectionFailed when the connection breaks, and what the destination says
     where nothing can be destroyed.
     """
-    destroyed: list[Backup] = []
-    skipped: list[Skipped] = []
-    lacking: ZbackupError | None = None
-    broken: list[VerificationFailed] = []
     with alone(ctx, target), target.destination.connect() as session:
         copies = session.copies()
         _require_proven(copies)
@@ -72,29 +69,43 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
         retention = _all_of(plans)
         remains = (b for b in copies.remains if b.record.instance == ctx.instance)
         going = (*remains, *retention.destroy)
-        for number, backup in enumerate(going):
-            if stop():
-                break
-            ctx.progress.phase("destroying", f"{backup.name}, {number + 1}")
-            try:
-                session.remove(backup, ctx.clock.now().isoformat())
-            except (ConnectionFailed, PoolReadOnly):
-                raise
-            except (CommandFailed, NotFound, Refused, BucketRefused, VerificationFailed) as failure:
-                lacking = failure if _is_lack_of_power(failure) else lacking
-                broken += [failure] if isinstance(failure, VerificationFailed) else []
-                skipped.append(Skipped(backup, str(failure)))
-                log.warning("prune.skipped", snapshot=backup.name, destination=target.name, why=str(failure))
-            else:
-                destroyed.append(backup)
-                log.info("prune.destroyed", snapshot=backup.name, destination=target.name)
+        destroyed, failed = _remove_each(ctx, target, session, going, stop)
+        lacking = [failure for _, failure in failed if _is_lack_of_power(failure)]
         if lacking and not destroyed:
-            raise lacking
+            raise lacking[-1]
         strays = () if stop() else session.sweep()
-    _require_sound(broken, destroyed)
+    _require_sound([failure for _, failure in failed if isinstance(failure, VerificationFailed)], destroyed)
+    skipped = tuple(Skipped(backup, str(failure)) for backup, failure in failed)
     plan = PrunePlan(retention=retention, freed=None, strays=strays, unreadable=copies.unreadable)
     left = len(going) - len(destroyed) - len(skipped)
-    return PruneReport(plan=plan, destroyed=tuple(destroyed), skipped=tuple(skipped), left=left)
+    return PruneReport(plan=plan, destroyed=tuple(destroyed), skipped=skipped, left=left)
+
+
+def _remove_each(
+    ctx: Context,
+    target: ShipTarget,
+    session: Session,
+    going: Sequence[Backup],
+    stop: Callable[[], bool],
+) -> tuple[list[Backup], list[tuple[Backup, ZbackupError]]]:
+    """Those that are gone, and those that could not be removed, each with why."""
+    destroyed: list[Backup] = []
+    failed: list[tuple[Backup, ZbackupError]] = []
+    for number, backup in enumerate(going):
+        if stop():
+            break
+        ctx.progress.phase("destroying", f"{backup.name}, {number + 1}")
+        try:
+            session.remove(backup, ctx.clock.now().isoformat())
+        except (ConnectionFailed, PoolReadOnly):
+            raise
+        except (CommandFailed, NotFound, Refused, BucketRefused, VerificationFailed) as failure:
+            failed.append((backup, failure))
+            log.warning("prune.skipped", snapshot=backup.name, destination=target.name, why=str(failure))
+        else:
+            destroyed.append(backup)
+            log.info("prune.destroyed", snapshot=backup.name, destination=target.name)
+    return destroyed, failed
 
 
 def _require_proven(copies: Copies) -> None:

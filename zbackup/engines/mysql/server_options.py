@@ -106,7 +106,7 @@ class Shape:
     `sealed`: nobody can turn events on, and it is kept small.
     `restricted`: its accounts are developers' (see developer). `outside` are directories in which it may make
     tables besides its own.
-    `follows`: what it was told to replicate it goes on with at every start, and `calls_out`: it will be told.
+    `follows`: what it was told to replicate it continues at every start, and `calls_out`: it will be told.
     `log_only` is a MariaDB that only gives out its log: InnoDB, whose recovery can take long, stays off.
     """
 
@@ -154,14 +154,7 @@ def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Sha
     if shape.init:
         options["init-file"] = str(shape.init)
     if shape.replaying:
-        # Nobody's data is at stake while replaying: killed in the middle, the recovery starts anew.
-        options |= {"innodb-flush-log-at-trx-commit": "0", "sync-binlog": "0"}
-        # What the original allowed is in the log and has to be allowed again, by whichever session it was:
-        # the log does not carry these two, and the applier goes by the server's.
-        options |= {"innodb_strict_mode": "OFF", "log_bin_trust_function_creators": "ON"}
-        # It may have been changed since the base: these take transactions with GTIDs and without.
-        if mode := recorded.get("gtid_mode"):
-            options["gtid_mode"] = "ON_PERMISSIVE" if mode.startswith("ON") else "OFF_PERMISSIVE"
+        options |= _replaying(recorded)
     if shape.restricted:
         # Without it a trigger or a function takes SUPER as long as there is a binlog.
         options["log_bin_trust_function_creators"] = "ON"
@@ -173,6 +166,18 @@ def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Sha
         options |= {"innodb": "OFF", "default_storage_engine": "Aria"}
     given = (f"--{name.replace('_', '-')}={value}" for name, value in options.items())
     return ["--no-defaults", *plugins.options(recorded), *given]
+
+
+def _replaying(recorded: Mapping[str, str]) -> dict[str, str]:
+    # Nobody's data is at stake while replaying: killed in the middle, the recovery starts again.
+    options = {"innodb-flush-log-at-trx-commit": "0", "sync-binlog": "0"}
+    # What the original allowed is in the log and has to be allowed again, by whichever session it was:
+    # the log does not carry these two, and the applier goes by the server's.
+    options |= {"innodb_strict_mode": "OFF", "log_bin_trust_function_creators": "ON"}
+    # It may have been changed since the base: these take transactions with GTIDs and without.
+    if mode := recorded.get("gtid_mode"):
+        options["gtid_mode"] = "ON_PERMISSIVE" if mode.startswith("ON") else "OFF_PERMISSIVE"
+    return options
 
 
 def _worth_keeping(flavor: str, recorded: Mapping[str, str], name: str) -> bool:
