@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.lab.server_user import SERVER_UID
-from tests.system.house import Zbackup, next_second
+from tests.system.house import House, Zbackup, next_second
 
 DAEMON_UID = 3333
 FILES = ("file", "auto.cnf", "mongod.lock", "init.sql")
@@ -189,3 +189,16 @@ class FileAttacks:
     def write(self, house: Zbackup) -> None:
         """Something that a replay has to apply."""
         raise NotImplementedError
+
+
+class SqlFileAttacks(FileAttacks):
+    """The same for MySQL and MariaDB."""
+
+    @staticmethod
+    def pid_file(house: Zbackup) -> Path:
+        assert isinstance(house, House)
+        return house.server.settings.run_dir / "server.pid"
+
+    def write(self, house: Zbackup) -> None:
+        assert isinstance(house, House)
+        house.server.sql("UPDATE shop.customers SET email = CONCAT('x', id, RAND())")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.file_attacks import FileAttacks
+from tests.attacks.file_attacks import SqlFileAttacks
 from tests.lab.pool import run
-from tests.system.house import House, Variant, Zbackup
+from tests.system.house import Variant, Zbackup
 
 
 @pytest.fixture(scope="module")
@@ -15,18 +15,7 @@ def variant() -> Variant:
     return Variant(flavour="mysql-9.7")
 
 
-def pid_file(house: Zbackup) -> Path:
-    assert isinstance(house, House)
-    return house.server.settings.run_dir / "server.pid"
-
-
-class TestFiles(FileAttacks):
-    pid_file = pid_file
-
-    def write(self, house: Zbackup) -> None:
-        assert isinstance(house, House)
-        house.server.sql("UPDATE shop.customers SET email = CONCAT('x', id, RAND())")
-
+class TestFiles(SqlFileAttacks):
     def test_a_record_that_names_a_file_of_roots_as_the_keyring(self, house: Zbackup, tmp_path: Path) -> None:
         key = tmp_path / "keys" / "ssh" / "x_key"
         key.parent.mkdir(parents=True)
