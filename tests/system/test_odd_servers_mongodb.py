@@ -3,28 +3,8 @@
 A few combinations; tests/slow tells two hundred. See tests/odd.
 """
 
-from collections.abc import Iterator
+from tests.odd.lanes import a_few, forked
 
-import pytest
+__all__ = ["forked"]
 
-from tests.lab.pool import Pool
-from tests.odd.chosen import CHOSEN
-from tests.odd.stories import row_of, told
-from tests.system.forked import Forks, forks
-
-FLAVOUR = "mongodb-6.0"
-
-ROWS = CHOSEN[FLAVOUR]
-
-
-@pytest.fixture(scope="module")
-def forked(pool: Pool) -> Iterator[Forks]:
-    with forks(pool.home) as running:
-        yield running
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_what_is_ready_restores(pool: Pool, forked: Forks, name: str) -> None:
-    outcome = told(FLAVOUR, row_of(FLAVOUR, ROWS[name]), pool, list(ROWS).index(name), forked)
-    assert outcome.problems == [], "\n".join(outcome.problems)
-    print(name, outcome.seconds, outcome.notes)
+test_what_is_ready_restores = a_few("mongodb-6.0")
