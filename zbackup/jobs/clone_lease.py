@@ -31,7 +31,7 @@ class Reaped:
 
 
 def extend(contexts: Sequence[Context], name: str, seconds: float | None) -> CloneStatus:
-    """The lease ends so many seconds from now; None for never. Raise UsageError for one too far away,
+    """The lease ends this many seconds from now; None for never. Raise UsageError for one too far away,
     NotFound, or Refused for a restore's, or one that is half destroyed."""
 
     def until(ctx: Context, clone: Clone) -> Clone:

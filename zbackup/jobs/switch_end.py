@@ -1,7 +1,7 @@
 """The end of the log of a server that a switch has stopped: a log-only snapshot before its datasets go away.
 
 Without one, what was committed since the newest backup could not be restored any more. A run that is taken up
-takes it anew, since the server may have been started and written to in between, and then discards the one
+takes it again, since the server may have been started and written to in between, and then discards the one
 before, which it finds by what is written on it.
 """
 

@@ -73,7 +73,7 @@ def seconds(value: str, most: float) -> float:
 
 
 def text(value: str, most: int = MOST_TEXT) -> str:
-    """At most so many characters."""
+    """At most this many characters."""
     if len(value) > most:
         raise ValueError(f"it has {len(value)} characters, and {most} are the most")
     return value
@@ -87,7 +87,7 @@ def no_nul(value: str, most: int = MOST_TEXT) -> str:
 
 
 def plain(value: str, most: int) -> str:
-    """At most so many characters on one line, without control characters: a name."""
+    """At most this many characters on one line, without control characters: a name."""
     if not is_plain(text(value, most)):
         raise ValueError(f"{shown(value)} holds control characters")
     return value

@@ -40,7 +40,7 @@ DRIFT: Final = 5e-4
 500 ppm at most."""
 
 WIDE: Final = 2
-"""An interval of so many tolerances at most is as good as a time: both ends may be off by one."""
+"""An interval of this many tolerances at most is as good as a time: both ends may be off by one."""
 
 SLOW_AMONG: Final = 8
 """So many transactions in order for each one behind: then those behind are taken for slow statements."""

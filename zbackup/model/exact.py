@@ -108,8 +108,8 @@ class AcceptClock:
 
 
 Exact = ClusterTime | Transaction | WholeLog | AcceptClock
-"""What an engine is told besides a moment: the cluster time, or the transaction, that is left out first; or
-how to take the moment."""
+"""What an engine is told in addition to a moment: the cluster time, or the transaction, that is left out
+first; or how to take the moment."""
 
 
 def parse_transaction(text: str) -> TransactionName:

@@ -23,7 +23,7 @@ class Reach:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterCut:
     """Where the log is cut if its times are read the other way: in front of `first_skipped`, None at its end,
-    and so many `transactions` are applied."""
+    and this many `transactions` are applied."""
 
     first_skipped: Transaction | None
     transactions: int

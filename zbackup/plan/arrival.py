@@ -31,7 +31,7 @@ def consistent(arrived: Sequence[Backup], now: datetime) -> list[Backup]:
     """Those whose record does not contradict the ones that arrived before them.
 
     A later backup of a server is of a later state: taken later, with later data, and more of the same log. A
-    server that was set up anew from older data contradicts as well, until it has got as far. Of another
+    server that was set up again from older data contradicts as well, until it has got as far. Of another
     server, with datasets of its own, it says nothing.
     """
     found: list[Backup] = []

@@ -55,7 +55,7 @@ def _walked(parts: list[str]) -> int:
             try:
                 below = os.open(name, _WALK, dir_fd=here)
             except OSError as failure:
-                # The root of a path through a link starts anew; a relative link goes on from here.
+                # The root of a path through a link starts again; a relative link goes on from here.
                 if (target := _link(here, name)) is None or (links := links + 1) > _MOST_LINKS:
                     raise failure from None
                 below = os.open("/" if target.is_absolute() else ".", _WALK, dir_fd=here)

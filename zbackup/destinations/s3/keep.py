@@ -71,7 +71,7 @@ class Keeper:
 
         for stream in sorted(streams, key=lambda s: (s.base is None, s)):
             if not all(old(entry.written) for entry in self._bucket.list(layout.begun(stream))):
-                log.info("s3.stream_kept", stream=ascii(str(stream)), reason="somebody goes on with it")
+                log.info("s3.stream_kept", stream=ascii(str(stream)), reason="somebody resumes it")
                 continue
             if self._is_wanted_again(stream, known):
                 continue

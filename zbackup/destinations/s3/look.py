@@ -17,7 +17,7 @@ from zbackup.model.errors import NotFound, VerificationFailed
 log = structlog.get_logger()
 
 LOOKS = 3
-"""So often is listed anew when something was listed that is not there when it is read."""
+"""How often to list again when something was listed that is not there when it is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class _Gone:
 
 
 def look(pages: Pages, parallel: int) -> Found:
-    """Pages that are not on the shelf are fetched, so many at a time.
+    """Pages that are not in the cache are fetched, several at a time.
 
     What is listed and then is not there was pruned meanwhile, if another listing does not show it any more.
     What is listed again and again and cannot be read is unknown, and counts among the unreadable.

@@ -231,7 +231,7 @@ def _with_segments(page: bytes, segments: Iterable[Segment]) -> bytes:
 
 
 def most_of_page(segments: int) -> int:
-    """Bytes that the page of a stream with so many segments has at most."""
+    """Bytes that the page of a stream with this many segments has at most."""
     return min(MOST_PAGE, 2 * MOST_HEADER + 160 * segments)
 
 

@@ -41,7 +41,7 @@ def read_up_to(since: Record, file: Path) -> LogPosition | None:
 
 
 def read_from(since: Record, files: Sequence[Path]) -> LogPosition | None:
-    """The same when it is in any of the files; None where reading has to begin anew."""
+    """The same when it is in any of the files; None where reading has to begin again."""
     return next((known for file in files if (known := read_up_to(since, file))), None)
 
 
