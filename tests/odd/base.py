@@ -45,6 +45,10 @@ class Story:
         """Raise AssertionError when a recovered server is not as it was."""
         raise NotImplementedError
 
+    def contents(self, house: Any) -> Mapping[str, Any]:
+        """What the server's data are now, as `compare` wants it."""
+        raise NotImplementedError
+
     def _level(self, factor: str) -> Level:
         return self.levels[factor][self._row[factor]]
 
@@ -64,16 +68,37 @@ class Story:
         if not rc or not said:
             self.outcome.problems.append(f"check ends with {rc} and does not say {wanted}: {errors}")
         self.outcome.notes += said
+        then = self.contents(house)
         taken = house.zb("snapshot", "--json")
         if taken.rc:
             self._one_line(taken, "snapshot")
             return True
+        self._restore_as_it_is(house, taken.data[0]["snapshot"]["name"], then)
         restored = house.zb("-q", *house.restoring(local(next_second()), "refused"))
         if restored.rc:
             self._one_line(restored, "restore")
         else:
             house.destroy("refused")
         return True
+
+    def _restore_as_it_is(self, house: Any, name: str, then: Mapping[str, Any]) -> None:
+        """What `list` says of a backup that leads to no moment must hold, too."""
+        promised = name in house.zb("list", "--json").data[0]["as_they_are"]
+        restored = house.zb("-q", "restore", "--to-backup", name, "--name", "as-it-is", "--json")
+        if restored.rc:
+            self._one_line(restored, "as it is")
+        if promised == bool(restored.rc):
+            self.outcome.problems.append(f"{name} promised as it is: {promised}, and restored: {restored}")
+        if restored.rc:
+            return
+        report = restored.data
+        try:
+            with house.clone(report) as clone:
+                self.compare(clone, Moment(name="as it is", to="", sums=then), report)
+        except (AssertionError, pymysql.MySQLError, PyMongoError) as wrong:
+            self.outcome.problems.append(f"{name} restored wrongly as it is: {wrong}")
+        self.outcome.notes.append("restored as it is")
+        house.destroy("as-it-is")
 
     def _check(self, house: Zbackup) -> tuple[int, list[dict[str, Any]]]:
         result = house.zb("check", "--json")

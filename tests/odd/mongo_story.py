@@ -88,6 +88,11 @@ class MongoStory(Story):
             if moment.at is not None:
                 mongo_load.verify(client, self._home / "journal", utc(report["replay"]["effective_target"]))
 
+    def contents(self, house: MongoHouse) -> dict[str, Any]:
+        """See Story."""
+        with house.server.client() as client:
+            return dict(_hashes(client))
+
     # building
 
     def _started(self, datasets: Datasets) -> MongoServer:

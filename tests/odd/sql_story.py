@@ -64,6 +64,10 @@ class SqlStory(Story):
             ended.callback(end_clones, house)
             self._live(house, odd)
 
+    def contents(self, house: House) -> dict[str, Any]:
+        """See Story."""
+        return dict(house.server.checksum())
+
     @property
     def _kind(self) -> str:
         return self._flavour.partition("-")[0]

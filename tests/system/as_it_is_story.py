@@ -1,13 +1,16 @@
 """The story of backups that are restored as they are, and of the latest state there is."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import create_pool, run
 from tests.system.forked import forks
-from tests.system.house import House, checksums
+from tests.system.house import House, checksums, local, utc
 from tests.system.program import Result
 
 TABLES = ["shop.customers", "shop.orders"]
@@ -86,6 +89,54 @@ class AsItIs:
     def test_a_drill_passes(self, shop: Shop) -> None:
         for words in ((), ("--at", "vault")):
             assert shop.zb("verify", *words, "--drill", "--json").data[0]["drill"] is not None
+
+
+class WithoutLog:
+    """The log is turned off: backups are restored as they are, and nothing else is promised. Told last."""
+
+    def test_a_backup_is_taken_and_comes_back_from_everywhere(self, shop: Shop) -> None:
+        house = shop.house
+        settings = house.server.settings
+        house.server.stop()
+        house.server = DatabaseServer(
+            replace(settings, options=(*settings.options, "--skip-log-bin"))
+        ).start()
+        house.server.sql("UPDATE shop.customers SET email = CONCAT('unlogged-', id)")
+        then = {name: house.server.checksum()[name] for name in TABLES}
+        taken = house.snapshot(shop.config)
+        name, own = taken["name"], local(utc(taken["as_of"]))
+        assert shop.zb("ship").rc == 0
+        house.server.sql("UPDATE shop.customers SET name = 'even later'")
+        there = ("--from", "vault")
+        for to in (("--to-backup", name), ("--to", own), ("--to", "latest")):
+            for words in ((), there, (*there, "--run-at-destination")):
+                assert shop.restored(*to, *words) == then, (to, words)
+        assert shop.restored("--to-backup", shop.names[0]) == shop.then[0]
+        self.promised(shop, name)
+        self.cloned(shop, name, own, then)
+        said = shop.zb("restore", "--to", local(utc(taken["as_of"]) + timedelta(seconds=2)), "-q").refused(9)
+        assert "the binlog is off" in said and said.endswith(f"--to-backup {name}"), said
+
+    def promised(self, shop: Shop, name: str) -> None:
+        """What list, window, status and check say, and what drills prove."""
+        for words in (("list",), ("window",), ("status",), ("list", "--at", "vault")):
+            assert name in shop.zb(*words, "--json").data[0]["as_they_are"], words
+        (listed,) = (b for b in shop.zb("list", "--json").data[0]["backups"] if b["name"] == name)
+        end = max(utc(r["to"]) for r in shop.zb("window", "--json").data[0]["ranges"])
+        assert end < utc(listed["as_of"])
+        checked = shop.zb("check", "--json")
+        assert checked.rc == 9 and "the binlog is off" in checked.out, checked
+        for words in ((), ("--at", "vault")):
+            drill = shop.zb("verify", *words, "--drill", "--json").data[0]["drill"]
+            assert drill["base"]["name"] == name, words
+
+    def cloned(self, shop: Shop, name: str, own: str, then: dict[str, int | None]) -> None:
+        """Clones for developers, of the backup and of its own moment."""
+        for words in (("--snapshot", name), ("--at", own)):
+            made = shop.zb("clone", "create", *words, "--name", "dev", "--keep-accounts", "--json")
+            with shop.house.clone(made.data["clones"][0]) as clone:
+                assert checksums(clone, TABLES) == then
+            assert shop.zb("clone", "destroy", "dev", "--yes").rc == 0
 
 
 class Latest:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.system.as_it_is_story import AsItIs, Latest, shop
+from tests.system.as_it_is_story import AsItIs, Latest, WithoutLog, shop
 from tests.system.house import Variant
 
 __all__ = ["shop"]
@@ -19,3 +19,7 @@ class TestAsItIs(AsItIs):
 
 class TestLatest(Latest):
     """See Latest."""
+
+
+class TestWithoutLog(WithoutLog):
+    """See WithoutLog."""

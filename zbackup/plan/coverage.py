@@ -63,11 +63,9 @@ class Coverage:
     """How far bases can be brought with these snapshots (complete and finished ones) and no live log."""
 
     def __init__(self, holders: Iterable[Backup]) -> None:
+        holders = list(holders)
         known = [h for h in holders if log_known(h.record)]
-        self._breaks: dict[str, list[int]] = defaultdict(list)
-        for holder in sorted(known, key=_age):
-            if holder.record.breaks_log:
-                self._breaks[holder.record.log_id].append(holder.createtxg)
+        self._breaks = _breaks(known, [h for h in holders if h.record.breaks_log])
         by_log: dict[tuple[str, int], list[Backup]] = defaultdict(list)
         for holder in known:
             by_log[self._part(holder)].append(holder)
@@ -78,10 +76,28 @@ class Coverage:
         log = self._logs.get(self._part(base)) if log_known(base.record) else None
         return log.reached(base) if log else None
 
+    def first_break(self, base: Backup) -> Backup | None:
+        """The first behind the base at which its log was not whole."""
+        found = (b for b in self._breaks.get(base.record.log_id, ()) if b.createtxg > base.createtxg)
+        return next(found, None)
+
     def _part(self, backup: Backup) -> tuple[str, int]:
         """Of which log it is, and of which part of that: a new one begins where the log was not whole."""
         log = backup.record.log_id
-        return log, bisect_right(self._breaks.get(log, ()), backup.createtxg)
+        return log, bisect_right(self._breaks.get(log, ()), backup.createtxg, key=lambda b: b.createtxg)
+
+
+def _breaks(known: Sequence[Backup], breaking: Sequence[Backup]) -> dict[str, list[Backup]]:
+    """For each log, in order, the backups at which it was not whole: of those some hold no log at all."""
+    servers: dict[str, set[str]] = defaultdict(set)
+    for holder in known:
+        servers[holder.record.log_id].add(holder.record.server_uuid)
+    return {
+        log: sorted(
+            (b for b in breaking if b.record.log_id == log or b.record.server_uuid in uuids), key=_age
+        )
+        for log, uuids in servers.items()
+    }
 
 
 class _Log:

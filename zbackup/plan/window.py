@@ -1,7 +1,7 @@
 """Which moments can be restored, and where the gaps are and why: from what was recorded. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -11,7 +11,7 @@ from zbackup.model.log import place
 from zbackup.model.moment import local_text
 from zbackup.plan.coverage import Coverage, log_known
 
-Cause = Literal["purged", "reset", "other server", "switch", "unknown"]
+Cause = Literal["purged", "reset", "not whole", "other server", "switch", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +119,8 @@ class _Piece:
     base: Backup
     holder: Backup
     live: bool
+    broken: Backup | None
+    """The first behind the base at which its log was not whole."""
 
 
 def recovery_window(backups: Sequence[Backup], live: LiveLog | None, now: datetime) -> RecoveryWindow:
@@ -153,15 +155,17 @@ def _piece(base: Backup, coverage: Coverage, live: LiveLog | None, now: datetime
         raise AssertionError("an unfinished backup is no base")
     found = coverage.reached(base)
     to, holder = (found.end, found.holder) if found else (record.complete_to, base)
+    broken = coverage.first_break(base)
     continued = (
         live is not None
+        and broken is None
         and found is not None
         and live.log_id == record.log_id
         and place(live.first) <= place(record.log_to)
     )
     # A base's moment may be known less exactly than its log's end, and be behind it.
     to = max(to, record.as_of, now) if continued else max(to, record.as_of)
-    return _Piece(record.as_of, to, base, holder, continued)
+    return _Piece(record.as_of, to, base, holder, continued, broken)
 
 
 def _gap(before: _Piece, to: datetime, newer: Backup) -> Gap:
@@ -171,6 +175,8 @@ def _gap(before: _Piece, to: datetime, newer: Backup) -> Gap:
         return Gap(
             after=before.to, to=to, cause="switch", older=before.holder.name, newer=newer.name, why=why
         )
+    if before.broken and before.broken.createtxg > newer.createtxg:
+        before = replace(before, broken=None)
     cause, why = _cause(before, record.log_id, record.log_from, f"{newer.name} holds", record.server_uuid)
     return Gap(after=before.to, to=to, cause=cause, older=before.holder.name, newer=newer.name, why=why)
 
@@ -184,6 +190,8 @@ def _tail(before: _Piece, live: LiveLog, now: datetime) -> Gap:
 def _cause(before: _Piece, log_id: str, first: str, who: str, server_uuid: str) -> tuple[Cause, str]:
     """Why the log that begins at `first`, which `who` "holds" or "has", does not lead on from a base."""
     record = before.holder.record
+    if broken := before.broken:
+        return "not whole", f"when {broken.name} was taken, {'; '.join(broken.record.blockers)}"
     if not log_known(record) or not log_id:
         return "unknown", f"which log {'it' if log_id else who.removesuffix(' holds')} holds was not recorded"
     if record.server_uuid != server_uuid:

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings
 
-from tests.unit.plan.histories import History, histories, made, reaches, sound_histories
+from tests.unit.plan.histories import History, blocked, histories, made, reaches, sound_histories
 from zbackup.model.backup import Backup
 from zbackup.model.record import STOPPED
 from zbackup.plan.recovery import plan_recovery
@@ -125,6 +125,20 @@ def test_a_live_log_that_does_not_continue_is_a_gap_up_to_now(live: LiveLog, cau
     found = recovery_window(WHOLE, live, NOW)
     (gap,) = found.gaps
     assert (gap.after, gap.to, gap.newer, gap.cause) == (at(3), NOW, "", cause)
+
+
+def test_nothing_leads_across_a_backup_without_a_log() -> None:
+    off = blocked(made(4, at(4), log=("", 0, 0)), "the binlog is off: set log_bin")
+    live = LiveLog("log", "binlog.000001:4")
+    found = recovery_window([*WHOLE, off], live, NOW)
+    assert ranges(found) == [(1, 3, False)]
+    (gap,) = found.gaps
+    assert (gap.after, gap.to, gap.cause) == (at(3), NOW, "not whole")
+    assert gap.why == "when zbackup-4 was taken, the binlog is off: set log_bin"
+    # What is of the same files again is another log.
+    again = recovery_window([*WHOLE, off, made(5, at(5), log=("log", 1, 5))], live, NOW)
+    assert ranges(again) == [(1, 3, False), (5, 10, True)]
+    assert [gap.cause for gap in again.gaps] == ["not whole"]
 
 
 def test_a_live_log_may_continue_an_older_base_through_a_snapshot_that_is_for_its_log_only() -> None:

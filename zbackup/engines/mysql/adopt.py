@@ -12,7 +12,7 @@ from zbackup.engines.mysql.accounts import at_last, replacement, require_replace
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary
 from zbackup.engines.mysql.connection import Connection, connect
 from zbackup.engines.mysql.follow import follow
-from zbackup.engines.mysql.held_log import held_files
+from zbackup.engines.mysql.held_log import held_files, is_readable
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.proof import require_recorded_state
 from zbackup.engines.mysql.status import Dialect
@@ -26,7 +26,7 @@ def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
     server.forget_identity()
     server.name_log_files()
     files = server.files
-    newest = None if adoption.recovered else held_files(files.record, files.where)[-1]
+    newest = held_files(files.record, files.where)[-1] if is_readable(files.record) else None
     before = replacement(server.flavor, adoption.login) if adoption.login else ""
     after = at_last(server.flavor, adoption.login) if adoption.login else ()
     if adoption.prepare is None:
@@ -49,7 +49,7 @@ def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
 
 def _make_its_own(temporary: Temporary, adoption: Adoption, newest: Path | None) -> None:
     connection, flavor = temporary.connection, temporary.server.flavor
-    if newest:
+    if not adoption.recovered:
         require_recorded_state(connection, temporary.server.files.record, newest)
     forget_replication(flavor, connection)
     if adoption.login:
@@ -62,11 +62,13 @@ def forget_replication(flavor: str, connection: Connection) -> None:
 
 
 def _prepare(temporary: Temporary, prepare: Prepare) -> None:
-    """What the masking changes is still in the log as it was before: so the log goes."""
+    """What the masking changes is still in the log as it was before: so the log goes, if there is one."""
     account, socket = temporary.account, str(temporary.server.place.socket)
     facts = {"ZBACKUP_SOCKET": socket, "ZBACKUP_USER": account.user, "ZBACKUP_PASSWORD": account.password}
     options = ConnectOptions(socket=socket, user=account.user, password=lambda: account.password)
     with connect(options, scripts=True) as scripts:
         prepare(PrivateServer(facts=facts, execute=scripts.script))
+    if not temporary.server.files.record.server.get("log_bin_basename"):
+        return
     new_words = Dialect.of(temporary.connection.version).is_mysql(8, 2)
     temporary.connection.execute("RESET BINARY LOGS AND GTIDS" if new_words else "RESET MASTER")

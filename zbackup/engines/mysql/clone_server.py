@@ -89,6 +89,8 @@ class CloneServer:
     def name_log_files(self) -> None:
         """List the log's files by the path they are started with here, which is without links."""
         recorded = self.files.record.server
+        if not recorded.get("log_bin_index"):
+            return
         index = self.files.where.path(recorded["log_bin_index"])
         try:
             text = secure_files.read_text(index)

@@ -9,9 +9,15 @@ from zbackup.engines.mysql.binlog.files import log_files, sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.binlog.same_log import require_same_log
+from zbackup.engines.mysql.judge import UNREADABLE_LOG
 from zbackup.model.log import LogSpan
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
+
+
+def is_readable(record: Record) -> bool:
+    """Whether the backup's server kept a log, and not an encrypted one."""
+    return not any(blocker.startswith(UNREADABLE_LOG) for blocker in record.blockers)
 
 
 def held_files(record: Record, where: Relocation) -> list[Path]:

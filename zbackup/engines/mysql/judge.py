@@ -20,11 +20,14 @@ MARIADB_FLUSHES_REDO = (11, 8)
 MOST_NAMED = 5
 
 BINLOG_OFF = "the binlog is off: set log_bin"
+BINLOG_ENCRYPTED = "the binlog is encrypted"
+UNREADABLE_LOG = (BINLOG_OFF, BINLOG_ENCRYPTED)
+"""How those blockers begin with which a backup holds no log that can be read, and is opened all the same."""
+
 OF_LOG_ALONE = (
-    BINLOG_OFF,
+    *UNREADABLE_LOG,
     "this replica does not log what it applies",
     "the binlog leaves databases out",
-    "the binlog is encrypted",
     "the binlog is kept inside InnoDB",
 )
 """How those blockers begin that keep no backup from being opened as it is."""
@@ -45,7 +48,7 @@ def blockers(
         "this replica does not log what it applies: set log_replica_updates = ON (log_slave_updates on "
         "MariaDB and older MySQL)": bool(channels) and not updates_logged,
         f"the binlog leaves databases out ({', '.join(log.filters)})": bool(log.filters),
-        f"the binlog is encrypted ({', '.join(encrypted)}): zbackup cannot read it": bool(encrypted),
+        f"{BINLOG_ENCRYPTED} ({', '.join(encrypted)}): zbackup cannot read it": bool(encrypted),
         "the binlog is kept inside InnoDB (binlog_storage_engine): zbackup cannot read it": bool(
             variables.get("binlog_storage_engine")
         ),
@@ -76,6 +79,10 @@ def warnings(
         "binlog": variables.get("sync_binlog") != "1",
         "binlog_format = STATEMENT: a replay repeats statements, and those that are not deterministic can "
         "give other rows": variables.get("binlog_format") == "STATEMENT",
+        "binlog_format = STATEMENT with sql_mode NO_BACKSLASH_ESCAPES: LOAD DATA is logged in words that no "
+        "server takes under that mode, so that no restore leads across one": variables.get("binlog_format")
+        == "STATEMENT"
+        and "NO_BACKSLASH_ESCAPES" in variables.get("sql_mode", ""),
         f"{engines.get('MEMORY', 0)} MEMORY tables: no backup holds their rows": "MEMORY" in engines,
         f"encrypted: {encryption}: a recovered server needs the same keys": bool(encryption),
         "the applier was started with UNTIL: stopping it for a lock would lose that": bool(until),

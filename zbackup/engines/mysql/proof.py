@@ -27,11 +27,19 @@ def require_openable(record: Record) -> None:
 def as_it_is(connection: Connection, record: Record, where: Relocation, files: Sequence[Path]) -> Recovered:
     """What a base recovered to by itself, proved against its record and its own log.
 
-    `files` are those of that log as the backup held them, () if it had none: a server that starts begins one.
+    `files` are those of that log as the backup held them, () if none can be read: a server that starts begins
+    one. Then it is proved by its GTIDs alone, as far as it has any.
     """
+    require_recorded_state(connection, record, files[-1] if files else None)
     if not files:
-        return Recovered(last_applied=None, first_skipped=None, position="", gtid="", base_exact=False)
-    require_recorded_state(connection, record, files[-1])
+        exact = is_exact(record) and bool(record.gtid)
+        return Recovered(
+            last_applied=None,
+            first_skipped=None,
+            position=record.position,
+            gtid=record.gtid,
+            base_exact=exact,
+        )
     end = end_of(record, where, files)
     last = last_in_file(files[-1])
     cut = Cut(stop=end, last_applied=last, first_skipped=None, transactions=0, log_bytes=0, out_of_order=0)
@@ -66,13 +74,16 @@ def require_recorded_end(record: Record, found: LogPosition) -> None:
         )
 
 
-def require_recorded_state(connection: Connection, record: Record, newest: Path) -> None:
-    """The recovered server must be what was recorded: exactly under a lock, at least that without one."""
+def require_recorded_state(connection: Connection, record: Record, newest: Path | None) -> None:
+    """The recovered server must be what was recorded: exactly under a lock, at least that without one.
+
+    `newest` is the newest file of the backup's log, None when none can be read.
+    """
     recorded = recorded_position(record)
     if recorded is None:
         return
-    found = end_found(record, newest)
     exact = is_exact(record)
+    found = end_found(record, newest) if newest else recorded
     if (found != recorded) if exact else (found < recorded):
         raise VerificationFailed(
             f"the base recovered to {found}, but {recorded} was recorded: do not trust it"

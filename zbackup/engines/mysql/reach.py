@@ -10,6 +10,7 @@ from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
 from zbackup.engines.mysql.binlog.reader import begun, describe, microseconds, opened
+from zbackup.engines.mysql.proof import is_exact
 from zbackup.model.commit_times import Rules
 from zbackup.model.log_order import Contradiction, Found, OrderWatch
 from zbackup.model.moment import utc_text
@@ -78,6 +79,15 @@ def reach(record: Record, seen: Seen, ceiling: datetime, since: Record | None = 
         return Reach(as_of=as_of, complete_to=min(last, as_of), out_of_order=seen.out_of_order)
     begun = min(seen.begun, ceiling) if seen.begun else as_of
     return Reach(as_of=max(as_of, begun), complete_to=record.taken, out_of_order=seen.out_of_order)
+
+
+def reach_without_log(record: Record, created: datetime) -> Reach:
+    """What was committed before the server was looked at is inside, and nothing from after the snapshot.
+
+    Under a lock that stops commits the two are the same.
+    """
+    as_of = record.taken if is_exact(record) else latest_certain(record, created)
+    return Reach(as_of=as_of, complete_to=record.taken)
 
 
 def _read(watch: OrderWatch, file: Path, start: int) -> None:

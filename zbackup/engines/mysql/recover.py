@@ -15,7 +15,15 @@ from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.binlog.torn import torn_at
 from zbackup.engines.mysql.bounds import cut_between, effective_target, find_in_parts, rules_for
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
-from zbackup.engines.mysql.held_log import end_of, held_files, is_same_log, live_span, read_from, span_of
+from zbackup.engines.mysql.held_log import (
+    end_of,
+    held_files,
+    is_readable,
+    is_same_log,
+    live_span,
+    read_from,
+    span_of,
+)
 from zbackup.engines.mysql.outside import mentioned
 from zbackup.engines.mysql.program import find_program
 from zbackup.engines.mysql.proof import (
@@ -26,7 +34,7 @@ from zbackup.engines.mysql.proof import (
     require_recorded_end,
     require_recorded_state,
 )
-from zbackup.engines.mysql.reach import latest_certain, look, reach
+from zbackup.engines.mysql.reach import latest_certain, look, reach, reach_without_log
 from zbackup.engines.mysql.replay import LogRange, applier_threads
 from zbackup.engines.owner import owner_of, require_own_user
 from zbackup.engines.stall import STALL_S
@@ -67,6 +75,8 @@ class MysqlRecovery:
 
         Raise VerificationFailed when the log does not end where it was recorded to under a lock.
         """
+        if not is_readable(record):
+            return reach_without_log(record, created)
         files = held_files(record, where)
         require_recorded_end(record, end_found(record, files[-1]))
         usable = since if since and since.as_of and since.role == record.role else None
@@ -80,9 +90,9 @@ class MysqlRecovery:
             found = replace(found, as_of=max(found.as_of, min(usable.as_of, ceiling)))
         return found
 
-    def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan:
-        """See engines.base.Recovery."""
-        return span_of(record, where, since)
+    def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
+        """None where there is no log that can be read."""
+        return span_of(record, where, since) if is_readable(record) else None
 
     def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan:
         """See engines.base.Recovery."""
@@ -200,9 +210,8 @@ class MysqlRecovery:
         progress.phase("starting the temporary server", f"crash recovery of {base.record.backup}")
         server.make_room()
         server.forget_identity()
-        if base.record.position:
-            server.name_log_files()
-        files = held_files(base.record, base.where) if base.record.position else []
+        server.name_log_files()
+        files = held_files(base.record, base.where) if is_readable(base.record) else []
         with server.temporary() as temporary:
             recovered = as_it_is(temporary.connection, base.record, base.where, files)
             forget_replication(server.flavor, temporary.connection)

@@ -133,8 +133,6 @@ def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Sha
         options["innodb_flush_method"] = BUFFERED
     options |= {n: recorded[n] for n in INSTALLED if recorded.get(n) and Path(recorded[n]).is_dir()}
     options |= {
-        "log-bin": recorded["log_bin_basename"],
-        "log-bin-index": recorded["log_bin_index"],
         "socket": str(place.socket),
         "pid-file": str(place.run / "mysqld.pid"),
         "tmpdir": str(place.scratch),
@@ -165,7 +163,14 @@ def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Sha
     if shape.log_only:
         options |= {"innodb": "OFF", "default_storage_engine": "Aria"}
     given = (f"--{name.replace('_', '-')}={value}" for name, value in options.items())
-    return ["--no-defaults", *plugins.options(recorded), *given]
+    return ["--no-defaults", *plugins.options(recorded), *_log(recorded), *given]
+
+
+def _log(recorded: Mapping[str, str]) -> tuple[str, ...]:
+    """One that kept no log asked none at its crash recovery either."""
+    if not recorded.get("log_bin_basename"):
+        return ("--skip-log-bin",)
+    return f"--log-bin={recorded['log_bin_basename']}", f"--log-bin-index={recorded['log_bin_index']}"
 
 
 def _replaying(recorded: Mapping[str, str]) -> dict[str, str]:

@@ -77,6 +77,28 @@ def reached(held: Record, where: Relocation) -> Reach:
     return RECOVERY.reach(held, where, NOON)
 
 
+@pytest.mark.parametrize(
+    "blocker", ["the binlog is off: set log_bin", "the binlog is encrypted (x): zbackup"]
+)
+@pytest.mark.parametrize(
+    ("lock", "as_of"),
+    [
+        ("ftwrl", PLAIN.taken),
+        ("backup-stage", PLAIN.taken),
+        ("backup-lock", NOON + timedelta(seconds=1)),
+        ("none", NOON + timedelta(seconds=1)),
+    ],
+)
+def test_a_backup_without_a_log_to_read_is_of_the_time_it_was_taken(
+    log: Log, blocker: str, lock: str, as_of: datetime
+) -> None:
+    (log.directory / "binlog.000001").write_bytes(b"\xfdbin nobody can read this")
+    held = replace(record(None, lock), server={"blockers": blocker}, taken=PLAIN.taken)
+    where = Relocation((("/srv/log", str(log.directory)),))
+    assert reached(held, where) == Reach(as_of=as_of, complete_to=PLAIN.taken)
+    assert RECOVERY.log_span(held, where) is None
+
+
 def test_the_last_commit_is_the_latest_by_time(log: Log) -> None:
     log.commit(10, 30, 20)
     found = reached(record(log.end()), log.copy("s")).as_of
@@ -295,9 +317,8 @@ def test_a_time_of_the_future_is_told_from_the_clock_when_the_log_was_read(log: 
     assert (whole.transactions, whole.first_skipped, whole.later) == (4, None, None)
 
 
-@pytest.mark.parametrize(("position", "named"), [("binlog.000001:4", True), ("", False)])
 def test_a_server_on_a_backup_as_it_is_finds_its_log_too(
-    tmp_path: Path, position: str, named: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its index names files by paths with links in them."""
     called: list[str] = []
@@ -311,9 +332,8 @@ def test_a_server_on_a_backup_as_it_is_finds_its_log_too(
     monkeypatch.setattr(MysqlRecovery, "_server", lambda *_: Server())
     log = Log(tmp_path)
     log.commit(10)
-    held = replace(record(log.end()), position=position)
-    base = Files(record=held, where=log.copy("s"), home=tmp_path, run=tmp_path, hide=())
+    base = Files(record=record(log.end()), where=log.copy("s"), home=tmp_path, run=tmp_path, hide=())
     progress = SimpleNamespace(phase=lambda *_: None)
     with pytest.raises(ConnectionAbortedError):
         RECOVERY.open(base, None, cast(Any, progress))
-    assert ("name_log_files" in called) is named
+    assert "name_log_files" in called

@@ -43,6 +43,14 @@ def options(flavor: str, recorded: dict[str, str], shape: Shape = PLAIN) -> dict
     return named
 
 
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+@pytest.mark.parametrize("facts", [{}, {"log_bin_basename": "", "log_bin_index": ""}])
+def test_one_that_kept_no_log_gets_none(flavor: str, facts: dict[str, str]) -> None:
+    given = arguments(flavor, facts | {"datadir": "/srv/db"}, PLACE, PLAIN)
+    assert "--skip-log-bin" in given
+    assert not any(option.startswith("--log-bin") for option in given), given
+
+
 @given(flavors, recorded_facts, shapes)
 def test_a_server_on_a_clone_is_safe(flavor: str, recorded: dict[str, str], shape: Shape) -> None:
     found = options(flavor, recorded, shape)
