@@ -11,7 +11,7 @@ All times are microseconds since 1970, as the log has them; a transaction is (st
 place is the number of a log file and an offset.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -188,14 +188,21 @@ class CutSearch:
         """How many were at the target or later, and the latest of them, when the last was found behind."""
         self.enough = False
 
-    def add(self, file: int, header: int | None, spans: Iterable[Span]) -> None:
+    def add(
+        self,
+        file: int,
+        header: int | None,
+        spans: Iterable[Span],
+        began: Callable[[], Collection[int]] = tuple,
+    ) -> None:
         """Read a file's transactions; `header` is when the server began it, in whole seconds, None if that
-        is not known or lies before all that is read of it."""
+        is not known or lies before all that is read of it. `began` tells, where that matters, in which
+        seconds the last transactions before the file began."""
         within = self._within
         if self.enough:
             return
         if header is not None:
-            self._read_header(file, header)
+            self._read_header(file, header, began)
         spans = iter(spans)
         if file <= within.after[0]:
             following = self._pass(file, spans, within.after[1] if file == within.after[0] else _NEVER)
@@ -234,10 +241,14 @@ class CutSearch:
         early, latest = self._before_behind
         return (
             self._rules.starts
-            and self._first_time - self._known <= WIDE * self._rules.tolerance
+            and self._came_to_target()
             and self._slow * SLOW_AMONG <= early
             and self._moved_on >= latest - self._rules.tolerance
         )
+
+    def _came_to_target(self) -> bool:
+        """Whether the log's times rose to the target step by step."""
+        return self._first_time - self._known <= WIDE * self._rules.tolerance
 
     def _here(self, file: int, span: Span) -> Point:
         return Point(self._count, self._last, (file, span))
@@ -255,11 +266,18 @@ class CutSearch:
         self._count, self._last = count, (file, last) if last else self._last
         return span
 
-    def _read_header(self, file: int, header: int) -> None:
-        """A header is testimony, too: what stands before it was written before its second was over."""
+    def _read_header(self, file: int, header: int, began: Callable[[], Collection[int]]) -> None:
+        """A header is testimony, too: what stands before it was written before its second was over.
+
+        But a server that begins a file since one is full notes when the statement began that filled it: then
+        nothing is told by that, as long as the log's times came to the target step by step. Where they leapt
+        there, a clock may have been put forward while that statement ran.
+        """
         if (file, 0) <= self._within.after or not self._within.floor <= header <= self._within.ceiling:
             return
-        if self._first is not None and header + _SECOND < self._target:
+        if self._first is None or header + _SECOND >= self._target:
+            return
+        if not (self._came_to_target() and header in began()):
             self._is_behind(header + _SECOND)
 
     def _search(self, file: int, spans: Iterator[Span], limit: int) -> Iterator[Span]:

@@ -25,6 +25,8 @@ class World:
     said: list[int] = field(default_factory=list)
     files: dict[int, int | None] = field(default_factory=lambda: {0: None})
     anchors: list[Anchor] = field(default_factory=list)
+    began: dict[int, set[int]] = field(default_factory=dict)
+    """In which seconds the last transactions before a file began."""
 
     def place(self, index: int) -> tuple[int, int]:
         """Where the transaction begins: file number and offset."""
@@ -39,7 +41,7 @@ class World:
             spans = [
                 ((i - first) * SIZE + 4, (i - first + 1) * SIZE + 4, self.said[i]) for i in range(first, end)
             ]
-            search.add(number, self.files[first], iter(spans))
+            search.add(number, self.files[first], iter(spans), lambda f=first: self.began.get(f, ()))
         return search.decide()
 
 
@@ -150,6 +152,23 @@ def test_a_header_tells_that_a_time_before_it_was_ahead() -> None:
     assert cut(world, 1000) == (2, 3)
 
 
+def test_a_header_of_a_long_statement_tells_nothing() -> None:
+    for rules in (MYSQL, MARIADB):
+        world = log(rules, *range(0, 1000), 5 if rules.starts else 1000, *range(1001, 2000))
+        world.files[1001] = START + 5 * S
+        world.anchors.append(anchor(world, 2000, START + 3000 * S))
+        assert rules.starts or cut(world, 700)[1] is not None
+        world.began[1001] = {START + 5 * S, START + 1000 * S}
+        assert cut(world, 700) == (700, None)
+        assert cut(world, 1500) == (1500, None)
+
+
+def test_a_header_counts_where_the_clock_may_have_been_put_forward_meanwhile() -> None:
+    world = log(MYSQL, 0, 1, 3600, 7200, now=9000)
+    world.files[3], world.began[3] = START + 5 * S, {START + 5 * S}
+    assert cut(world, 1000) == (2, 3)
+
+
 def test_sources_seconds_apart_are_ordinary_on_a_replica() -> None:
     times = [t + lag for t in range(0, 100) for lag in (0, -8)]
     assert cut(log(REPLICA, *times, now=300), 50)[1] is None
@@ -213,6 +232,30 @@ def test_ordinary_logs_are_cut_truly_and_nobody_is_asked(world: World, data: st.
     assert all(t >= target - tolerance for t in world.true[found.cut.count :])
 
 
+@st.composite
+def busy(draw: st.DrawFn) -> World:
+    """Something is committed every second; long statements fill files, and the next says when they began."""
+    world = World(MYSQL)
+    at = START
+    for index in range(draw(st.integers(10, 60))):
+        at += draw(st.sampled_from([30, S // 3, S]))
+        world.true.append(at)
+        world.said.append(at)
+        if index > 2 and draw(st.integers(0, 5)) == 0:
+            header = (at - draw(st.sampled_from([0, 10 * S, 5 * MINUTE]))) // S * S
+            world.files[index + 1], world.began[index + 1] = header, {header, at // S * S}
+    world.files.pop(len(world.said), None)
+    world.anchors.append(anchor(world, len(world.said), at + MINUTE))
+    return world
+
+
+@given(busy(), st.data())
+def test_long_statements_are_no_reason_to_ask(world: World, data: st.DataObject) -> None:
+    target = data.draw(targets(world).filter(lambda t: t > world.true[0]))
+    found = world.decide(target)
+    assert (found.cut.count, found.other) == (sum(t < target for t in world.true), None)
+
+
 def targets(world: World) -> st.SearchStrategy[int]:
     near = st.tuples(
         st.sampled_from(world.said + world.true), st.sampled_from([-MINUTE, -S, 0, 1, S, MINUTE])
@@ -227,6 +270,7 @@ def odd(draw: st.DrawFn) -> World:
     rules = draw(st.sampled_from([MYSQL, MARIADB, REPLICA]))
     world = World(rules)
     at, off = START, 0
+    clocks = [(at, off)]
     steps = st.sampled_from([0, 0, HOUR, -HOUR, S, -S, 12 * HOUR, -90 * S, 400 * 24 * HOUR])
     boot = 0
     for index in range(draw(st.integers(1, 30))):
@@ -234,6 +278,7 @@ def odd(draw: st.DrawFn) -> World:
         event = draw(st.integers(0, 12))
         if event == 0:
             off = draw(steps)
+        clocks.append((at, off))
         said = at + off + draw(st.integers(-30, 30))
         if event == 1:
             said += draw(steps)
@@ -241,6 +286,11 @@ def odd(draw: st.DrawFn) -> World:
         world.said.append(max(0, said // S * S if rules.starts else said))
         if event == 2:
             world.files[index + 1] = (at + off + draw(steps)) // S * S
+        elif event == 5:
+            # Begun by a statement that began any time ago, by the clock as it was then.
+            then, was_off = draw(st.sampled_from(clocks))
+            header = (then + was_off) // S * S
+            world.files[index + 1], world.began[index + 1] = header, {header}
         elif event == 3:
             world.anchors.append(anchor(world, index + 1, at + off, uptime=at, boot=str(boot)))
         elif event == 4:

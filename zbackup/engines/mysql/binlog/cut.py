@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.binlog.files import chain, sequence
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition, described
-from zbackup.engines.mysql.binlog.reader import begun, describe, microseconds, opened
+from zbackup.engines.mysql.binlog.reader import begun, describe, last_begun, microseconds, opened
 from zbackup.engines.mysql.binlog.scan import Span
 from zbackup.model.commit_times import Anchor, CutSearch, Point, Rules, bounds, dependable
 from zbackup.model.exact import WholeLog
@@ -85,11 +86,12 @@ def _by_time(
 ) -> Cut:
     anchors = dependable(times.anchors, times.rules)
     search = CutSearch(target, bounds(anchors, target, times.rules), times.rules)
-    for path in files:
+    for before, path in zip((None, *files), files, strict=False):
         with opened(path, _limit(path, end)) as scanner:
-            header = begun(path) if path is not files[0] else None
+            header = begun(path) if before else None
             spans = scanner.spans(_begin(path, start))
-            search.add(sequence(path.name), microseconds(header) if header else None, spans)
+            began = partial(last_begun, before) if before else tuple
+            search.add(sequence(path.name), microseconds(header) if header else None, spans, began)
         if search.enough:
             break
     decision = search.decide()

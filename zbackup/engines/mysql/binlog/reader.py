@@ -13,6 +13,9 @@ from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
 from zbackup.engines.mysql.binlog.scan import Scanner, Span
 from zbackup.proc import secure_files
 
+LARGEST_GROUP: Final = 256
+"""So many transactions are looked at to find one of those that were committed with the last."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -46,6 +49,16 @@ def begun(path: Path) -> datetime | None:
         file.seek(FIRST_EVENT)
         stamp = file.read(4)
     return datetime.fromtimestamp(int.from_bytes(stamp, "little"), UTC) if len(stamp) == 4 else None
+
+
+def last_begun(path: Path) -> frozenset[int]:
+    """In which seconds the file's last transactions began, by their first events, in microseconds.
+
+    A server begins a new file in the session that filled the one before, behind all that commit with it.
+    """
+    with opened(path) as scanner:
+        last = deque(scanner.spans(), maxlen=LARGEST_GROUP)
+        return frozenset(scanner.stamp(start) for start, _, _ in last)
 
 
 def check_events(path: Path, *, start: int = FIRST_EVENT, end: int | None = None) -> int:

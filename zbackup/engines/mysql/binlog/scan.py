@@ -91,6 +91,10 @@ class Scanner:
             pass
         return self._reached
 
+    def stamp(self, start: int) -> int:
+        """The time in the header of the event at `start`, in microseconds: when its statement began."""
+        return int.from_bytes(self._data[start : start + 4], "little") * 1_000_000
+
     def gtid(self, start: int) -> str:
         """The global id of the transaction at `start`, "" if it has none."""
         kind, size, _ = SHAPE.unpack_from(self._data, start)
