@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pymysql.connections
 
-from tests.lab.load_journal import Entry, JournalFile, Summary, Verdict, judge, read, summarise
+from tests.lab.load_journal import Entry, JournalFile, Summary, Verdict, judge, read, summarise, true_ns
 from tests.lab.load_model import SCHEMA, TABLES, Content, Transaction, contents, transaction
 from tests.lab.servers.accounts import APP_PASSWORD, APP_USER
 
@@ -194,15 +194,15 @@ class _Writer(threading.Thread):
         try:
             with connection.cursor() as cursor:
                 if wanted.single:
-                    sent = time.time_ns()
+                    sent = true_ns()
                     cursor.execute(*wanted.statements()[0])
                 else:
                     connection.begin()
                     for statement, arguments in wanted.statements():
                         cursor.execute(statement, arguments)
-                    sent = time.time_ns()
+                    sent = true_ns()
                     connection.commit()
-            acked = time.time_ns()
+            acked = true_ns()
         finally:
             if sent is not None:
                 self._journal.write(Entry(wanted.thread, wanted.seq, sent, acked))

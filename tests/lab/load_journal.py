@@ -1,6 +1,7 @@
 """What the write load knows about its transactions, and the judgement of a recovered state by it."""
 
 import os
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,15 @@ from tests.lab.load_model import Content, content
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN = 20
+_BEGAN = time.time_ns() - time.monotonic_ns()
+
+
+def true_ns() -> int:
+    """The time in ns since 1970 UTC, as the host's clock told it when this process began.
+
+    A test that moves that clock on purpose still learns when each transaction was committed.
+    """
+    return _BEGAN + time.monotonic_ns()
 
 
 @dataclass(frozen=True, slots=True)

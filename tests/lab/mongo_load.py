@@ -18,7 +18,7 @@ from pymongo import UpdateOne, WriteConcern
 from pymongo.errors import PyMongoError
 
 from tests.lab.load import Load
-from tests.lab.load_journal import Entry, JournalFile, Verdict, judge, read
+from tests.lab.load_journal import Entry, JournalFile, Verdict, judge, read, true_ns
 from tests.lab.load_model import SCHEMA, Add, Content, Forget, Move, Transaction, contents, transaction
 from tests.lab.mongo_fixture import APP_PASSWORD, APP_USER, Client, MongoServer, connect
 
@@ -118,15 +118,15 @@ class _Writer(threading.Thread):
             if wanted.single:
                 ledger = client[SCHEMA].ledger.with_options(write_concern=self._concern)
                 document = _ledger(wanted, wanted.changes[0])
-                sent = time.time_ns()
+                sent = true_ns()
                 ledger.insert_one(document)
             else:
                 with client.start_session() as session:
                     session.start_transaction(write_concern=self._concern)
                     _apply(client, session, wanted)
-                    sent = time.time_ns()
+                    sent = true_ns()
                     session.commit_transaction()
-            acked = time.time_ns()
+            acked = true_ns()
         except PyMongoError as failed:
             if failed.has_error_label("TransientTransactionError"):
                 sent = None

@@ -121,7 +121,10 @@ LEVELS: dict[str, dict[str, Level]] = {
     },
     "session": {
         "usual": USUAL,
-        "sql_mode": _options("--sql-mode=ANSI,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH"),
+        "sql_mode": Level(
+            options=("--sql-mode=ANSI,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH",),
+            named="NO_BACKSLASH_ESCAPES",
+        ),
         "serializable": _options("--transaction-isolation=SERIALIZABLE", "--max-connections=12"),
         "small limits": Level(),
         "charset": _options("--character-set-server=utf16", "--collation-server=utf16_bin"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,6 +99,8 @@ class Builder:
             os.chown(directory, SERVER_UID, SERVER_UID)
         if row["part"] == "linked schema":
             self._link_schema(real, main)
+        if row["part"] == "redo":
+            self._move_redo(real)
         if "port" in account:
             account["port"] = settings.port
         return Odd(
@@ -180,6 +183,11 @@ class Builder:
             case "data directory" | "tablespace" if self._kind == "mysql":
                 return [f"--innodb-directories={self._elsewhere}"]
         return []
+
+    def _move_redo(self, real: Path) -> None:
+        """To where the server will look for it: from 10.8 on MariaDB makes no new one."""
+        if (log := real / "ib_logfile0").exists():
+            shutil.move(log, self._home / "redo")
 
     def _link_schema(self, real: Path, main: Path) -> None:
         (real / "shop").rename(main / "schema shop")
