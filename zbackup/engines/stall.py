@@ -56,12 +56,13 @@ def effort_of(process: Process, proc: Path = PROC) -> Effort | None:
 
 @dataclass(slots=True)
 class Standstill:
-    """Watches one server. `limit` is in seconds, 0 for none; `ended` says that it was ended for that.
+    """Watches servers that work on one thing: as long as one of them does something, none stands still.
 
+    `limit` is in seconds, 0 for none; `ended` says that they were ended for that.
     `place` is how far it is, for whoever knows to say so: as long as that changes it does not stand still.
     """
 
-    process: Process
+    processes: tuple[Process, ...]
     limit: float
     look: Callable[[Process], Effort | None] = effort_of
     clock: Callable[[], float] = time.monotonic
@@ -77,9 +78,11 @@ class Standstill:
 
     def lasts(self) -> bool:
         """Whether it has done nothing for the limit. To be asked again and again."""
-        now, effort, place = self.clock(), self.look(self.process), self.place
-        if not self.limit or effort is None:
+        now, efforts, place = self.clock(), [self.look(process) for process in self.processes], self.place
+        seen = [effort for effort in efforts if effort is not None]
+        if not self.limit or len(seen) < len(efforts):
             return False
+        effort = Effort(sum(each.cpu for each in seen), sum(each.bytes for each in seen))
         if self._then is None or place != self._was_at or self._worked(self._then, effort):
             self._since, self._then, self._was_at = now, effort, place
             return False
@@ -101,9 +104,12 @@ class Standstill:
 
 
 @contextmanager
-def ended_when_still(process: Process, limit: float) -> Iterator[Standstill]:
-    """While the body runs, kill the server once it stands still. Whoever talks to it only sees it gone."""
-    still, done = Standstill(process, limit), threading.Event()
+def ended_when_still(limit: float, *processes: Process) -> Iterator[Standstill]:
+    """While the body runs, kill the servers once they stand still. Whoever talks to them sees them gone.
+
+    The body is to wait for the servers: while it does something itself for long, they have nothing to do.
+    """
+    still, done = Standstill(processes, limit), threading.Event()
     watching = threading.Thread(target=_watch, args=(still, done), daemon=True)
     watching.start()
     try:
@@ -117,5 +123,6 @@ def _watch(still: Standstill, done: threading.Event) -> None:
     while not done.wait(LOOK_S):
         if still.lasts():
             still.ended = True
-            still.process.send(signal.SIGKILL)
+            for process in still.processes:
+                process.send(signal.SIGKILL)
             return

@@ -18,7 +18,7 @@ from zbackup.jobs.restore_options import Finish, RestoreOptions
 from zbackup.jobs.temporary import removed_on_failure
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
-from zbackup.model.errors import ConfigError, NotFound, Taken, UsageError
+from zbackup.model.errors import ConfigError, NotFound, Refused, Taken, UsageError
 from zbackup.model.moment import Moment, end_after
 from zbackup.model.snapshot import Dataset
 from zbackup.plan.clone_choice import choose_backup
@@ -158,6 +158,9 @@ def _make(
     parent: Clone | None = None,
 ) -> CloneStatus:
     ctx.recovery.check_program(backup.record)
+    if options.as_replica and backup.record.blockers and not backup.record.log_to:
+        why = "; ".join(backup.record.blockers)
+        raise Refused(f"no replica can go on from {backup.name}, which holds no log to follow: {why}")
     draft = Clone(
         id=clone_files.new_id(),
         name=name,

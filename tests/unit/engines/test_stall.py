@@ -20,7 +20,7 @@ class Server:
 
     def __init__(self, limit: float = LIMIT) -> None:
         self.now, self.cpu, self.bytes, self.seen = 1000.0, 5.0, 1 << 30, True
-        self.watch = Standstill(Process(1, 1), limit, look=self.look, clock=lambda: self.now)
+        self.watch = Standstill((Process(1, 1),), limit, look=self.look, clock=lambda: self.now)
 
     def look(self, _: Process) -> Effort | None:
         return Effort(self.cpu, self.bytes) if self.seen else None
@@ -103,10 +103,24 @@ def test_a_server_that_stands_still_is_ended_and_one_that_works_is_not(
     sleeping = subprocess.Popen(["sleep", "60"])
     process = Process.of(sleeping.pid)
     assert process is not None
-    with ended_when_still(process, 0.5) as still, ended_when_still(working, 5.0) as at_work:
+    with ended_when_still(5.0, working, process) as at_work, ended_when_still(0.5, process) as still:
         sleeping.wait(20)
     assert still.ended and "set recovery.stall" in still.told
     assert not at_work.ended and working.alive
+
+
+def test_as_long_as_one_of_two_works_none_stands_still() -> None:
+    """One gives out a log that the other waits for."""
+    now, cpu = 0.0, {1: 0.0, 2: 0.0}
+    processes = Process(1, 1), Process(2, 1)
+    watch = Standstill(processes, LIMIT, look=lambda p: Effort(cpu[p.pid], 0), clock=lambda: now)
+    for _ in range(1000):
+        now, cpu[2] = now + 1, cpu[2] + 0.5
+        assert not watch.lasts()
+    for _ in range(int(LIMIT) + 1):
+        now += 1
+        stands = watch.lasts()
+    assert stands
 
 
 def test_a_kernel_that_counts_no_bytes_still_counts_cpu(tmp_path: Path) -> None:

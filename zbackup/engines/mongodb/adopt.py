@@ -23,10 +23,12 @@ def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
             replayed.shut_down()
     progress.phase("preparing the server")
     with server.temporary("open") as opened:
+        connection = opened.connection
         if not adoption.recovered:
-            for index in drop_unfinished_indexes(opened.connection):
-                progress.note(f"the index {index} was still being built: it is not there")
-            forget_replica_set(opened.connection)
+            with opened.progressing():
+                for index in drop_unfinished_indexes(connection):
+                    progress.note(f"the index {index} was still being built: it is not there")
+                forget_replica_set(connection)
         if adoption.prepare:
             progress.phase("masking", "on a socket that nobody else can reach")
             login = opened.login
@@ -37,7 +39,8 @@ def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
             }
             adoption.prepare(PrivateServer(facts=facts, execute=_no_sql))
         if adoption.login:
-            replace_accounts(opened.connection, adoption.login)
+            with opened.progressing():
+                replace_accounts(connection, adoption.login)
         opened.shut_down()
     progress.phase("starting the server")
     server.serve(adoption.serving).close()

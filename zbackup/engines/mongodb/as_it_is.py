@@ -31,10 +31,12 @@ def replay_own(server: CloneServer) -> oplog.Entry | None:
     if "replica_set" not in record.server:
         return None
     with server.temporary("open") as opened:
-        begin = checkpoint(opened)
-        sure = None if was_still(record) else oplog.sure(opened.connection)
-        last = oplog.last(opened.connection, sure)
-        oplog.end_at(opened.connection, last["ts"])
+        connection = opened.connection
+        with opened.progressing():
+            begin = checkpoint(opened)
+            sure = None if was_still(record) else oplog.sure(connection)
+            last = oplog.last(connection, sure)
+            oplog.end_at(connection, last["ts"])
         opened.shut_down()
     _require_recorded(record, OpTime.of(last))
     with server.temporary("replay") as replayed:

@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -158,10 +158,19 @@ class CloneServer:
 
     def await_answer(self, process: Process, login: ConnectOptions) -> Connection:
         """mongod listens when recovery is done, and not before."""
-        with ended_when_still(process, self.stall) as still:
+        with self.progressing(process):
+            return self._answer(process, login)
+
+    @contextmanager
+    def progressing(self, *processes: Process) -> Iterator[None]:
+        """While the body waits for servers, end them when they stand still.
+
+        Raise DatabaseError then, with the last words of this one.
+        """
+        with ended_when_still(self.stall, *processes) as still:
             try:
-                return self._answer(process, login)
-            except DatabaseError as failure:
+                yield
+            except (DatabaseError, VerificationFailed) as failure:
                 if not still.ended:
                     raise
                 raise self.failure(still.told) from failure
@@ -211,6 +220,10 @@ class Temporary:
     def recovered_from(self) -> Timestamp | None:
         """The checkpoint that its recovery began at; None if it had none."""
         return stable_checkpoint(self.server.place.output, self.said)
+
+    def progressing(self, *others: Process) -> AbstractContextManager[None]:
+        """See CloneServer.progressing; `others` work with it."""
+        return self.server.progressing(self.process, *others)
 
     def shut_down(self) -> None:
         """Stop the server in good order.

@@ -159,7 +159,10 @@ class MongoRecovery:
         source.make_room()
         # Side by side: each takes a second to start, most of it waiting for the disk.
         with source.temporary("open", disposable=True) as reading, server.temporary("open") as opened:
-            merged = _merge(opened, reading, target, exact, progress)
+            # Both answer before they are watched together: only then they have nothing to do but this.
+            _ = opened.connection, reading.connection
+            with opened.progressing(reading.process):
+                merged = _merge(opened, reading, target, exact, progress)
             opened.shut_down()
         if not isinstance(exact, WholeLog) and (warning := shortfall(merged.cut, target)):
             progress.note(warning)
@@ -169,7 +172,9 @@ class MongoRecovery:
             replayed.shut_down()
         progress.phase("handing over")
         with server.temporary("open") as finished:
-            hand_over(finished.connection, progress)
+            connection = finished.connection
+            with finished.progressing():
+                hand_over(connection, progress)
             finished.shut_down()
         if serving:
             _serve_first(server, serving)
@@ -191,7 +196,9 @@ class MongoRecovery:
         reached = replay_own(server)
         progress.phase("handing over")
         with server.temporary("open") as finished:
-            hand_over(finished.connection, progress)
+            connection = finished.connection
+            with finished.progressing():
+                hand_over(connection, progress)
             finished.shut_down()
         if serving:
             _serve_first(server, serving)

@@ -33,14 +33,16 @@ def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
         progress.phase("starting the server")
         # At the first start there is what production replicated from, and nobody must go on with that.
         first = replace(adoption.serving, follows=False)
-        with server.opened(first, before, after, calls_out=adoption.serving.follows) as temporary:
+        opened = server.opened(first, before, after, calls_out=adoption.serving.follows)
+        with opened as temporary, temporary.progressing():
             _make_its_own(temporary, adoption, newest)
             if adoption.source:
                 follow(temporary, adoption.source)
         return
     progress.phase("masking", "on a socket that nobody else can reach")
     with server.temporary(before) as temporary:
-        _make_its_own(temporary, adoption, newest)
+        with temporary.progressing():
+            _make_its_own(temporary, adoption, newest)
         _prepare(temporary, adoption.prepare)
         temporary.hand_over(after)
     progress.phase("starting the server")
@@ -67,8 +69,15 @@ def _prepare(temporary: Temporary, prepare: Prepare) -> None:
     facts = {"ZBACKUP_SOCKET": socket, "ZBACKUP_USER": account.user, "ZBACKUP_PASSWORD": account.password}
     options = ConnectOptions(socket=socket, user=account.user, password=lambda: account.password)
     with connect(options, scripts=True) as scripts:
-        prepare(PrivateServer(facts=facts, execute=scripts.script))
+
+        def execute(script: str) -> None:
+            # A program that masks has a limit of its own, and may leave the server alone for long.
+            with temporary.progressing():
+                scripts.script(script)
+
+        prepare(PrivateServer(facts=facts, execute=execute))
     if not temporary.server.files.record.server.get("log_bin_basename"):
         return
     new_words = Dialect.of(temporary.connection.version).is_mysql(8, 2)
-    temporary.connection.execute("RESET BINARY LOGS AND GTIDS" if new_words else "RESET MASTER")
+    with temporary.progressing():
+        temporary.connection.execute("RESET BINARY LOGS AND GTIDS" if new_words else "RESET MASTER")

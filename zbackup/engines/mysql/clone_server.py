@@ -305,12 +305,13 @@ class CloneServer:
             time.sleep(POLL_S)
 
     @contextmanager
-    def progressing(self, process: Process) -> Iterator[Callable[[object], None]]:
-        """While the body runs, end a server that stands still; what is yielded is to be told how far it is.
+    def progressing(self, *processes: Process) -> Iterator[Callable[[object], None]]:
+        """While the body waits for servers, end them when they stand still; what is yielded is to be told how
+        far they are.
 
-        Raise DatabaseError then, with its last words.
+        Raise DatabaseError then, with the last words of this one.
         """
-        with ended_when_still(process, self.stall) as still:
+        with ended_when_still(self.stall, *processes) as still:
             try:
                 yield still.at
             except (DatabaseError, VerificationFailed) as failure:
@@ -333,15 +334,16 @@ class Temporary:
     account: Account
     connection: Connection
 
-    def progressing(self) -> AbstractContextManager[Callable[[object], None]]:
-        """See CloneServer.progressing."""
-        return self.server.progressing(self.process)
+    def progressing(self, *others: Process) -> AbstractContextManager[Callable[[object], None]]:
+        """See CloneServer.progressing; `others` work with it."""
+        return self.server.progressing(self.process, *others)
 
     def leave(self, after: Sequence[str] = ()) -> None:
         """Remove our account, and run these statements: this session keeps its privileges to its end."""
-        self.account.drop(self.connection)
-        for statement in after:
-            self.connection.execute(statement)
+        with self.progressing():
+            self.account.drop(self.connection)
+            for statement in after:
+                self.connection.execute(statement)
         self.connection.close()
 
     def hand_over(self, after: Sequence[str] = ()) -> None:

@@ -10,8 +10,8 @@ That is done where the log holds rows. A log of statements needs what was in the
 there nothing is set aside, and a statement that reads such a table gives what it finds.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import structlog
 
@@ -26,24 +26,35 @@ MARK = "zbackup: MEMORY; "
 
 
 @contextmanager
-def set_aside(connection: Connection, record: Record) -> Iterator[None]:
-    """While the body replays, no MEMORY table can stop it; see above. Leaves no trace in the server's log."""
-    tables = _tables(connection, "MEMORY") if record.server.get("binlog_format") == "ROW" else {}
-    there = bool(tables) and _has_blackhole(connection)
-    loaded = bool(tables) and not there and _load_blackhole(connection)
-    if not (there or loaded):
-        yield
-        return
-    connection.execute("SET SESSION sql_log_bin = 0, sql_mode = ''")
-    for name, comment in tables.items():
-        connection.execute(f"ALTER TABLE {name} ENGINE = BLACKHOLE, COMMENT = {as_sql(MARK + comment)}")
+def set_aside(
+    connection: Connection,
+    record: Record,
+    watched: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> Iterator[None]:
+    """While the body replays, no MEMORY table can stop it; see above. Leaves no trace in the server's log.
+
+    The server is `watched` while it is waited for here.
+    """
+    with watched():
+        tables = _tables(connection, "MEMORY") if record.server.get("binlog_format") == "ROW" else {}
+        there = bool(tables) and _has_blackhole(connection)
+        loaded = bool(tables) and not there and _load_blackhole(connection)
+        if there or loaded:
+            connection.execute("SET SESSION sql_log_bin = 0, sql_mode = ''")
+            for name, comment in tables.items():
+                connection.execute(
+                    f"ALTER TABLE {name} ENGINE = BLACKHOLE, COMMENT = {as_sql(MARK + comment)}"
+                )
     yield
-    for name, comment in _tables(connection, "BLACKHOLE").items():
-        if name in tables or comment.startswith(MARK):
-            was = as_sql(comment.removeprefix(MARK))
-            connection.execute(f"ALTER TABLE {name} ENGINE = MEMORY, COMMENT = {was}")
-    if loaded:
-        connection.execute("UNINSTALL SONAME 'ha_blackhole'")
+    if not (there or loaded):
+        return
+    with watched():
+        for name, comment in _tables(connection, "BLACKHOLE").items():
+            if name in tables or comment.startswith(MARK):
+                was = as_sql(comment.removeprefix(MARK))
+                connection.execute(f"ALTER TABLE {name} ENGINE = MEMORY, COMMENT = {was}")
+        if loaded:
+            connection.execute("UNINSTALL SONAME 'ha_blackhole'")
 
 
 def _tables(connection: Connection, engine: str) -> dict[str, str]:

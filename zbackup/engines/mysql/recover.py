@@ -188,16 +188,18 @@ class MysqlRecovery:
         base_files = held_files(base.record, base.where)
         server.make_room_outside(_outside(base.record, base_files[-1], held_files(log.record, log.where)))
         with server.temporary() as temporary:
-            require_recorded_state(temporary.connection, base.record, base_files[-1])
-            forget_replication(server.flavor, temporary.connection)
+            with temporary.progressing():
+                require_recorded_state(temporary.connection, base.record, base_files[-1])
+                forget_replication(server.flavor, temporary.connection)
             start = end_of(base.record, base.where, base_files)
             stop = exact or effective_target(base.record.engine, target)
             cut = cut_between(start, base_files, (log.record, log.where), stop)
-            with memory_tables.set_aside(temporary.connection, base.record):
+            with memory_tables.set_aside(temporary.connection, base.record, temporary.progressing):
                 self._replay(temporary, log, start, cut, progress)
             progress.phase("verifying", f"that it ends at {cut.stop}")
-            recovered = outcome(temporary.connection, base.record, cut)
-            notes.tell(temporary.connection, server.flavor, progress)
+            with temporary.progressing():
+                recovered = outcome(temporary.connection, base.record, cut)
+                notes.tell(temporary.connection, server.flavor, progress)
             progress.phase("handing over")
             temporary.hand_over()
         if serving:
@@ -213,9 +215,10 @@ class MysqlRecovery:
         server.name_log_files()
         files = held_files(base.record, base.where) if is_readable(base.record) else []
         with server.temporary() as temporary:
-            recovered = as_it_is(temporary.connection, base.record, base.where, files)
-            forget_replication(server.flavor, temporary.connection)
-            notes.tell(temporary.connection, server.flavor, progress)
+            with temporary.progressing():
+                recovered = as_it_is(temporary.connection, base.record, base.where, files)
+                forget_replication(server.flavor, temporary.connection)
+                notes.tell(temporary.connection, server.flavor, progress)
             progress.phase("handing over")
             temporary.hand_over()
         if serving:
@@ -281,7 +284,7 @@ class MysqlRecovery:
         with source.log_server(port, temporary.process) as serving:
             account = serving.account
             login = (port, account.user, account.password)
-            with temporary.progressing() as told:
+            with temporary.progressing(serving.process) as told:
                 replay_mariadb.replay(temporary.connection, login, span, progress, told)
 
 
