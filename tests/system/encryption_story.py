@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 from tests.lab.mysql_fixture import DatabaseServer
-from tests.system.house import House, next_second
+from tests.system.house import House, local, next_second, utc
 from tests.system.portrait import portrait
 
 TABLE = {"mysql": "ENCRYPTION='Y'", "mariadb": "ENCRYPTED=YES"}
@@ -46,3 +46,18 @@ class EncryptionStory:
         said = house.zb(*house.restoring("now", "never"), "-q").refused(9)
         assert "encrypted" in said
         assert house.state() == before
+
+    def test_a_backup_with_an_encrypted_log_comes_back_as_it_is(self, house: House) -> None:
+        house.server.sql("UPDATE shop.customers SET email = CONCAT('unreadable', id)")
+        with house.server.connect() as connection:
+            wanted = portrait(connection)
+        taken = house.snapshot()
+        house.server.sql("UPDATE shop.customers SET email = CONCAT('even later', id)")
+        listed = house.zb("list", "--json").data[0]
+        assert taken["name"] in listed["as_they_are"]
+        for to in (("--to-backup", taken["name"]), ("--to", local(utc(taken["as_of"]))), ("--to", "latest")):
+            report = house.zb("restore", *to, "--name", "as-it-is", "--json").data
+            with house.clone(report) as clone:
+                assert portrait(clone) == wanted, to
+            assert report["recovered"]["base_exact"] is (taken["lock"] in ("ftwrl", "backup-stage"))
+            house.destroy("as-it-is")
