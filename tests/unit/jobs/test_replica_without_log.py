@@ -18,5 +18,5 @@ def test_no_replica_is_made_of_a_backup_without_a_log() -> None:
     facts = taken.record.server | {"blockers": "the binlog is off: set log_bin"}
     without = Backup(record=replace(taken.record, server=facts), snapshots=taken.snapshots)
     ctx: Any = SimpleNamespace(recovery=SimpleNamespace(check_program=lambda _: "mysqld"))
-    with pytest.raises(Refused, match="no replica can go on from zbackup-1, .* the binlog is off"):
+    with pytest.raises(Refused, match=r"no replica can go on from zbackup-1, .* the binlog is off"):
         clone_create._make(ctx, "r", without, cast(Any, CreateOptions(as_replica=True)), ())
