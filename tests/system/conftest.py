@@ -46,6 +46,8 @@ def house(pool: Pool, variant: Variant) -> Iterator[House]:
         house = House(pool, pool.home, server, (pool.data.name,))
         yield house
         end_clones(house)
+        if house.server is not server and house.server.running:
+            house.server.stop()
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 The rule everywhere: everything committed before the target is there, nothing from the target on.
 """
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -79,9 +80,10 @@ def plan_recovery(
 def require_whole_log(base: Backup, log: Backup | None, backups: Sequence[Backup], window: str) -> None:
     """Raise NotRecoverable when the log from the base up to `log` is known to lack something."""
     if broken := first_break(base, log, backups):
+        own = f"; that one can be restored as it is, with --to-backup {shlex.quote(broken.name)}"
         raise NotRecoverable(
             f"no whole log leads there from {base.name}: when {broken.name} was taken, "
-            f"{'; '.join(broken.record.blockers)}; {window}"
+            f"{'; '.join(broken.record.blockers)}{own if broken.record.purpose == 'base' else ''}; {window}"
         )
 
 
