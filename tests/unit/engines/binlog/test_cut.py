@@ -1,5 +1,7 @@
 """Where replay stops."""
 
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
@@ -101,3 +103,28 @@ def test_a_log_that_ends_too_early_is_an_error(tmp_path: Path) -> None:
         find_cut(files, place(files[0], size + 1), at(NOW))
     with pytest.raises(GapError, match=r"last file is binlog\.000002"):
         find_cut(files, place(files[0], 4), at(NOW), end=LogPosition.of("binlog.000003", 4))
+
+
+def test_a_file_begun_by_a_long_statement_is_cut_like_any_other(tmp_path: Path) -> None:
+    """The builder's events all say that they began with the first transaction."""
+    second = 1_000_000
+    files, written = write(
+        tmp_path, [[n * second for n in range(600)], [n * second for n in range(600, 700)]]
+    )
+    cut = find_cut(files, place(files[0], 4), at(NOW + 300 * second))
+    assert (cut.transactions, cut.later) == (300, None)
+    for path, one in written:
+        if path is files[0]:
+            stamp(path, one.start, 50)
+    disputed = find_cut(files, place(files[0], 4), at(NOW + 300 * second))
+    assert disputed.transactions == 300 and disputed.later is not None
+    assert disputed.later.transactions == 600
+
+
+def stamp(path: Path, offset: int, seconds: int) -> None:
+    """Let the event at `offset` have begun so many seconds later."""
+    data = bytearray(path.read_bytes())
+    (size,) = struct.unpack_from("<I", data, offset + 9)
+    struct.pack_into("<I", data, offset, NOW // 1_000_000 + seconds)
+    struct.pack_into("<I", data, offset + size - 4, zlib.crc32(data[offset : offset + size - 4]))
+    path.write_bytes(data)
