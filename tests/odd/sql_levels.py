@@ -88,6 +88,7 @@ LEVELS: dict[str, dict[str, Level]] = {
         "mixed": _options("--binlog-format=MIXED"),
         "statement": _options("--binlog-format=STATEMENT"),
         "encrypted": Level(refused="the binlog is encrypted"),
+        "off": Level(refused="the binlog is off"),
     },
     "payload": {
         "plain": USUAL,

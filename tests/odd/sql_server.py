@@ -167,7 +167,7 @@ class Builder:
         options = [f"--log-bin={given / name}"]
         if link == "index elsewhere":
             options.append(f"--log-bin-index={real / 'the index'}")
-        return options
+        return ["--skip-log-bin"] if self._row["format"] == "off" else options
 
     def _part(self, real: Path, main: Path) -> list[str]:
         """What lies apart from the rest."""
