@@ -4,7 +4,9 @@ A server has imported what commands need. Each command is a process of its own t
 its own, with the environment and the output it is to have: what the program is after its imports.
 """
 
+import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -12,12 +14,16 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 WORD = 8
 """Bytes of a number on the wire."""
+ALONE_AFTER = 5.0
+"""Seconds after which a server at the latest sees that whoever started it is gone."""
 
 
 class Forks:
@@ -51,7 +57,8 @@ class Forks:
 def forks(home: Path, *modules: str) -> Iterator[Forks]:
     """A server, which ends with the block. `modules` are what commands import only when they need it."""
     address = home / "forks.sock"
-    server = subprocess.Popen((sys.executable, "-m", "tests.system.forked", str(address), *modules))
+    argv = (sys.executable, "-m", "tests.system.forked", str(address), *modules)
+    server = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
     try:
         while not address.exists():
             assert server.poll() is None, "it does not start"
@@ -61,6 +68,16 @@ def forks(home: Path, *modules: str) -> Iterator[Forks]:
         server.kill()
         server.wait()
         address.unlink(missing_ok=True)
+
+
+@cache
+def shared() -> Forks:
+    """The server of this process, started when it is first asked for; it ends when this process does."""
+    stack = contextlib.ExitStack()
+    home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zforks-")))
+    server = stack.enter_context(forks(home))
+    atexit.register(stack.close)
+    return server
 
 
 def _whole(descriptor: int) -> str:
@@ -79,19 +96,29 @@ def _exactly(end: socket.socket, count: int) -> bytes:
 
 
 def serve(address: str, *modules: str) -> None:
-    """Until it is killed. What asked is answered by a child, which waits for the command."""
+    """Until it is killed or alone. What asked is answered by a child, which waits for the command."""
     from zbackup.cli.main import build, run
 
     build()
     for module in modules:
         importlib.import_module(module)
+    # A page that the garbage collector touches is a page that a guest copies.
+    gc.disable()
+    gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(f"{address}.new")
         listening.listen(16)
+        listening.settimeout(ALONE_AFTER)
+        parent = os.getppid()
         Path(f"{address}.new").rename(address)
         while True:
-            asking, _ = listening.accept()
+            try:
+                asking, _ = listening.accept()
+            except TimeoutError:
+                if os.getppid() != parent:
+                    return
+                continue
             if os.fork() == 0:
                 listening.close()
                 break

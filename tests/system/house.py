@@ -19,7 +19,7 @@ from tests.lab.pool import Dataset, Pool, run
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 from tests.lab.servers.templates import DAEMON
 from tests.lab.trusted import trusted
-from tests.system.forked import Forks
+from tests.system.forked import Forks, shared
 from tests.system.program import ANSWER_LIMIT, Result, Run
 
 ZONE = ZoneInfo("Europe/Berlin")
@@ -42,7 +42,7 @@ class Zbackup:
     """zbackup on a pool, with a configuration for one instance.
 
     `instance` is what its table says, with the `password` put into a file; `program` is the server to
-    recover with. With `forks` set, commands that are waited for go without Python's start.
+    recover with. Commands that are waited for go without Python's start (`forked`), at `forks` when set.
     """
 
     def __init__(
@@ -105,10 +105,8 @@ class Zbackup:
         self, *words: str, config: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> Result:
         """Run `zbackup WORDS` to its end."""
-        if self.forks is None:
-            return self.begin(*words, config=config, environment=environment).end()
         argv = ("--config", str(config or self.default), *words)
-        rc, out, err = self.forks.run(argv, environment or {}, ANSWER_LIMIT)
+        rc, out, err = (self.forks or shared()).run(argv, environment or {}, ANSWER_LIMIT)
         return Result(argv=argv, rc=rc, out=out, err=err)
 
     def snapshot(self, config: Path | None = None) -> dict[str, Any]:
