@@ -6,7 +6,7 @@ PREFIX ?= /opt/zbackup
 BINDIR ?= /usr/local/bin
 PIP_INSTALL := pip install --quiet --disable-pip-version-check
 
-.PHONY: install setup demo demo-mongodb test test-slow test-containers check lab bench docs lock clean
+.PHONY: install setup demo demo-mongodb test test-slow test-containers check types units lab bench docs lock clean
 
 setup: $(VENV)/.done ## the virtual environment, exactly as locked
 
@@ -22,11 +22,16 @@ install: ## zbackup for this host, every package proven by its hash: PREFIX=/opt
 	  && $(PREFIX)/bin/$(PIP_INSTALL) --no-deps --no-build-isolation --no-index --force-reinstall . \
 	  && mkdir -p $(BINDIR) && ln -sfn $(PREFIX)/bin/zbackup $(BINDIR)/zbackup
 
-check: setup ## format, lint, types, import contracts, unit tests: under a minute
+check: setup ## format, lint, types, import contracts, unit tests: a minute and a half
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(MAKE) --no-print-directory -j 2 types units
+
+types: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+units: setup
 	$(BIN)/pytest -q -n 2 tests/unit
 
 lab: ## build and fetch what the tests need: a guest kernel with OpenZFS, database servers
@@ -38,9 +43,10 @@ demo: setup lab ## a table is dropped, and it is back: the whole story on real Z
 demo-mongodb: setup lab ## the same with a real mongod and a dropped collection
 	tests/lab/lab run --disk 4G -- $(BIN)/python -m tests.lab.demo_mongodb
 
-test: check lab ## everything: the checks, then every test on real ZFS with real servers
-	$(BIN)/pytest -q -n 3 tests/power/selftest_cuts.py tests/lab/selftest_*.py tests/destinations # what takes long comes first
-	tests/lab/lab test -j 3 tests/faults tests/system tests/attacks tests/platform
+test: setup ## everything: the checks while the lab is built, then every test on real ZFS with real servers
+	$(MAKE) --no-print-directory -j 2 check lab
+	tests/lab/lab test -j 3 --here tests/power/selftest_cuts.py --here tests/lab --here tests/destinations \
+	  tests/faults tests/system tests/attacks tests/platform
 
 test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md
 	tests/lab/lab test -j 2 --mem 7G --timeout 3h tests/slow

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
-from tests.lab import apt, backend, doctor, places, runs
+from tests.lab import apt, backend, doctor, order, places, runs
 from tests.lab.guest import raw_terminal
 from tests.lab.progress import StepFailed, say
 from tests.lab.request import BadRequest, Request, parse_disk, parse_duration, parse_size
-from tests.lab.shards import Plan, Shards, default_disks, find_modules
+from tests.lab.shards import Plan, Shards, default_disks, find_here, find_modules
 
 EXAMPLES = """examples:
   lab up                                      build and fetch everything, say which backend is used
@@ -20,12 +20,14 @@ EXAMPLES = """examples:
   lab run --disk 4G -- zpool create -o cachefile=none p /dev/ubda
   lab run --disk /var/tmp/d:4G -- ...         the disk outlives the guest; give it to the next one
   lab run --share out -- cp -r /etc/zfs out   the only way to write to the machine
-  lab test tests/platform                     one guest a module, two side by side
+  lab test tests/platform                     in guests of their own, two side by side
   lab shell                                   look around
 
 exit status of `lab run`: that of the command; 124 stopped at its time limit; 125 the guest died;
 128+N ended by signal N. LAB_BACKEND=native or guest overrides the choice of the backend.
 """
+
+OURS = ("-j", "--timeout=", "--mem=", "--results=", "--here=")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -42,9 +44,16 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--share", action="append", default=[], type=Path, help="directory that may be written")
     run.add_argument("--keep", action="store_true", help="leave disks and kernel log in the run's directory")
     run.add_argument("command", nargs="+", metavar="CMD", help="after --")
-    test = commands.add_parser("test", help="run test modules, one guest each")
+    test = commands.add_parser("test", help="run test modules in guests, the longest first")
     _machine_options(test, timeout="15m")
-    test.add_argument("-j", type=int, default=2, dest="side_by_side", help="guests side by side (default 2)")
+    test.add_argument("-j", type=int, default=2, dest="side_by_side", help="modules side by side (default 2)")
+    test.add_argument(
+        "--here",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="modules to run on this machine; repeatable",
+    )
     test.add_argument("--keep", action="store_true", help="keep disk and pool of a module that fails")
     test.add_argument("--results", type=Path, default=None, help="directory for reports and output")
     test.add_argument(
@@ -67,7 +76,7 @@ def split_words(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         if waiting is not None:
             waiting.append(word)
             waiting = None
-        elif word in ("-j", "--timeout", "--mem", "--results"):
+        elif word in ("-j", "--timeout", "--mem", "--results", "--here"):
             ours.append(word)
             waiting = ours
         elif word in ("-k", "-m", "-p", "-o", "-W", "-n", "--maxfail", "--durations"):
@@ -115,7 +124,7 @@ def _machine_options(command: argparse.ArgumentParser, *, timeout: str) -> None:
 
 
 def _is_ours(word: str) -> bool:
-    return word in ("-h", "--help", "--keep") or word.startswith(("-j", "--timeout=", "--mem=", "--results="))
+    return word in ("-h", "--help", "--keep") or word.startswith(OURS)
 
 
 def _up(chosen: argparse.Namespace) -> int:
@@ -171,8 +180,10 @@ def _test(chosen: argparse.Namespace) -> int:
     choice.prepare()
     results = (chosen.results or places.new_results()).resolve()
     results.mkdir(parents=True, exist_ok=True)
+    modules = find_modules(chosen.words, Path.cwd())
+    here = [module for word in chosen.here for module in find_here(word, Path.cwd())]
     plan = Plan(
-        modules=tuple(find_modules(chosen.words, Path.cwd())),
+        tasks=tuple(order.tasks(modules, here, order.known_seconds(), alone=chosen.keep)),
         options=tuple(chosen.pytest_options),
         side_by_side=max(1, chosen.side_by_side),
         timeout=parse_duration(chosen.timeout),
@@ -181,7 +192,8 @@ def _test(chosen: argparse.Namespace) -> int:
         results=results,
         keep="after failure" if chosen.keep else "never",
     )
-    say(f"backend: {choice.kind} ({choice.why}); {len(plan.modules)} modules, {plan.side_by_side} at once")
+    many = f"{len(modules) + len(here)} modules, {plan.side_by_side} at once"
+    say(f"backend: {choice.kind} ({choice.why}); {many}")
     shards = Shards(choice, plan)
     _pass_signals(shards.signal)
     return shards.run()

@@ -32,45 +32,85 @@ class ModuleResult:
         return f"{word} {self.module} ({counts}, {self.seconds:.0f} s){because}"
 
 
-def read_result(
-    module: str, status: int, trouble: str | None, report: Path, *, selected: bool, seconds: float
-) -> ModuleResult:
-    """The result of a module from pytest's exit status and its JUnit report.
+def read_results(
+    modules: Sequence[str],
+    status: int,
+    trouble: str | None,
+    report: Path,
+    *,
+    selected: bool,
+    seconds: float,
+) -> list[ModuleResult]:
+    """The results of modules that one pytest ran, from its exit status and its JUnit report.
 
     A module that ended in any other way than by its tests counts as one failure more, for a crash must not
     look like a module with few tests. `selected` says that options may rightly have left nothing to run.
     """
     try:
-        passed, failed, skipped = count(report.read_bytes())
+        counts = count(report.read_bytes(), modules)
     except (OSError, ElementTree.ParseError):
-        passed, failed, skipped = 0, 0, 0
+        counts = [Counts() for _ in modules]
         trouble = trouble or f"pytest left no report (exit status {status})"
-    if status == PYTEST_NOTHING_COLLECTED and not trouble:
-        trouble = None if selected else "no test was collected"
-    elif status != 0 and failed == 0 and not trouble:
+    failed = sum(counted.failed for counted in counts)
+    if status not in (0, PYTEST_NOTHING_COLLECTED) and failed == 0 and not trouble:
         trouble = f"pytest ended with exit status {status}"
-    return ModuleResult(
-        module=module,
-        passed=passed,
-        failed=failed + (1 if trouble else 0),
-        skipped=skipped,
-        trouble=trouble,
-        seconds=seconds,
-    )
+    results = []
+    for module, counted in zip(modules, counts, strict=True):
+        why = trouble or (None if counted.all or selected else "no test was collected")
+        results.append(
+            ModuleResult(
+                module=module,
+                passed=counted.passed,
+                failed=counted.failed + (1 if why else 0),
+                skipped=counted.skipped,
+                trouble=why,
+                seconds=seconds if len(modules) == 1 else counted.seconds,
+            )
+        )
+    return results
 
 
-def count(report: bytes) -> tuple[int, int, int]:
-    """Passed, failed and skipped tests of a JUnit report; a test that fails and errs failed once."""
-    passed = failed = skipped = 0
+@dataclass(slots=True)
+class Counts:
+    """Tests of one module."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+
+    @property
+    def all(self) -> int:
+        return self.passed + self.failed + self.skipped
+
+
+def count(report: bytes, modules: Sequence[str]) -> list[Counts]:
+    """The tests of each module in a JUnit report; a test that fails and errs failed once.
+
+    What belongs to none of the modules counts for the first: nothing that failed may get lost.
+    """
+    counts = [Counts() for _ in modules]
     for case in ElementTree.fromstring(report).iter("testcase"):
+        counted = counts[_owner(case, modules)]
+        counted.seconds += float(case.get("time") or 0)
         kinds = {child.tag for child in case}
         if kinds & {"failure", "error"}:
-            failed += 1
+            counted.failed += 1
         elif "skipped" in kinds:
-            skipped += 1
+            counted.skipped += 1
         else:
-            passed += 1
-    return passed, failed, skipped
+            counted.passed += 1
+    return counts
+
+
+def _owner(case: ElementTree.Element, modules: Sequence[str]) -> int:
+    """The number of the module that a test is of. One that cannot be imported is named instead of a class."""
+    named = f"{case.get('classname') or case.get('name') or ''}."
+    for number, module in enumerate(modules):
+        dotted = module.partition("::")[0].removesuffix(".py").replace("/", ".")
+        if named.startswith(f"{dotted}."):
+            return number
+    return 0
 
 
 def summary(results: Iterable[ModuleResult]) -> str:

@@ -1,17 +1,20 @@
-"""Spread test modules over guests: one guest a module, several side by side."""
+"""Spread test modules over guests and this machine: several side by side, the longest first."""
 
+import contextlib
+import os
 import re
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tests.lab import backend, places
-from tests.lab.request import DIED, BadRequest, Disk, Keep, Outcome, parse_size
-from tests.lab.results import ModuleResult, exit_status, read_result, summary
+from tests.lab import backend, native, order, places
+from tests.lab.order import Task
+from tests.lab.request import DIED, BadRequest, Disk, Keep, Outcome, Request, parse_size
+from tests.lab.results import ModuleResult, exit_status, read_results, summary
 
 SELECTING = ("-k", "-m", "--lf", "--last-failed", "--deselect")
 
@@ -20,7 +23,7 @@ SELECTING = ("-k", "-m", "--lf", "--last-failed", "--deselect")
 class Plan:
     """The modules to test and how."""
 
-    modules: tuple[str, ...]
+    tasks: tuple[Task, ...]
     options: tuple[str, ...]
     side_by_side: int
     timeout: float
@@ -44,16 +47,18 @@ class Shards:
         """Test every module, say how each ended as it ends, close with the sum; returns the exit status."""
         results: list[ModuleResult] = []
         with ThreadPoolExecutor(self.plan.side_by_side) as pool:
-            waiting = [pool.submit(self._module, module) for module in self.plan.modules]
+            waiting = {pool.submit(self._task, task): task for task in self.plan.tasks}
             for done in as_completed(waiting):
-                result = done.result()
-                results.append(result)
-                self._report(result)
+                results += done.result()
+                self._report(waiting[done], done.result())
         print(f"\nreports and whole output: {self.plan.results}")
         for result in results:
             if not result.ok:
                 print(result.line())
         print(summary(results), flush=True)
+        if not selects(self.plan.options):
+            whole = [result for result in results if result.ok and "::" not in result.module]
+            order.remember({result.module: result.seconds for result in whole})
         return exit_status(results)
 
     def signal(self, number: int) -> None:
@@ -63,25 +68,22 @@ class Shards:
             for runner in self._running:
                 runner.signal(number)
 
-    def _module(self, module: str) -> ModuleResult:
+    def _task(self, task: Task) -> list[ModuleResult]:
         if self._stopped:
-            return ModuleResult(module=module, failed=1, trouble="not run: stopped on request")
-        name = result_name(module)
+            trouble = "not run: stopped on request"
+            return [ModuleResult(module=module, failed=1, trouble=trouble) for module in task.modules]
+        name = result_name(task.modules)
         report = self.plan.results / f"{name}.xml"
         report.unlink(missing_ok=True)
-        command = pytest_command(module, self.plan.options, report)
-        request = backend.request(
-            command,
-            timeout=self.plan.timeout,
-            memory=self.plan.memory,
-            disks=self.plan.disks,
-            shares=[self.plan.results],
-            visible=[Path(module.partition("::")[0]).resolve().parent],
-            keep=self.plan.keep,
-        )
+        request = self._request(task, pytest_command(task.modules, self.plan.options, report))
         began = time.monotonic()
         with (self.plan.results / f"{name}.log").open("wb", buffering=0) as log:
-            runner = self.choice.runner(request, log.write, log.write)
+            # Tests here start guests of their own; what needs ZFS itself goes where ZFS is.
+            runner: backend.Runner = (
+                native.NativeRun(request, log.write, log.write)
+                if task.here
+                else self.choice.runner(request, log.write, log.write)
+            )
             with self._lock:
                 self._running.append(runner)
             try:
@@ -93,37 +95,53 @@ class Shards:
                 with self._lock:
                     self._running.remove(runner)
             log.write("".join(f"kept until lab down: {path}\n" for path in outcome.kept).encode())
-        return read_result(
-            module,
+        return read_results(
+            task.modules,
             outcome.status,
             outcome.trouble,
             report,
-            selected="::" in module or selects(self.plan.options),
+            selected="::" in task.modules[0] or selects(self.plan.options),
             seconds=time.monotonic() - began,
         )
 
-    def _report(self, result: ModuleResult) -> None:
-        print(result.line(), flush=True)
-        if result.ok:
+    def _request(self, task: Task, command: Sequence[str]) -> Request:
+        request = backend.request(
+            command,
+            timeout=self.plan.timeout,
+            memory=self.plan.memory,
+            disks=() if task.here else self.plan.disks,
+            shares=[self.plan.results],
+            visible=sorted({Path(module.partition("::")[0]).resolve().parent for module in task.modules}),
+            keep=self.plan.keep,
+        )
+        wanted = os.environ.get("LAB_BACKEND")
+        if not task.here or wanted is None:
+            return request
+        return replace(request, environment={**request.environment, "LAB_BACKEND": wanted})
+
+    def _report(self, task: Task, results: Sequence[ModuleResult]) -> None:
+        for result in results:
+            print(result.line(), flush=True)
+        if all(result.ok for result in results):
             return
-        log = self.plan.results / f"{result_name(result.module)}.log"
+        log = self.plan.results / f"{result_name(task.modules)}.log"
         if log.exists():
             print(log.read_text(errors="replace"))
-        if result.trouble:
-            print(result.trouble)
+        for trouble in dict.fromkeys(result.trouble for result in results if result.trouble):
+            print(trouble)
         sys.stdout.flush()
 
 
-def pytest_command(module: str, options: Sequence[str], report: Path) -> list[str]:
-    """How one module is tested: by the project's own environment if there is one."""
+def pytest_command(modules: Sequence[str], options: Sequence[str], report: Path) -> list[str]:
+    """How modules are tested: by the project's own environment if there is one."""
     venv = places.REPOSITORY / ".venv" / "bin" / "python"
     python = str(venv) if venv.exists() else "python3"
     # The cache of pytest would be written to a root that is thrown away.
     fixed = ["-p", "no:cacheprovider", "-q", "--color=no", f"--junitxml={report}"]
-    return [python, "-m", "pytest", *fixed, *options, module]
+    return [python, "-m", "pytest", *fixed, *options, *modules]
 
 
-def find_modules(words: Sequence[str], start: Path) -> list[str]:
+def find_modules(words: Sequence[str], start: Path, pattern: str = "test_*.py") -> list[str]:
     """Test modules named by files, directories or test ids, each once, in order.
 
     Raises FileNotFoundError for a word that names nothing: a mistyped module must not pass unseen.
@@ -132,9 +150,9 @@ def find_modules(words: Sequence[str], start: Path) -> list[str]:
     for word in words:
         path = start / word.partition("::")[0]
         if path.is_dir():
-            inside = sorted(path.rglob("test_*.py"))
+            inside = sorted(path.rglob(pattern))
             if not inside:
-                raise FileNotFoundError(f"no test_*.py in {word}")
+                raise FileNotFoundError(f"no {pattern} in {word}")
             found.update({_shortest(module, start): None for module in inside})
         elif path.is_file():
             found[word] = None
@@ -143,13 +161,22 @@ def find_modules(words: Sequence[str], start: Path) -> list[str]:
     return list(found)
 
 
+def find_here(word: str, start: Path) -> list[str]:
+    """The modules of `word` that run on this machine: a directory may hold such and others."""
+    for pattern in ("test_*.py", "selftest_*.py"):
+        with contextlib.suppress(FileNotFoundError):
+            return find_modules([word], start, pattern)
+    raise FileNotFoundError(f"no such test module: {word}")
+
+
 def _shortest(path: Path, start: Path) -> str:
     return str(path.relative_to(start) if path.is_relative_to(start) else path)
 
 
-def result_name(module: str) -> str:
-    """A file name for the results of a module."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", module.removesuffix(".py")).strip("-")
+def result_name(modules: Sequence[str]) -> str:
+    """A file name for the results of modules that one pytest runs."""
+    first = re.sub(r"[^A-Za-z0-9_.-]+", "-", modules[0].removesuffix(".py")).strip("-")
+    return first if len(modules) == 1 else f"{first}-and-{len(modules) - 1}-more"
 
 
 def selects(options: Sequence[str]) -> bool:

@@ -19,7 +19,7 @@ from tests.lab.recipe import (
     newest_supported,
     release_codename,
 )
-from tests.lab.shards import find_modules, result_name, selects
+from tests.lab.shards import find_here, find_modules, result_name, selects
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,17 @@ def test_modules_are_found_once_and_in_order(tmp_path: Path) -> None:
     assert find_modules([str(tmp_path / "b")], elsewhere)[0] == str(tmp_path / "b" / "test_1.py")
 
 
+def test_modules_for_this_machine_are_found_by_either_name(tmp_path: Path) -> None:
+    for name in ("lab/selftest_a.py", "lab/other.py", "there/test_b.py", "empty/c.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert find_here("lab", tmp_path) == ["lab/selftest_a.py"]
+    assert find_here("there", tmp_path) == ["there/test_b.py"]
+    for word in ("empty", "nothing.py"):
+        with pytest.raises(FileNotFoundError):
+            find_here(word, tmp_path)
+
+
 def test_a_mistyped_module_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for word in ("test_nothing.py", "empty"):
@@ -60,8 +71,9 @@ def test_a_mistyped_module_is_an_error(tmp_path: Path) -> None:
 
 
 def test_results_have_plain_file_names() -> None:
-    assert result_name("tests/platform/test_lab.py") == "tests-platform-test_lab"
-    assert result_name("a/test_b.py::test_c[x y]") == "a-test_b.py-test_c-x-y"
+    assert result_name(["tests/platform/test_lab.py"]) == "tests-platform-test_lab"
+    assert result_name(["a/test_b.py::test_c[x y]"]) == "a-test_b.py-test_c-x-y"
+    assert result_name(["a/test_b.py", "a/test_c.py", "a/test_d.py"]) == "a-test_b-and-2-more"
 
 
 def test_selections_are_recognised() -> None:

@@ -1,0 +1,94 @@
+"""In which order test modules run, and which of them share a guest.
+
+What takes long begins first, so that no core waits for it at the end. Short modules go into one guest, one
+after the other, for a guest and a pytest take several seconds before the first test.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab import apt
+
+USUAL = Path(__file__).with_name("seconds.json")
+"""What modules took in a whole run; a machine that has run them knows better."""
+
+SHORT = 150.0
+"""Seconds of a module that may share a guest."""
+SHARED = 300.0
+"""Seconds that modules in one guest take together."""
+ENGINES = ("mysql", "mariadb", "mongo")
+"""As names of modules have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Modules that one pytest runs, one after the other."""
+
+    modules: tuple[str, ...]
+    here: bool = False
+    """On this machine itself, not where ZFS is."""
+
+
+def tasks(
+    modules: Iterable[str], here: Iterable[str], seconds: Mapping[str, float], *, alone: bool = False
+) -> list[Task]:
+    """What is to be run, the longest first; a module that nobody knows counts as long.
+
+    With `alone` no guest has more than one module.
+    """
+    found = [Task((module,), here=True) for module in here]
+    short: list[str] = []
+    for module in modules:
+        if alone or seconds.get(module, SHARED) > SHORT:
+            found.append(Task((module,)))
+        else:
+            short.append(module)
+    found += _shared(short, seconds)
+    return sorted(found, key=lambda task: -sum(seconds.get(module, float("inf")) for module in task.modules))
+
+
+def _shared(modules: Sequence[str], seconds: Mapping[str, float]) -> list[Task]:
+    """Guests of modules of one directory and one engine each: the guest has read the server's files then."""
+    guests: list[list[str]] = []
+    for module in sorted(modules, key=lambda module: -seconds[module]):
+        for guest in guests:
+            together = seconds[module] + sum(seconds[other] for other in guest)
+            if _kin(guest[0]) == _kin(module) and together <= SHARED:
+                guest.append(module)
+                break
+        else:
+            guests.append([module])
+    return [Task(tuple(guest)) for guest in guests]
+
+
+def _kin(module: str) -> tuple[Path, str]:
+    path = Path(module)
+    return path.parent, next((engine for engine in ENGINES if engine in path.name), "")
+
+
+def known_seconds() -> dict[str, float]:
+    """What modules took when they last ran, on this machine if they did."""
+    return {**_read(USUAL), **_read(_last())}
+
+
+def remember(seconds: Mapping[str, float]) -> None:
+    """For the next run on this machine."""
+    known = {**_read(_last()), **{module: round(taken, 1) for module, taken in seconds.items()}}
+    fresh = _last().with_name(f"seconds-{os.getpid()}.new")
+    fresh.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+    fresh.replace(_last())
+
+
+def _last() -> Path:
+    return apt.cache_root() / "seconds.json"
+
+
+def _read(file: Path) -> dict[str, float]:
+    try:
+        found = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
