@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 
@@ -130,11 +131,14 @@ def _is_ours(word: str) -> bool:
 def _up(chosen: argparse.Namespace) -> int:
     choice = backend.choose()
     say(f"backend: {choice.kind} ({choice.why})")
-    choice.prepare()
-    if choice.kind == "guest":
-        say(f"guest kernel: {places.built_guest().home}")
-    if not chosen.no_servers:
-        _fetch_servers()
+    with ThreadPoolExecutor(1) as beside:
+        # The one waits for the network, the other for the compiler.
+        servers = None if chosen.no_servers else beside.submit(_fetch_servers)
+        choice.prepare()
+        if choice.kind == "guest":
+            say(f"guest kernel: {places.built_guest().home}")
+        if servers is not None:
+            servers.result()
     say("ready")
     return 0
 
