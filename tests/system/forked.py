@@ -6,6 +6,7 @@ its own, with the environment and the output it is to have: what the program is 
 
 import atexit
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
@@ -22,6 +23,7 @@ from pathlib import Path
 
 WORD = 8
 """Bytes of a number on the wire."""
+MADV_POPULATE_WRITE = 23
 ALONE_AFTER = 5.0
 """Seconds after which a server at the latest sees that whoever started it is gone."""
 
@@ -95,6 +97,16 @@ def _exactly(end: socket.socket, count: int) -> bytes:
     return found
 
 
+def _copy_memory() -> None:
+    """Copy what was inherited as a whole: page by page, as it is touched, costs a guest thrice as much."""
+    libc = ctypes.CDLL(None)
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        addresses, rights, *_ = line.split()
+        if rights == "rw-p":
+            begin, end = (int(address, 16) for address in addresses.split("-"))
+            libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), MADV_POPULATE_WRITE)
+
+
 def serve(address: str, *modules: str) -> None:
     """Until it is killed or alone. What asked is answered by a child, which waits for the command."""
     from zbackup.cli.main import build, run
@@ -133,6 +145,7 @@ def serve(address: str, *modules: str) -> None:
             asking.sendall(os.waitstatus_to_exitcode(status).to_bytes(WORD, signed=True))
             os._exit(0)
     os.setsid()
+    _copy_memory()
     for ours, theirs in zip(said, (1, 2), strict=True):
         os.dup2(ours, theirs)
         os.close(ours)
