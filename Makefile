@@ -6,7 +6,7 @@ PREFIX ?= /opt/zbackup
 BINDIR ?= /usr/local/bin
 PIP_INSTALL := pip install --quiet --disable-pip-version-check
 
-.PHONY: install setup demo demo-mongodb test test-slow test-containers check types units lab bench docs lock clean
+.PHONY: install setup demo demo-mongodb test test-slow test-containers check types units lab guest servers bench docs lock clean
 
 setup: $(VENV)/.done ## the virtual environment, exactly as locked
 
@@ -25,7 +25,7 @@ install: ## zbackup for this host, every package proven by its hash: PREFIX=/opt
 check: setup ## format, lint, types, import contracts, unit tests: a minute and a half
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(MAKE) --no-print-directory -j 2 types units
+	$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j 2) types units
 
 types: setup
 	$(BIN)/mypy
@@ -37,14 +37,20 @@ units: setup
 lab: ## build and fetch what the tests need: a guest kernel with OpenZFS, database servers
 	tests/lab/lab up
 
+guest: # the lab without servers needs no virtual environment
+	tests/lab/lab up --no-servers
+
+servers: setup
+	$(PYTHON) -m tests.lab.servers fetch
+
 demo: setup lab ## a table is dropped, and it is back: the whole story on real ZFS with a real MySQL
 	tests/lab/lab run --disk 4G -- $(BIN)/python -m tests.lab.demo
 
 demo-mongodb: setup lab ## the same with a real mongod and a dropped collection
 	tests/lab/lab run --disk 4G -- $(BIN)/python -m tests.lab.demo_mongodb
 
-test: setup ## everything: the checks while the lab is built, then every test on real ZFS with real servers
-	$(MAKE) --no-print-directory -j 2 check lab
+test: ## everything: the checks while the lab is built, then every test on real ZFS with real servers
+	$(MAKE) --no-print-directory -j 4 check guest servers
 	tests/lab/lab test -j 3 --here tests/power/selftest_cuts.py --here tests/lab --here tests/destinations \
 	  tests/faults tests/system tests/attacks tests/platform
 
