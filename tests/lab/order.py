@@ -75,8 +75,9 @@ def known_seconds() -> dict[str, float]:
 
 
 def remember(seconds: Mapping[str, float]) -> None:
-    """For the next run on this machine."""
-    known = {**_read(_last()), **{module: round(taken, 1) for module, taken in seconds.items()}}
+    """For the next run on this machine, of the project's own modules."""
+    own = {name: round(taken, 1) for name, taken in seconds.items() if "::" not in name and name[0] != "/"}
+    known = {**_read(_last()), **own}
     fresh = _last().with_name(f"seconds-{os.getpid()}.new")
     fresh.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
     fresh.replace(_last())

@@ -57,8 +57,7 @@ class Shards:
                 print(result.line())
         print(summary(results), flush=True)
         if not selects(self.plan.options):
-            whole = [result for result in results if result.ok and "::" not in result.module]
-            order.remember({result.module: result.seconds for result in whole})
+            order.remember({result.module: result.seconds for result in results if result.ok})
         return exit_status(results)
 
     def signal(self, number: int) -> None:

@@ -43,7 +43,7 @@ def test_this_machine_knows_better_than_the_file_that_is_shared(
     (tmp_path / "usual.json").write_text(json.dumps({"a": 1, "b": 2}))
     assert order.known_seconds() == {"a": 1, "b": 2}
     order.remember({"b": 7.03})
-    order.remember({"c": 8})
+    order.remember({"c": 8, "/tmp/d.py": 9, "e.py::test_f": 10})
     assert order.known_seconds() == {"a": 1, "b": 7.0, "c": 8}
     (tmp_path / "zbackup-lab" / "seconds.json").write_text("half of")
     assert order.known_seconds() == {"a": 1, "b": 2}
