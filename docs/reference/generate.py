@@ -86,8 +86,9 @@ document on stdout ([json.md](json.md)).
 
 An error that none of these names stands for (a defect in zbackup) ends with {ZbackupError.exit_status}
 and asks for `--debug`. When a command works on several instances and some fail, the others are still done,
-and the status is that of the first failure. `zbackup check` ends with the status of the first error it found,
-and `zbackup received` with 1 when something is not well.
+and the status is that of the first failure. `zbackup check` ends with the status of the first critical
+finding (with 1 where that has none of its own, such as a pool that lacks a disk), and
+`zbackup received` with 1 when something is critical.
 """
 
 

@@ -59,7 +59,7 @@ class Story:
         levels = [self._level(factor) for factor in self._row]
         wanted = [word for level in levels if (word := refused(level, self._flavour))]
         rc, findings = self._check(house)
-        errors = [f"{f['subject']}: {f['text']}" for f in findings if f["severity"] == "error"]
+        errors = [f"{f['subject']}: {f['text']}" for f in findings if f["severity"] == "critical"]
         if not wanted:
             if rc or errors:
                 self.outcome.problems.append(f"check ends with {rc} and says {errors}, and nothing is wrong")
@@ -133,7 +133,7 @@ class Story:
         """It does not restore: that must have been named."""
         self._one_line(result, moment.name)
         words = [word for factor in self._row if (word := self._level(factor).named)]
-        found = [f for f in findings if f["severity"] in ("warning", "error")]
+        found = [f for f in findings if f["severity"] in ("warning", "critical")]
         named = [f["text"] for f in found for word in words if word in f["text"]]
         if named:
             self.outcome.notes.append(f"{moment.name}: named by check: {named[0]}")

@@ -61,11 +61,11 @@ def data(config: Path, *words: str) -> Any:
 
 def test_status_and_check_say_it(config: Path) -> None:
     (status,) = data(config, "status")
-    assert status["health"] == "error" and status["space"]["pool"]["readonly"]
+    assert status["health"] == "critical" and status["space"]["pool"]["readonly"]
     (check,) = data(config, "check")
     for found in (status["findings"], check["findings"]):
         (said,) = [f for f in found if f["subject"] == "pool"]
-        assert (said["severity"], said["text"]) == ("error", f"{NAME} is imported read-only")
+        assert (said["severity"], said["text"]) == ("critical", f"{NAME} is imported read-only")
         assert said["fix"] == f"zpool export {NAME} && zpool import {NAME}"
 
 

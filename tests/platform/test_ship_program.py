@@ -85,7 +85,7 @@ def test_a_host_that_receives_says_how_it_is(yard: Yard, program: Program, tmp_p
         return rc, json.loads(out)["data"][0]
 
     rc, nothing = received(yard.root)
-    assert (rc, nothing["instances"], nothing["health"]) == (1, [], "error")
+    assert (rc, nothing["instances"], nothing["health"]) == (1, [], "critical")
     names = []
     for _ in range(2):
         names.append(yard.backup())

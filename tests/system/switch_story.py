@@ -219,7 +219,7 @@ class SwitchStory:
         assert [gap["cause"] for gap in window["gaps"]] == ["switch"], window
         status = shop.house.zb("status", "--json", config=shop.config).data[0]
         assert status["window"]["gaps"] == [] and len(status["window"]["switched"]) == 1
-        wrong = [f for f in status["findings"] if f["severity"] == "error" and f["subject"] == "window"]
+        wrong = [f for f in status["findings"] if f["severity"] == "critical" and f["subject"] == "window"]
         assert wrong == [] and status["window"]["lacking_seconds"] == 0, status
         if status["shipped"]:
             assert [each["newest"] for each in status["shipped"]] == [shop.second["name"]]

@@ -121,16 +121,16 @@ def test_it_says_how_it_is(house: House) -> None:
         newest = metric(port, "zbackup_last_snapshot_timestamp_seconds")
         assert newest is not None and abs(newest - time.time()) < 60
         pictures = (str(ZBACKUP), "--config", str(config), "status", "--watch")
-        seen, rc = watch(pictures, lambda text: text.count(f"{CLEAR}Instance shop: well") >= 2, 60)
+        seen, rc = watch(pictures, lambda text: text.count(f"{CLEAR}Instance shop: ok") >= 2, 60)
         assert rc == 130 and "newest snapshot" in seen
         house.server.sql("ALTER USER zbackup@localhost ACCOUNT LOCK")
         try:
             wait_until("it fails", lambda: (metric(port, FAILURES) or 0) >= 3, 60)
-            wait_until("it is not well", lambda: metric(port, "zbackup_health") == 2, 90)
+            wait_until("it is critical", lambda: metric(port, "zbackup_health") == 2, 90)
             failing = house.zb("status", "--json", config=config).data[0]
         finally:
             house.server.sql("ALTER USER zbackup@localhost ACCOUNT UNLOCK")
-        assert failing["health"] == "error"
+        assert failing["health"] == "critical"
         assert [f["subject"] for f in failing["findings"]] == ["snapshot"]
         wait_until("all is well again", lambda: metric(port, FAILURES) == 0, 60)
         run.process.send_signal(signal.SIGTERM)

@@ -144,7 +144,7 @@ def test_log_that_no_backup_holds_is_a_gap_with_two_ends_and_its_cause(house: Ho
     assert "There is 1 gap:" in house.zb("list", config=story.config).out
     assert "GAP" in house.zb("window", config=story.config).out
     status = house.zb("status", "--json", config=story.config).data[0]
-    assert status["health"] == "error" and status["window"]["gaps"] == [gap["why"]]
+    assert status["health"] == "critical" and status["window"]["gaps"] == [gap["why"]]
     assert status["window"]["lacking_seconds"] > 0
 
 

@@ -228,5 +228,7 @@ RECEIVED = Received(
     used=3 * GIB,
     available=5 * GIB,
     pool=Pool(name="tank", size=100 * GIB, free=50 * GIB, fragmentation=1, health="ONLINE"),
-    findings=(Finding(severity="error", subject="backups", text="there is none", fix="zbackup ship docs"),),
+    findings=(
+        Finding(severity="critical", subject="backups", text="there is none", fix="zbackup ship docs"),
+    ),
 )

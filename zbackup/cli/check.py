@@ -5,27 +5,28 @@ from typing import Any
 import typer
 
 from zbackup import app
-from zbackup.cli import shapes
+from zbackup.cli import shapes, tables
 from zbackup.cli.options import Options
 from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.config.load import load
 from zbackup.jobs.check import CheckReport, check
 from zbackup.jobs.context import Context
 from zbackup.model.finding import Finding
+from zbackup.model.log import how_many
 
 HELP = """Check that backups can be taken and restored.
 
 Of one instance or all of them. Looks at the configuration, the datasets, the database server with its
 privileges and settings, where its files lie, the lock that would be taken, the backups there are, room,
-memory and the clock. Says of what is not well why it matters and what puts it right. Changes nothing.
-Ends with the exit status of the first error found.
+memory and the clock. Says of each problem why it matters and what puts it right. Changes nothing.
+Ends with the exit status of the first critical finding.
 
 \b
 zbackup check
 zbackup check shop --json
 """
 
-MARKS = {"ok": "ok     ", "advice": "advice ", "warning": "WARNING", "error": "ERROR  "}
+MARKS = {"ok": "ok      ", "advice": "advice  ", "warning": "WARNING ", "critical": "CRITICAL"}
 
 
 def command(options: Options, instance: AnyInstance = None) -> None:
@@ -42,7 +43,7 @@ def command(options: Options, instance: AnyInstance = None) -> None:
 
 
 def _shape(done: Done[CheckReport]) -> dict[str, Any]:
-    return {"findings": [shapes.finding(f) for f in done.result.findings]}
+    return {"health": done.result.health, "findings": [shapes.finding(f) for f in done.result.findings]}
 
 
 def _text(reports: list[Done[CheckReport]]) -> str:
@@ -52,9 +53,10 @@ def _text(reports: list[Done[CheckReport]]) -> str:
 def render(report: CheckReport) -> str:
     """One instance's findings, one a line, below the sum of them."""
     lines = [line for finding in report.findings for line in _lines(finding)]
-    verdict = "not ready" if report.exit_status else "ready"
-    counts = f"{_count(report, 'error')}, {_count(report, 'warning')}"
-    return "\n".join([f"Instance {report.instance}: {verdict} ({counts})", *lines])
+    counts = (
+        f"{_count(report, 'critical')} critical, {how_many(_count(report, 'warning'), 'warning', 'warnings')}"
+    )
+    return "\n".join([f"Instance {report.instance}: {tables.VERDICT[report.health]} ({counts})", *lines])
 
 
 def _lines(finding: Finding) -> list[str]:
@@ -62,9 +64,8 @@ def _lines(finding: Finding) -> list[str]:
     first = f"  {MARKS[finding.severity]}  {finding.subject}: {' '.join(finding.text.split())}"
     more = [finding.why] if finding.why else []
     more += [f"$ {finding.fix}"] if finding.fix else []
-    return [first, *(f"           {text}" for text in more)]
+    return [first, *(f"            {text}" for text in more)]
 
 
-def _count(report: CheckReport, severity: str) -> str:
-    number = sum(f.severity == severity for f in report.findings)
-    return f"{number} {severity}{'' if number == 1 else 's'}"
+def _count(report: CheckReport, severity: str) -> int:
+    return sum(f.severity == severity for f in report.findings)

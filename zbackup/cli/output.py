@@ -15,7 +15,7 @@ from zbackup.model.errors import ConfigError, ZbackupError
 from zbackup.model.moment import Moment, utc_text
 from zbackup.model.printable import json_safe, printable
 
-JSON_VERSION = 1
+JSON_VERSION = 2
 
 
 def emit(options: Options, command: str, data: object, text: Callable[[], str]) -> None:

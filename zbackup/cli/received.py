@@ -11,7 +11,7 @@ from zbackup import app
 from zbackup.cli import output, shapes, tables
 from zbackup.cli.options import Options
 from zbackup.cli.progress import shown
-from zbackup.cli.status import VERDICT, findings
+from zbackup.cli.status import findings
 from zbackup.clock import SystemClock
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
@@ -24,12 +24,12 @@ from zbackup.model.moment import local_text
 from zbackup.proc.lock import holder
 from zbackup.zfs.datasets import Zfs
 
-HELP = """Show how the backups are that other hosts have sent here, and whether this host is well.
+HELP = """Show how the backups are that other hosts have sent here, and how this host is.
 
 On a host that receives backups, which needs neither the database nor a configuration: the instances whose
 backups lie below a dataset, the newest of each and its age, what is arriving or was cut off, what is held,
 and room. Without a dataset it is all places on this host that the configuration names (to = "zfs:..."), and
-what its rules would prune there. Ends with 1 when something is NOT WELL, so that monitoring can run it.
+what its rules would prune there. Ends with 1 when something is CRITICAL, so that monitoring can run it.
 How old the newest may be says --max-age, or max_lag in the configuration.
 
 \b
@@ -38,7 +38,7 @@ zbackup received tank/backups/db1 --max-age 26h
 zbackup received --json
 """
 
-NOT_WELL = 1
+CRITICAL = 1
 
 
 def command(
@@ -70,8 +70,8 @@ def command(
         [_shape(report) for report in reports],
         lambda: "\n\n".join(render(report, zone) for report in reports),
     )
-    if any(report.health == "error" for report in reports):
-        raise typer.Exit(NOT_WELL)
+    if any(report.health == "critical" for report in reports):
+        raise typer.Exit(CRITICAL)
 
 
 def _age(text: str) -> timedelta:
@@ -151,7 +151,7 @@ def render(report: Received, zone: ZoneInfo) -> str:
     wide = max(len(name) for name, _ in rows)
     return "\n".join(
         [
-            f"Received below {report.root}: {VERDICT[report.health]}",
+            f"Received below {report.root}: {tables.VERDICT[report.health]}",
             *findings(report.findings),
             *(f"  {name.ljust(wide)}  {text}" for name, text in rows),
         ]
@@ -174,7 +174,7 @@ def _kept(kept: Kept, zone: ZoneInfo) -> str:
 
 
 def _last(moment: datetime | None, zone: ZoneInfo) -> str:
-    return f"last well {local_text(moment.replace(microsecond=0), zone)}" if moment else "never well yet"
+    return f"last success {local_text(moment.replace(microsecond=0), zone)}" if moment else "no success yet"
 
 
 def _space(report: Received) -> str:

@@ -25,9 +25,9 @@ from zbackup.proc.lock import holder
 
 HELP = """Show how the instances are.
 
-Of one instance or all of them: the newest backup, what can be restored, the daemon's last and next runs,
-room, and what is not well. The database servers are not asked. What the daemon remembers of its runs comes
-from its state file, everything else from ZFS.
+Of one instance or all of them: ok, WARNING or CRITICAL with the reasons, the newest backup, what can be
+restored, the daemon's last and next runs, and room. The database servers are not asked. What the
+daemon remembers of its runs comes from its state file, everything else from ZFS.
 
 \b
 zbackup status
@@ -38,7 +38,6 @@ zbackup status --json
 
 EVERY_S = 2.0
 CLEAR = "\x1b[H\x1b[2J"
-VERDICT = {"ok": "well", "warning": "WARNING", "error": "NOT WELL"}
 
 
 def command(
@@ -158,12 +157,12 @@ def render(status: Status, zone: ZoneInfo) -> str:
     wide = max(16, *(len(name) for name, _ in rows))
     lines = [f"  {name.ljust(wide)} {text}" for name, text in rows]
     return "\n".join(
-        [f"Instance {status.instance}: {VERDICT[status.health]}", *findings(status.findings), *lines]
+        [f"Instance {status.instance}: {tables.VERDICT[status.health]}", *findings(status.findings), *lines]
     )
 
 
 def findings(found: tuple[Finding, ...]) -> list[str]:
-    """What is not well, a line each, with why it matters and what to do behind it."""
+    """What was found, a line each, with why it matters and what to do below it."""
     lines = []
     for finding in found:
         lines.append(f"  {finding.severity.upper()}: {finding.subject}: {finding.text}")
@@ -220,7 +219,7 @@ def _last(job: Remembered, zone: ZoneInfo) -> str:
         times = f"{job.failures} time{'s' * (job.failures != 1)}"
         return f"failed {times}, last {_clock(job.failed, zone)}: {job.message}"
     took = f", took {tables.length(job.seconds)}" if job.seconds is not None else ""
-    return f"well, {_clock(job.last, zone)}{took}" if job.last else "never"
+    return f"ok, {_clock(job.last, zone)}{took}" if job.last else "never"
 
 
 def _clock(moment: datetime | None, zone: ZoneInfo) -> str:

@@ -12,21 +12,21 @@ from zbackup.model.errors import ZbackupError
 
 WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
-LEVELS = {"ok": OK, "advice": OK, "warning": WARNING, "error": CRITICAL}
+LEVELS = {"ok": OK, "advice": OK, "warning": WARNING, "critical": CRITICAL}
 WORST_LAST = (OK, WARNING, UNKNOWN, CRITICAL)
 
 Outcome = Done[Status] | Failed
 
 
 def answer(look: Callable[[], Sequence[Outcome]]) -> tuple[int, str]:
-    """The exit status, and what to print. An error is an answer as well: that nobody knows."""
+    """The exit status, and what to print. An error is an answer, too: that nobody knows."""
     try:
         outcomes = look()
     except ZbackupError as failure:
         return UNKNOWN, f"ZBACKUP UNKNOWN - {_line(str(failure))}"
     level = max((_level(o) for o in outcomes), key=WORST_LAST.index)
     wrong = [line for outcome in outcomes for line in _wrong(outcome)]
-    first = wrong[0] if wrong else ", ".join(f"{name(o)}: well" for o in outcomes)
+    first = wrong[0] if wrong else ", ".join(f"{name(o)}: ok" for o in outcomes)
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     data = " ".join(number for o in outcomes if isinstance(o, Done) for number in _numbers(o.result))
     return level, "\n".join(
@@ -43,7 +43,7 @@ def _level(outcome: Outcome) -> int:
 
 
 def _wrong(outcome: Outcome) -> list[str]:
-    """What is not well with it, the worst first."""
+    """What is wrong with it, the worst first."""
     if isinstance(outcome, Failed):
         return [f"{outcome.instance}: {_line(str(outcome.error))}"]
     found = sorted(

@@ -14,6 +14,9 @@ from zbackup.model.printable import printable
 GAP = 2
 """Blanks between two columns."""
 
+VERDICT = {"ok": "ok", "warning": "WARNING", "critical": "CRITICAL"}
+"""How an instance or a host is, for people: what calls somebody is in capitals."""
+
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 

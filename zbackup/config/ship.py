@@ -222,7 +222,7 @@ class Ship(Table):
     max_lag: Annotated[float, BeforeValidator(lag)] | None = Field(
         default=None,
         description="the promise how much may be lost with this host: when the newest backup there was taken "
-        "longer ago than this, the instance is not well",
+        "longer ago than this, the instance is critical",
     )
     grace: Annotated[float, BeforeValidator(delay)] = Field(
         default=86_400.0,
@@ -232,7 +232,7 @@ class Ship(Table):
     verify: When | None = Field(
         default=None,
         description="when the daemon compares what is there with what is here (`zbackup verify`); a "
-        "difference is a failure, and the instance is not well",
+        "difference is a failure, and the instance is critical",
     )
     verify_read: Sample = Field(
         default=1024**3,

@@ -26,7 +26,7 @@ from zbackup.model.schedule import Due, Outcome
 from zbackup.plan.schedule import History
 
 SPACE = ("data", "snapshots", "clones")
-LEVEL = {"ok": 0, "warning": 1, "error": 2}
+LEVEL = {"ok": 0, "warning": 1, "critical": 2}
 SECONDS = (0.1, 0.3, 1, 3, 10, 30, 60, 300, 900, 3600)
 LOCK_SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
 
@@ -92,7 +92,7 @@ class Metrics:
         self._space = self._gauge("space_bytes", "Room an instance occupies", (*instance, "kind"))
         self._free = self._gauge("pool_free_bytes", "Room left on an instance's pool", (*instance, "pool"))
         self._size = self._gauge("pool_size_bytes", "Size of an instance's pool", (*instance, "pool"))
-        self._health = self._gauge("health", "0 all is well, 1 warning, 2 error", instance)
+        self._health = self._gauge("health", "0 ok, 1 warning, 2 critical", instance)
         self._reload_ok = self._gauge("config_last_reload_successful", "1 unless the last reload was refused")
         self._reload_ok.set(1)
 

@@ -78,7 +78,7 @@ class News:
         if status.health == before:
             return
         said = [f"{f.severity}: {f.subject}: {f.text}" for f in status.findings]
-        tell = {"ok": log.info, "warning": log.warning, "error": log.error}[status.health]
+        tell = {"ok": log.info, "warning": log.warning, "critical": log.error}[status.health]
         tell("health.changed", instance=status.instance, health=status.health, before=before, findings=said)
 
     def _summary(self) -> str:
@@ -86,10 +86,13 @@ class News:
         histories = self._agenda.histories()
         names = {key[0] for key in histories}
         failing = sorted({":".join(key) for key, history in histories.items() if history.failures})
-        ill = sorted(name for name, health in self._health.items() if health != "ok" and name in names)
+        critical, warning = (
+            sorted(name for name, health in self._health.items() if health == state and name in names)
+            for state in ("critical", "warning")
+        )
         return f"{len(names)} instance{'s' * (len(names) != 1)}" + "".join(
             f"; {what}: {', '.join(which)}"
-            for what, which in (("failing", failing), ("not well", ill))
+            for what, which in (("failing", failing), ("critical", critical), ("warning", warning))
             if which
         )
 

@@ -12,7 +12,7 @@ from zbackup.jobs.finish import times_out_of_order
 from zbackup.jobs.ship import ready
 from zbackup.jobs.stale import find_stale
 from zbackup.model.errors import ZbackupError
-from zbackup.model.finding import Finding
+from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.server import ServerFacts
 from zbackup.plan.health import Expected, log_times
 from zbackup.plan.placement import require_one_snapshot_covers
@@ -29,11 +29,16 @@ class CheckReport:
 
     @property
     def exit_status(self) -> int:
-        """Of the first error that keeps zbackup from its work; 0 if there is none.
+        """The status of the first critical finding that keeps zbackup from its work; 0 for none.
 
-        Others, such as a pool that lacks a disk, are errors of the machine's, and hide none of ours.
+        Others, such as a pool that lacks a disk, are the machine's: they hide none of ours, and end with 1.
         """
-        return next((f.exit_status for f in self.findings if f.severity == "error" and f.exit_status), 0)
+        found = [f.exit_status for f in self.findings if f.severity == "critical"]
+        return next(filter(None, found), ZbackupError.exit_status if found else 0)
+
+    @property
+    def health(self) -> Health:
+        return worst(self.findings)
 
 
 def check(ctx: Context, expected: Expected) -> CheckReport:
@@ -49,11 +54,7 @@ def check(ctx: Context, expected: Expected) -> CheckReport:
         advice = doctor.look(
             "settings",
             lambda: examine(ctx, known, facts, expected),
-            lambda found: (
-                f"{len(found)} remark{'s' * (len(found) != 1)}"
-                if found
-                else "nothing to be said against them"
-            ),
+            lambda found: f"{len(found)} remark{'s' * (len(found) != 1)}" if found else "no problems found",
         )
         for finding in advice or []:
             doctor.add(finding)
@@ -87,7 +88,7 @@ def _check_server(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: 
         lambda program: program,
     )
     for blocker in facts.blockers:
-        doctor.add(Finding(severity="error", subject="recovery", text=blocker, exit_status=9))
+        doctor.add(Finding(severity="critical", subject="recovery", text=blocker, exit_status=9))
     for warning in facts.warnings:
         doctor.add(Finding(severity="warning", subject="server", text=warning))
 
@@ -138,7 +139,9 @@ class _Doctor:
             answer = question()
         except ZbackupError as problem:
             self.add(
-                Finding(severity="error", subject=subject, text=str(problem), exit_status=problem.exit_status)
+                Finding(
+                    severity="critical", subject=subject, text=str(problem), exit_status=problem.exit_status
+                )
             )
             return None
         self.add(Finding(severity="ok", subject=subject, text=describe(answer)))

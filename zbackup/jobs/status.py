@@ -15,7 +15,7 @@ from zbackup.jobs.shipped import Shipped, shipped
 from zbackup.jobs.window import as_they_are
 from zbackup.jobs.window import look as look_at_window
 from zbackup.model.backup import Backup
-from zbackup.model.finding import Finding, Severity, worst
+from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.space import Space
 from zbackup.plan import health
 from zbackup.plan.calendar import back
@@ -60,7 +60,7 @@ class Status:
     switched: tuple[str, ...] = ()
 
     @property
-    def health(self) -> Severity:
+    def health(self) -> Health:
         return worst(self.findings)
 
 

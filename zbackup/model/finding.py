@@ -3,8 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Severity = Literal["ok", "advice", "warning", "error"]
-"""An error keeps backups from being taken or restored, a warning may; advice makes them faster or smaller."""
+Health = Literal["ok", "warning", "critical"]
+"""The state of an instance or a host, in the same words everywhere."""
+
+Severity = Literal[Health, "advice"]
+"""A critical finding keeps backups from being taken or restored, a warning may; advice makes them faster or
+smaller, or explains, and changes no state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +26,8 @@ class Finding:
     exit_status: int = 0
 
 
-def worst(findings: tuple[Finding, ...]) -> Severity:
+def worst(findings: tuple[Finding, ...]) -> Health:
     """The worst severity among them; "ok" of none."""
     there = {finding.severity for finding in findings}
     # Advice is no reason to call anybody.
-    return "error" if "error" in there else "warning" if "warning" in there else "ok"
+    return "critical" if "critical" in there else "warning" if "warning" in there else "ok"

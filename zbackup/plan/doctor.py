@@ -60,7 +60,7 @@ def _log(tuning: Tuning, every: float | None) -> Iterator[Finding]:
     days = tuning.retention_setting.endswith("days")
     amount = math.ceil(needed / DAY_S) if days else math.ceil(needed)
     yield Finding(
-        severity="error" if every and kept < 2 * every else "warning",
+        severity="critical" if every and kept < 2 * every else "warning",
         subject="log retention",
         text=f"the server may purge its log after {_time(kept)}"
         + (f", and a snapshot is taken every {_time(every)}" if every else ""),

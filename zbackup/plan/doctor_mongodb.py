@@ -51,7 +51,7 @@ def _window(oplog: Oplog, every: float | None) -> Iterator[Finding]:
         return
     enough = math.ceil(oplog.most * needed / max(held, 1.0) / MIB)
     yield Finding(
-        severity="error" if every and held < 2 * every else "warning",
+        severity="critical" if every and held < 2 * every else "warning",
         subject="oplog",
         text=f"the oplog holds {_hours(held)}"
         + (f", and a snapshot is taken every {_hours(every)}" if every else ""),

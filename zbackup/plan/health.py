@@ -1,4 +1,4 @@
-"""Is an instance well? From what its backups, its pool and the daemon's memory say. Pure."""
+"""How an instance is. From what its backups, its pool and the daemon's memory say. Pure."""
 
 import shlex
 from collections.abc import Sequence
@@ -85,7 +85,7 @@ class Facts:
 
 
 def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
-    """What is not well; nothing when all is."""
+    """What is to be said of an instance; nothing when all is ok."""
     found = (
         _age(facts, expected),
         *_gaps(facts),
@@ -107,7 +107,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
 
 def _age(facts: Facts, expected: Expected) -> Finding | None:
     if facts.newest is None:
-        severity: Severity = "error" if expected.snapshot_every else "warning"
+        severity: Severity = "critical" if expected.snapshot_every else "warning"
         text = "there is no backup to restore from"
         return Finding(severity=severity, subject="snapshots", text=text, fix="zbackup snapshot")
     if expected.snapshot_every is None:
@@ -116,7 +116,7 @@ def _age(facts: Facts, expected: Expected) -> Finding | None:
     if age <= LATE * every + GRACE:
         return None
     return Finding(
-        severity="error" if age > LOST * every + GRACE else "warning",
+        severity="critical" if age > LOST * every + GRACE else "warning",
         subject="snapshots",
         text=f"the newest is {length(age)} old, and there should be one every {length(every)}",
         why="a restore replays all of the log since the newest snapshot before its moment, and the server "
@@ -128,7 +128,7 @@ def _age(facts: Facts, expected: Expected) -> Finding | None:
 def _gaps(facts: Facts) -> list[Finding]:
     return [
         Finding(
-            severity="error",
+            severity="critical",
             subject="window",
             text=f"there is a gap in the promised window: {why}",
             why="no moment in it can be restored, and nothing brings it back; see that no other follows",
@@ -155,7 +155,7 @@ def _short(facts: Facts) -> Finding | None:
     if not facts.lost or facts.gaps or facts.newest is None:
         return None
     return Finding(
-        severity="error",
+        severity="critical",
         subject="window",
         text=f"the window is {length(facts.lost)} shorter than promised",
         why="no moment of that time can be restored: backups are gone that no prune would have destroyed, or "
@@ -180,7 +180,7 @@ def _daemon(facts: Facts, expected: Expected) -> Finding | None:
     if facts.daemon_runs or not expected.daemon:
         return None
     return Finding(
-        severity="error",
+        severity="critical",
         subject="daemon",
         text="it has a schedule, but no zbackup daemon runs",
         why="nothing happens on schedule",
@@ -193,7 +193,7 @@ def of_jobs(jobs: Sequence[JobFacts]) -> list[Finding]:
     return [
         Finding(
             # That two sides differ does not pass.
-            severity="error" if job.failures >= FAILURES_SERIOUS or job.error == DIFFERENT else "warning",
+            severity="critical" if job.failures >= FAILURES_SERIOUS or job.error == DIFFERENT else "warning",
             subject=job.job,
             text=f"failed {job.failures} time{'s' * (job.failures > 1)} in a row, last: {job.message}",
         )
@@ -205,7 +205,7 @@ def of_jobs(jobs: Sequence[JobFacts]) -> list[Finding]:
 def _lags(lags: Sequence[Lag]) -> list[Finding]:
     return [
         Finding(
-            severity="error",
+            severity="critical",
             subject="ship",
             text=f"{lag.destination} "
             + (f"is {length(lag.behind)} behind" if lag.behind is not None else "has no backup yet")
@@ -288,7 +288,7 @@ def space(pool: Pool, written_a_day: float | None) -> list[Finding]:
     if pool.readonly:
         found.append(
             Finding(
-                severity="error",
+                severity="critical",
                 subject="pool",
                 text=f"{pool.name} is imported read-only",
                 why="no backup can be taken, received or pruned there, and no clone be made",
@@ -299,7 +299,7 @@ def space(pool: Pool, written_a_day: float | None) -> list[Finding]:
     if pool.health != "ONLINE":
         found.append(
             Finding(
-                severity="error",
+                severity="critical",
                 subject="pool",
                 text=f"{pool.name} is {pool.health}",
                 why="a disk is missing or broken: backups on this pool share its fate",
@@ -309,7 +309,7 @@ def space(pool: Pool, written_a_day: float | None) -> list[Finding]:
     if pool.free_share < FREE_LOW:
         found.append(
             Finding(
-                severity="error" if pool.free_share < FREE_SERIOUS else "warning",
+                severity="critical" if pool.free_share < FREE_SERIOUS else "warning",
                 subject="space",
                 text=f"{pool.name} has {pool.free_share:.0%} free",
                 why="a full pool stops the database, and ZFS writes ever more slowly on the way there",

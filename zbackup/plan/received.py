@@ -1,4 +1,4 @@
-"""Is a host well that receives backups? From what lies there and what was promised of it. Pure."""
+"""How a host is that receives backups. From what lies there and what was promised of it. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ class Facts:
 
 
 def judge(facts: Facts) -> tuple[Finding, ...]:
-    """What is not well, and advice; nothing when there is nothing to be said."""
+    """What is to be said of such a host; nothing when all is ok."""
     return (
         *_ages(facts),
         *unreadable(facts.unreadable),
@@ -59,7 +59,7 @@ def _ages(facts: Facts) -> list[Finding]:
     found = []
     if not facts.lots:
         text = f"there is no backup below {facts.root}"
-        found.append(Finding(severity="error", subject="backups", text=text, why=why))
+        found.append(Finding(severity="critical", subject="backups", text=text, why=why))
     for lot in facts.lots:
         if lot.age is None:
             text = f"there is no backup of {lot.instance} in {lot.home} that is committed"
@@ -71,7 +71,7 @@ def _ages(facts: Facts) -> list[Finding]:
         else:
             continue
         fix = f"zbackup ship {lot.instance}   (on the host that has the database)"
-        found.append(Finding(severity="error", subject="backups", text=text, why=why, fix=fix))
+        found.append(Finding(severity="critical", subject="backups", text=text, why=why, fix=fix))
     return found
 
 
@@ -101,7 +101,7 @@ def _room(facts: Facts) -> list[Finding]:
         text = f"{facts.root} has {facts.free_share:.0%} of its room left"
         found.append(
             Finding(
-                severity="error" if facts.free_share < FREE_SERIOUS else "warning",
+                severity="critical" if facts.free_share < FREE_SERIOUS else "warning",
                 subject="space",
                 text=text,
                 why="nothing more can be received when its quota is used up",
@@ -116,7 +116,7 @@ def _daemon(facts: Facts) -> list[Finding]:
         return []
     return [
         Finding(
-            severity="error",
+            severity="critical",
             subject="daemon",
             text="something is to be done here on schedule, but no zbackup daemon runs",
             why="nothing is pruned, and at last there is no room for what arrives",

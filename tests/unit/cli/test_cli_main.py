@@ -93,7 +93,7 @@ def test_what_goes_wrong_is_one_line(
     assert says in said.err
     assert invoke(["--json", *words.split()]) == exit_status
     error = json.loads(capsys.readouterr().out)
-    assert error["version"] == 1
+    assert error["version"] == 2
     assert says in error["error"]["message"]
     assert error["error"]["exit_status"] == exit_status
 

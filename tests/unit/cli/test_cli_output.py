@@ -124,7 +124,7 @@ def test_json_of_a_report(capsys: pytest.CaptureFixture[str]) -> None:
     report = Report(at, Path("/a b"), (1, 2))
     output.emit(Options(json=True), "list", report, lambda: "never")
     assert json.loads(capsys.readouterr().out) == {
-        "version": 1,
+        "version": 2,
         "command": "list",
         "data": {
             "at": "2024-05-01T08:02:00Z", "where": "/a b", 
@@ -148,7 +148,7 @@ def test_errors_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr()
     assert said.err == "zbackup: no such instance\nzbackup: a: one\nzbackup: b: two\n"
     assert json.loads(said.out) == {
-        "version": 1,
+        "version": 2,
         "error": {
             "kind": "ConfigError", "message": "a: one b: two", "exit_status": 2,
             "problems": ["a: one", "b: two"],

@@ -12,21 +12,21 @@ from zbackup.cli.main import invoke
 
 def test_for_people() -> None:
     assert received.render(RECEIVED, ZoneInfo("UTC")).splitlines() == [
-        "Received below tank/b: NOT WELL",
-        "  ERROR: backups: there is none",
+        "Received below tank/b: CRITICAL",
+        "  CRITICAL: backups: there is none",
         "      $ zbackup ship docs",
         "  shop        2 backups in tank/b/shop, newest zbackup-2, 1 h 0 min old, "
         "data as of 2024-05-01 13:00:00 UTC",
         "  docs        no backup in tank/b/docs",
         "  arriving    tank/b/docs/data: a stream is under way or was cut off",
-        "  prune here  shop: 1 due; prune:here last well 2024-05-01 12:00:00 UTC",
+        "  prune here  shop: 1 due; prune:here last success 2024-05-01 12:00:00 UTC",
         "  space       3.0 GiB used, 5.0 GiB available; tank is ONLINE and has 50.0 GiB free (50%)",
     ]
 
 
 def test_for_scripts_every_key_is_documented() -> None:
     shape = received._shape(RECEIVED)
-    assert (shape["health"], shape["instances"][0]["backups"]) == ("error", 2)
+    assert (shape["health"], shape["instances"][0]["backups"]) == ("critical", 2)
     assert shape["instances"][0]["age_seconds"] == 3600 and shape["instances"][1]["newest"] is None
     assert shape["prune"][0]["due"] == ["zbackup-1"]
     page = (Path(__file__).parents[3] / "docs/reference/json.md").read_text()

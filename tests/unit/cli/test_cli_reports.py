@@ -151,12 +151,12 @@ def test_snapshot_for_people() -> None:
 def test_check_for_people() -> None:
     findings = (
         Finding(severity="ok", subject="datasets", text="tank/my db"),
-        Finding(severity="error", subject="server", text="down", exit_status=7),
+        Finding(severity="critical", subject="server", text="down", exit_status=7),
     )
     assert check.render(CheckReport(instance="shop", findings=findings)).splitlines() == [
-        "Instance shop: not ready (1 error, 0 warnings)",
-        "  ok       datasets: tank/my db",
-        "  ERROR    server: down",
+        "Instance shop: CRITICAL (1 critical, 0 warnings)",
+        "  ok        datasets: tank/my db",
+        "  CRITICAL  server: down",
     ]
 
 
@@ -208,7 +208,7 @@ locked for 41 ms
   can be restored  after 2024-05-01 10:00:00 CEST, up to now
   next snapshot    in 3 min 0 s, 2024-05-01 10:05:00 CEST (on schedule)
   next prune       now (failed)
-  last snapshot    well, 2024-05-01 10:00:00 CEST, took 1.5 s
+  last snapshot    ok, 2024-05-01 10:00:00 CEST, took 1.5 s
   last prune       failed 2 times, last 2024-05-01 10:01:00 CEST: busy
   daemon           runs
   works on it      zbackup restore (pid 7)
@@ -223,7 +223,7 @@ def test_a_status_of_nothing() -> None:
     text = status.render(
         a_status(newest=None, window=None, jobs=(), daemon_runs=False, working="", findings=()), BERLIN
     )
-    assert text.startswith("Instance shop: well\n  newest snapshot  none\n  can be restored  nothing yet\n")
+    assert text.startswith("Instance shop: ok\n  newest snapshot  none\n  can be restored  nothing yet\n")
     assert "daemon           does not run" in text
 
 

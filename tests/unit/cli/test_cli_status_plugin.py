@@ -23,17 +23,20 @@ def of(*findings: Finding, **changes: Any) -> Done[Any]:
     return Done(context, a_status(findings=findings, **changes))
 
 
-def test_all_is_well() -> None:
+def test_all_is_ok() -> None:
     remark = finding("advice", "settings", "atime is on")
     wiki = of(instance="wiki", newest=None, shipped=())
     assert answer(lambda: [of(remark), wiki]) == (
         0,
-        f"ZBACKUP OK - shop: well, wiki: well | {NUMBERS} 'wiki pool free'=15%",
+        f"ZBACKUP OK - shop: ok, wiki: ok | {NUMBERS} 'wiki pool free'=15%",
     )
 
 
 def test_the_worst_comes_first_and_every_reason_has_a_line() -> None:
-    low, old = finding("warning", "space", "15% free"), finding("error", "snapshots", "the newest |\nis old")
+    low, old = (
+        finding("warning", "space", "15% free"),
+        finding("critical", "snapshots", "the newest |\nis old"),
+    )
     level, text = answer(lambda: [of(low, old)])
     first = f"ZBACKUP CRITICAL - shop: snapshots: the newest / is old (and 1 more) | {NUMBERS}"
     assert (level, text.split("\n")) == (2, [first, "shop: space: 15% free"])
@@ -44,7 +47,7 @@ def test_the_worst_comes_first_and_every_reason_has_a_line() -> None:
     [
         ([of()], 3, "UNKNOWN"),
         ([of(finding("warning", "space", "low"))], 3, "UNKNOWN"),
-        ([of(finding("error", "window", "lost"))], 2, "CRITICAL"),
+        ([of(finding("critical", "window", "lost"))], 2, "CRITICAL"),
     ],
 )
 def test_what_nobody_knows_is_worse_than_a_warning_only(

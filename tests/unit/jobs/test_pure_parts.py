@@ -37,12 +37,13 @@ def finding(severity: str, status: int) -> Finding:
     [
         ((), 0),
         ((("ok", 0), ("warning", 0)), 0),
-        ((("warning", 5), ("error", 9), ("error", 7)), 9),
-        ((("ok", 0), ("error", 7)), 7),
-        ((("error", 0), ("error", 7)), 7),
+        ((("warning", 5), ("critical", 9), ("critical", 7)), 9),
+        ((("ok", 0), ("critical", 7)), 7),
+        ((("critical", 0), ("critical", 7)), 7),
+        ((("warning", 0), ("critical", 0)), 1),
     ],
 )
-def test_a_check_ends_with_the_first_errors_status(
+def test_a_check_ends_with_the_first_critical_findings_status(
     findings: tuple[tuple[str, int], ...], status: int
 ) -> None:
     report = CheckReport(instance="shop", findings=tuple(finding(*f) for f in findings))

@@ -65,10 +65,10 @@ def test_all_is_well() -> None:
 @pytest.mark.parametrize(
     ("kept", "every", "severity"),
     [
-        (500.0, 300.0, "error"),
+        (500.0, 300.0, "critical"),
         (3600.0, 300.0, "warning"),
         (86_400.0, 300.0, None),
-        (86_400.0, 86_400.0, "error"),
+        (86_400.0, 86_400.0, "critical"),
         (3 * 86_400.0, 86_400.0, "warning"),
         (4 * 86_400.0, 86_400.0, None),
         (3600.0, None, "warning"),

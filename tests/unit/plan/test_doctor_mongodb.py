@@ -40,7 +40,9 @@ def test_how_long_an_oplog_lasts(oplog: Oplog, seconds: float | None) -> None:
     assert lasts(oplog) == seconds
 
 
-@pytest.mark.parametrize(("every", "severity"), [(None, "warning"), (HOUR, "warning"), (1.6 * HOUR, "error")])
+@pytest.mark.parametrize(
+    ("every", "severity"), [(None, "warning"), (HOUR, "warning"), (1.6 * HOUR, "critical")]
+)
 def test_an_oplog_that_does_not_last_a_night(every: float | None, severity: str) -> None:
     (finding,) = found(replace(FULL, span_s=3 * HOUR), every)
     assert (finding.subject, finding.severity, finding.exit_status) == ("oplog", severity, 9)

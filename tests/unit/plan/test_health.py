@@ -38,7 +38,7 @@ def test_all_is_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("minutes", "severity"), [(11, []), (13, ["warning"]), (16.9, ["warning"]), (18, ["error"])]
+    ("minutes", "severity"), [(11, []), (13, ["warning"]), (16.9, ["warning"]), (18, ["critical"])]
 )
 def test_snapshots_that_are_late(minutes: float, severity: list[str]) -> None:
     found = judge(replace(WELL, newest=NOW - timedelta(minutes=minutes)), FIVE)
@@ -47,7 +47,7 @@ def test_snapshots_that_are_late(minutes: float, severity: list[str]) -> None:
 
 def test_how_late_is_said_in_words() -> None:
     text = said(replace(WELL, newest=NOW - timedelta(hours=5)))[0]
-    assert text == "error snapshots: the newest is 5 hours old, and there should be one every 5 minutes"
+    assert text == "critical snapshots: the newest is 5 hours old, and there should be one every 5 minutes"
 
 
 def test_without_a_schedule_nothing_is_late_and_no_daemon_is_missed() -> None:
@@ -56,17 +56,17 @@ def test_without_a_schedule_nothing_is_late_and_no_daemon_is_missed() -> None:
 
 
 def test_nothing_to_restore_from() -> None:
-    assert said(replace(WELL, newest=None)) == ["error snapshots: there is no backup to restore from"]
+    assert said(replace(WELL, newest=None)) == ["critical snapshots: there is no backup to restore from"]
     assert worst(judge(replace(WELL, newest=None), Expected())) == "warning"
 
 
 def test_a_schedule_without_a_daemon() -> None:
     assert said(replace(WELL, daemon_runs=False)) == [
-        "error daemon: it has a schedule, but no zbackup daemon runs"
+        "critical daemon: it has a schedule, but no zbackup daemon runs"
     ]
 
 
-@pytest.mark.parametrize(("failures", "severity"), [(1, "warning"), (2, "warning"), (3, "error")])
+@pytest.mark.parametrize(("failures", "severity"), [(1, "warning"), (2, "warning"), (3, "critical")])
 def test_jobs_that_fail(failures: int, severity: str) -> None:
     job = JobFacts(job="prune", failures=failures, message="cannot reach the server")
     times = "time" if failures == 1 else "times"
@@ -76,7 +76,7 @@ def test_jobs_that_fail(failures: int, severity: str) -> None:
 
 def test_what_differs_at_a_destination_is_no_passing_trouble() -> None:
     job = JobFacts(job="verify:vault", failures=1, message="other data", error="VerificationFailed")
-    expected = ["error verify:vault: failed 1 time in a row, last: other data"]
+    expected = ["critical verify:vault: failed 1 time in a row, last: other data"]
     assert said(replace(WELL, jobs=(job,))) == expected
 
 
@@ -85,8 +85,8 @@ def test_a_destination_that_is_further_behind_than_promised() -> None:
     behind = [(None, None), (3 * hour, None), (hour, hour), (3 * hour, hour), (None, hour)]
     lags = tuple(Lag(destination=f"d{n}", behind=b, most=m) for n, (b, m) in enumerate(behind))
     assert said(replace(WELL, lags=lags)) == [
-        "error ship: d3 is 3 hours behind, and 1 hour was promised",
-        "error ship: d4 has no backup yet, and 1 hour was promised",
+        "critical ship: d3 is 3 hours behind, and 1 hour was promised",
+        "critical ship: d4 has no backup yet, and 1 hour was promised",
     ]
 
 
@@ -95,17 +95,17 @@ def test_where_nothing_is_yet_so_much_would_be_lost_as_there_is_to_be_sent() -> 
     hour = timedelta(hours=1)
     waiting = (timedelta(), timedelta(minutes=59), timedelta(minutes=61))
     lags = tuple(Lag(destination=f"d{n}", behind=None, most=hour, waiting=w) for n, w in enumerate(waiting))
-    assert said(replace(WELL, lags=lags)) == ["error ship: d2 has no backup yet, and 1 hour was promised"]
+    assert said(replace(WELL, lags=lags)) == ["critical ship: d2 has no backup yet, and 1 hour was promised"]
 
 
 def test_a_gap_in_the_window() -> None:
     found = said(replace(WELL, gaps=("binlog.000002 was purged",)))
-    assert found == ["error window: there is a gap in the promised window: binlog.000002 was purged"]
+    assert found == ["critical window: there is a gap in the promised window: binlog.000002 was purged"]
 
 
 def test_a_window_that_is_shorter_than_promised() -> None:
     short = replace(WELL, lost=timedelta(hours=5))
-    assert said(short) == ["error window: the window is 5 hours shorter than promised"]
+    assert said(short) == ["critical window: the window is 5 hours shorter than promised"]
     assert len(said(replace(short, gaps=("binlog.000002 was purged",)))) == 1
     assert len(said(replace(short, newest=None))) == 1
 
@@ -130,9 +130,9 @@ def test_leftovers_and_a_wrong_clock() -> None:
     ("pool", "a_day", "expected"),
     [
         ({"free": 19 * GIB}, None, ["warning space: tank has 19% free"]),
-        ({"free": 9 * GIB}, None, ["error space: tank has 9% free"]),
-        ({"health": "DEGRADED"}, None, ["error pool: tank is DEGRADED"]),
-        ({"readonly": True}, None, ["error pool: tank is imported read-only"]),
+        ({"free": 9 * GIB}, None, ["critical space: tank has 9% free"]),
+        ({"health": "DEGRADED"}, None, ["critical pool: tank is DEGRADED"]),
+        ({"readonly": True}, None, ["critical pool: tank is imported read-only"]),
         ({}, 20 * GIB, [f"warning space: what is free on tank lasts 2.5 days {RATE}"]),
     ],
 )
@@ -145,7 +145,7 @@ def test_a_gap_that_a_switch_made_is_a_note_and_a_real_one_is_not() -> None:
     (note,) = judge(switched, FIVE)
     assert (note.severity, worst((note,))) == ("advice", "ok")
     assert note.text == "there is a gap that a switch made: the server was stopped for the switch to good"
-    assert worst(judge(replace(switched, gaps=("purged",)), FIVE)) == "error"
+    assert worst(judge(replace(switched, gaps=("purged",)), FIVE)) == "critical"
 
 
 def test_a_server_without_a_log_is_warned_of() -> None:

@@ -41,14 +41,15 @@ def test_without_a_promise_nothing_is_late_and_without_a_schedule_no_daemon_is_m
 @pytest.mark.parametrize(
     ("facts", "text"),
     [
-        (replace(WELL, lots=()), "error backups: there is no backup below tank/b"),
+        (replace(WELL, lots=()), "critical backups: there is no backup below tank/b"),
         (
             replace(WELL, lots=(LOT, replace(LOT, home="tank/b/db2/shop", age=None))),
-            "error backups: there is no backup of shop in tank/b/db2/shop that is committed",
+            "critical backups: there is no backup of shop in tank/b/db2/shop that is committed",
         ),
         (
             replace(WELL, lots=(LOT, replace(LOT, instance="x", age=timedelta(hours=27)))),
-            "error backups: the newest backup of x in tank/b/shop is 27 hours old, and 26 hours was promised",
+            "critical backups: the newest backup of x in tank/b/shop is 27 hours old, and 26 hours was "
+            "promised",
         ),
         (
             replace(WELL, unreadable=(("tank/b/shop/my@z1", "version 9"), ("x@z", "y"))),
@@ -64,17 +65,17 @@ def test_without_a_promise_nothing_is_late_and_without_a_schedule_no_daemon_is_m
         ),
         (
             replace(WELL, jobs=(JobFacts(job="prune:here", failures=3, message="no"),)),
-            "error prune:here: failed 3 times in a row, last: no",
+            "critical prune:here: failed 3 times in a row, last: no",
         ),
         (
             replace(WELL, daemon_runs=False),
-            "error daemon: something is to be done here on schedule, but no zbackup daemon runs",
+            "critical daemon: something is to be done here on schedule, but no zbackup daemon runs",
         ),
         (replace(WELL, free_share=0.15), "warning space: tank/b has 15% of its room left"),
-        (replace(WELL, free_share=0.05), "error space: tank/b has 5% of its room left"),
+        (replace(WELL, free_share=0.05), "critical space: tank/b has 5% of its room left"),
         (
             replace(WELL, pool=replace(WELL.pool, health="DEGRADED")),
-            "error pool: tank is DEGRADED",
+            "critical pool: tank is DEGRADED",
         ),
         (
             replace(WELL, pool=replace(WELL.pool, free=TIB), free_share=0.125),
