@@ -119,8 +119,11 @@ def test_killed_at_a_step_the_next_restore_does_it_all(
 def test_killed_in_the_middle_of_the_replay(house: House, story: Story, untouched: set[str]) -> None:
     restoring = house.begin(*house.restoring(story.moment, NAME))
     wait_until("both its servers run, beside the original", lambda: len(running_servers(house)) == 3, 60)
+    assert leftovers(house) == {}, "it is being worked on"
     restoring.signal_group(signal.SIGKILL)
     restoring.end()
+    destroys = {name: f"zbackup clone destroy {name}" for name in (NAME, f"{NAME}.log")}
+    assert leftovers(house) == destroys
     assert_next_restore_is_well(house, story)
 
 
@@ -146,6 +149,17 @@ def test_killed_after_the_last_step_the_clone_is_there(
     with house.clone(listed) as clone:
         assert verify(clone, story.journal, utc(listed["target"])).required > 0
     house.destroy(NAME)
+
+
+def leftovers(house: House) -> dict[str, str]:
+    """The clones that status calls unfinished, each with what it says to do; check says the same."""
+    (status,) = house.zb("status", "--json").data
+    (check,) = house.zb("check", "--json").data
+    told = [f for f in status["findings"] if f["subject"] == "clones"]
+    assert [f for f in check["findings"] if f["subject"] == "clones" and f["severity"] != "ok"] == told
+    assert all(f["severity"] == "warning" and "its server runs" in f["text"] for f in told)
+    assert status["health"] == check["health"] == ("warning" if told else "ok"), (status, check)
+    return {name: f["fix"] for name, f in zip(status["clones_unfinished"], told, strict=True)}
 
 
 def running_servers(house: House) -> set[int]:

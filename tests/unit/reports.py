@@ -137,6 +137,7 @@ def a_status(**changes: Any) -> Status:
         newest=a_backup(),
         backups=3,
         clones=1,
+        servers=("shop-x",),
         window=Window(start=at(0), end=None),
         gaps=(),
         lost=at(0) - at(0),

@@ -100,6 +100,8 @@ def _shape(done: Done[Status]) -> dict[str, Any]:
         "age_seconds": round((status.looked - record.taken).total_seconds(), 3) if record else None,
         "backups": status.backups,
         "clones": status.clones,
+        "clones_running": list(status.servers),
+        "clones_unfinished": [left.clone.name for left in status.leftovers],
         "window": {
             "after": output.plain(status.window.start),
             "to": output.plain(status.window.end),
@@ -151,6 +153,7 @@ def render(status: Status, zone: ZoneInfo) -> str:
         ("daemon", "runs" if status.daemon_runs else "does not run"),
         *([("works on it", status.working)] if status.working else []),
         *(("at " + each.destination, _arrived(each, zone)) for each in status.shipped),
+        *([("clones", _clones(status))] if status.clones else []),
         ("space", _space(status)),
         ("backups", _tiers(status)),
     ]
@@ -224,6 +227,11 @@ def _last(job: Remembered, zone: ZoneInfo) -> str:
 
 def _clock(moment: datetime | None, zone: ZoneInfo) -> str:
     return local_text(moment.replace(microsecond=0), zone) if moment else "-"
+
+
+def _clones(status: Status) -> str:
+    run = f"; running: {', '.join(status.servers)}" if status.servers else ", none of them running"
+    return f"{status.clones}{run}"
 
 
 def _ago(span: timedelta) -> str:

@@ -9,12 +9,14 @@ from zbackup.catalog.local import Catalog, clones
 from zbackup.jobs.context import Context
 from zbackup.jobs.doctor import examine
 from zbackup.jobs.finish import times_out_of_order
+from zbackup.jobs.leftovers import leftovers
 from zbackup.jobs.ship import ready
 from zbackup.jobs.stale import find_stale
 from zbackup.model.errors import ZbackupError
 from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.server import ServerFacts
 from zbackup.plan.health import Expected, log_times
+from zbackup.plan.leftovers import of_leftovers
 from zbackup.plan.placement import require_one_snapshot_covers
 
 T = TypeVar("T")
@@ -106,17 +108,17 @@ def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
             doctor.add(Finding(severity="warning", subject="backups", text=text))
     for finding in log_times(times_out_of_order(catalog.backups)):
         doctor.add(finding)
-    found = doctor.look(
-        "clones", lambda: clones(ctx.zfs, ctx.clones), lambda c: f"{len(c)} below {ctx.clones}"
+    left = doctor.look(
+        "clones",
+        lambda: (clones(ctx.zfs, ctx.clones), leftovers(ctx)),
+        lambda found: f"{len(found[0])} below {ctx.clones}",
     )
     stale = doctor.look("pins", lambda: find_stale(ctx), lambda s: f"{len(s)} for destinations that are gone")
     for mark in stale or []:
         text = f"{mark.kind} {mark.tag or mark.name} on {mark.name}: {mark.why}; zbackup release --stale"
         doctor.add(Finding(severity="warning", subject="pins", text=text))
-    for clone, _ in found or []:
-        if clone.state == "building":
-            text = f"{clone.name} is unfinished: if no restore is running, zbackup clone destroy {clone.name}"
-            doctor.add(Finding(severity="warning", subject="clones", text=text))
+    for finding in of_leftovers(left[1] if left else ()):
+        doctor.add(finding)
 
 
 def _describe(facts: ServerFacts) -> str:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from zbackup.catalog.local import Catalog, clones
+from zbackup.jobs.clone_files import server_process
 from zbackup.jobs.context import Context
 from zbackup.jobs.finish import times_out_of_order
 from zbackup.jobs.journal import Remembered
+from zbackup.jobs.leftovers import leftovers
 from zbackup.jobs.shipped import Shipped, shipped
 from zbackup.jobs.window import as_they_are
 from zbackup.jobs.window import look as look_at_window
@@ -20,6 +22,7 @@ from zbackup.model.space import Space
 from zbackup.plan import health
 from zbackup.plan.calendar import back
 from zbackup.plan.health import Expected
+from zbackup.plan.leftovers import Leftover
 from zbackup.plan.retention import plan_retention
 from zbackup.plan.tiers import TierSpace, by_tier
 from zbackup.plan.window import RecoveryWindow, Window, moment_bases, usable_bases
@@ -38,7 +41,8 @@ class Status:
     a log.
     `gaps` are the causes of those in the promised window, but for those that a switch made, which are in
     `switched`, and `lost` how much of it is out of reach, though
-    backups go back far enough: gaps, and what somebody destroyed.
+    backups go back far enough: gaps, and what somebody destroyed. `servers` are the clones whose server runs,
+    and `leftovers` those that nobody finished.
     """
 
     instance: str
@@ -58,6 +62,8 @@ class Status:
     findings: tuple[Finding, ...]
     as_they_are: tuple[Backup, ...] = ()
     switched: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    leftovers: tuple[Leftover, ...] = ()
 
     @property
     def health(self) -> Health:
@@ -72,13 +78,16 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
     reach, _ = look_at_window(ctx, catalog)
     promised = back(now, ctx.retention.window, ctx.zone)
     bases = usable_bases(catalog.backups)
+    there = [clone for clone, _ in clones(ctx.zfs, ctx.clones) if clone.instance == ctx.instance]
     retention = plan_retention(catalog.backups, ctx.retention, now, ctx.zone, {}, ctx.clock.reading())
     found = Status(
         instance=ctx.instance,
         looked=now,
         newest=max(bases, key=lambda b: b.createtxg, default=None),
         backups=len(catalog.backups),
-        clones=sum(clone.instance == ctx.instance for clone, _ in clones(ctx.zfs, ctx.clones)),
+        clones=len(there),
+        servers=tuple(clone.name for clone in there if server_process(ctx, clone.name)),
+        leftovers=leftovers(ctx),
         window=reach.overall,
         gaps=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause != "switch"),
         switched=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause == "switch"),
@@ -121,6 +130,7 @@ def _facts(status: Status, catalog: Catalog, doubt: str) -> health.Facts:
         alone=status.newest.record.blockers if status.newest else (),
         doubt=doubt,
         out_of_order=times_out_of_order(backups),
+        leftovers=status.leftovers,
         lags=tuple(
             health.Lag(destination=s.destination, behind=s.behind, most=s.max_lag, waiting=waiting)
             for s in status.shipped

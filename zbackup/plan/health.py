@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from zbackup.model.errors import PoolReadOnly
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.space import Pool
+from zbackup.plan.leftovers import Leftover, of_leftovers
 from zbackup.plan.schedule import DIFFERENT
 
 # A snapshot is late when the next one should have been there too; something is wrong when two are missing.
@@ -63,7 +64,8 @@ class Facts:
     promised window is out of reach although it was in reach once, or should have been, gaps included; `doubt`
     is why a prune does not count ages up to now; `alone` why no log leads on from the newest backup;
     `switched` are gaps that a switch made; `out_of_order` are transactions, each in a line, whose times
-    contradict the order of the log. `unreadable` are (snapshot, problem)."""
+    contradict the order of the log; `leftovers` are clones that nobody finished. `unreadable` are
+    (snapshot, problem)."""
 
     now: datetime
     newest: datetime | None
@@ -82,6 +84,7 @@ class Facts:
     lags: tuple[Lag, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
     out_of_order: tuple[str, ...] = ()
+    leftovers: tuple[Leftover, ...] = ()
 
 
 def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
@@ -99,6 +102,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         _doubt(facts),
         *log_times(facts.out_of_order),
         _left(facts),
+        *of_leftovers(facts.leftovers),
         *unreadable(facts.unreadable),
         *space(facts.pool, facts.written_a_day),
     )

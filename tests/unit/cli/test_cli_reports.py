@@ -214,6 +214,7 @@ locked for 41 ms
   works on it      zbackup restore (pid 7)
   at offsite       zbackup-20240501T080000Z, 2 min 0 s behind, data as of 2024-05-01 10:00:00.500000 CEST
   at cloud         nothing yet
+  clones           1; running: shop-x
   space            data 40.0 GiB, snapshots 1.0 GiB, clones 0 B; tank has 15.0 GiB free (15%)
   backups          3; hourly: 2 (1.0 GiB), to be pruned: 1 (2.0 KiB)"""
     )
