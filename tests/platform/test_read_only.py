@@ -1,8 +1,9 @@
-"""A pool that was imported read-only, or not at all: who looks is told, who would change something fails."""
+"""A pool that was imported read-only, or not at all, or whose key is not loaded: who looks is told, and who would
+change something fails."""
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.lab.pool import Pool
 from tests.lab.pool import run as tool
 from tests.system.house import ZBACKUP
 from tests.unit.samples import PLAIN
+from zbackup.model.errors import PoolReadOnly
 from zbackup.model.record import to_properties
 from zbackup.zfs.datasets import Zfs
 
@@ -75,7 +77,27 @@ def test_a_prune_fails_in_one_line_instead_of_skipping_all(config: Path) -> None
     done = zb(config, "prune")
     assert (done.returncode, done.stdout) == (3, "")
     (line,) = done.stderr.splitlines()
-    assert "pool is read-only" in line and "without readonly=on" in line
+    assert "the pool is read-only: cannot" in line and "without readonly=on" in line and "exited" not in line
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda zfs, name: zfs.set_properties(name, {"zbackup:x": "1"}),
+        lambda zfs, name: zfs.clear_property(name, "zbackup:x"),
+        lambda zfs, name: zfs.create(f"{name}/new", {}),
+        lambda zfs, name: zfs.snapshot([f"{name}@new"], {}, timeout=60),
+        lambda zfs, name: zfs.clone_each({f"{name}-clone": zfs.snapshots(name)[0]}, {}),
+        lambda zfs, name: zfs.destroy_snapshot(zfs.snapshots(name)[0]),
+        lambda zfs, name: zfs.hold("x", zfs.snapshots(name)[0]),
+    ],
+    ids=["set", "inherit", "create", "snapshot", "clone", "destroy", "hold"],
+)
+def test_whatever_changes_it_is_refused_in_one_clear_line(
+    config: Path, change: Callable[[Zfs, str], object]
+) -> None:
+    with pytest.raises(PoolReadOnly, match=r"^the pool is read-only: cannot .*without readonly=on"):
+        change(Zfs(), f"{NAME}/db")
 
 
 def test_of_a_pool_that_is_not_there_it_is_said_how_to_get_it(config: Path) -> None:
@@ -100,3 +122,31 @@ def test_of_a_dataset_that_is_not_there_on_a_pool_that_is_no_import_is_asked_for
     )
     done = zb(made, "status")
     assert done.returncode == 4 and "does not exist" in done.stderr and "import" not in done.stderr
+
+
+def test_keys_that_are_not_loaded(pool: Pool, tmp_path: Path) -> None:
+    """A dataset that cannot be mounted is not ok, and a restore would fail: both say which key to load."""
+    key, name = tmp_path / "key", f"{pool.name}/locked"
+    key.write_text("a long passphrase")
+    options = ("encryption=on", "keyformat=passphrase", f"keylocation=file://{key}")
+    tool("zfs", "create", *(word for option in options for word in ("-o", option)), name)
+    tool("zfs", "create", f"{name}/log")
+    made = tmp_path / "zbackup.toml"
+    made.write_text(
+        f'run_dir = "{tmp_path}"\ndaemon = {{ state_dir = "{tmp_path}" }}\n'
+        f'[instance.shop]\nengine = "mysql"\ndatasets = ["{name}"]\n'
+    )
+    for loaded in (True, False):
+        if not loaded:
+            tool("zfs", "unmount", name)
+            tool("zfs", "unload-key", name)
+        (status,), (check,) = data(made, "status"), data(made, "check")
+        for found in (status["findings"], check["findings"]):
+            said = [f for f in found if f["subject"] == "datasets" and f["severity"] != "ok"]
+            assert [(f["severity"], f["fix"]) for f in said] == (
+                [] if loaded else [("critical", f"zfs load-key {name} && zfs mount -a")]
+            )
+            assert all(f"the key of {name} is not loaded" in f["text"] for f in said)
+        assert any(f["subject"] == "datasets" and f["severity"] == "ok" for f in check["findings"]) == loaded
+    assert zb(made, "check").returncode == 3
+    tool("zfs", "destroy", "-r", name)

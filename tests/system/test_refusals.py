@@ -106,6 +106,16 @@ def test_a_missing_privilege_is_named(house: House, privilege: str, lock: str) -
         house.server.sql(f"GRANT {privilege} ON *.* TO {account}")
 
 
+def test_an_account_that_requires_tls_and_a_socket_that_has_none(house: House) -> None:
+    house.server.sql("ALTER USER 'zbackup'@'localhost' REQUIRE SSL")
+    try:
+        said = refused(house, 7, "snapshot")
+        assert "REQUIRE SSL" in said and "set host, port and tls instead of socket" in said
+    finally:
+        house.server.sql("ALTER USER 'zbackup'@'localhost' REQUIRE NONE")
+    assert house.zb("check").rc == 0
+
+
 def test_a_dataset_that_is_missing(house: House) -> None:
     wanted = f"{house.pool.name}/no such"
     config = house.configure("missing", datasets=[wanted])

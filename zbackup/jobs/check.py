@@ -1,6 +1,6 @@
 """The doctor: would a snapshot be taken, and would it restore? Looks only."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -16,8 +16,10 @@ from zbackup.model.errors import ZbackupError
 from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.server import ServerFacts
 from zbackup.plan.health import Expected, log_times
+from zbackup.plan.keys import not_loaded
 from zbackup.plan.leftovers import of_leftovers
 from zbackup.plan.placement import require_one_snapshot_covers
+from zbackup.zfs.facts import ZfsFacts
 
 T = TypeVar("T")
 
@@ -46,7 +48,12 @@ class CheckReport:
 def check(ctx: Context, expected: Expected) -> CheckReport:
     """Look at everything that can be looked at; what one problem hides is left out, never guessed."""
     doctor = _Doctor()
-    catalog = doctor.look("datasets", ctx.catalog, lambda c: ", ".join(d.name for d in c.datasets))
+    catalog = doctor.look(
+        "datasets",
+        ctx.catalog,
+        lambda c: ", ".join(d.name for d in c.datasets),
+        lambda c: not_loaded(ZfsFacts(ctx.zfs.runner).settings([d.name for d in c.datasets])),
+    )
     facts = doctor.look("server", ctx.engine.inspect, _describe)
     if facts is not None:
         _check_server(ctx, doctor, facts, catalog)
@@ -108,17 +115,16 @@ def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
             doctor.add(Finding(severity="warning", subject="backups", text=text))
     for finding in log_times(times_out_of_order(catalog.backups)):
         doctor.add(finding)
-    left = doctor.look(
+    doctor.look(
         "clones",
-        lambda: (clones(ctx.zfs, ctx.clones), leftovers(ctx)),
-        lambda found: f"{len(found[0])} below {ctx.clones}",
+        lambda: clones(ctx.zfs, ctx.clones),
+        lambda found: f"{len(found)} below {ctx.clones}",
+        lambda _: tuple(of_leftovers(leftovers(ctx))),
     )
     stale = doctor.look("pins", lambda: find_stale(ctx), lambda s: f"{len(s)} for destinations that are gone")
     for mark in stale or []:
         text = f"{mark.kind} {mark.tag or mark.name} on {mark.name}: {mark.why}; zbackup release --stale"
         doctor.add(Finding(severity="warning", subject="pins", text=text))
-    for finding in of_leftovers(left[1] if left else ()):
-        doctor.add(finding)
 
 
 def _describe(facts: ServerFacts) -> str:
@@ -135,10 +141,20 @@ class _Doctor:
     def add(self, finding: Finding) -> None:
         self.findings.append(finding)
 
-    def look(self, subject: str, question: Callable[[], T], describe: Callable[[T], str]) -> T | None:
-        """Ask; an expected failure becomes a finding, and None is returned."""
+    def look(
+        self,
+        subject: str,
+        question: Callable[[], T],
+        describe: Callable[[T], str],
+        problems: Callable[[T], Sequence[Finding]] = lambda _: (),
+    ) -> T | None:
+        """Ask; an expected failure becomes a finding, and None is returned.
+
+        An answer that shows no `problems` is described, and is ok.
+        """
         try:
             answer = question()
+            found = problems(answer)
         except ZbackupError as problem:
             self.add(
                 Finding(
@@ -146,5 +162,5 @@ class _Doctor:
                 )
             )
             return None
-        self.add(Finding(severity="ok", subject=subject, text=describe(answer)))
+        self.findings += found or [Finding(severity="ok", subject=subject, text=describe(answer))]
         return answer

@@ -18,10 +18,11 @@ from zbackup.jobs.window import as_they_are
 from zbackup.jobs.window import look as look_at_window
 from zbackup.model.backup import Backup
 from zbackup.model.finding import Finding, Health, worst
-from zbackup.model.space import Space
+from zbackup.model.space import DatasetSettings, Space
 from zbackup.plan import health
 from zbackup.plan.calendar import back
 from zbackup.plan.health import Expected
+from zbackup.plan.keys import not_loaded
 from zbackup.plan.leftovers import Leftover
 from zbackup.plan.retention import plan_retention
 from zbackup.plan.tiers import TierSpace, by_tier
@@ -80,6 +81,7 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
     bases = usable_bases(catalog.backups)
     there = [clone for clone, _ in clones(ctx.zfs, ctx.clones) if clone.instance == ctx.instance]
     retention = plan_retention(catalog.backups, ctx.retention, now, ctx.zone, {}, ctx.clock.reading())
+    settings = ZfsFacts(ctx.zfs.runner).settings([d.name for d in catalog.datasets])
     found = Status(
         instance=ctx.instance,
         looked=now,
@@ -92,7 +94,7 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         gaps=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause != "switch"),
         switched=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause == "switch"),
         lost=lost_of(catalog, reach, promised, now),
-        space=space(ctx, catalog),
+        space=space(ctx, catalog, settings),
         tiers=by_tier(retention),
         jobs=tuple(row for row in remembered if row.instance == ctx.instance),
         daemon_runs=daemon_runs,
@@ -101,7 +103,8 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         findings=(),
         as_they_are=as_they_are(ctx, catalog.backups),
     )
-    return replace(found, findings=health.judge(_facts(found, catalog, retention.note), expected))
+    judged = health.judge(_facts(found, catalog, retention.note), expected)
+    return replace(found, findings=(*not_loaded(settings), *judged))
 
 
 def _facts(status: Status, catalog: Catalog, doubt: str) -> health.Facts:
@@ -156,10 +159,9 @@ def _overlap(one: tuple[datetime, datetime], other: tuple[datetime, datetime]) -
     return max(min(one[1], other[1]) - max(one[0], other[0]), timedelta())
 
 
-def space(ctx: Context, catalog: Catalog) -> Space:
+def space(ctx: Context, catalog: Catalog, settings: Sequence[DatasetSettings]) -> Space:
     """What the instance occupies. Raise CommandFailed."""
     zfs = ZfsFacts(ctx.zfs.runner)
-    settings = zfs.settings([d.name for d in catalog.datasets])
     return Space(
         data=sum(s.number("usedbydataset") for s in settings),
         snapshots=sum(s.number("usedbysnapshots") for s in settings),

@@ -132,7 +132,16 @@ class PoolReadOnly(CommandFailed):
     """The pool is imported read-only: nothing on it can be made, marked or destroyed."""
 
     exit_status = 3
-    remedy = "export it and import it without readonly=on before anything on it is to change"
+
+    def __init__(self, argv: tuple[str, ...], returncode: int, stderr: str, where: str = "") -> None:
+        super().__init__(argv, returncode, stderr, where)
+        on = f" on {where}" if where else ""
+        what = next((line for line in stderr.splitlines() if line.startswith("cannot ")), " ".join(argv[:2]))
+        told = what.strip().removesuffix(": pool is read-only")
+        self.args = (
+            f"the pool{on} is read-only: {told}; export it and import it without readonly=on before "
+            "anything on it is to change",
+        )
 
 
 class KeyNotLoaded(CommandFailed):

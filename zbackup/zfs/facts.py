@@ -11,7 +11,8 @@ from zbackup.zfs.errors import translate
 
 SETTINGS = (
     "recordsize", "compression", "atime", "logbias", "primarycache", "sync", "usedbydataset",
-    "usedbysnapshots", "logicalused", "available", "quota", "encryption", "dedup",
+    "usedbysnapshots", "logicalused", "available", "quota", "encryption", "dedup", "keystatus",
+    "encryptionroot",
 )  # fmt: skip
 POOL_COLUMNS = "name,size,free,fragmentation,health,readonly"
 

@@ -51,6 +51,10 @@ class ConnectionLost(DatabaseError):
     """The server ended the connection or stopped answering. Locks of the server go on without it."""
 
 
+class NotAnswered(ConnectionLost):
+    """The server did not answer in time: it is there, and may yet do what it was told."""
+
+
 class CommandRefused(DatabaseError):
     """The server refused a command. `code` is its error number."""
 
@@ -71,7 +75,7 @@ class Connection:
     def command(self, command: Mapping[str, Any], *, limit_s: float = ANSWER_LIMIT_S) -> Document:
         """Run a command of the admin database. `limit_s` is how long its answer is waited for.
 
-        An answer that does not come is ConnectionLost, and says nothing of what the server does.
+        An answer that does not come is NotAnswered, and says nothing of what the server does.
         """
         return self.run("admin", command, limit_s=limit_s)
 
@@ -228,7 +232,7 @@ def _named(failure: PyMongoError, options: ConnectOptions, where: str, doing: st
     if isinstance(failure, ServerSelectionTimeoutError):
         return _unreachable(failure, where)
     if isinstance(failure, NetworkTimeout) or failure.timeout:
-        return ConnectionLost(f"the server at {where} did not answer {doing} in time")
+        return NotAnswered(f"the server at {where} did not answer {doing} in time")
     if isinstance(failure, AutoReconnect):
         return ConnectionLost(f"the server at {where} ended the connection during {doing}: {failure}")
     return DatabaseError(f"{doing} at {where} failed: {_harmless(failure)}")
@@ -247,7 +251,7 @@ def _refused(failure: OperationFailure, options: ConnectOptions, where: str, doi
             return LoginRefused(f"{where} wants a login ({said}): set user and password")
         return PrivilegeMissing(f"{user} at {where} lacks a privilege for {doing}{advice(doing)}")
     if failure.code == MAX_TIME_EXPIRED:
-        return ConnectionLost(f"the server at {where} did not answer {doing} in time")
+        return NotAnswered(f"the server at {where} did not answer {doing} in time")
     return CommandRefused(
         f"the server at {where} refused {doing}: {said} ({failure.code})", failure.code or 0
     )

@@ -17,7 +17,7 @@ from datetime import datetime
 
 import structlog
 
-from zbackup.engines.mongodb.connection import CommandRefused, Connection, connect
+from zbackup.engines.mongodb.connection import CommandRefused, Connection, NotAnswered, connect
 from zbackup.engines.mongodb.long_operations import settle_long_operations
 from zbackup.engines.mongodb.note import Note
 from zbackup.engines.mongodb.optime import OplogEntry
@@ -226,8 +226,12 @@ def _take(session: Connection, limits: LockOptions, left_s: float) -> int:
         count = int(session.command(order, limit_s=left_s + 1)["lockCount"])
     except CommandRefused as failure:
         raise _NotOurs(f"{late}: {failure}") from failure
-    except DatabaseError as failure:
+    except NotAnswered as failure:
         raise LockNotTaken(f"{late}: {failure}") from failure
+    except DatabaseError as failure:
+        raise LockNotTaken(
+            f"the server at {session.where} went away while it was to be locked: {failure}"
+        ) from failure
     if count != 1:
         release(session)
         raise _NotOurs(

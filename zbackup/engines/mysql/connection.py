@@ -23,6 +23,8 @@ OWN_SETTINGS = (
 CONNECT_LIMIT_S = 10
 
 # 1698 is ACCESS_DENIED_NO_PASSWORD_ERROR, which PyMySQL does not name: an account that logs in by its socket.
+SECURE_TRANSPORT_REQUIRED = 3159
+
 LOGIN_REFUSED = (ER.ACCESS_DENIED_ERROR, 1698)
 
 PRIVILEGE_MISSING = (
@@ -203,12 +205,29 @@ def _code_and_text(failure: pymysql.MySQLError) -> tuple[int, str]:
     return code, text or "connection lost"
 
 
+def _tls_wanted(options: ConnectOptions) -> str:
+    """A server does not say that a login was refused for want of TLS."""
+    if options.socket:
+        return (
+            ", and whether the account requires TLS (SHOW CREATE USER: REQUIRE SSL), which a socket never has: "
+            "then set host, port and tls instead of socket, or ALTER USER ... REQUIRE NONE"
+        )
+    if options.tls is None:
+        return ", and whether the account requires TLS (REQUIRE SSL): then set the instance's tls"
+    return ""
+
+
 def _named(failure: pymysql.MySQLError, options: ConnectOptions, doing: str) -> DatabaseError:
     """The server's error under our name. Its text names users and privileges, but never passwords."""
     code, text = _code_and_text(failure)
     where = options.where
     if code in LOGIN_REFUSED:
-        return LoginRefused(f"{where} refused the login of {options.user}: {text}; check user and password")
+        return LoginRefused(
+            f"{where} refused the login of {options.user}: {text}; check user and password"
+            f"{_tls_wanted(options)}"
+        )
+    if code == SECURE_TRANSPORT_REQUIRED:
+        return DatabaseError(f"{where} takes no login without TLS: {text}; set the instance's tls")
     if code == CR.CR_SSL_CONNECTION_ERROR or (code == CR.CR_CONN_HOST_ERROR and "[SSL" in text):
         return DatabaseError(f"no TLS with {where}: {text}; check the instance's tls settings")
     if code in (CR.CR_CONNECTION_ERROR, CR.CR_CONN_HOST_ERROR):

@@ -4,8 +4,11 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
-from zbackup.engines.mysql.connection import Connection
-from zbackup.engines.mysql.options import ConnectOptions
+import pymysql
+import pytest
+
+from zbackup.engines.mysql.connection import Connection, LoginRefused, _named
+from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
 
 
 def test_limits_on_statements_are_not_meant_for_it() -> None:
@@ -19,3 +22,27 @@ def test_limits_on_statements_are_not_meant_for_it() -> None:
     Connection(cast(Any, raw), ConnectOptions(user="zbackup", password=lambda: ""))
     assert "/*!50708 , max_execution_time = 0 */" in said[0]
     assert "/*M!100101 , max_statement_time = 0 */" in said[0]
+
+
+DENIED = pymysql.OperationalError(1045, "Access denied for user 'z'@'localhost' (using password: YES)")
+
+
+@pytest.mark.parametrize(
+    ("how", "hint"),
+    [
+        ({"socket": "/run/sql.sock"}, "set host, port and tls instead of socket"),
+        ({"host": "127.0.0.1"}, "REQUIRE SSL): then set the instance's tls"),
+        ({"host": "127.0.0.1", "tls": TlsOptions()}, "check user and password"),
+    ],
+)
+def test_a_refused_login_may_be_for_want_of_tls(how: dict[str, Any], hint: str) -> None:
+    """A server says no more than that access is denied when an account requires TLS."""
+    said = _named(DENIED, ConnectOptions(user="z", password=lambda: "", **how), "connecting")
+    assert isinstance(said, LoginRefused) and hint in str(said)
+    assert ("REQUIRE SSL" in str(said)) == ("tls" not in how)
+
+
+def test_a_server_that_takes_nobody_without_tls() -> None:
+    refused = pymysql.OperationalError(3159, "Connections using insecure transport are prohibited")
+    said = _named(refused, ConnectOptions(user="z", password=lambda: ""), "connecting")
+    assert "without TLS" in str(said) and "set the instance's tls" in str(said)
