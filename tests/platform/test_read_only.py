@@ -1,5 +1,5 @@
-"""A pool that was imported read-only, or not at all, or whose key is not loaded: who looks is told, and who would
-change something fails."""
+"""A pool that was imported read-only, or not at all, or whose key is not loaded: who looks is told, and who
+would change something fails."""
 
 import json
 import subprocess

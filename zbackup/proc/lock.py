@@ -18,6 +18,7 @@ SHARED = 0o664
 SAY_AFTER_S = 1.0
 
 BUSY = "{name} is being worked on by {holder}: try again when it is done"
+_OURS = " (pid {})"
 
 
 def _tell_nobody(_: str) -> None:
@@ -35,7 +36,8 @@ def exclusive(
 ) -> Iterator[None]:
     """Hold the lock file at `path`, waiting up to `wait` seconds; `what` tells others who holds it.
 
-    `waiting` is told, once, who holds it while we wait; `taken` is what Taken says, with {name} and {holder}.
+    `waiting` is told, once, who holds it while we wait, unless that is this very process: that one job of the
+    daemon's waits for another is nobody's concern. `taken` is what Taken says, with {name} and {holder}.
     The kernel drops the lock when its holder ends, however it ends, so there are no stale ones.
     Raise Taken, naming the holder, when it is not free in time; Refused when the file cannot be used.
     """
@@ -43,7 +45,7 @@ def exclusive(
     try:
         _acquire(descriptor, path, wait, waiting, taken)
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{what} (pid {os.getpid()})".encode(), 0)
+        os.pwrite(descriptor, (what + _OURS.format(os.getpid())).encode(), 0)
         yield
     finally:
         os.close(descriptor)
@@ -76,8 +78,9 @@ def _acquire(descriptor: int, path: Path, wait: float, waiting: Callable[[str], 
             waited = time.monotonic() - began
             if waited >= wait:
                 raise Taken(taken.format(name=path.stem, holder=said(descriptor))) from None
-            if waited >= SAY_AFTER_S and not told:
-                waiting(f"waiting for {said(descriptor)}, which works on {path.stem}")
+            who = said(descriptor)
+            if waited >= SAY_AFTER_S and not told and not who.endswith(_OURS.format(os.getpid())):
+                waiting(f"waiting for {who}, which works on {path.stem}")
                 told = True
             time.sleep(POLL_S)
 

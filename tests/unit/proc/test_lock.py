@@ -136,3 +136,22 @@ def test_a_file_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"cannot use the lock file .*shop\.lock: Is a directory"):  # noqa: SIM117
         with exclusive(tmp_path / "shop.lock", "zbackup snapshot"):
             pass
+
+
+def test_who_waits_for_another_process_is_told_and_who_waits_for_his_own_is_not(tmp_path: Path) -> None:
+    """The daemon has several jobs at a time, and warned of waiting for itself."""
+    path, said = tmp_path / "shop.lock", list[str]()
+    with (
+        exclusive(path, "zbackup ship"),
+        pytest.raises(Taken, match=rf"zbackup ship \(pid {os.getpid()}\)"),
+        exclusive(path, "zbackup snapshot", wait=1.4, waiting=said.append),
+    ):
+        pytest.fail("both hold it")
+    assert said == []
+    with (
+        another_process(path) as holder,
+        pytest.raises(Taken),
+        exclusive(path, "zbackup snapshot", wait=1.4, waiting=said.append),
+    ):
+        pytest.fail("both hold it")
+    assert said == [f"waiting for zbackup snapshot (pid {holder.pid}), which works on shop"]

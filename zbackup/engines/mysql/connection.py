@@ -209,7 +209,7 @@ def _tls_wanted(options: ConnectOptions) -> str:
     """A server does not say that a login was refused for want of TLS."""
     if options.socket:
         return (
-            ", and whether the account requires TLS (SHOW CREATE USER: REQUIRE SSL), which a socket never has: "
+            ", and whether the account requires TLS (SHOW CREATE USER: REQUIRE SSL), which no socket has: "
             "then set host, port and tls instead of socket, or ALTER USER ... REQUIRE NONE"
         )
     if options.tls is None:
