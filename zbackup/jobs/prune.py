@@ -8,7 +8,7 @@ reason is never touched.
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -18,6 +18,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, PoolReadOnly
 from zbackup.model.retention import CONDEMNED
 from zbackup.model.snapshot import Snapshot
+from zbackup.plan.log_snapshots import replaced
 from zbackup.plan.retention import RetentionPlan, plan_retention
 
 log = structlog.get_logger()
@@ -114,7 +115,37 @@ class _Done:
 def decide(ctx: Context, backups: Sequence[Backup]) -> RetentionPlan:
     """What the policy says of an instance's backups, with what holds and clones say."""
     now, reading = ctx.clock.now(), ctx.clock.reading()
-    return plan_retention(backups, ctx.retention, now, ctx.zone, pins(ctx, backups), reading)
+    pinned = pins(ctx, backups)
+    plan = plan_retention(backups, ctx.retention, now, ctx.zone, pinned, reading)
+    if ctx.retention.empty:
+        return plan
+    logs = replaced(backups, pinned)
+    going = sorted({*plan.destroy, *logs}, key=lambda b: (b.createtxg, b.record.backup))
+    return replace(plan, keep=tuple(k for k in plan.keep if k.backup not in logs), destroy=tuple(going))
+
+
+def drop_replaced_logs(ctx: Context, backups: Sequence[Backup]) -> tuple[Backup, ...]:
+    """Destroy the log-only snapshots that restores took and that a newer backup replaces; what is left.
+
+    The caller holds the instance's lock. What cannot be destroyed stays for the next time.
+    """
+    found = replaced(backups)
+    pinned = pins(ctx, found) if found else {}
+    gone = [b for b in found if b.record.backup not in pinned and not _failure(ctx, b)]
+    return tuple(b for b in backups if b not in gone)
+
+
+def _failure(ctx: Context, backup: Backup) -> str:
+    """Why it could not be destroyed, "" if it was."""
+    try:
+        why = _destroy(ctx, backup)
+    except PoolReadOnly as refused:
+        why = str(refused)
+    if why:
+        log.warning("log_snapshot.not_destroyed", snapshot=backup.name, why=why)
+    else:
+        log.info("log_snapshot.destroyed", snapshot=backup.name)
+    return why
 
 
 def pins(ctx: Context, backups: Sequence[Backup]) -> dict[str, list[str]]:

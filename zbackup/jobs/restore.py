@@ -15,6 +15,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.finish import finish_all
 from zbackup.jobs.log_snapshot import snapshot_log
 from zbackup.jobs.log_source import Examined, clock_warnings, examined, nothing_replayed, require_undisputed
+from zbackup.jobs.prune import drop_replaced_logs
 from zbackup.jobs.restore_options import RestoreOptions
 from zbackup.jobs.temporary import log_clone, removed_on_failure
 from zbackup.model.backup import Backup
@@ -138,7 +139,8 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool
                 ctx.progress.phase("taking a snapshot", "to read the log from")
                 taken = snapshot_log(ctx, catalog, backups, plan.base.record)
                 ctx.progress.note(f"took {taken.name} to read the log from")
-                plan = make_plan(ctx, catalog, (*backups, taken), moment, options, log=taken)
+                backups = drop_replaced_logs(ctx, (*backups, taken))
+                plan = make_plan(ctx, catalog, backups, moment, options, log=taken)
             _note_replica(ctx, plan, plan.replay)
             return _act(ctx, catalog, plan, moment, options, alone.close)
 

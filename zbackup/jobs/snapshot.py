@@ -10,6 +10,7 @@ import structlog
 from zbackup.catalog.local import Catalog, group
 from zbackup.jobs.context import Context
 from zbackup.jobs.finish import NON_TRANSACTIONAL, discard, finish, finish_all
+from zbackup.jobs.prune import drop_replaced_logs
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
 from zbackup.model.record import Record, readable_properties
@@ -75,6 +76,7 @@ def snapshot(ctx: Context) -> SnapshotReport:
             held_ms=record.lock_held_ms,
             position=record.position,
         )
+        drop_replaced_logs(ctx, (*before, backup))
         return SnapshotReport(backup=backup, lock=plan.lock, warnings=plan.warnings)
 
 
