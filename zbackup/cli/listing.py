@@ -1,8 +1,11 @@
 """zbackup list"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
+
+import typer
 
 from zbackup import app
 from zbackup.catalog.local import Catalog
@@ -26,6 +29,7 @@ alone would free, WRITTEN what was new since the snapshot before.
 \b
 zbackup list
 zbackup list shop --json
+zbackup list shop --logs          also each snapshot that a restore took to read the log from
 zbackup list shop --at offsite    the backups that have arrived whole at a destination
 """
 
@@ -54,11 +58,21 @@ class Listing:
     as_they_are: tuple[Backup, ...] = ()
 
 
-def command(options: Options, instance: AnyInstance = None, at: At = None) -> None:
+def command(
+    options: Options,
+    instance: AnyInstance = None,
+    at: At = None,
+    logs: Annotated[
+        bool, typer.Option("--logs", help="Show the log snapshots that restores took one by one.")
+    ] = False,
+) -> None:
     def look_somewhere(ctx: Context) -> Listing:
         return _look_at(ctx, at) if at else _look(ctx)
 
-    conclude(options, "list", on_each(options, "list", instance, look_somewhere), shape=_shape, text=_text)
+    def text(listings: list[Done[Listing]]) -> str:
+        return "\n\n".join(render(d.context.instance, d.result, d.context.zone, logs=logs) for d in listings)
+
+    conclude(options, "list", on_each(options, "list", instance, look_somewhere), shape=_shape, text=text)
 
 
 def _look_at(ctx: Context, at: str) -> Listing:
@@ -76,7 +90,12 @@ def _shape(done: Done[Listing]) -> dict[str, Any]:
     reachable, catalog = done.result.window, done.result.catalog
     return {
         "backups": [shapes.backup(b) for b in catalog.backups],
-        "window": {"after": plain(reachable.start), "to": plain(reachable.end), "gaps": reachable.gaps}
+        "window": {
+            "after": plain(reachable.start),
+            "to": plain(reachable.end),
+            "gaps": reachable.gaps,
+            "except": [{"after": plain(after), "to": plain(to)} for after, to in reachable.holes],
+        }
         if reachable
         else None,
         "as_they_are": [b.name for b in done.result.as_they_are],
@@ -84,29 +103,49 @@ def _shape(done: Done[Listing]) -> dict[str, Any]:
     }
 
 
-def _text(listings: list[Done[Listing]]) -> str:
-    return "\n\n".join(render(d.context.instance, d.result, d.context.zone) for d in listings)
+def _is_plain_log(backup: Backup) -> bool:
+    """Whether a restore took it to read the log from, and there is nothing to be said of it."""
+    record = backup.record
+    return record.purpose == "log" and backup.complete and backup.finished and not record.stopped_for
 
 
-def render(instance: str, listing: Listing, zone: ZoneInfo) -> str:
-    """One instance's backups for people, with what can be reached below."""
+def render(instance: str, listing: Listing, zone: ZoneInfo, *, logs: bool = False) -> str:
+    """One instance's backups for people, with what can be reached below; `logs`: one by one those, too, that
+    restores took to read the log from."""
     lines = [f"Instance {instance}"]
     if listing.catalog.backups:
         opens = {b.record.backup for b in listing.as_they_are}
-        rows = [_row(b, zone, opens=b.record.backup in opens) for b in listing.catalog.backups]
-        lines.append(tables.table(HEADER, rows, right=SIZES, expendable=EXPENDABLE))
+        folded = [] if logs else [b for b in listing.catalog.backups if _is_plain_log(b)]
+        shown = [b for b in listing.catalog.backups if b not in folded]
+        rows = [_row(b, zone, opens=b.record.backup in opens) for b in shown]
+        if rows:
+            lines.append(tables.table(HEADER, rows, right=SIZES, expendable=EXPENDABLE))
+        lines += _folded(folded)
     if listing.window:
-        end = local_text(listing.window.end, zone) if listing.window.end else "now"
-        start = local_text(listing.window.start, zone)
-        lines.append(f"Any moment after {start} and up to {end} can be restored ({zone.key}).")
-        if listing.window.gaps:
-            gaps = "is 1 gap" if listing.window.gaps == 1 else f"are {listing.window.gaps} gaps"
-            lines.append(f"There {gaps}: see zbackup window {instance}.")
+        lines += _reach(instance, listing.window, zone)
     if listing.as_they_are:
         lines += tables.as_they_are(instance, listing.as_they_are, alone=listing.window is None)
     elif not listing.window:
         lines.append("Nothing can be restored yet: take a backup with zbackup snapshot.")
     return "\n".join([*lines, *shapes.unreadable_lines(listing.catalog.unreadable)])
+
+
+def _reach(instance: str, window: Window, zone: ZoneInfo) -> list[str]:
+    """What can be restored, and nothing that cannot."""
+    comma = "," if window.holes else ""
+    lines = [f"Any moment {window.describe(zone, sep=' and')}{comma} can be restored ({zone.key})."]
+    if window.gaps:
+        why = "why there is nothing after that" if not window.holes else "why not the others"
+        lines.append(f"See {why}: zbackup window {instance}.")
+    return lines
+
+
+def _folded(logs: Sequence[Backup]) -> list[str]:
+    if not logs:
+        return []
+    size = tables.size(sum(s.used for b in logs for s in b.snapshots))
+    what = f"{len(logs)} log snapshot{'s' * (len(logs) != 1)} of restores ({size})"
+    return [f"{what}: left out, see zbackup list --logs. Later backups replace them."]
 
 
 def _row(backup: Backup, zone: ZoneInfo, *, opens: bool) -> list[str]:

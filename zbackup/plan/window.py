@@ -11,6 +11,9 @@ from zbackup.model.log import place
 from zbackup.model.moment import local_text
 from zbackup.plan.coverage import Coverage, log_known
 
+MOST_HOLES = 3
+"""So many gaps are told in a sentence; of more only how many there are."""
+
 Cause = Literal["purged", "reset", "not whole", "other server", "switch", "unknown"]
 
 
@@ -18,19 +21,29 @@ Cause = Literal["purged", "reset", "not whole", "other server", "switch", "unkno
 class Window:
     """The moments that can be reached: after `start`, up to `end` (None: up to now, from the live log).
 
-    There are `gaps` in between. `unseen`: the live log was not looked at, and may lead further.
+    There are `gaps`, of which `holes` (after, up to) are in between. `unseen`: the live log was not looked
+    at, and may lead further.
     """
 
     start: datetime
     end: datetime | None
     gaps: int = 0
     unseen: bool = False
+    holes: tuple[tuple[datetime, datetime], ...] = ()
 
-    def describe(self, zone: ZoneInfo) -> str:
+    def describe(self, zone: ZoneInfo, sep: str = ",") -> str:
         end = local_text(self.end, zone) if self.end else "now"
         end += " and as far on as the server's own log leads" if self.unseen else ""
-        gaps = f", with {self.gaps} gap{'s' if self.gaps > 1 else ''}" if self.gaps else ""
-        return f"after {local_text(self.start, zone)}, up to {end}{gaps}"
+        return f"after {local_text(self.start, zone)}{sep} up to {end}{self._exceptions(zone)}"
+
+    def _exceptions(self, zone: ZoneInfo) -> str:
+        """What is not in it, to be said behind its ends; "" for nothing."""
+        if not self.holes:
+            return ""
+        if len(self.holes) > MOST_HOLES:
+            return f", except in {len(self.holes)} gaps"
+        said = (f"after {local_text(after, zone)} up to {local_text(to, zone)}" for after, to in self.holes)
+        return f", except {' and '.join(said)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +95,10 @@ class RecoveryWindow:
             return None
         last = self.ranges[-1]
         end = None if last.live else last.to
-        return Window(start=self.ranges[0].after, end=end, gaps=len(self.gaps), unseen=not self.looked)
+        holes = tuple((gap.after, gap.to) for gap in self.gaps if gap.after < last.after)
+        return Window(
+            start=self.ranges[0].after, end=end, gaps=len(self.gaps), unseen=not self.looked, holes=holes
+        )
 
     def lacking(self, start: datetime, now: datetime) -> tuple[tuple[datetime, datetime], ...]:
         """What of a promise to reach every moment after `start` is not kept: pairs of after and up to.

@@ -53,7 +53,7 @@ from zbackup.model.moment import parse_moment
 from zbackup.model.recovery import LaterCut
 from zbackup.model.server import LockChoice
 from zbackup.plan.retention import RetentionPlan
-from zbackup.plan.window import RecoveryWindow
+from zbackup.plan.window import RecoveryWindow, Window
 
 
 def test_restore_report_for_people() -> None:
@@ -134,6 +134,35 @@ def test_list_for_people() -> None:
     assert "Nothing can be restored yet" in listing.render(
         "x", listing.Listing(Catalog((), (), ()), None), BERLIN
     )
+
+
+def test_a_list_does_not_contradict_itself() -> None:
+    """It said "any moment … up to now", and then that there were two gaps."""
+    hole = (at(5), at(9))
+    found = dataclasses.replace(LISTING, window=Window(start=at(0), end=None, gaps=1, holes=(hole,)))
+    assert listing.render("shop", found, BERLIN).splitlines()[4:6] == [
+        "Any moment after 2024-05-01 10:00:00 CEST and up to now, except after 2024-05-01 10:05:00 CEST up to "
+        "2024-05-01 10:09:00 CEST, can be restored (Europe/Berlin).",
+        "See why not the others: zbackup window shop.",
+    ]
+    many = dataclasses.replace(LISTING, window=Window(start=at(0), end=at(90), gaps=5, holes=(hole,) * 4))
+    assert "and up to 2024-05-01 11:30:00 CEST, except in 4 gaps, can be" in listing.render(
+        "shop", many, BERLIN
+    )
+    tail = dataclasses.replace(LISTING, window=Window(start=at(0), end=at(5), gaps=1))
+    text = listing.render("shop", tail, BERLIN)
+    assert "and up to 2024-05-01 10:05:00 CEST can be restored" in text
+    assert "See why there is nothing after that: zbackup window shop." in text
+
+
+def test_a_list_folds_what_restores_took_to_read_the_log_from() -> None:
+    logs = tuple(a_backup(purpose="log", backup=f"log-{n}") for n in range(3))
+    found = dataclasses.replace(LISTING, catalog=Catalog((), (a_backup(), *logs), ()))
+    lines = listing.render("shop", found, BERLIN).splitlines()
+    assert lines[3].startswith("3 log snapshots of restores (") and "zbackup list --logs" in lines[3]
+    assert sum("log only" in line for line in lines) == 0
+    lines = listing.render("shop", found, BERLIN, logs=True).splitlines()
+    assert sum(line.endswith("log only") for line in lines) == 3
 
 
 def test_snapshot_for_people() -> None:
