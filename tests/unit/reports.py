@@ -33,6 +33,7 @@ from zbackup.model.clone import Clone
 from zbackup.model.finding import Finding
 from zbackup.model.log import Transaction
 from zbackup.model.moment import parse_moment
+from zbackup.model.progress import Phase
 from zbackup.model.record import Record
 from zbackup.model.recovery import Recovered, ReplayRange
 from zbackup.model.retention import Retention, Span, Tier
@@ -91,6 +92,7 @@ STATUS = CloneStatus(
 )  # fmt: skip
 REPORT = RestoreReport(
     plan=PLAN, clone=CLONE, socket=STATUS.socket, connect=STATUS.connect,
+    phases=(Phase("looking", 0.25), Phase("replaying", 61.0)),
     recovered=Recovered(
         last_applied=REPLAY.last_applied, first_skipped=None, position="binlog.000012:5100", gtid="u:1-41",
         base_exact=True,

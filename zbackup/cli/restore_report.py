@@ -1,5 +1,6 @@
 """What is said of a restore, planned or done: as JSON and for people."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -10,6 +11,7 @@ from zbackup.jobs.restore import RestorePlan, RestoreReport
 from zbackup.model.exact import BackupName, Before, Gtid, LogPlace, TransactionName
 from zbackup.model.log import ClusterTime, Transaction, how_many
 from zbackup.model.moment import Moment, local_text
+from zbackup.model.progress import Phase
 from zbackup.model.recovery import Recovered, ReplayRange
 
 
@@ -52,6 +54,7 @@ def report_shape(asked: Asked, report: RestoreReport) -> dict[str, Any]:
             "read_only": report.clone.read_only,
             "replica_set": report.clone.replica_set or None,
             "connect": report.connect,
+            "phases": shapes.phases(report.phases),
         }
     )
 
@@ -109,6 +112,7 @@ def render_report(asked: Asked, report: RestoreReport) -> str:
         *([("replica set", report.clone.replica_set)] if report.clone.replica_set else []),
         ("socket", report.socket),
         *([("port", f"127.0.0.1:{report.clone.port}")] if report.clone.port else []),
+        *([("took", _took(report.phases))] if report.phases else []),
     ]
     text = _sheet(f"Restored {headline(asked)}", rows, _remarks(asked, report.plan, report.replay))
     return f"{text}\n\nConnect with:\n  {report.connect}"
@@ -127,6 +131,11 @@ def headline(asked: Asked) -> str:
             return f"{asked.instance} as it is in {asked.exact}, whose data reaches to {moment}"
         case None:
             return f"{asked.instance} as of {moment}"
+
+
+def _took(phases: Sequence[Phase]) -> str:
+    each = ", ".join(f"{phase.name} {tables.length(phase.seconds)}" for phase in phases)
+    return f"{tables.length(sum(phase.seconds for phase in phases))}: {each}"
 
 
 def _name(asked: Asked) -> str:

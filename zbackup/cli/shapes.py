@@ -10,6 +10,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.finding import Finding
 from zbackup.model.log import Transaction
+from zbackup.model.progress import Phase
 from zbackup.plan.lease import end_of
 
 
@@ -73,6 +74,10 @@ def transaction(subject: Transaction | None) -> dict[str, Any] | None:
         "committed": plain(subject.committed),
         "what": subject.what,
     }
+
+
+def phases(found: Sequence[Phase]) -> list[dict[str, Any]]:
+    return [{"phase": phase.name, "seconds": round(phase.seconds, 3)} for phase in found]
 
 
 def finding(subject: Finding) -> dict[str, Any]:

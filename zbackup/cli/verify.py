@@ -128,6 +128,7 @@ def _drill_shape(drilled: DrillReport) -> dict[str, Any]:
         "position": recovered.position,
         "gtid": recovered.gtid,
         "seconds": drilled.took.total_seconds(),
+        "phases": shapes.phases(drilled.restored.phases),
     }
 
 

@@ -24,6 +24,7 @@ from zbackup.model.errors import NotRecoverable, Taken, UsageError
 from zbackup.model.exact import BackupName, Before, Exact, WholeLog
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment, local_text
+from zbackup.model.progress import Phase, Stopwatch
 from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
 from zbackup.model.snapshot import Dataset
 from zbackup.plan.as_it_is import at_own_moment, find_backup, no_moments
@@ -70,13 +71,15 @@ class RestorePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreReport:
-    """What was done. `socket` and `connect` lead to the recovered server, which goes on running."""
+    """What was done. `socket` and `connect` lead to the recovered server, which goes on running. `phases` are
+    what it took."""
 
     plan: RestorePlan
     clone: Clone
     recovered: Recovered
     socket: str
     connect: str
+    phases: tuple[Phase, ...] = ()
 
     @property
     def replay(self) -> ReplayRange | None:
@@ -120,6 +123,8 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool
     """
     require_possible(ctx, options)
     name = options.name or default_name(ctx.instance, moment.at)
+    watch = Stopwatch(ctx.progress, ctx.clock.monotonic)
+    ctx = replace(ctx, progress=watch)
     with nullcontext() if held else working_on(ctx, name, "zbackup restore"):
         require_free(ctx, name, options)
         ctx.progress.phase("looking", "which backup, how much log")
@@ -142,7 +147,8 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool
                 backups = drop_replaced_logs(ctx, (*backups, taken))
                 plan = make_plan(ctx, catalog, backups, moment, options, log=taken)
             _note_replica(ctx, plan, plan.replay)
-            return _act(ctx, catalog, plan, moment, options, alone.close)
+            report = _act(ctx, catalog, plan, moment, options, alone.close)
+            return replace(report, phases=watch.phases())
 
 
 def _act(

@@ -35,6 +35,7 @@ from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
 from zbackup.model.exact import BackupName, Before, TransactionName
 from zbackup.model.log import place
 from zbackup.model.moment import Moment, local_text
+from zbackup.model.progress import Stopwatch
 from zbackup.plan.arrival import first_to_reach
 from zbackup.plan.before import may_hold, plan_unseen
 from zbackup.plan.clone_name import copy_name, default_name
@@ -186,6 +187,8 @@ def _restore(
 ) -> RestoreReport:
     require_possible(ctx, options)
     name = options.name or default_name(ctx.instance, moment.at)
+    watch = Stopwatch(ctx.progress, ctx.clock.monotonic)
+    ctx = replace(ctx, progress=watch)
     with working_on(ctx, name, "zbackup restore"), ExitStack() as failed:
         require_free(ctx, name, options)
         ctx.progress.phase("looking", f"which backup, at {target.destination.place}")
@@ -203,7 +206,7 @@ def _restore(
         plan = make_plan(ctx, catalog, catalog.backups, moment, options, log=catalog.backups[-1])
         report = act(ctx, catalog, plan, moment, options, _nothing)
         failed.pop_all()
-        return report
+        return replace(report, phases=watch.phases())
 
 
 def _choose(
