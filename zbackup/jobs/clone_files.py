@@ -80,7 +80,7 @@ def record_of(ctx: Context, clone: Clone) -> Record:
         record = None
     if record is None:
         raise NotFound(f"the clone {clone.name} has lost the record of what it was made from")
-    return record
+    return replace(record, name=clone.backup)
 
 
 def with_record(ctx: Context, clone: Clone, record: Record) -> Files:

@@ -1,7 +1,7 @@
 """A backup: one record, and the snapshots of all the datasets that belong to it."""
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -17,6 +17,10 @@ class Backup:
 
     record: Record
     snapshots: tuple[Snapshot, ...]
+
+    def __post_init__(self) -> None:
+        if self.snapshots and self.record.name != self.name:
+            object.__setattr__(self, "record", replace(self.record, name=self.name))
 
     @property
     def name(self) -> str:

@@ -59,7 +59,8 @@ class Record:
     in the engine's own words. `purpose` "log" marks a snapshot taken without asking the server, good as a
     source of log only. `clock` is what else was known of the moment `taken`, and `since` the `as_of` of the
     first backup in an unbroken row of backups up to this one, whether it is still there or not (None of both:
-    not recorded). Times are UTC.
+    not recorded). `name` is what the snapshots are called that the record was read from, for people; it is
+    not part of what is written. Times are UTC.
     """
 
     backup: str
@@ -84,12 +85,18 @@ class Record:
     clock: Reading | None = None
     since: datetime | None = None
     server: dict[str, str] = field(default_factory=dict, hash=False)
+    name: str = field(default="", compare=False)
 
     def fact(self, name: str) -> str:
         """What a temporary server needs to know. Raise VerificationFailed, naming it, if it is not there."""
         if name not in self.server:
-            raise VerificationFailed(f"the record of backup {self.backup} does not say {name}")
+            raise VerificationFailed(f"the record of {self.called} does not say {name}")
         return self.server[name]
+
+    @property
+    def called(self) -> str:
+        """The backup, for people: nobody knows it by its identity."""
+        return self.name or f"the backup of {self.taken:%Y-%m-%d %H:%M:%S} UTC"
 
     @property
     def blockers(self) -> tuple[str, ...]:
@@ -123,7 +130,7 @@ class Record:
         return replace(self, log_id=log_id, log_from=span.first, log_to=span.last)
 
 
-PROPERTIES = frozenset(("version", *(f.name for f in fields(Record))))
+PROPERTIES = frozenset(("version", *(f.name for f in fields(Record) if f.compare)))
 """What to_properties writes, without the prefix and without the numbers of parts."""
 
 

@@ -160,16 +160,17 @@ class Keeper:
         near = [m for m in others.manifests if m.backup in broken and mine & {p.line for p in m.parts}]
         for lacking in near[:1]:
             raise VerificationFailed(
-                f"{name} is not taken away: the backup {lacking.backup} lacks a stream, so that nobody knows "
+                f"{name} is not taken away: the backup {lacking.called} lacks a stream, so that nobody knows "
                 "which others it needs; bring it back (an older version of the object may do), or delete the "
                 f"manifest {self._bucket.place}/{self.pages.layout.manifest(lacking.backup)}"
             )
         more = set(others.doubtful()) - set(found.doubtful()) if self.pages.sealed_only else set()
         why = {s: text for s in more if (text := self._foreign(s))}
         after = replace(others, foreign=found.foreign | why.keys())
-        for lost in set(after.incomplete()) - broken:
+        lost = set(after.incomplete()) - broken
+        for called in [m.called for m in others.manifests if m.backup in lost][:1]:
             raise VerificationFailed(
-                f"{name} is not taken away: without it {lost} could not be brought back: "
+                f"{name} is not taken away: without it {called} could not be brought back: "
                 f"{next(iter(why.values()), 'a stream that it needs is gone')}"
             )
 

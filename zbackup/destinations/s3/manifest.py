@@ -204,6 +204,11 @@ class Manifest(_Page):
         return self.record.get("backup", "")
 
     @property
+    def called(self) -> str:
+        """The name of its snapshots, for people."""
+        return self.parts[0].snapshot if self.parts else self.backup
+
+    @property
     def server(self) -> str:
         """The identity of the server that was backed up."""
         return self.record.get("server_uuid", "")

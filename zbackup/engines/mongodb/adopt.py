@@ -18,7 +18,7 @@ def adopt(server: CloneServer, adoption: Adoption, progress: Progress) -> None:
     """
     server.make_room()
     if "replica_set" in server.files.record.server and not adoption.recovered:
-        progress.phase("recovering", f"the end of {server.files.record.backup}")
+        progress.phase("recovering", f"the end of {server.files.record.called}")
         with server.temporary("replay") as replayed:
             replayed.shut_down()
     progress.phase("preparing the server")

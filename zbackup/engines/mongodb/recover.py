@@ -154,7 +154,7 @@ class MongoRecovery:
     ) -> Recovered:
         """Merge the oplogs, let mongod recover to the cut, and serve the result."""
         server, source = self._server(base), self._server(log)
-        progress.phase("merging the oplogs", f"{base.record.backup} and {log.record.backup}")
+        progress.phase("merging the oplogs", f"{base.record.called} and {log.record.called}")
         server.make_room()
         source.make_room()
         # Side by side: each takes a second to start, most of it waiting for the disk.
@@ -191,7 +191,7 @@ class MongoRecovery:
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
         """See engines.base.Recovery."""
         server = self._server(base)
-        progress.phase("opening the backup", base.record.backup)
+        progress.phase("opening the backup", base.record.called)
         server.make_room()
         reached = replay_own(server)
         progress.phase("handing over")

@@ -48,7 +48,7 @@ def cut_between(
     same = [f for f in files if f.name == start.file]
     if not same:
         raise NotRecoverable(
-            f"the log has a gap: the base ends in {start.file}, but {log[0].backup} holds "
+            f"the log has a gap: the base ends in {start.file}, but {log[0].called} holds "
             f"{files[0].name} to {files[-1].name} only"
         )
     require_same_log(base_files[-1], same[0], start.offset)
@@ -61,7 +61,7 @@ def cut_between(
         raise NotRecoverable(f"the base ends at {start}: it holds the transaction at {stop} already")
     cut = find_cut(files, start, stop)
     if described(cut.first_skipped) != target:
-        raise VerificationFailed(f"the log that {log[0].backup} holds has another transaction at {stop}")
+        raise VerificationFailed(f"the log that {log[0].called} holds has another transaction at {stop}")
     return cut
 
 

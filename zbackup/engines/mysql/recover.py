@@ -181,7 +181,7 @@ class MysqlRecovery:
     ) -> Recovered:
         """Open the base, prove it is what was recorded, replay to the target, and serve the result."""
         server = self._server(base)
-        progress.phase("starting the temporary server", f"crash recovery of {base.record.backup}")
+        progress.phase("starting the temporary server", f"crash recovery of {base.record.called}")
         server.make_room()
         server.forget_identity()
         server.name_log_files()
@@ -209,7 +209,7 @@ class MysqlRecovery:
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
         """See engines.base.Recovery."""
         server = self._server(base)
-        progress.phase("starting the temporary server", f"crash recovery of {base.record.backup}")
+        progress.phase("starting the temporary server", f"crash recovery of {base.record.called}")
         server.make_room()
         server.forget_identity()
         server.name_log_files()
