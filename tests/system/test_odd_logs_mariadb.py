@@ -46,6 +46,9 @@ def torn(house: House) -> datetime:
     file = house.pool.log.mountpoint / "log" / str(written[0])
     with file.open("ab") as log:
         log.write(TORN)
+    (checked,) = house.zb("check", "--json").data
+    (said,) = [f for f in checked["findings"] if f["subject"] == "log"]
+    assert said["severity"] == "critical" and f"{file.name} ends in the middle of an event" in said["text"]
     server.start()
     (now,) = server.sql("SHOW MASTER STATUS")
     assert now[0] != written[0], "the server has begun another file"
@@ -58,7 +61,9 @@ def torn(house: House) -> datetime:
 
 
 def test_what_check_calls_ready_restores(house: House, torn: datetime) -> None:
-    assert house.zb("check").rc == 0
+    (checked,) = house.zb("check", "--json").data
+    assert [f["severity"] for f in checked["findings"] if f["subject"] == "log"] == ["ok"], checked
+    assert checked["health"] != "critical"
     report = house.restore(torn, "back", "--read-only")
     with house.clone(report) as clone, clone.cursor() as cursor:
         cursor.execute("SELECT n, LENGTH(t) FROM story.told ORDER BY n")

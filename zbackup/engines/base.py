@@ -104,6 +104,13 @@ class Recovery(Protocol):
         when it is another log, or there is none.
         """
 
+    def live_log_damage(self, newest: tuple[Record, Relocation], live: Relocation) -> tuple[str, ...]:
+        """What keeps the server's own log from being read behind the newest backup, each in a line.
+
+        Arguments as for `live_log`. () where it is sound, or where that cannot be told from the server's
+        files. Raise NotRecoverable when it is another log, or there is none.
+        """
+
     @property
     def log_delay_s(self) -> float:
         """How long it may take until a write that was acknowledged is in the log on disk."""

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from zbackup.catalog.local import Catalog, clones
-from zbackup.jobs.context import Context
+from zbackup.jobs.context import Context, live_files
 from zbackup.jobs.doctor import examine
 from zbackup.jobs.finish import times_out_of_order
 from zbackup.jobs.leftovers import leftovers
@@ -15,7 +15,7 @@ from zbackup.jobs.stale import find_stale
 from zbackup.model.errors import ZbackupError
 from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.server import ServerFacts
-from zbackup.plan.health import Expected, log_times
+from zbackup.plan.health import Expected, damaged_log, log_times
 from zbackup.plan.keys import not_loaded
 from zbackup.plan.leftovers import of_leftovers
 from zbackup.plan.placement import require_one_snapshot_covers
@@ -58,6 +58,7 @@ def check(ctx: Context, expected: Expected) -> CheckReport:
     if facts is not None:
         _check_server(ctx, doctor, facts, catalog)
     if catalog is not None:
+        _check_log(ctx, doctor, catalog)
         _check_backups(ctx, doctor, catalog)
         known = catalog
         advice = doctor.look(
@@ -100,6 +101,25 @@ def _check_server(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: 
         doctor.add(Finding(severity="critical", subject="recovery", text=blocker, exit_status=9))
     for warning in facts.warnings:
         doctor.add(Finding(severity="warning", subject="server", text=warning))
+
+
+def _check_log(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
+    """Whether the log that the server writes now leads on from the newest backup."""
+    known = [b for b in catalog.backups if b.complete and b.finished and b.record.log_to]
+    newest = max(known, key=lambda b: b.createtxg, default=None)
+    if newest is None or newest.record.breaks_log:
+        return
+    try:
+        held = newest.record, newest.browse(catalog.places)
+        damage = ctx.recovery.live_log_damage(held, live_files(catalog.datasets))
+    except (ZbackupError, OSError) as problem:
+        text = f"it cannot be told that it leads on from {newest.name}: {problem}"
+        doctor.add(Finding(severity="warning", subject="log", text=text, fix="zbackup window"))
+        return
+    for what in damage:
+        doctor.add(damaged_log(what))
+    if not damage:
+        doctor.add(Finding(severity="ok", subject="log", text=f"it can be read on from {newest.name}"))
 
 
 def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:

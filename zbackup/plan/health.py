@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from zbackup.model.errors import PoolReadOnly
+from zbackup.model.errors import PoolReadOnly, VerificationFailed
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.space import Pool
 from zbackup.plan.leftovers import Leftover, of_leftovers
@@ -243,6 +243,18 @@ def _doubt(facts: Facts) -> Finding | None:
         text=facts.doubt,
         why="nothing is destroyed for an age in doubt; a clock that is always synchronised never is",
         fix="timedatectl set-ntp true",
+    )
+
+
+def damaged_log(what: str) -> Finding:
+    """The server's own log, behind the newest backup."""
+    return Finding(
+        severity="critical",
+        subject="log",
+        text=f"the server's log is damaged: {what}",
+        why="no moment behind that can be restored until there is a newer backup, which begins after it",
+        fix="zbackup snapshot",
+        exit_status=VerificationFailed.exit_status,
     )
 
 

@@ -87,6 +87,10 @@ class MongoRecovery:
         """By asking the server, as nobody else can read its files. Raise DatabaseError if it is down."""
         return live_span(self.connect, newest[0]) if self.connect else None
 
+    def live_log_damage(self, newest: tuple[Record, Relocation], live: Relocation) -> tuple[str, ...]:
+        """Nothing: a mongod alone can read its files, and ends where it cannot."""
+        return ()
+
     @property
     def log_delay_s(self) -> float:
         """A write that did not ask for the journal is there with the next commit of it."""

@@ -24,6 +24,7 @@ from zbackup.engines.mysql.held_log import (
     read_from,
     span_of,
 )
+from zbackup.engines.mysql.live_end import damage
 from zbackup.engines.mysql.outside import mentioned
 from zbackup.engines.mysql.program import find_program
 from zbackup.engines.mysql.proof import (
@@ -97,6 +98,10 @@ class MysqlRecovery:
     def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan:
         """See engines.base.Recovery."""
         return live_span(newest, live)
+
+    def live_log_damage(self, newest: tuple[Record, Relocation], live: Relocation) -> tuple[str, ...]:
+        """See engines.base.Recovery."""
+        return damage(newest, live)
 
     @property
     def log_delay_s(self) -> float:

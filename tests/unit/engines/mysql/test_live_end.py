@@ -1,0 +1,88 @@
+"""Whether the log that a server writes now can be read behind the newest backup."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.engines.binlog.builder import Builder
+from tests.unit.samples import PLAIN
+from zbackup.engines.mysql import live_end
+from zbackup.engines.mysql.binlog.errors import DifferentLog
+from zbackup.engines.mysql.binlog.events import FIRST_EVENT
+from zbackup.engines.mysql.live_end import damage
+from zbackup.model.record import Record
+from zbackup.model.relocation import Relocation
+
+NOW = 1_700_000_000
+TORN = b"\x00\x11\x22\x33\xa2\x01\x00\x00\x00\xff\x00\x00\x00"
+
+
+@pytest.fixture
+def newest(tmp_path: Path) -> tuple[Record, Relocation]:
+    """A backup that ends behind the second of four transactions of a log, of which the live one goes on."""
+    builder = Builder(mariadb=True, checksum=True)
+    for number in range(1, 5):
+        builder.maria(NOW + number, number)
+    for where in ("live", "held"):
+        (tmp_path / where).mkdir()
+        (tmp_path / where / "binlog.000001").write_bytes(bytes(builder.data))
+        (tmp_path / where / "binlog.index").write_text("./binlog.000001\n")
+    facts = {"log_bin_basename": "/live/binlog", "log_bin_index": "/live/binlog.index"}
+    record = replace(PLAIN, log_to=f"binlog.000001:{builder.written[1].end}", server=facts)
+    return record, Relocation((("/live", str(tmp_path / "held")),))
+
+
+def live(tmp_path: Path) -> Relocation:
+    return Relocation((("/live", str(tmp_path / "live")),))
+
+
+def test_a_sound_log(newest: tuple[Record, Relocation], tmp_path: Path) -> None:
+    assert damage(newest, live(tmp_path), 0) == ()
+
+
+def test_a_torn_end_that_nobody_goes_on_writing(newest: tuple[Record, Relocation], tmp_path: Path) -> None:
+    file = tmp_path / "live" / "binlog.000001"
+    whole = file.stat().st_size
+    file.write_bytes(file.read_bytes() + TORN)
+    (said,) = damage(newest, live(tmp_path), 0)
+    assert said == f"binlog.000001 ends in the middle of an event, at {whole} of {whole + len(TORN)} bytes"
+
+
+def test_an_end_that_is_being_written(
+    newest: tuple[Record, Relocation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "live" / "binlog.000001"
+    file.write_bytes(file.read_bytes() + TORN)
+    monkeypatch.setattr(live_end.time, "sleep", lambda _: file.write_bytes(file.read_bytes() + b"more"))
+    assert damage(newest, live(tmp_path)) == ()
+
+
+def test_a_changed_byte_in_the_middle(newest: tuple[Record, Relocation], tmp_path: Path) -> None:
+    file = tmp_path / "live" / "binlog.000001"
+    data = bytearray(file.read_bytes())
+    at = int(newest[0].log_to.partition(":")[2]) + 25
+    data[at] ^= 0xFF
+    file.write_bytes(bytes(data))
+    (said,) = damage(newest, live(tmp_path), 0)
+    assert "binlog.000001 is damaged at offset" in said
+
+
+def test_a_file_that_is_not_the_newest_may_be_torn(newest: tuple[Record, Relocation], tmp_path: Path) -> None:
+    file = tmp_path / "live" / "binlog.000001"
+    second = Builder(mariadb=True, checksum=True)
+    second.maria(NOW + 9, 9)
+    (tmp_path / "live" / "binlog.000002").write_bytes(bytes(second.data))
+    (tmp_path / "live" / "binlog.index").write_text("./binlog.000001\n./binlog.000002\n")
+    file.write_bytes(file.read_bytes() + TORN)
+    assert damage(newest, live(tmp_path), 0) == ()
+
+
+def test_another_log_is_not_called_damaged(newest: tuple[Record, Relocation], tmp_path: Path) -> None:
+    other = Builder(mariadb=True, checksum=True)
+    for number in range(20):
+        other.maria(NOW + 50 + number, 50 + number)
+    (tmp_path / "live" / "binlog.000001").write_bytes(bytes(other.data))
+    assert other.written[0].start > FIRST_EVENT
+    with pytest.raises(DifferentLog):
+        damage(newest, live(tmp_path), 0)
