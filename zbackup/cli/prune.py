@@ -13,13 +13,15 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.prune import PrunePlan, PruneReport, plan_prune, prune
 from zbackup.jobs.prune_at import plan_prune_at, prune_at
 from zbackup.model.backup import Backup
+from zbackup.model.errors import CommandFailed
 from zbackup.model.moment import local_text
 
 HELP = """Destroy the backups that the retention policy no longer wants.
 
 Of one instance or all of them, as [instance.NAME.retention] says; without a policy nothing is destroyed.
 Every moment of the promised window that could be restored still can be afterwards. What is held, cloned
-from or in use is skipped and reported. Nothing but what zbackup itself took for the instance is touched.
+from or in use is skipped and reported, and the command then ends with 3. Nothing but what zbackup itself
+took for the instance is touched.
 
 \b
 zbackup prune --dry-run       what would stay and why, and what would go; changes nothing
@@ -51,6 +53,8 @@ def command(
     else:
         reports = on_each(options, "prune", instance, destroy)
         conclude(options, "prune", reports, shape=_report_shape, text=_report_text)
+        if any(isinstance(done, Done) and done.result.skipped for done in reports):
+            raise typer.Exit(CommandFailed.exit_status)
 
 
 def _plan_shape(done: Done[PrunePlan]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import re
 from typing import cast
 
 import pytest
+import typer
 
 from tests.unit.reports import (
     ASKED,
@@ -42,6 +43,7 @@ from zbackup.cli import (
     verify,
     window,
 )
+from zbackup.cli.options import Options
 from zbackup.jobs.check import CheckReport
 from zbackup.jobs.context import Context
 from zbackup.jobs.prune import PrunePlan, PruneReport
@@ -274,6 +276,17 @@ def test_a_window_for_people() -> None:
 def test_nothing_to_restore_has_no_picture() -> None:
     empty = dataclasses.replace(WINDOW, window=RecoveryWindow(ranges=(), gaps=(), looked=False))
     assert window.render(cast(Context, Place()), empty)[1].startswith("Nothing can be restored yet")
+
+
+def test_a_prune_that_had_to_leave_something_is_no_success(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(prune, "on_each", lambda *_: [done(PRUNED)])
+    with pytest.raises(typer.Exit) as left:
+        prune.command(Options())
+    assert left.value.exit_code == 3 and "skipped" in capsys.readouterr().out
+    monkeypatch.setattr(prune, "on_each", lambda *_: [done(dataclasses.replace(PRUNED, skipped=()))])
+    prune.command(Options())
 
 
 def test_a_prune_for_people() -> None:
