@@ -21,6 +21,7 @@ VARIES = (
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UUID"),
     (re.compile(r"/\S*/mysqld\b(?!\.)"), "mysqld"),
     (re.compile(r"\d+(\.\d+)?( B| KiB| MiB)\b"), "SIZE"),
+    (re.compile(r"\d+ min \d+ s\b|\d+(\.\d+)? (ms|s)\b"), "TIME"),
     (re.compile(r"\d+"), "0"),
     (re.compile(r"[ ]+"), " "),
 )
