@@ -121,6 +121,7 @@ def test_killed_at_a_step_the_next_restore_does_it_all(
 def test_killed_in_the_middle_of_the_replay(house: House, story: Story, untouched: set[str]) -> None:
     restoring = house.begin(*house.restoring(story.moment, NAME))
     wait_until("both its servers run, beside the original", lambda: len(running_servers(house)) == 3, 60)
+    restoring.signal_group(signal.SIGSTOP)
     assert leftovers(house) == {}, "it is being worked on"
     restoring.signal_group(signal.SIGKILL)
     restoring.end()
@@ -160,7 +161,7 @@ def leftovers(house: House) -> dict[str, str]:
     told = [f for f in status["findings"] if f["subject"] == "clones"]
     assert [f for f in check["findings"] if f["subject"] == "clones" and f["severity"] != "ok"] == told
     assert all(f["severity"] == "warning" and "its server runs" in f["text"] for f in told)
-    assert status["health"] == check["health"] == ("warning" if told else "ok"), (status, check)
+    assert not told or status["health"] == "warning", status
     return {name: f["fix"] for name, f in zip(status["clones_unfinished"], told, strict=True)}
 
 
