@@ -1,5 +1,6 @@
 """Clones that nobody finished: what each is, and the command that finishes or removes it. Pure."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -42,13 +43,14 @@ _WHY = "it occupies room, and keeps the backups that it was made of from being p
 
 
 def _told(clone: Clone) -> tuple[str, str]:
-    name, destroy = clone.name, f"zbackup clone destroy {clone.name}"
+    name, quoted = clone.name, shlex.quote(clone.name)
+    destroy = f"zbackup clone destroy {quoted}"
     recovery = recovery_of(name)
     match clone.state:
         case "resetting":
-            return f"the clone {name} is half reset", f"zbackup clone reset {name}"
+            return f"the clone {name} is half reset", f"zbackup clone reset {quoted}"
         case "promoting":
-            return f"the clone {name} is half copied", f"zbackup clone promote {name}"
+            return f"the clone {name} is half copied", f"zbackup clone promote {quoted}"
         case "destroying":
             return f"the clone {name} is half destroyed", destroy
         case "failed":
