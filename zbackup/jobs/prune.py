@@ -130,7 +130,12 @@ def drop_replaced_logs(ctx: Context, backups: Sequence[Backup]) -> tuple[Backup,
     The caller holds the instance's lock. What cannot be destroyed stays for the next time.
     """
     found = replaced(backups)
-    pinned = pins(ctx, found) if found else {}
+    try:
+        pinned = pins(ctx, found) if found else {}
+    except CommandFailed as failure:
+        # A backup that was just taken is none the worse for it.
+        log.warning("log_snapshot.not_destroyed", snapshot=found[0].name, why=str(failure))
+        return tuple(backups)
     gone = [b for b in found if b.record.backup not in pinned and not _failure(ctx, b)]
     return tuple(b for b in backups if b not in gone)
 

@@ -1,0 +1,56 @@
+"""Log-only snapshots that a newer backup replaces are destroyed on the way, and never in the way."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from tests.unit.plan.test_log_snapshots import base, log_only
+from zbackup.clock import SystemClock
+from zbackup.jobs.context import Context
+from zbackup.jobs.prune import drop_replaced_logs
+from zbackup.model.errors import CommandFailed, DatasetBusy
+from zbackup.model.snapshot import Snapshot
+
+BACKUPS = (base(1), log_only(2), log_only(3), base(4))
+
+
+class Pool:
+    """ZFS as far as destroying needs it; `busy` is a snapshot's name that cannot go."""
+
+    def __init__(self, *, busy: str = "", fails: bool = False) -> None:
+        self.gone: list[str] = []
+        self._busy, self._fails = busy, fails
+
+    def holds(self, snapshots: list[Snapshot]) -> dict[int, tuple[str, ...]]:
+        if self._fails:
+            raise CommandFailed(("zfs", "holds"), 1, "no")
+        return {}
+
+    def mark_snapshot(self, *_: object) -> None:
+        return
+
+    def destroy_snapshot(self, snapshot: Snapshot) -> None:
+        if snapshot.name == self._busy:
+            raise DatasetBusy(("zfs", "destroy"), 1, "dataset is busy")
+        self.gone.append(snapshot.name)
+
+
+def context(pool: Pool) -> Context:
+    return cast(Context, SimpleNamespace(zfs=cast(Any, pool), clones="tank/clones", clock=SystemClock()))
+
+
+def test_exactly_those_go() -> None:
+    pool = Pool()
+    assert drop_replaced_logs(context(pool), BACKUPS) == (BACKUPS[0], BACKUPS[3])
+    assert set(pool.gone) == {"zbackup-2", "zbackup-3"}
+
+
+def test_one_that_is_busy_stays_and_the_other_goes() -> None:
+    pool = Pool(busy="zbackup-2")
+    assert drop_replaced_logs(context(pool), BACKUPS) == (*BACKUPS[:2], BACKUPS[3])
+    assert set(pool.gone) == {"zbackup-3"}
+
+
+def test_a_zfs_that_fails_harms_no_backup_that_was_just_taken() -> None:
+    pool = Pool(fails=True)
+    assert drop_replaced_logs(context(pool), BACKUPS) == BACKUPS
+    assert pool.gone == []
