@@ -9,7 +9,7 @@ from typing import Protocol
 from zbackup.model.cloning import Adoption
 from zbackup.model.commit_times import Anchor
 from zbackup.model.exact import Exact, TransactionName
-from zbackup.model.log import LogSpan, Searched
+from zbackup.model.log import LogDamage, LogSpan, Searched
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
@@ -104,8 +104,8 @@ class Recovery(Protocol):
         when it is another log, or there is none.
         """
 
-    def live_log_damage(self, newest: tuple[Record, Relocation], live: Relocation) -> tuple[str, ...]:
-        """What keeps the server's own log from being read behind the newest backup, each in a line.
+    def live_log_damage(self, newest: tuple[Record, Relocation], live: Relocation) -> tuple[LogDamage, ...]:
+        """What keeps the server's own log from being read behind the newest backup.
 
         Arguments as for `live_log`. () where it is sound, or where that cannot be told from the server's
         files. Raise NotRecoverable when it is another log, or there is none.

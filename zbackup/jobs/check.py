@@ -58,7 +58,7 @@ def check(ctx: Context, expected: Expected) -> CheckReport:
     if facts is not None:
         _check_server(ctx, doctor, facts, catalog)
     if catalog is not None:
-        _check_log(ctx, doctor, catalog)
+        _check_log(ctx, doctor, catalog, running=facts is not None)
         _check_backups(ctx, doctor, catalog)
         known = catalog
         advice = doctor.look(
@@ -103,7 +103,7 @@ def _check_server(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: 
         doctor.add(Finding(severity="warning", subject="server", text=warning))
 
 
-def _check_log(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
+def _check_log(ctx: Context, doctor: "_Doctor", catalog: Catalog, *, running: bool) -> None:
     """Whether the log that the server writes now leads on from the newest backup."""
     known = [b for b in catalog.backups if b.complete and b.finished and b.record.log_to]
     newest = max(known, key=lambda b: b.createtxg, default=None)
@@ -117,7 +117,7 @@ def _check_log(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
         doctor.add(Finding(severity="warning", subject="log", text=text, fix="zbackup window"))
         return
     for what in damage:
-        doctor.add(damaged_log(what))
+        doctor.add(damaged_log(what, running=running))
     if not damage:
         doctor.add(Finding(severity="ok", subject="log", text=f"it can be read on from {newest.name}"))
 

@@ -80,6 +80,14 @@ class LogSpan:
     last: str
 
 
+@dataclass(frozen=True, slots=True)
+class LogDamage:
+    """What is wrong with a log. `torn`: its newest file ends within what was being written last."""
+
+    what: str
+    torn: bool = False
+
+
 def place(text: str) -> tuple[int, ...]:
     """The numbers in a place of a log, by which places of one log are in order, whatever the engine."""
     return tuple(int(number) for number in re.findall(r"[0-9]+", text))

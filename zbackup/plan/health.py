@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from zbackup.model.errors import PoolReadOnly, VerificationFailed
 from zbackup.model.finding import Finding, Severity
+from zbackup.model.log import LogDamage
 from zbackup.model.space import Pool
 from zbackup.plan.leftovers import Leftover, of_leftovers
 from zbackup.plan.schedule import DIFFERENT
@@ -246,12 +247,19 @@ def _doubt(facts: Facts) -> Finding | None:
     )
 
 
-def damaged_log(what: str) -> Finding:
-    """The server's own log, behind the newest backup."""
+def damaged_log(damage: LogDamage, *, running: bool) -> Finding:
+    """What is to be said of the server's own log, behind the newest backup; `running`: the server runs."""
+    if damage.torn and not running:
+        return Finding(
+            severity="warning",
+            subject="log",
+            text=f"the end of the server's log is torn: {damage.what}",
+            why="the server was killed, or had no room, while it wrote that; restores end in front of it",
+        )
     return Finding(
         severity="critical",
         subject="log",
-        text=f"the server's log is damaged: {what}",
+        text=f"the server's log is damaged: {damage.what}",
         why="no moment behind that can be restored until there is a newer backup, which begins after it",
         fix="zbackup snapshot",
         exit_status=VerificationFailed.exit_status,

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from zbackup.model.finding import worst
+from zbackup.model.log import LogDamage
 from zbackup.model.space import Pool
-from zbackup.plan.health import Expected, Facts, JobFacts, Lag, judge
+from zbackup.plan.health import Expected, Facts, JobFacts, Lag, damaged_log, judge
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 GIB = 1024**3
@@ -152,3 +153,10 @@ def test_a_server_without_a_log_is_warned_of() -> None:
     assert said(replace(WELL, alone=("it runs alone",))) == [
         "warning window: no moment after the newest backup can be restored: it runs alone"
     ]
+
+
+def test_a_torn_end_of_the_log_is_serious_while_the_server_writes_behind_it() -> None:
+    torn, broken = LogDamage("binlog.000001 ends there", torn=True), LogDamage("binlog.000001 is damaged")
+    found = [damaged_log(each, running=running) for each in (torn, broken) for running in (False, True)]
+    assert [f.severity for f in found] == ["warning", "critical", "critical", "critical"]
+    assert [f.exit_status for f in found] == [0, 11, 11, 11]

@@ -37,7 +37,7 @@ from zbackup.model.cloning import Adoption
 from zbackup.model.commit_times import Anchor
 from zbackup.model.errors import NotRecoverable, Refused, UsageError
 from zbackup.model.exact import Exact, TransactionName, WholeLog
-from zbackup.model.log import LogSpan, Searched
+from zbackup.model.log import LogDamage, LogSpan, Searched
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
@@ -87,7 +87,7 @@ class MongoRecovery:
         """By asking the server, as nobody else can read its files. Raise DatabaseError if it is down."""
         return live_span(self.connect, newest[0]) if self.connect else None
 
-    def live_log_damage(self, newest: tuple[Record, Relocation], live: Relocation) -> tuple[str, ...]:
+    def live_log_damage(self, newest: tuple[Record, Relocation], live: Relocation) -> tuple[LogDamage, ...]:
         """Nothing: a mongod alone can read its files, and ends where it cannot."""
         return ()
 

@@ -43,7 +43,7 @@ from zbackup.model.cloning import Adoption
 from zbackup.model.commit_times import Anchor
 from zbackup.model.errors import UsageError
 from zbackup.model.exact import AcceptClock, Exact, Gtid, TransactionName
-from zbackup.model.log import LogSpan, Searched, how_many
+from zbackup.model.log import LogDamage, LogSpan, Searched, how_many
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
@@ -99,7 +99,7 @@ class MysqlRecovery:
         """See engines.base.Recovery."""
         return live_span(newest, live)
 
-    def live_log_damage(self, newest: tuple[Record, Relocation], live: Relocation) -> tuple[str, ...]:
+    def live_log_damage(self, newest: tuple[Record, Relocation], live: Relocation) -> tuple[LogDamage, ...]:
         """See engines.base.Recovery."""
         return damage(newest, live)
 

@@ -46,7 +46,10 @@ def test_a_torn_end_that_nobody_goes_on_writing(newest: tuple[Record, Relocation
     whole = file.stat().st_size
     file.write_bytes(file.read_bytes() + TORN)
     (said,) = damage(newest, live(tmp_path), 0)
-    assert said == f"binlog.000001 ends in the middle of an event, at {whole} of {whole + len(TORN)} bytes"
+    assert said.torn
+    assert (
+        said.what == f"binlog.000001 ends in the middle of an event, at {whole} of {whole + len(TORN)} bytes"
+    )
 
 
 def test_an_end_that_is_being_written(
@@ -65,7 +68,7 @@ def test_a_changed_byte_in_the_middle(newest: tuple[Record, Relocation], tmp_pat
     data[at] ^= 0xFF
     file.write_bytes(bytes(data))
     (said,) = damage(newest, live(tmp_path), 0)
-    assert "binlog.000001 is damaged at offset" in said
+    assert "binlog.000001 is damaged at offset" in said.what and not said.torn
 
 
 def test_a_file_that_is_not_the_newest_may_be_torn(newest: tuple[Record, Relocation], tmp_path: Path) -> None:
@@ -76,6 +79,19 @@ def test_a_file_that_is_not_the_newest_may_be_torn(newest: tuple[Record, Relocat
     (tmp_path / "live" / "binlog.index").write_text("./binlog.000001\n./binlog.000002\n")
     file.write_bytes(file.read_bytes() + TORN)
     assert damage(newest, live(tmp_path), 0) == ()
+
+
+def test_what_lies_far_back_is_left_to_the_restore(newest: tuple[Record, Relocation], tmp_path: Path) -> None:
+    first = tmp_path / "live" / "binlog.000001"
+    data = bytearray(first.read_bytes())
+    data[int(newest[0].log_to.partition(":")[2]) + 25] ^= 0xFF
+    second = Builder(mariadb=True, checksum=True)
+    second.maria(NOW + 9, 9)
+    (tmp_path / "live" / "binlog.000002").write_bytes(bytes(second.data))
+    (tmp_path / "live" / "binlog.index").write_text("./binlog.000001\n./binlog.000002\n")
+    first.write_bytes(bytes(data))
+    assert len(damage(newest, live(tmp_path), 0)) == 1
+    assert damage(newest, live(tmp_path), 0, most=10) == ()
 
 
 def test_another_log_is_not_called_damaged(newest: tuple[Record, Relocation], tmp_path: Path) -> None:
