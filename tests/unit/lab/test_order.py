@@ -20,6 +20,11 @@ def test_what_nobody_knows_counts_as_long_and_has_a_guest_of_its_own() -> None:
     assert found == [Task(("a/new.py",)), Task(("a/long.py",)), Task(("a/short.py",))]
 
 
+def test_what_nobody_knows_on_this_machine_runs_beside_long_guests() -> None:
+    found = tasks(["a/long.py", "a/short.py"], ["h.py"], {"a/long.py": SHORT + 1, "a/short.py": 1.0})
+    assert found == [Task(("a/long.py",)), Task(("h.py",), here=True), Task(("a/short.py",))]
+
+
 def test_short_modules_of_one_directory_and_one_engine_share_guests() -> None:
     seconds = {f"a/{n}.py": SHORT - 20 for n in range(4)} | {"b/0.py": 1.0, "b/1.py": 2.0}
     seconds |= {"b/mysql_a.py": 3.0, "b/b_mysql.py": 3.0, "b/mongodb.py": 3.0}
