@@ -19,6 +19,8 @@ SHORT = 150.0
 """Seconds of a module that may share a guest."""
 SHARED = 300.0
 """Seconds that modules in one guest take together."""
+SETS_CLOCK = ("clock", "odd_servers")
+"""In the names of modules that set the machine's clock, which must be nobody else's."""
 ENGINES = ("mysql", "mariadb", "mongo")
 """As names of modules have them."""
 
@@ -42,7 +44,8 @@ def tasks(
     found = [Task((module,), here=True) for module in here]
     short: list[str] = []
     for module in modules:
-        if alone or seconds.get(module, SHARED) > SHORT:
+        sets_clock = any(word in Path(module).name for word in SETS_CLOCK)
+        if alone or sets_clock or seconds.get(module, SHARED) > SHORT:
             found.append(Task((module,)))
         else:
             short.append(module)

@@ -35,6 +35,13 @@ def test_short_modules_of_one_directory_and_one_engine_share_guests() -> None:
     assert sorted(module for task in found for module in task.modules) == sorted(seconds)
 
 
+def test_who_sets_the_clock_has_a_machine_of_his_own() -> None:
+    found = tasks(
+        ["a/test_clock.py", "a/b.py", "a/c.py"], [], {"a/test_clock.py": 3.0, "a/b.py": 1.0, "a/c.py": 1.0}
+    )
+    assert found == [Task(("a/test_clock.py",)), Task(("a/b.py", "a/c.py"))]
+
+
 def test_to_look_into_a_pool_each_module_has_a_guest() -> None:
     assert tasks(["a", "b"], [], {"a": 1.0, "b": 2.0}, alone=True) == [Task(("b",)), Task(("a",))]
 
