@@ -24,6 +24,7 @@ VARIABLES = (
     "innodb_log_group_home_dir",
     "innodb_undo_directory",
     "innodb_undo_tablespaces",
+    "innodb_directories",
     "innodb_doublewrite_dir",
     "innodb_checksum_algorithm",
     "innodb_default_row_format",
@@ -102,6 +103,8 @@ def recorded(variables: Mapping[str, str], encryption: str) -> dict[str, str]:
     datadir = Path(variables["datadir"])
     facts |= {name: str((datadir / facts[name]).resolve()) for name in FOUND_AGAIN if facts.get(name)}
     facts |= {name: _without_links(facts[name]) for name in DIRECTORIES if name in facts}
+    if searched := facts.get("innodb_directories"):
+        facts["innodb_directories"] = ";".join(map(_without_links, searched.split(";")))
     with contextlib.suppress(OSError):
         owner = Path(variables["datadir"]).stat()
         facts |= {"uid": str(owner.st_uid), "gid": str(owner.st_gid)}

@@ -158,8 +158,10 @@ def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Sha
         options["log_bin_trust_function_creators"] = "ON"
         if flavor == "mysql":
             options["partial-revokes"] = "ON"
-    if shape.outside and flavor == "mysql":
-        options["innodb-directories"] = ";".join(shape.outside)
+    searched = (*filter(None, recorded.get("innodb_directories", "").split(";")), *shape.outside)
+    if searched and flavor == "mysql":
+        # Crash recovery asks for files of tables and tablespaces that lie elsewhere before it can read where.
+        options["innodb-directories"] = ";".join(dict.fromkeys(searched))
     if shape.log_only:
         options |= {"innodb": "OFF", "default_storage_engine": "Aria"}
     given = (f"--{name.replace('_', '-')}={value}" for name, value in options.items())

@@ -36,8 +36,10 @@ def test_directories_are_recorded_without_links(tmp_path: Path) -> None:
         "innodb_log_group_home_dir": f"{tmp_path}/link/redo",
         "innodb_undo_directory": "./",
         "innodb_data_home_dir": "",
+        "innodb_directories": f"{tmp_path}/link/more;{tmp_path}/else",
     }
     found = recorded(variables, "")
     assert found["aria_log_dir_path"] == f"{tmp_path}/real/"
     assert found["innodb_log_group_home_dir"] == f"{tmp_path}/real/redo"
+    assert found["innodb_directories"] == f"{tmp_path}/real/more;{tmp_path}/else"
     assert (found["innodb_undo_directory"], found["innodb_data_home_dir"]) == ("./", "")

@@ -1,5 +1,6 @@
 """Whatever was recorded, a server on a clone is safe: its log on, no network, no replication, no events."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,15 @@ def test_one_that_kept_no_log_gets_none(flavor: str, facts: dict[str, str]) -> N
     given = arguments(flavor, facts | {"datadir": "/srv/db"}, PLACE, PLAIN)
     assert "--skip-log-bin" in given
     assert not any(option.startswith("--log-bin") for option in given), given
+
+
+def test_crash_recovery_looks_where_the_original_s_did() -> None:
+    facts = LEAST | {"innodb_directories": "/srv/more;/srv/x y"}
+    assert options("mysql", facts)["innodb-directories"] == "/srv/more;/srv/x y"
+    beside = replace(PLAIN, outside=("/srv/x y", "/outside"))
+    assert options("mysql", facts, beside)["innodb-directories"] == "/srv/more;/srv/x y;/outside"
+    assert "innodb-directories" not in options("mariadb", facts, beside)
+    assert "innodb-directories" not in options("mysql", LEAST | {"innodb_directories": ""})
 
 
 @given(flavors, recorded_facts, shapes)
