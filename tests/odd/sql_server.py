@@ -185,9 +185,10 @@ class Builder:
         return []
 
     def _move_redo(self, real: Path) -> None:
-        """To where the server will look for it: from 10.8 on MariaDB makes no new one."""
-        if (log := real / "ib_logfile0").exists():
-            shutil.move(log, self._home / "redo")
+        """To where the server will look for it: none makes a new one."""
+        for name in ("ib_logfile0", "#innodb_redo"):
+            if (log := real / name).exists():
+                shutil.move(log, self._home / "redo")
 
     def _link_schema(self, real: Path, main: Path) -> None:
         (real / "shop").rename(main / "schema shop")

@@ -27,6 +27,7 @@ from tests.system.house import House, after_writing, checksums, local, next_seco
 THREADS, RATE = 2, 60.0
 BURST = 25
 AHEAD_S = 1800
+NEAR_NS = 50_000
 
 CUT = 30
 """Bytes that are there of an event that a crash cut short."""
@@ -181,11 +182,12 @@ class SqlStory(Story):
                 cursor.execute(f"SET timestamp = FLOOR(UNIX_TIMESTAMP()) + {shift}")
                 cursor.execute(statement)
         elif self._row["clock"] == "ahead" and os.environ.get("LAB_INSIDE") == "guest":
-            _move_clock(AHEAD_S)
+            right = time.time_ns() - time.monotonic_ns()
+            _set_clock(right + AHEAD_S * 1_000_000_000)
             try:
                 server.sql(statement)
             finally:
-                _move_clock(-AHEAD_S)
+                _set_clock(right)
 
     def _torn(self, server: DatabaseServer) -> None:
         """Kill the server, and leave its log as a write that was cut short does."""
@@ -234,8 +236,12 @@ class SqlStory(Story):
                     file.unlink(missing_ok=True)
 
 
-def _move_clock(seconds: float) -> None:
-    time.clock_settime(time.CLOCK_REALTIME, time.time() + seconds)
+def _set_clock(offset: int) -> None:
+    """Ahead of the monotonic one by so many ns, as nearly as can be: the journal goes by that one."""
+    for _ in range(100):
+        time.clock_settime_ns(time.CLOCK_REALTIME, time.monotonic_ns() + offset)
+        if abs(time.time_ns() - time.monotonic_ns() - offset) < NEAR_NS:
+            return
 
 
 def _differing(wanted: dict[str, int | None], found: dict[str, int | None]) -> dict[str, tuple[Any, Any]]:
