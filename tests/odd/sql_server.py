@@ -188,7 +188,9 @@ class Builder:
         """To where the server will look for it: none makes a new one."""
         for name in ("ib_logfile0", "#innodb_redo"):
             if (log := real / name).exists():
-                shutil.move(log, self._home / "redo")
+                moved = Path(shutil.move(log, self._home / "redo"))
+                for file in (moved, *moved.rglob("*")):
+                    os.chown(file, SERVER_UID, SERVER_UID)
 
     def _link_schema(self, real: Path, main: Path) -> None:
         (real / "shop").rename(main / "schema shop")
