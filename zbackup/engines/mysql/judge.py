@@ -79,10 +79,9 @@ def warnings(
         "binlog": variables.get("sync_binlog") != "1",
         "binlog_format = STATEMENT: a replay repeats statements, and those that are not deterministic can "
         "give other rows": variables.get("binlog_format") == "STATEMENT",
-        "binlog_format = STATEMENT with sql_mode NO_BACKSLASH_ESCAPES: LOAD DATA is logged in words that no "
-        "server takes under that mode, so that no restore leads across one": variables.get("binlog_format")
-        == "STATEMENT"
-        and "NO_BACKSLASH_ESCAPES" in variables.get("sql_mode", ""),
+        "sql_mode NO_BACKSLASH_ESCAPES: a LOAD DATA that is logged as a statement (binlog_format) is logged in"
+        " words that no server takes under that mode, so that no restore leads across "
+        "one": "NO_BACKSLASH_ESCAPES" in variables.get("sql_mode", ""),
         f"{engines.get('MEMORY', 0)} MEMORY tables: no backup holds their rows": "MEMORY" in engines,
         f"encrypted: {encryption}: a recovered server needs the same keys": bool(encryption),
         "the applier was started with UNTIL: stopping it for a lock would lose that": bool(until),
