@@ -21,6 +21,11 @@ from tests.odd.sql_levels import Level, refused
 from tests.system.house import Zbackup, local, next_second
 
 ODD_NAME = "m'nt ü $(x) %41 [a]*"
+ASKED = 15
+"""The exit status where the log can be read in two ways."""
+
+ODD_CLOCKS = ("past", "future", "ahead")
+
 OWN_TO_THE_FIRST = ("encryption", "key", "ref", "quota")
 """How properties begin that the datasets below do not repeat."""
 
@@ -118,6 +123,10 @@ class Story:
     def _restore(self, house: Any, moment: Moment, findings: list[dict[str, Any]], name: str) -> None:
         with self._timed(f"restore {name}"):
             result = house.zb("-q", *house.restoring(moment.to, name))
+            if result.rc == ASKED and self._row.get("clock") in ODD_CLOCKS:
+                # `check` names no single transaction of MariaDB's: it may be a slow statement's.
+                self._one_line(result, moment.name)
+                return
             if result.rc:
                 self._named(result, moment, findings)
                 return

@@ -17,7 +17,7 @@ from tests.lab.load import Load, verify
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import Pool
 from tests.lab.servers.templates import DAEMON
-from tests.odd.base import Story
+from tests.odd.base import ODD_CLOCKS, Story
 from tests.odd.outcome import Moment
 from tests.odd.sql_levels import LEVELS
 from tests.odd.sql_server import Builder, Odd, account_statements, keyring_files
@@ -138,7 +138,7 @@ class SqlStory(Story):
         with Load.start(server, THREADS, RATE, journal):
             after_writing(journal, BURST)
             self._odd_times(server)
-            if self._row["clock"] in ("past", "future", "ahead"):
+            if self._row["clock"] in ODD_CLOCKS:
                 # What says another time than it was committed at is placed by its neighbours, to two seconds.
                 time.sleep(CLEAR_S)
             busy = after_writing(journal, BURST)
