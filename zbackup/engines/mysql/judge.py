@@ -79,8 +79,8 @@ def warnings(
         "binlog": variables.get("sync_binlog") != "1",
         "binlog_format = STATEMENT: a replay repeats statements, and those that are not deterministic can "
         "give other rows": variables.get("binlog_format") == "STATEMENT",
-        "sql_mode NO_BACKSLASH_ESCAPES: a LOAD DATA that is logged as a statement (binlog_format) is logged in"
-        " words that no server takes under that mode, so that no restore leads across "
+        "sql_mode NO_BACKSLASH_ESCAPES: a LOAD DATA that is logged as a statement is logged in words that no "
+        "server takes under that mode, so that no restore leads across "
         "one": "NO_BACKSLASH_ESCAPES" in variables.get("sql_mode", ""),
         f"{engines.get('MEMORY', 0)} MEMORY tables: no backup holds their rows": "MEMORY" in engines,
         f"encrypted: {encryption}: a recovered server needs the same keys": bool(encryption),
