@@ -12,12 +12,12 @@ from tests.lab.pool import Pool, run
 from tests.platform.cloned import FailAt, backup, clone, ctx, destroy, whole_pool
 from zbackup.catalog.local import clones
 from zbackup.jobs import clone_files
-from zbackup.jobs.clone import list_clones
-from zbackup.jobs.clone_claim import ROOT
+from zbackup.jobs.clone import list_clones, show
+from zbackup.jobs.clone_claim import ROOT, announce, names_taken
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
-from zbackup.model.clone import INTENT
-from zbackup.model.errors import CommandFailed, NotFound, Refused
+from zbackup.model.clone import INTENT, PROPERTY
+from zbackup.model.errors import CommandFailed, DatasetBusy, NotFound, Refused
 from zbackup.proc.detached import Process
 from zbackup.proc.run import run as really_run
 from zbackup.zfs.datasets import Zfs
@@ -89,7 +89,38 @@ def test_one_that_is_destroyed_while_they_are_listed_is_not_listed(
         return really_run(argv, mutates=mutates, timeout=timeout)
 
     listed = list_clones([replace(ctx, zfs=Zfs(somebody_is_faster))])
-    assert [status.clone.name for status in listed] == ["r2"]
+    assert [status.clone.name for status in listed.clones] == ["r2"]
+
+
+def test_one_that_cannot_be_read_keeps_no_other_from_anything(
+    ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
+) -> None:
+    """As whoever may `zfs set` can damage it. It is named, left alone, and keeps what it is made of."""
+    for name in ("r1", "r2"):
+        clone_files.build(ctx, replace(clone(name), state="ready"), backup)
+    damaged = f"{ctx.clones}/r1"
+    sound = ctx.zfs.user_properties(damaged)[damaged][PROPERTY]
+    for text in ("{}", "[" * 5000, sound.replace('"r1"', '"../r1"'), sound.replace('"r1"', '"r2"')):
+        ctx.zfs.set_properties(damaged, {PROPERTY: text})
+        listed = list_clones([ctx])
+        assert [status.clone.name for status in listed.clones] == ["r2"]
+        assert [dataset for dataset, _ in listed.unreadable] == [damaged]
+        with pytest.raises(Refused, match=f"^{damaged} cannot be read: .*zfs destroy -r {damaged}.$"):
+            show([ctx], "r1")
+        with pytest.raises(Refused, match=f"^{damaged} cannot be read: "):
+            destroy(ctx, "r1")
+        with pytest.raises(Refused, match=f"^{damaged} cannot be read: "):
+            announce(ctx, replace(clone("r1"), kind="dev"))
+        assert clone_files.may_be_there(ctx, "r1") and not clone_files.may_be_there(ctx, "r3")
+        assert "r1" in names_taken(ctx)
+    announce(ctx, replace(clone("r3"), kind="dev"), any_port=True)
+    for name in ("r3", "r2"):
+        destroy(ctx, name)
+    for part in backup.snapshots:
+        with pytest.raises(DatasetBusy, match="dependent clones"):
+            ctx.zfs.destroy_snapshot(part)
+    ctx.zfs.set_properties(damaged, {PROPERTY: sound})
+    destroy(ctx, "r1")
 
 
 def test_after_a_reboot_it_is_found_and_mounted_again(

@@ -16,7 +16,7 @@ from tests.lab.pool import run as tool
 from tests.platform.contexts import context
 from tests.platform.zfs_places import ZFS, created, place, snapshot
 from tests.system.house import wait_until
-from zbackup.catalog.local import clones, read
+from zbackup.catalog.local import read, read_clones
 from zbackup.jobs.clone_claim import everywhere
 from zbackup.model.errors import (
     CommandFailed,
@@ -183,13 +183,16 @@ def test_the_catalogue_leaves_out_what_is_not_the_instances(place: Place) -> Non
 
 
 def test_a_damaged_clone_is_refused_by_name(place: Place) -> None:
-    assert clones(ZFS, f"{place.name}/clones") == []
+    assert read_clones(ZFS, f"{place.name}/clones").found == ()
     tool("zfs", "create", f"{place.name}/clones")
     tool("zfs", "create", "-o", "zbackup:clone={}", f"{place.name}/clones/dev")
+    there = read_clones(ZFS, f"{place.name}/clones")
+    assert there.found == () and there.unreadable_names == {"dev"}
     with pytest.raises(
-        Refused, match=rf"{place.name}/clones/dev has a zbackup:clone property that cannot be read"
+        Refused, match=f"{place.name}/clones/dev cannot be read: its property zbackup:clone is"
     ):
-        clones(ZFS, f"{place.name}/clones")
+        there.require_readable("dev")
+    there.require_readable("another")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from posixpath import commonpath
 
 from zbackup.model.backup import Backup
+from zbackup.model.bounds import shown
 from zbackup.model.clone import INTENT, PROPERTY, Clone, from_property
 from zbackup.model.errors import DatasetNotFound, Refused
 from zbackup.model.record import Record, from_properties
@@ -129,23 +130,55 @@ def _renamed(members: list[str], there: Mapping[str, _Row]) -> dict[str, _Row]:
     return {old + dataset.removeprefix(new): row for dataset, row in there.items()}
 
 
-def clones(zfs: Zfs, root: str) -> list[tuple[Clone, Dataset]]:
-    """The clones below the dataset `root`, each with its own dataset, in order of creation.
+@dataclass(frozen=True, slots=True)
+class Clones:
+    """Clones in order of creation, each with its own dataset; and (dataset, problem) of each dataset below
+    `root` whose description cannot be read. Such a one is left alone, and so is whatever it may need."""
 
-    Raise Refused when a description there cannot be read: what belongs to whom would be a guess.
-    """
+    root: str
+    found: tuple[tuple[Clone, Dataset], ...]
+    unreadable: tuple[tuple[str, str], ...] = ()
+
+    def problem(self, name: str) -> str:
+        """What is wrong with the clone of this name, and what to do; "" when nothing is."""
+        dataset = f"{self.root}/{name}"
+        problem = dict(self.unreadable).get(dataset)
+        done = f"set it right, or destroy the dataset yourself (zfs destroy -r {shlex.quote(dataset)})"
+        return f"{dataset} cannot be read: {problem}; {done}" if problem else ""
+
+    def require_readable(self, name: str) -> None:
+        """Raise Refused when there is a clone of this name, and nobody knows what it is."""
+        if problem := self.problem(name):
+            raise Refused(problem)
+
+    @property
+    def unreadable_names(self) -> frozenset[str]:
+        """Names that are somebody's, though nobody knows whose."""
+        return frozenset(dataset.rpartition("/")[2] for dataset, _ in self.unreadable)
+
+
+def clones(zfs: Zfs, root: str) -> list[tuple[Clone, Dataset]]:
+    """The clones below the dataset `root` that can be read, each with its own dataset, oldest first."""
+    return list(read_clones(zfs, root).found)
+
+
+def read_clones(zfs: Zfs, root: str) -> Clones:
+    """All clones below the dataset `root`."""
     try:
         datasets = zfs.filesystems(root)
     except DatasetNotFound:
-        return []
+        return Clones(root, ())
     # Mostly there is none: every instance is looked at every few minutes, and asking ZFS is what that takes.
     properties = zfs.user_properties(root) if len(datasets) > 1 else {}
-    found = []
+    found, unreadable = [], []
     for dataset in datasets:
         text = properties.get(dataset.name, {}).get(PROPERTY) or _intent(root, dataset, properties)
         if text:
-            found.append((_clone(dataset, text), dataset))
-    return sorted(found, key=lambda pair: pair[0].created)
+            try:
+                found.append((_clone(root, dataset, text), dataset))
+            except ValueError as damaged:
+                unreadable.append((dataset.name, f"its property {PROPERTY} is damaged: {damaged}"))
+    return Clones(root, tuple(sorted(found, key=lambda pair: pair[0].created)), tuple(unreadable))
 
 
 def _intent(root: str, dataset: Dataset, properties: Mapping[str, Mapping[str, str]]) -> str:
@@ -159,8 +192,10 @@ def _intent(root: str, dataset: Dataset, properties: Mapping[str, Mapping[str, s
     return properties.get(root, {}).get(INTENT + name, "")
 
 
-def _clone(dataset: Dataset, text: str) -> Clone:
-    try:
-        return from_property(text)
-    except ValueError as damaged:
-        raise Refused(f"{dataset.name} has a {PROPERTY} property that cannot be read: {damaged}") from damaged
+def _clone(root: str, dataset: Dataset, text: str) -> Clone:
+    """Raise ValueError unless it is the description of the clone that the dataset is called after: a clone's
+    name leads to its directories, its locks and its dataset."""
+    clone = from_property(text)
+    if f"{root}/{clone.name}" != dataset.name:
+        raise ValueError(f"it is that of a clone {shown(clone.name)}")
+    return clone

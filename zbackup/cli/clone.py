@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -14,7 +13,7 @@ from zbackup.cli.options import Options, common_options
 from zbackup.cli.output import emit
 from zbackup.cli.working import on_all
 from zbackup.jobs import clone as jobs
-from zbackup.jobs.clone import CloneStatus
+from zbackup.jobs.clone import CloneList, CloneStatus
 from zbackup.model.clone import Clone
 from zbackup.model.errors import UsageError
 from zbackup.model.moment import local_text
@@ -113,7 +112,13 @@ def list_(options: Options) -> None:
         found = jobs.list_clones(contexts)
         ctx = contexts[0]
         now, zone = ctx.clock.now(), ctx.zone
-    emit(options, "clone list", [shapes.clone(c) for c in found], lambda: render(found, zone, now))
+    emit(
+        options,
+        "clone list",
+        [shapes.clone(c) for c in found.clones],
+        lambda: render(found, zone, now),
+        beside={"unreadable": shapes.unreadable_clones(found.unreadable)},
+    )
 
 
 def show(options: Options, name: CloneName) -> None:
@@ -171,12 +176,12 @@ def _ask(name: str) -> None:
     typer.confirm(f"Destroy the clone {name} and its data?", abort=True, err=True)
 
 
-def render(found: Sequence[CloneStatus], zone: ZoneInfo, now: datetime) -> str:
+def render(found: CloneList, zone: ZoneInfo, now: datetime) -> str:
     """The clones for people."""
-    if not found:
-        return "There are no clones."
-    rows = [_row(c, zone, now) for c in found]
-    return tables.table(HEADER, rows, right=(4, 5), expendable=EXPENDABLE)
+    unread = shapes.unreadable_lines(found.unreadable)
+    rows = [_row(c, zone, now) for c in found.clones]
+    listed = [tables.table(HEADER, rows, right=(4, 5), expendable=EXPENDABLE)] if rows else []
+    return "\n".join([*listed, *unread]) or "There are no clones."
 
 
 def render_one(status: CloneStatus, zone: ZoneInfo, now: datetime) -> str:

@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,10 +18,19 @@ from zbackup.model.printable import json_safe, printable
 JSON_VERSION = 2
 
 
-def emit(options: Options, command: str, data: object, text: Callable[[], str]) -> None:
-    """Print a command's result: `data` as JSON if asked for, else what `text` makes."""
+def emit(
+    options: Options,
+    command: str,
+    data: object,
+    text: Callable[[], str],
+    *,
+    beside: Mapping[str, object] | None = None,
+) -> None:
+    """Print a command's result: `data` as JSON if asked for, with what is said `beside` it, else what `text`
+    makes."""
     if options.json:
-        print_document({"command": command, "data": plain(data)})
+        said = {key: plain(value) for key, value in (beside or {}).items()}
+        print_document({"command": command, "data": plain(data), **said})
     else:
         say(text())
 

@@ -18,6 +18,10 @@ def unreadable(found: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"snapshot": snapshot, "problem": problem} for snapshot, problem in found]
 
 
+def unreadable_clones(found: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"dataset": dataset, "problem": problem} for dataset, problem in found]
+
+
 def unreadable_lines(found: Sequence[tuple[str, str]]) -> list[str]:
     """The same for people."""
     return [f"{snapshot} cannot be read: {problem}" for snapshot, problem in found]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from zbackup.catalog.local import Catalog, clones
+from zbackup.catalog.local import Catalog, read_clones
 from zbackup.jobs.context import Context, live_files
 from zbackup.jobs.doctor import examine
 from zbackup.jobs.finish import times_out_of_order
@@ -15,7 +15,7 @@ from zbackup.jobs.stale import find_stale
 from zbackup.model.errors import ZbackupError
 from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.server import ServerFacts
-from zbackup.plan.health import Expected, damaged_log, log_times
+from zbackup.plan.health import Expected, damaged_log, log_times, unreadable_clones
 from zbackup.plan.keys import not_loaded
 from zbackup.plan.leftovers import of_leftovers
 from zbackup.plan.placement import require_one_snapshot_covers
@@ -137,9 +137,9 @@ def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
         doctor.add(finding)
     doctor.look(
         "clones",
-        lambda: clones(ctx.zfs, ctx.clones),
-        lambda found: f"{len(found)} below {ctx.clones}",
-        lambda _: tuple(of_leftovers(leftovers(ctx))),
+        lambda: read_clones(ctx.zfs, ctx.clones),
+        lambda there: f"{len(there.found)} below {ctx.clones}",
+        lambda there: (*unreadable_clones(there.unreadable), *of_leftovers(leftovers(ctx))),
     )
     stale = doctor.look("pins", lambda: find_stale(ctx), lambda s: f"{len(s)} for destinations that are gone")
     for mark in stale or []:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
-from zbackup.catalog.local import clones
+from zbackup.catalog.local import read_clones
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone_claim import require_nobody_listens
 from zbackup.jobs.clone_handover import password_file, serving
@@ -35,15 +35,26 @@ class CloneStatus:
     password: Path | None = None
 
 
-def list_clones(contexts: Sequence[Context]) -> list[CloneStatus]:
+@dataclass(frozen=True, slots=True)
+class CloneList:
+    """Clones, and (dataset, problem) of what nobody can tell whose clone it is."""
+
+    clones: tuple[CloneStatus, ...]
+    unreadable: tuple[tuple[str, str], ...] = ()
+
+
+def list_clones(contexts: Sequence[Context]) -> CloneList:
     """All clones of these instances, oldest first. One that is destroyed meanwhile is not there."""
     found: dict[str, CloneStatus] = {}
+    unreadable: dict[str, str] = {}
     for ctx in contexts:
-        for clone, dataset in clones(ctx.zfs, ctx.clones):
+        there = read_clones(ctx.zfs, ctx.clones)
+        unreadable |= there.unreadable
+        for clone, dataset in there.found:
             if clone.instance == ctx.instance:
                 with suppress(DatasetNotFound):
                     found[dataset.name] = status_of(ctx, clone, dataset.name)
-    return list(found.values())
+    return CloneList(tuple(found.values()), tuple(unreadable.items()))
 
 
 def stop(contexts: Sequence[Context], name: str) -> CloneStatus:
@@ -178,13 +189,18 @@ def way_in(contexts: Sequence[Context], name: str) -> WayIn:
 
 
 def find(contexts: Sequence[Context], name: str) -> tuple[Context, Clone, Dataset]:
-    """The clone, its dataset, and what to work on it with. Raise NotFound, naming those there are."""
-    names = []
+    """The clone, its dataset, and what to work on it with. Raise NotFound, naming those there are, or Refused
+    when it cannot be read."""
+    names, looked = [], []
     for ctx in contexts:
-        for clone, dataset in clones(ctx.zfs, ctx.clones):
+        there = read_clones(ctx.zfs, ctx.clones)
+        looked.append(there)
+        for clone, dataset in there.found:
             if clone.name == name and clone.instance == ctx.instance:
                 return ctx, clone, dataset
             names.append(clone.name)
+    for there in looked:
+        there.require_readable(name)
     known = ", ".join(sorted(set(names))) or "none"
     raise NotFound(f"there is no clone {name}; there are: {known}")
 

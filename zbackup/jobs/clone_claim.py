@@ -3,11 +3,11 @@
 import contextlib
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from zbackup.catalog.local import clones
+from zbackup.catalog.local import Clones, read_clones
 from zbackup.jobs.context import Context
 from zbackup.model.clone import INTENT, PROPERTY, Clone
 from zbackup.model.errors import (
@@ -30,12 +30,35 @@ LOOPBACK = "127.0.0.1"
 
 def everywhere(ctx: Context) -> list[tuple[Clone, Dataset]]:
     """The clones of all instances, but those on another pool that lost its disks."""
-    found = clones(ctx.zfs, ctx.clones)
+    return readable(look_everywhere(ctx))
+
+
+def readable(places: Sequence[Clones]) -> list[tuple[Clone, Dataset]]:
+    """All that can be read, of all places."""
+    return [pair for there in places for pair in there.found]
+
+
+def names_taken(ctx: Context) -> set[str]:
+    """The names of all clones, of those that cannot be read, too."""
+    places = look_everywhere(ctx)
+    return {clone.name for clone, _ in readable(places)}.union(*(p.unreadable_names for p in places))
+
+
+def look_everywhere(ctx: Context) -> list[Clones]:
+    """The same with those that cannot be read, of each place by themselves."""
+    found = [read_clones(ctx.zfs, ctx.clones)]
     for place in dict.fromkeys(ctx.cloning.places):
         if place != ctx.clones:
             with contextlib.suppress(PoolSuspended):
-                found += clones(ctx.zfs, place)
+                found.append(read_clones(ctx.zfs, place))
     return found
+
+
+def require_readable(places: Sequence[Clones], *names: str) -> None:
+    """Raise Refused when a clone of any instance that cannot be read has one of these names."""
+    for there in places:
+        for name in names:
+            there.require_readable(name)
 
 
 def announce(
@@ -52,7 +75,9 @@ def announce(
     with contextlib.ExitStack() as held:
         if clone.port or any_port or clone.kind == "dev":
             held.enter_context(exclusive(ctx.claims_lock, "zbackup clone", waiting=ctx.progress.note))
-            others = everywhere(ctx)
+            places = look_everywhere(ctx)
+            require_readable(places, clone.name)
+            others = readable(places)
             _require_own_name(clone, others)
             if clone.port:
                 require_free_port(clone.port, others)

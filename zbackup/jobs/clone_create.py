@@ -9,7 +9,16 @@ import structlog
 from zbackup.catalog.local import Catalog
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone import CloneStatus, find_again, status_of, working_on
-from zbackup.jobs.clone_claim import announce, everywhere, require_free_port, require_free_ports
+from zbackup.jobs.clone_claim import (
+    announce,
+    everywhere,
+    look_everywhere,
+    names_taken,
+    readable,
+    require_free_port,
+    require_free_ports,
+    require_readable,
+)
 from zbackup.jobs.clone_handover import hand_over
 from zbackup.jobs.clone_snapshot import chosen_snapshot, keep_beginning, snapshots, source
 from zbackup.jobs.context import Context
@@ -69,7 +78,9 @@ def plan_create(ctx: Context, options: CreateOptions) -> CreatePlan:
     """Look and decide, and change nothing."""
     _require_possible(ctx, options)
     names = _wanted(ctx, options)
-    others = everywhere(ctx)
+    places = look_everywhere(ctx)
+    require_readable(places, *names)
+    others = readable(places)
     for clone, dataset in others:
         if clone.name in names and clone.state != "building":
             raise _taken(dataset.name, clone.name)
@@ -241,7 +252,7 @@ def _chosen(catalog: Catalog, options: CreateOptions) -> Backup:
 
 
 def _wanted(ctx: Context, options: CreateOptions) -> tuple[str, ...]:
-    taken = {clone.name for clone, _ in everywhere(ctx)}
+    taken = names_taken(ctx)
     names: list[str] = []
     for name in numbered(options.name, options.count):
         names.append(name or next_name(ctx.instance, taken | set(names)))
@@ -257,7 +268,7 @@ def _own_name(ctx: Context, name: str) -> Iterator[str]:
     passed: set[str] = set()
     with ExitStack() as held:
         while True:
-            wanted = name or next_name(ctx.instance, passed | {c.name for c, _ in everywhere(ctx)})
+            wanted = name or next_name(ctx.instance, passed | names_taken(ctx))
             try:
                 held.enter_context(working_on(ctx, wanted, "zbackup clone create", wait=5 if name else 0))
                 _clear(ctx, wanted)
@@ -272,7 +283,9 @@ def _own_name(ctx: Context, name: str) -> Iterator[str]:
 
 def _clear(ctx: Context, name: str) -> None:
     """Make sure that the name is free; a leftover of ours is removed: its maker held the lock we hold now."""
-    for clone, dataset in everywhere(ctx):
+    places = look_everywhere(ctx)
+    require_readable(places, name)
+    for clone, dataset in readable(places):
         if clone.name not in (name, log_name(name)):
             continue
         if clone.state != "building" or clone.instance != ctx.instance:

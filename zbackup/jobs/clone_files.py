@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import structlog
 
-from zbackup.catalog.local import clones
+from zbackup.catalog.local import read_clones
 from zbackup.jobs.clone_claim import CLONE_PROPERTIES, announce
 from zbackup.jobs.context import Context
 from zbackup.jobs.fetched_parts import abort_partials, held
@@ -131,8 +131,16 @@ def mark_ready(ctx: Context, clone: Clone) -> Clone:
 
 
 def find_clone(ctx: Context, name: str) -> tuple[Clone, Dataset] | None:
-    """The clone of that name below this instance's clones dataset."""
-    return next(((c, d) for c, d in clones(ctx.zfs, ctx.clones) if c.name == name), None)
+    """The clone of that name below this instance's clones dataset. Raise Refused when it cannot be read."""
+    there = read_clones(ctx.zfs, ctx.clones)
+    there.require_readable(name)
+    return next(((c, d) for c, d in there.found if c.name == name), None)
+
+
+def may_be_there(ctx: Context, name: str) -> bool:
+    """Whether there is a clone of that name, or one that cannot be read: what it needs has to stay."""
+    there = read_clones(ctx.zfs, ctx.clones)
+    return bool(there.problem(name)) or any(clone.name == name for clone, _ in there.found)
 
 
 def server_process(ctx: Context, name: str) -> Process | None:

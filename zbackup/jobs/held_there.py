@@ -5,9 +5,9 @@ from contextlib import contextmanager, suppress
 
 import structlog
 
+from zbackup.catalog.local import read_clones
 from zbackup.destinations.base import Holdable, Session
 from zbackup.destinations.copies import Copies
-from zbackup.jobs import clone_files
 from zbackup.jobs.clone import working_on
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.model.backup import Backup
@@ -137,8 +137,12 @@ def _goes_on(ctx: Context, name: str, own: str) -> bool:
     """Whether something of it is here that has not all arrived: the same command would go on with that."""
     if name == own:
         return False
-    found = (clone_files.find_clone(each, copy_name(name)) for each in ctx.everywhere())
-    return any(clone.state == "building" for clone, _ in filter(None, found))
+    found = (read_clones(each.zfs, each.clones) for each in ctx.everywhere())
+    return any(
+        there.problem(copy_name(name))  # nobody knows whether it needs them
+        or any(c.name == copy_name(name) and c.state == "building" for c, _ in there.found)
+        for there in found
+    )
 
 
 def _hold(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from zbackup.catalog.local import clones
+from zbackup.catalog.local import read_clones
 from zbackup.jobs.clone_files import server_process
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
@@ -12,10 +12,7 @@ from zbackup.proc.lock import holder
 
 
 def leftovers(ctx: Context) -> tuple[Leftover, ...]:
-    """Those below every dataset that the instance's clones may be below.
-
-    Raise Refused when a clone's description cannot be read.
-    """
+    """Those below every dataset that the instance's clones may be below, but for what cannot be read."""
     found = []
     for at in ctx.everywhere():
         suspects = [
@@ -32,6 +29,7 @@ def leftovers(ctx: Context) -> tuple[Leftover, ...]:
 
 
 def _unfinished(ctx: Context) -> Sequence[Clone]:
-    there = [clone for clone, _ in clones(ctx.zfs, ctx.clones) if clone.instance == ctx.instance]
-    names = {clone.name for clone in there}
+    known = read_clones(ctx.zfs, ctx.clones)
+    there = [clone for clone, _ in known.found if clone.instance == ctx.instance]
+    names = {clone.name for clone in there} | known.unreadable_names
     return [c for c in there if is_unfinished(c) and not (c.kind == "copy" and recovery_of(c.name) in names)]

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import structlog
 
-from zbackup.catalog.local import Catalog, clones
+from zbackup.catalog.local import Catalog, clones, read_clones
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone import start, working_on
 from zbackup.jobs.context import Context
@@ -46,6 +46,7 @@ def reconcile(ctx: Context) -> Reconciled:
         backups = finish_all(ctx, catalog.places, catalog.backups)
         healed += [f"finished {b.name}" for b in backups if b.finished and b.record.backup not in before]
         reported += [*_incomplete(catalog), *_forgotten_holds(ctx, catalog)]
+    reported += _unreadable(ctx)
     for said, done in (*_remove_unfinished(ctx), *_bring_back(ctx)):
         (healed if done else reported).append(said)
     for text in healed:
@@ -70,6 +71,14 @@ def _incomplete(catalog: Catalog) -> list[str]:
     ] + [f"{name} cannot be read: {problem}" for name, problem in catalog.unreadable]
 
 
+def _unreadable(ctx: Context) -> list[str]:
+    return [
+        f"{dataset} cannot be read: {problem}"
+        for at in ctx.everywhere()
+        for dataset, problem in read_clones(at.zfs, at.clones).unreadable
+    ]
+
+
 def _remove_unfinished(ctx: Context) -> Iterator[tuple[str, bool]]:
     for at in ctx.everywhere():
         # What they are made of goes after them.
@@ -85,7 +94,7 @@ def _is_leftover(ctx: Context, clone: Clone, dataset: Dataset) -> bool:
         return clone.state == "building"
     # What was fetched for hours is not thrown away: the same restore goes on from it.
     fetched = bool(held(ctx, dataset.name))
-    return not fetched and clone_files.find_clone(ctx, recovery_of(clone.name)) is None
+    return not fetched and not clone_files.may_be_there(ctx, recovery_of(clone.name))
 
 
 def _bring_back(ctx: Context) -> Iterator[tuple[str, bool]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from zbackup.catalog.local import Catalog, clones
+from zbackup.catalog.local import Catalog, Clones, read_clones
 from zbackup.jobs.clone_files import server_process
 from zbackup.jobs.context import Context
 from zbackup.jobs.finish import times_out_of_order
@@ -79,7 +79,8 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
     reach, _ = look_at_window(ctx, catalog)
     promised = back(now, ctx.retention.window, ctx.zone)
     bases = usable_bases(catalog.backups)
-    there = [clone for clone, _ in clones(ctx.zfs, ctx.clones) if clone.instance == ctx.instance]
+    known = read_clones(ctx.zfs, ctx.clones)
+    there = [clone for clone, _ in known.found if clone.instance == ctx.instance]
     retention = plan_retention(catalog.backups, ctx.retention, now, ctx.zone, {}, ctx.clock.reading())
     settings = ZfsFacts(ctx.zfs.runner).settings([d.name for d in catalog.datasets])
     found = Status(
@@ -103,11 +104,11 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         findings=(),
         as_they_are=as_they_are(ctx, catalog.backups),
     )
-    judged = health.judge(_facts(found, catalog, retention.note), expected)
+    judged = health.judge(_facts(found, catalog, known, retention.note), expected)
     return replace(found, findings=(*not_loaded(settings), *judged))
 
 
-def _facts(status: Status, catalog: Catalog, doubt: str) -> health.Facts:
+def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> health.Facts:
     """What its health is judged by; `doubt` is why a prune does not count ages up to now."""
     now, backups = status.looked, catalog.backups
     oldest = min((b.record.taken for b in usable_bases(backups)), default=now)
@@ -119,6 +120,7 @@ def _facts(status: Status, catalog: Catalog, doubt: str) -> health.Facts:
         unfinished=0 if status.working else sum(b.complete and not b.finished for b in backups),
         broken=sum(not b.complete for b in backups),
         unreadable=catalog.unreadable,
+        unreadable_clones=clones.unreadable,
         future=tuple(b.name for b in backups if b.record.taken > now + health.FUTURE),
         jobs=tuple(
             health.JobFacts(job=r.job, failures=r.failures, message=r.message, error=r.error)

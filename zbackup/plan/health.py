@@ -66,7 +66,7 @@ class Facts:
     is why a prune does not count ages up to now; `alone` why no log leads on from the newest backup;
     `switched` are gaps that a switch made; `out_of_order` are transactions, each in a line, whose times
     contradict the order of the log; `leftovers` are clones that nobody finished. `unreadable` are
-    (snapshot, problem)."""
+    (snapshot, problem), `unreadable_clones` (dataset, problem)."""
 
     now: datetime
     newest: datetime | None
@@ -84,6 +84,7 @@ class Facts:
     doubt: str = ""
     lags: tuple[Lag, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
+    unreadable_clones: tuple[tuple[str, str], ...] = ()
     out_of_order: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
 
@@ -105,6 +106,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         _left(facts),
         *of_leftovers(facts.leftovers),
         *unreadable(facts.unreadable),
+        *unreadable_clones(facts.unreadable_clones),
         *space(facts.pool, facts.written_a_day),
     )
     return tuple(finding for finding in found if finding is not None)
@@ -288,6 +290,20 @@ def _left(facts: Facts) -> Finding | None:
         return None
     text = ", ".join(parts)
     return Finding(severity="warning", subject="snapshots", text=text, fix="zbackup check")
+
+
+def unreadable_clones(found: Sequence[tuple[str, str]]) -> list[Finding]:
+    """What is to be said of clones whose description cannot be read: (dataset, problem)."""
+    return [
+        Finding(
+            severity="warning",
+            subject="clones",
+            text=f"{dataset} cannot be read: {problem}",
+            why="no command works on this clone; all others are as they were, and what it needs stays",
+            fix=f"set its property zbackup:clone right, or zfs destroy -r {shlex.quote(dataset)}",
+        )
+        for dataset, problem in found
+    ]
 
 
 def unreadable(found: Sequence[tuple[str, str]]) -> list[Finding]:

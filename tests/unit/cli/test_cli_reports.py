@@ -45,6 +45,7 @@ from zbackup.cli import (
 )
 from zbackup.cli.options import Options
 from zbackup.jobs.check import CheckReport
+from zbackup.jobs.clone import CloneList
 from zbackup.jobs.context import Context
 from zbackup.jobs.prune import PrunePlan, PruneReport
 from zbackup.jobs.snapshot import SnapshotReport
@@ -193,24 +194,25 @@ def test_check_for_people() -> None:
 
 
 def test_clones_for_people() -> None:
-    text = clone.render([STATUS, dataclasses.replace(STATUS, running=False)], BERLIN, at(30))
+    text = clone.render(CloneList((STATUS, dataclasses.replace(STATUS, running=False))), BERLIN, at(30))
     assert re.split(r"  +", text.splitlines()[1]) == [
         "shop-x", "shop", "2024-05-01 10:02:00 CEST", "running", "3307", "4.0 KiB", "-",
         "zbackup-20240501T080000Z", "mysql --socket=/run/zbackup/shop-x/mysqld.sock",
     ]  # fmt: skip
     assert "stopped" in text
-    assert clone.render([], BERLIN, at(30)) == "There are no clones."
+    assert clone.render(CloneList(()), BERLIN, at(30)) == "There are no clones."
+    lost = CloneList((STATUS,), (("tank/clones/x", "damaged"),))
+    assert clone.render(lost, BERLIN, at(30)).splitlines()[-1] == "tank/clones/x cannot be read: damaged"
 
 
 def test_a_dev_clone_for_people() -> None:
-    row = re.split(r"  +", clone.render([DEV], BERLIN, at(30)).splitlines()[1])
+    row = re.split(r"  +", clone.render(CloneList((DEV,)), BERLIN, at(30)).splitlines()[1])
     assert row[6:8] == ["1 min 0 s", "base"]
     protected = dataclasses.replace(DEV.clone, protected=at(32).isoformat())
-    row = re.split(
-        r"  +", clone.render([dataclasses.replace(DEV, clone=protected)], BERLIN, at(30)).splitlines()[1]
-    )
+    listed = CloneList((dataclasses.replace(DEV, clone=protected),))
+    row = re.split(r"  +", clone.render(listed, BERLIN, at(30)).splitlines()[1])
     assert row[6] == "2 min 0 s (protected)"
-    assert re.split(r"  +", clone.render([DEV], BERLIN, at(32)).splitlines()[1])[6] == "over"
+    assert re.split(r"  +", clone.render(CloneList((DEV,)), BERLIN, at(32)).splitlines()[1])[6] == "over"
     shown = clone.render_one(DEV, BERLIN, at(30))
     assert "/clones/shop-x/password" in shown and re.search(r"^Masked +yes$", shown, flags=re.M)
     made = clone_create.render([DEV], BERLIN)
