@@ -45,10 +45,10 @@ time.sleep(120)
 
 # As on a kernel before 5.12.
 OLD_KERNEL = """
-import errno, sys
+import errno
 from zbackup.proc import enter, mounts
 def missing(*_):
     raise OSError(errno.ENOSYS, "no such call")
 mounts._set_attributes = missing
-enter.main(sys.argv[1])
+enter.main(enter.read_order())
 """

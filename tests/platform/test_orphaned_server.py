@@ -1,14 +1,17 @@
-"""A server whose maker was killed the moment it was started is found again."""
+"""A server that is started: found again when its maker was killed at once, and told an order of any length."""
 
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from zbackup.proc.detached import Confinement, Process, launch
+from tests.lab.reach import let_reach
+from tests.system.house import wait_until
+from zbackup.proc.detached import Confinement, Process, last_lines, launch
 from zbackup.proc.secure_files import write_new
 
 MAKER = """
@@ -19,6 +22,17 @@ confinement = Confinement(hide=(), bind=(), uid=27, gid=28)
 launch(["sleep", "120"], confinement, Path(sys.argv[1]), note=Path(sys.argv[2]))
 os.kill(os.getpid(), signal.SIGKILL)
 """
+
+UID, GID = 27, 28
+
+
+@pytest.fixture
+def started() -> Iterator[list[Process]]:
+    let_reach(Path(sys.executable))
+    processes: list[Process] = []
+    yield processes
+    for process in processes:
+        process.kill(5)
 
 
 def noted(note: Path) -> Process:
@@ -68,3 +82,14 @@ def test_a_directory_in_the_way_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "init.sql").mkdir()
     with pytest.raises(OSError, match=r"init\.sql"):
         write_new(tmp_path / "init.sql", "secret", mode=0o600)
+
+
+def test_it_takes_a_very_long_order_and_reads_nothing(started: list[Process], tmp_path: Path) -> None:
+    """Of more clones than the 900 whose mountpoints fit into one word of a command line."""
+    hide = tuple(f"/srv/clones/{'long-name' * 10}-{number}/0" for number in range(20_000))
+    confinement = Confinement(hide=hide, bind=(), uid=UID, gid=GID)
+    reads = "import sys, time; print(repr(sys.stdin.read()), flush=True); time.sleep(60)"
+    output = tmp_path / "o"
+    started.append(launch((sys.executable, "-c", reads), confinement, output))
+    wait_until("it has read", lambda: last_lines(output) != "", 60)
+    assert last_lines(output) == "''"

@@ -5,12 +5,14 @@ clock ticks since the boot (proc(5), field 22 of stat), it is an identity.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import secrets
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -27,6 +29,7 @@ log = structlog.get_logger()
 POLL_S = 0.05
 TAIL = 16_384
 UNSHARE = ("unshare", "--mount", "--propagation", "slave", "--")
+SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 SYSTEMD = Path("/run/systemd/system")
 
 
@@ -157,12 +160,29 @@ def launch(
     limited = _scope(confinement.limits, output.parent.name)
     enter = (*limited, *UNSHARE, *own_module("zbackup.proc.enter"))
     log.info("server.launched", argv=tuple(argv))
-    with secure_files.open_to_append(output) as sink:
-        started = start((*enter, order), for_our_own(), stdout=sink, stderr=sink, session=True)
+    with secure_files.open_to_append(output) as sink, _sealed(order) as sheet:
+        started = start(enter, for_our_own(), stdin=sheet, stdout=sink, stderr=sink, session=True)
     process = Process.of(started.pid)
     if process is None:
         raise CommandFailed(enter, started.wait(), last_lines(output))
     return process
+
+
+@contextmanager
+def _sealed(order: str) -> Iterator[int]:
+    """A file in memory that holds this and never changes any more.
+
+    A word of a command line ends at 128 KiB (MAX_ARG_STRLEN), which the mountpoints of some 900 clones have.
+    """
+    sheet = os.memfd_create("zbackup-order", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        with os.fdopen(os.dup(sheet), "wb") as file:
+            file.write(order.encode())
+        os.lseek(sheet, 0, os.SEEK_SET)
+        fcntl.fcntl(sheet, fcntl.F_ADD_SEALS, SEALS)
+        yield sheet
+    finally:
+        os.close(sheet)
 
 
 def limits_hold() -> bool:

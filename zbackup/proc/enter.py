@@ -1,7 +1,7 @@
 """Becomes a server inside the mount namespace that unshare(1) has just made: see proc.detached.
 
-Run as `python -I -m zbackup.proc.enter ORDER`, the order being JSON: what Confinement has, argv, environment,
-and note, which may be null.
+Run as `python -I -m zbackup.proc.enter` with its order on standard input, as JSON: what Confinement has,
+argv, environment and note, which may be null.
 """
 
 import json
@@ -56,8 +56,17 @@ def _choose_network(wanted: dict[str, Any]) -> None:
         leave_network()
 
 
+def read_order() -> str:
+    """What we are told. The server gets nothing to read there."""
+    text = sys.stdin.buffer.read().decode()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return text
+
+
 if __name__ == "__main__":
     try:
-        main(sys.argv[1])
+        main(read_order())
     except Exception as problem:  # noqa: BLE001  who reads the server's output is told in one line, whatever it is
         sys.exit(f"cannot start the server: {problem}")
