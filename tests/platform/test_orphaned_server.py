@@ -1,4 +1,5 @@
-"""A server that is started: found again when its maker was killed at once, and told an order of any length."""
+"""A server that is started: found again when its maker was killed at once, told an order of any length, and
+whom to ask for addresses."""
 
 import signal
 import subprocess
@@ -93,3 +94,42 @@ def test_it_takes_a_very_long_order_and_reads_nothing(started: list[Process], tm
     started.append(launch((sys.executable, "-c", reads), confinement, output))
     wait_until("it has read", lambda: last_lines(output) != "", 60)
     assert last_lines(output) == "''"
+
+
+@pytest.fixture
+def resolver() -> Iterator[str]:
+    """As systemd-resolved leaves it: a link to a file in /run. Then what the file says."""
+    link, file = Path("/etc/resolv.conf"), Path("/run/resolve-test/stub.conf")
+    before = link.read_text() if link.exists() else ""
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("nameserver 127.0.0.77\n")
+    link.unlink(missing_ok=True)
+    link.symlink_to(file)
+    yield file.read_text()
+    link.unlink()
+    link.write_text(before)
+
+
+@pytest.mark.parametrize("calls_out", [True, False])
+def test_one_that_calls_out_can_ask_for_addresses(
+    resolver: str, started: list[Process], tmp_path: Path, *, calls_out: bool
+) -> None:
+    look = """
+import os, time
+try:
+    print(repr(open("/etc/resolv.conf").read()), os.listdir("/run/resolve-test"), flush=True)
+    open("/etc/resolv.conf", "w")
+except OSError as refused:
+    print(refused.strerror, flush=True)
+time.sleep(60)
+"""
+    confinement = Confinement(hide=(), bind=(), uid=UID, gid=GID, network="host", calls_out=calls_out)
+    output = tmp_path / "o"
+    started.append(launch((sys.executable, "-c", look), confinement, output))
+    wait_until("it has looked", lambda: "ile" in last_lines(output) or "enied" in last_lines(output), 60)
+    there = f"{resolver!r} ['stub.conf']\n"
+    assert last_lines(output) in (
+        (f"{there}Read-only file system", f"{there}Permission denied")
+        if calls_out
+        else ("No such file or directory",)
+    )

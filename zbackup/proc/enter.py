@@ -17,6 +17,9 @@ from zbackup.proc.privileges import become_user, call_nobody, last_capability
 from zbackup.proc.secure_files import write_new
 from zbackup.proc.start import become
 
+RESOLVER = "/etc/resolv.conf"
+"""Whom to ask for addresses: most often a link into /run, which the server sees empty."""
+
 
 def main(order: str) -> None:
     """Arrange mounts and network, give up root, become the server. Ends with a message if that fails."""
@@ -45,7 +48,7 @@ def _view(wanted: dict[str, Any]) -> View:
         bind=tuple((directory, mountpoint) for directory, mountpoint in wanted["bind"]),
         own=tuple(wanted["own"]),
         cover=tuple(wanted["cover"]),
-        named=named_paths(wanted["argv"]),
+        named=named_paths(wanted["argv"]) + ((os.path.realpath(RESOLVER),) if wanted["calls_out"] else ()),
     )
 
 
