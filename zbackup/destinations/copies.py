@@ -79,6 +79,10 @@ def by_server(backups: Sequence[Backup]) -> list[list[Backup]]:
     for backup in backups:
         lines = {s.dataset for s in backup.snapshots}
         joined = [each for each in found if each[0] & lines]
+        if len(joined) == 1 and found[-1] is joined[0]:
+            joined[0][0].update(lines)
+            joined[0][1].append(backup)
+            continue
         found = [each for each in found if each not in joined]
         members = [b for _, others in joined for b in others]
         found.append((lines.union(*(each[0] for each in joined)), [*members, backup]))

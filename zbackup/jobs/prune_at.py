@@ -7,6 +7,7 @@ host that is trusted with more than adding.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 import structlog
 
@@ -134,10 +135,12 @@ def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup], holds: 
     """
 
     def decide(some: Sequence[Backup]) -> list[RetentionPlan]:
-        return [_decide_one(ctx, target, server, holds, now) for server in by_server(some)]
+        servers = [[_Received(b, taken[id(b)]) for b in server] for server in by_server(some)]
+        return [_decide_one(ctx, target, server, holds, now) for server in servers]
 
     now = ctx.clock.now()
     own = [b for b in backups if b.record.instance == ctx.instance]
+    taken = {id(b): _as_taken(b) for b in own}  # once: it is decided again and again
     return plan_received(own, decide, now, target.grace)
 
 
@@ -165,14 +168,22 @@ def _say(target: ShipTarget, plans: Sequence[RetentionPlan]) -> None:
         log.warning("prune.clock_in_doubt", destination=target.name, why=why)
 
 
+class _Received(NamedTuple):
+    """A backup as it lies there, and as it was taken."""
+
+    there: Backup
+    taken: Backup
+
+
 def _decide_one(
-    ctx: Context, target: ShipTarget, backups: Sequence[Backup], holds: Holds, now: datetime
+    ctx: Context, target: ShipTarget, backups: Sequence[_Received], holds: Holds, now: datetime
 ) -> RetentionPlan:
     """By the same planner as at home. It knows a backup's snapshots by the datasets they were taken of."""
-    there = {b.record.backup: b for b in backups}
-    at_home = [_as_taken(b) for b in backups]
+    there = {b.there.record.backup: b.there for b in backups}
+    at_home = [b.taken for b in backups]
     reading = of_any_machine(at_home, ctx.clock.reading())
-    plan = plan_retention(at_home, target.retention, now, ctx.zone, _pins(backups, holds), reading)
+    pins = _pins([b.there for b in backups], holds)
+    plan = plan_retention(at_home, target.retention, now, ctx.zone, pins, reading)
     return replace(
         plan,
         keep=tuple(Kept(there[k.backup.record.backup], k.reasons) for k in plan.keep),

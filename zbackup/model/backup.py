@@ -1,7 +1,7 @@
 """A backup: one record, and the snapshots of all the datasets that belong to it."""
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -13,12 +13,19 @@ from zbackup.model.snapshot import Dataset, Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """`snapshots` are in the order of the record's members, of those that are (still) there."""
+    """`snapshots` are in the order of the record's members, of those that are (still) there.
+
+    `createtxg` is when it was there as a whole: snapshots of one backup are of one moment here, and arrive
+    one by one at a destination.
+    """
 
     record: Record
     snapshots: tuple[Snapshot, ...]
+    createtxg: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        # Plans compare it again and again.
+        object.__setattr__(self, "createtxg", max((s.createtxg for s in self.snapshots), default=0))
         if self.snapshots and self.record.name != self.name:
             object.__setattr__(self, "record", replace(self.record, name=self.name))
 
@@ -26,12 +33,6 @@ class Backup:
     def name(self) -> str:
         """The snapshots' common name, for people; identity is record.backup."""
         return self.snapshots[0].name
-
-    @property
-    def createtxg(self) -> int:
-        """When it was there as a whole. Snapshots of one backup are of one moment here, and arrive one by one
-        at a destination."""
-        return max(s.createtxg for s in self.snapshots)
 
     @property
     def complete(self) -> bool:

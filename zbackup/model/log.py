@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,7 @@ class LogDamage:
     torn: bool = False
 
 
+@lru_cache(maxsize=65_536)
 def place(text: str) -> tuple[int, ...]:
     """The numbers in a place of a log, by which places of one log are in order, whatever the engine."""
     return tuple(int(number) for number in re.findall(r"[0-9]+", text))

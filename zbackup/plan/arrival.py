@@ -86,7 +86,9 @@ def plan_received(
         if not any(plan.destroy for plan in plans):
             break
         kept = {k.backup.record.backup for plan in decide(subset) for k in plan.keep}
-        plans = [_spared(plan, kept, _why(subset, arrived, grace)) for plan in plans]
+        if any(b.record.backup in kept for plan in plans for b in plan.destroy):
+            why = _why(subset, arrived, grace)
+            plans = [_spared(plan, kept, why) for plan in plans]
     return plans
 
 
