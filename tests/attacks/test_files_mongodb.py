@@ -27,8 +27,3 @@ def pid_file(house: Zbackup) -> Path:
 
 class TestFiles(FileAttacks):
     pid_file = pid_file
-
-    def write(self, house: Zbackup) -> None:
-        assert isinstance(house, MongoHouse)
-        with house.server.client() as client:
-            client.shop.orders.insert_many([{"n": n} for n in range(100)])
