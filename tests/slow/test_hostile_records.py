@@ -1,5 +1,6 @@
 """Records and catalogues that somebody made up: many more of them than the unit tests have time for."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -8,6 +9,8 @@ from tests.unit.model import test_hostile
 from tests.unit.plan import test_arrival, test_hostile_catalogues
 from tests.unit.plan.histories import History, histories, policies, sound_histories
 from zbackup.model.retention import Retention
+
+pytestmark = pytest.mark.timeout(5400)
 
 
 def many(count: int) -> settings:

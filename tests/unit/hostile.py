@@ -75,7 +75,9 @@ values = st.one_of(
     st.builds(lambda file, offset: f"binlog.{file}:{offset}", st.integers(0), st.integers(0)),
     st.builds(lambda s, i, t: f"{s},{i}@{t}", st.integers(), st.integers(), st.integers()),
     st.recursive(
-        st.none() | st.text() | st.integers(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
+        st.none() | st.text(max_size=8) | st.integers(),
+        lambda x: st.lists(x, max_size=3) | st.dictionaries(st.text(max_size=8), x, max_size=3),
+        max_leaves=6,  # what is large is in JSONS: to make it up takes longer than to read it
     ).map(json.dumps),
 )
 properties = st.builds(
