@@ -27,6 +27,7 @@ def exchange(ctx: Context, clone: Clone, state: State, make: Callable[[], None])
     """
     clone = replace(clone, state=state)
     clone_files.describe(ctx, clone)
+    settle(ctx, clone)
     for leftover in reversed(_fresh(ctx, clone)):
         _destroy(ctx, clone, leftover)
     make()
@@ -37,6 +38,18 @@ def exchange(ctx: Context, clone: Clone, state: State, make: Callable[[], None])
         ctx.zfs.rename(fresh, place)
         ctx.zfs.mount(place)
     return clone
+
+
+def settle(ctx: Context, clone: Clone) -> None:
+    """Let fresh datasets take the places of old ones that a run which was killed had destroyed already.
+
+    They were whole before the first of the old ones went, and what they hold may be nowhere else by now.
+    """
+    for fresh in _fresh(ctx, clone):
+        place = fresh.name.replace(f"/{FRESH}", "/")
+        if not ctx.zfs.exists(place):
+            ctx.zfs.rename(fresh, place)
+            ctx.zfs.mount(place)
 
 
 def clone_fresh(ctx: Context, clone: Clone, backup: Backup) -> None:

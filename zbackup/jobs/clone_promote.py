@@ -14,7 +14,7 @@ from zbackup.jobs.clone import CloneStatus, find, find_again, require_ready, sta
 from zbackup.jobs.clone_claim import CLONE_PROPERTIES
 from zbackup.jobs.clone_files import ORIGIN, PART, SNAPSHOT
 from zbackup.jobs.clone_handover import serving
-from zbackup.jobs.clone_parts import exchange, fresh_name
+from zbackup.jobs.clone_parts import exchange, fresh_name, settle
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.model.errors import CommandFailed, PoolFull, Refused
@@ -43,6 +43,8 @@ def promote(contexts: Sequence[Context], name: str) -> CloneStatus:
         clone, dataset = find_again(ctx, name)
         _require_possible(ctx, clone)
         record = clone_files.record_of(ctx, clone)
+        if clone.state == "promoting":
+            settle(ctx, clone)
         parts = [f"{dataset.name}/{n}" for n in range(len(record.members))]
         _require_encrypted_alike(ctx, dataset.name, parts)
         if clone.state == "ready":
