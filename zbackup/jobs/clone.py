@@ -125,9 +125,16 @@ def _note_stopped(ctx: Context, clone: Clone, *, stopped: bool) -> Clone:
 
 
 def destroy(contexts: Sequence[Context], name: str) -> Clone:
-    """Destroy exactly this clone. Raise NotFound, or Refused when it is protected, has children, or something
-    foreign is in it."""
-    ctx, _, _ = find(contexts, name)
+    """Destroy exactly this clone, with what was fetched for it, also when only that is left of it.
+
+    Raise NotFound, or Refused when it is protected, has children, or something foreign is in it.
+    """
+    try:
+        ctx, _, _ = find(contexts, name)
+    except NotFound:
+        if name == recovery_of(name) and _is_there(contexts, copy_name(name)):
+            return destroy(contexts, copy_name(name))
+        raise
     with working_on(ctx, recovery_of(name), "zbackup clone destroy"):
         clone, dataset = find_again(ctx, name)
         if judge(clone, ctx.clock.now(), timedelta(0)) == "protected":
@@ -139,6 +146,11 @@ def destroy(contexts: Sequence[Context], name: str) -> Clone:
         if fetched := clone_files.find_clone(ctx, copy_name(name)):
             clone_files.destroy(ctx, *fetched)
     return clone
+
+
+def _is_there(contexts: Sequence[Context], name: str) -> bool:
+    found = (clone_files.find_clone(ctx, name) for ctx in contexts)
+    return any(each[0].instance == ctx.instance for ctx, each in zip(contexts, found, strict=True) if each)
 
 
 def _require_no_switch(ctx: Context, clone: Clone) -> None:
