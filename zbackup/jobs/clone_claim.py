@@ -9,7 +9,7 @@ from itertools import islice
 
 from zbackup.catalog.local import Clones, read_clones
 from zbackup.jobs.context import Context
-from zbackup.model.clone import INTENT, PROPERTY, Clone
+from zbackup.model.clone import INTENT, PROPERTY, Clone, from_property
 from zbackup.model.errors import (
     CommandFailed,
     DatasetExists,
@@ -92,21 +92,61 @@ def _make(ctx: Context, clone: Clone, properties: Mapping[str, str]) -> None:
     container = f"{ctx.clones}/{clone.name}"
     own = {**CLONE_PROPERTIES, "mountpoint": str(ctx.mountpoint / clone.name), PROPERTY: clone.to_property()}
     try:
+        _intend(ctx, intent)
+        ctx.zfs.create(container, {**own, **properties})
+    except CommandFailed as failure:
+        # A zfs that refused made none. One that was killed, or did not answer, may have: it is known by this.
+        if failure.returncode > 0:
+            _forget(ctx, clone.name)
+        raise
+    ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
+    ctx.zfs.mount(container)
+
+
+def _intend(ctx: Context, intent: Mapping[str, str]) -> None:
+    try:
         ctx.zfs.set_properties(ctx.clones, intent)
     except DatasetNotFound:
         mountpoint = {"mountpoint": str(ctx.mountpoint), "canmount": "off"}
         with contextlib.suppress(DatasetExists):  # another recovery was faster
             ctx.zfs.create(ctx.clones, {**mountpoint, ROOT: "1"})
         ctx.zfs.set_properties(ctx.clones, intent)
+
+
+def _forget(ctx: Context, name: str) -> None:
+    """Never hides why the clone was not made."""
+    with contextlib.suppress(CommandFailed):
+        ctx.zfs.clear_property(ctx.clones, INTENT + name)
+
+
+def never_made(ctx: Context) -> list[str]:
+    """Names of clones of the instance that were to be made, and of which there is no dataset; looks only.
+
+    A dataset of that name that somebody makes later would be taken for what is left of the clone.
+    """
     try:
-        ctx.zfs.create(container, {**own, **properties})
-    except CommandFailed as failure:
-        # A zfs that refused made none. One that was killed, or did not answer, may have: it is known by this.
-        if failure.returncode > 0:
-            ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
-        raise
-    ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
-    ctx.zfs.mount(container)
+        own = ctx.zfs.own_settings(ctx.clones)
+    except DatasetNotFound:
+        return []
+    meant = {key.removeprefix(INTENT): text for key, text in own.items() if key.startswith(INTENT)}
+    return [name for name, text in meant.items() if _is_of(ctx, text) and not _is_there(ctx, name)]
+
+
+def forget_if_never_made(ctx: Context, name: str) -> None:
+    """To be called with nobody else working on the clone."""
+    if not _is_there(ctx, name):
+        _forget(ctx, name)
+
+
+def _is_there(ctx: Context, name: str) -> bool:
+    return ctx.zfs.exists(f"{ctx.clones}/{name}")
+
+
+def _is_of(ctx: Context, text: str) -> bool:
+    try:
+        return from_property(text).instance == ctx.instance
+    except ValueError:
+        return False
 
 
 def _require_own_name(clone: Clone, others: list[tuple[Clone, Dataset]]) -> None:

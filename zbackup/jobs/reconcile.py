@@ -1,7 +1,7 @@
 """Put right what a run of zbackup that was killed left behind, or say what somebody has to look at."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,12 +10,13 @@ import structlog
 from zbackup.catalog.local import Catalog, clones, read_clones
 from zbackup.jobs import clone_files
 from zbackup.jobs.clone import start, working_on
+from zbackup.jobs.clone_claim import forget_if_never_made, never_made
 from zbackup.jobs.context import Context
 from zbackup.jobs.fetched_parts import held
 from zbackup.jobs.finish import finish_all
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
-from zbackup.model.errors import Taken, ZbackupError
+from zbackup.model.errors import Taken, UsageError, ZbackupError
 from zbackup.model.shipping import holder_of
 from zbackup.model.snapshot import Dataset
 from zbackup.plan.clone_name import recovery_of, require_good
@@ -47,6 +48,7 @@ def reconcile(ctx: Context) -> Reconciled:
         healed += [f"finished {b.name}" for b in backups if b.finished and b.record.backup not in before]
         reported += [*_incomplete(catalog), *_forgotten_holds(ctx, catalog)]
     reported += _unreadable(ctx)
+    _forget_never_made(ctx)
     for said, done in (*_remove_unfinished(ctx), *_bring_back(ctx)):
         (healed if done else reported).append(said)
     for text in healed:
@@ -86,6 +88,16 @@ def _remove_unfinished(ctx: Context) -> Iterator[tuple[str, bool]]:
             mine = clone.instance == ctx.instance and _is_leftover(at, clone, dataset)
             if mine and (ended := _have_removed(at, clone)):
                 yield ended
+
+
+def _forget_never_made(ctx: Context) -> None:
+    """What is written down of clones that nobody has begun to make."""
+    for at in ctx.everywhere():
+        for name in never_made(at):
+            with suppress(Taken, UsageError):
+                require_good(recovery_of(name))
+                with working_on(at, recovery_of(name), "zbackup daemon (reconciling)", wait=0):
+                    forget_if_never_made(at, name)
 
 
 def _is_leftover(ctx: Context, clone: Clone, dataset: Dataset) -> bool:
