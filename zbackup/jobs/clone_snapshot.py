@@ -71,8 +71,8 @@ def snapshots(ctx: Context, clone: Clone, record: Record) -> dict[str, Backup]:
 
 def keep_beginning(ctx: Context, clone: Clone) -> None:
     """What it is reset to. A clone of a backup needs none: that is there for as long as the clone is."""
-    parts = range(len(clone_files.record_of(ctx, clone).members))
     try:
+        parts = range(len(clone_files.record_of(ctx, clone).members))
         names = [f"{ctx.clones}/{clone.name}/{n}@{ORIGIN}" for n in parts]
         ctx.zfs.snapshot(names, {SNAPSHOT: clone.id}, timeout=LIMIT_S)
     except CommandFailed as failure:
