@@ -69,7 +69,8 @@ def _snapshot(
         if any(in_place.get(guid) != name for guid, name in home.items()):
             return
         like = _newest(catalog, since)
-        if like is None or not mounted(catalog.datasets):
+        if like is None or len(mounted(catalog.datasets)) < len(like.members):
+            # In what is not mounted any more nobody can read the log; who unmounted it had it taken before.
             return
         ctx.progress.phase("taking a snapshot", "to keep the end of the log")
         known = [b for b in catalog.backups if b.record.stopped_for == what]

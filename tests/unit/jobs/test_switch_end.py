@@ -21,7 +21,9 @@ def end(number: int, *, finished: bool = True) -> Backup:
     return replace(taken, record=record if finished else replace(record, as_of=None))
 
 
-def taken_up(monkeypatch: pytest.MonkeyPatch, known: list[Backup], fails: bool = False) -> list[str]:
+def taken_up(
+    monkeypatch: pytest.MonkeyPatch, known: list[Backup], fails: bool = False, mounted: int = 2
+) -> list[str]:
     """What is done, in order."""
     done: list[str] = []
 
@@ -35,7 +37,7 @@ def taken_up(monkeypatch: pytest.MonkeyPatch, known: list[Backup], fails: bool =
     datasets = [SimpleNamespace(guid=n, name=s.dataset) for n, s in enumerate(first.snapshots)]
     catalog = SimpleNamespace(datasets=datasets, backups=(first, *known))
     monkeypatch.setattr(switch_end, "_catalog", lambda *_: catalog)
-    monkeypatch.setattr(switch_end, "mounted", lambda _: {"there": "there"})
+    monkeypatch.setattr(switch_end, "mounted", lambda _: dict.fromkeys(["data", "log"][:mounted], ""))
     monkeypatch.setattr(switch_end, "snapshot_log", take)
     monkeypatch.setattr(switch_end, "discard", lambda _, backup: done.append(f"discard {backup.name}"))
     told = SimpleNamespace(phase=lambda *_: None, note=lambda _: None)
@@ -53,3 +55,8 @@ def test_one_of_an_earlier_run_is_replaced(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_it_stays_when_none_can_be_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert taken_up(monkeypatch, [end(2)], fails=True) == []
+
+
+def test_none_is_taken_of_a_log_that_is_not_mounted_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run that was cut short had unmounted it, and its snapshot is the end of the log."""
+    assert taken_up(monkeypatch, [end(2)], mounted=1) == []
