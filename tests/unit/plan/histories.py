@@ -168,8 +168,8 @@ def reaches(backups: list[Backup], moment: datetime) -> bool:
         and not base.record.blockers
         and base.record.as_of is not None
         and base.record.as_of < moment
-        and (holder is base or continues(holder, base))
         and holder.reaches(moment)
+        and (holder is base or continues(holder, base))
         and not any(_breaks(b, base) and b.createtxg <= holder.createtxg for b in sound)
         for base in sound
         for holder in sound
