@@ -1,0 +1,262 @@
+"""A database server in memory, and the engine that speaks with it.
+
+What it has committed are numbers, each with its time: `rows` in the data's dataset, `log` in the log's. A
+snapshot of both at once is a backup, and the log of a later one leads on from an earlier one's rows.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zbackup.model.cloning import Adoption
+from zbackup.model.commit_times import Anchor
+from zbackup.model.errors import DatabaseError, LockNotTaken, NotRecoverable, VerificationFailed
+from zbackup.model.exact import Exact, TransactionName, WholeLog
+from zbackup.model.log import LogSpan, Searched, Transaction
+from zbackup.model.progress import Progress
+from zbackup.model.record import LockKind, Record
+from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
+from zbackup.model.relocation import Relocation
+from zbackup.model.server import LockChoice, Place, ServerFacts
+
+if TYPE_CHECKING:
+    from tests.fast.world import World
+
+DATA, LOG = "/srv/db", "/srv/db/log"
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+
+
+@dataclass(slots=True)
+class Server:
+    """Production. `locked` while nobody can write; `healed` counts how often leftovers were looked for."""
+
+    running: bool = True
+    locked: bool = False
+    next: int = 1
+    times: dict[int, datetime] = field(default_factory=dict)
+    healed: int = 0
+
+
+@dataclass
+class Held:
+    """The lock as a job sees it. `lost`: it went before the job let it go."""
+
+    position: str
+    facts: Mapping[str, str]
+    gtid: str = ""
+    lock_wait_ms: int = 1
+    held_ms: int = 2
+    lost: bool = False
+
+    def seconds_left(self) -> float:
+        return 10.0
+
+    def confirm(self) -> None:
+        if self.lost:
+            raise LockNotTaken("the lock was lost")
+
+
+class FakeEngine:
+    """zbackup.engines.base.Engine."""
+
+    def __init__(self, world: "World", *, loses_lock: bool = False) -> None:
+        self.world, self.loses_lock = world, loses_lock
+        self.held: Held | None = None
+
+    def inspect(self) -> ServerFacts:
+        if not self.world.server.running:
+            raise DatabaseError("it does not answer")
+        return ServerFacts(
+            flavor="mysql",
+            version="9.7.4",
+            server_uuid=UUID,
+            role="primary",
+            applier_running=False,
+            places=(Place("data", f"{DATA}/data"), Place("log", f"{LOG}/binlog")),
+            position=self._position(),
+            gtid="",
+            server={"datadir": f"{DATA}/data/"},
+        )
+
+    def heal(self) -> None:
+        self.world.door(("engine", "heal"), lambda: None)
+        self.world.server.healed += 1
+
+    def choose_lock(self, facts: ServerFacts) -> LockChoice:
+        return LockChoice("ftwrl", "it is exact")
+
+    def require_privileges(self, facts: ServerFacts, kind: LockKind) -> None:
+        return
+
+    @contextmanager
+    def consistent(self, facts: ServerFacts, kind: LockKind) -> Iterator[Held]:
+        server = self.world.server
+        self.world.door(("engine", "lock"), lambda: None)
+        server.locked = True
+        self.held = Held(self._position(), {"warnings": ""})
+        try:
+            if self.loses_lock:
+                server.locked, self.held.lost = False, True
+            yield self.held
+        finally:
+            # However the process ends: the watchdog's word.
+            server.locked, self.held = False, None
+
+    def _position(self) -> str:
+        return position(len(self.world.content(DATA)["rows"]))
+
+
+class FakeRecovery:
+    """zbackup.engines.base.Recovery."""
+
+    log_delay_s = 0.0
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+
+    def reach(
+        self, record: Record, where: Relocation, created: datetime, since: Record | None = None
+    ) -> Reach:
+        rows, log = self._rows(where), self._log(where)
+        if log[: len(rows)] != rows:
+            raise VerificationFailed("the log is not that of the rows")
+        if record.lock != "none" and record.position != position(len(rows)):
+            raise VerificationFailed(f"{len(rows)} rows, and {record.position} was recorded")
+        return Reach(as_of=self._time(rows[-1]), complete_to=self._time(log[-1]) + timedelta(microseconds=1))
+
+    def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
+        return LogSpan(position(0), position(len(self._log(where))))
+
+    def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan | None:
+        return LogSpan(position(0), position(len(self._log(live))))
+
+    def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
+        was, now = self._log(older[1]), self._log(newer[1])
+        return now[: len(was)] == was
+
+    def cut_for(self, target: datetime) -> datetime:
+        return target
+
+    def check_name(self, name: TransactionName) -> None:
+        return
+
+    def find(self, name: TransactionName, parts: Sequence[tuple[Record, Relocation]]) -> Searched:
+        raise AssertionError("nobody looks for a transaction here")
+
+    def examine(
+        self,
+        base: tuple[Record, Relocation],
+        log: tuple[Record, Relocation],
+        target: datetime,
+        exact: Exact | None = None,
+        anchors: Sequence[Anchor] = (),
+    ) -> ReplayRange | None:
+        rows, full = self._rows(base[1]), self._log(log[1])
+        count = self._cut(rows, full, target, exact)
+        return ReplayRange(
+            last_applied=self._transaction(full, count - 1) if count > len(rows) else None,
+            first_skipped=self._transaction(full, count) if count < len(full) else None,
+            transactions=count - len(rows),
+            log_bytes=0,
+            out_of_order=0,
+            effective_target=target,
+        )
+
+    def check_program(self, record: Record) -> str:
+        return "mysqld"
+
+    def check_openable(self, record: Record) -> None:
+        return
+
+    def check_serving(self, record: Record, serving: Serving) -> None:
+        return
+
+    def check_version(self, server: Mapping[str, str], version: str, members: Sequence[str] = ()) -> str:
+        return "mysqld"
+
+    def recover(
+        self,
+        base: Files,
+        log: Files,
+        target: datetime,
+        serving: Serving | None,
+        progress: Progress,
+        exact: Exact | None = None,
+    ) -> Recovered:
+        rows, full = self._rows(base.where), self._log(log.where)
+        applied = full[: self._cut(rows, full, target, exact)]
+        self._run(base, {"rows": applied}, {"log": applied}, serving, "recover")
+        return self._recovered(applied)
+
+    def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
+        rows = self._rows(base.where)
+        self._run(base, {}, {"log": rows}, serving, "open")
+        return self._recovered(rows)
+
+    def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
+        self._run(files, {"adopted": True}, {}, adoption.serving, "adopt")
+
+    def serve(self, files: Files, serving: Serving) -> None:
+        self._run(files, {}, {}, serving, "serve")
+
+    def connection(self, run: Path, port: int, user: str = "") -> tuple[str, str]:
+        return f"{run}/socket", "mysql"
+
+    def _run(
+        self, files: Files, data: dict[str, Any], log: dict[str, Any], serving: Serving | None, what: str
+    ) -> None:
+        """Change what is in the files, and start a server on them unless nobody wants one."""
+
+        def act() -> None:
+            self.world.dataset_at(self._place(files.where, DATA)).files.update(data)
+            self.world.dataset_at(self._place(files.where, LOG)).files.update(log)
+            if serving is not None:
+                self.world.start_clone(files.run.name, [self._place(files.where, d) for d in (DATA, LOG)])
+
+        self.world.door(("engine", what), act)
+
+    def _cut(
+        self, rows: tuple[int, ...], full: tuple[int, ...], target: datetime, exact: Exact | None
+    ) -> int:
+        """How many of the log are applied."""
+        if full[: len(rows)] != rows:
+            raise NotRecoverable("the log does not lead on from the rows")
+        if isinstance(exact, WholeLog):
+            return len(full)
+        if isinstance(exact, Transaction):
+            return int(exact.start.rpartition(":")[2])
+        return max(len(rows), sum(self._time(n) < target for n in full))
+
+    def _recovered(self, applied: tuple[int, ...]) -> Recovered:
+        return Recovered(
+            last_applied=None, first_skipped=None, position=position(len(applied)), gtid="", base_exact=True
+        )
+
+    def _transaction(self, full: tuple[int, ...], index: int) -> Transaction:
+        return Transaction(start=position(index), end=position(index + 1), committed=self._time(full[index]))
+
+    def _rows(self, where: Relocation) -> tuple[int, ...]:
+        found: tuple[int, ...] = self.world.content(self._place(where, DATA))["rows"]
+        return found
+
+    def _log(self, where: Relocation) -> tuple[int, ...]:
+        try:
+            found: tuple[int, ...] = self.world.content(self._place(where, LOG))["log"]
+        except FileNotFoundError as missing:
+            raise NotRecoverable(f"there is no log: {missing}") from missing
+        return found
+
+    @staticmethod
+    def _place(where: Relocation, original: str) -> str:
+        return str(where.path(original))
+
+    def _time(self, number: int) -> datetime:
+        return self.world.server.times[number]
+
+
+def position(count: int) -> str:
+    """So many transactions are before it."""
+    return f"binlog.000001:{count}"

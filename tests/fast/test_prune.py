@@ -1,0 +1,104 @@
+"""A prune, broken at every change; here, and at a destination."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from tests.fast.breaking import Break, every_break
+from tests.fast.right import portrait, require_nothing_left, require_well
+from tests.fast.world import World
+from zbackup.jobs.context import Context
+from zbackup.jobs.prune import prune
+from zbackup.jobs.snapshot import snapshot
+from zbackup.model.errors import ZbackupError
+from zbackup.model.retention import CONDEMNED, Retention, Span
+
+RULES = Retention(last=2, minimum=1, window=Span(1, "minute"))
+
+
+@pytest.fixture
+def ctx(world: World) -> Context:
+    """Five backups, of which three are to go."""
+    made = world.context(retention=RULES)
+    for _ in range(5):
+        snapshot(made)
+        world.state.elapsed += timedelta(hours=1)
+        world.commit()
+    return made
+
+
+def test_the_next_prune_does_the_rest(world: World, ctx: Context) -> None:
+    kept = world.keep()
+    prune(ctx)
+    wanted = portrait(world)
+    world.put_back(kept)
+    newest = {b.record.backup for b in ctx.catalog().backups[-2:]}
+    # The look at each backup is one change: the mark on the first, and the end of both.
+    assert _breaks(world, ctx, lambda each: _require_rest_goes(world, ctx, wanted, newest, each)) == 9 * 4 + 1
+
+
+def _breaks(world: World, ctx: Context, look: Callable[[Break], None]) -> int:
+    count = 0
+    for each in every_break(world, lambda: prune(ctx)):
+        count += 1
+        if not each.known:
+            look(each)
+    return count
+
+
+def _require_rest_goes(world: World, ctx: Context, wanted: list[str], newest: set[str], each: Break) -> None:
+    require_well(world, ctx)
+    there = ctx.catalog().backups
+    assert newest <= {b.record.backup for b in there if b.complete and b.finished}, each
+    incomplete = [b for b in there if not b.complete]
+    assert all(CONDEMNED in dict(s.properties) for b in incomplete for s in b.snapshots), each
+    report = prune(ctx)
+    assert not report.skipped, each
+    require_well(world, ctx)
+    require_nothing_left(world)
+    assert portrait(world) == wanted, each
+
+
+def test_a_snapshot_that_took_a_name_over_is_not_destroyed(world: World, ctx: Context) -> None:
+    """Between the look and the act somebody destroys one and takes another of the same name."""
+    oldest = ctx.catalog().backups[0]
+    name, swapped = str(oldest.snapshots[1]), []
+
+    def swap(argv: tuple[str, ...], mutates: bool, act: Callable[[], object]) -> object:
+        if argv[1] == "get" and argv[-1] == name and "guid" in argv and not swapped:
+            world.pools.destroy_snapshot(name)
+            world.pools.snapshot([name], {})
+            swapped.append(world.pools.snapshot_called(name).guid)
+        return act()
+
+    world.passing = swap
+    report = prune(ctx)
+    assert [s.backup.record.backup for s in report.skipped] == [oldest.record.backup]
+    assert world.pools.snapshot_called(name).guid == swapped[0]
+
+
+def test_what_is_condemned_and_wanted_again_is_spared(world: World, ctx: Context) -> None:
+    """A prune was cut short before anything went, and the rules are wider by now."""
+    for each in every_break(world, lambda: prune(ctx), ("killed after",)):
+        assert CONDEMNED in str(each.broke)
+        break
+    wide = world.context(retention=Retention(last=5, minimum=1, window=Span(1, "minute")))
+    for each in every_break(world, lambda: prune(wide)):
+        if each.known:
+            continue
+        require_well(world, wide)
+        assert not prune(wide).destroyed
+        assert not [s for s in world.pools.all_snapshots() if CONDEMNED in s.properties]
+        assert len(wide.catalog().backups) == 5
+
+
+def test_one_that_is_held_stays_and_the_others_go(world: World, ctx: Context) -> None:
+    held = ctx.catalog().backups[1].snapshots[1]
+    world.pools.snapshot_called(str(held)).holds["late"] = 0
+    try:
+        prune(ctx)
+    except ZbackupError as failure:
+        raise AssertionError from failure
+    assert str(held) in {str(s) for s in world.pools.all_snapshots()}
+    assert len(ctx.catalog().backups) == 3

@@ -1,0 +1,172 @@
+"""A restore from each source, broken at every change: local, fetched, and where the copies lie."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.fast.breaking import WAYS, every_break
+from tests.fast.right import portrait, require_nothing_left, require_well
+from tests.fast.world import CLONES, World
+from zbackup.jobs import clone as clones
+from zbackup.jobs.clone_files import find_clone
+from zbackup.jobs.context import Context
+from zbackup.jobs.prune_at import prune_at
+from zbackup.jobs.reconcile import reconcile
+from zbackup.jobs.restore import restore
+from zbackup.jobs.restore_from import restore_from, restore_there
+from zbackup.jobs.restore_options import RestoreOptions
+from zbackup.jobs.ship import ship
+from zbackup.jobs.snapshot import snapshot
+from zbackup.model.errors import NotFound, Taken
+from zbackup.model.moment import Moment
+
+_MEANT = re.compile(r", \('zbackup:making.r1.copy', '[^']*'\)")
+OPTIONS = RestoreOptions(name="r1")
+THERE = "vault/zbackup"
+ROWS = "/srv/clones/r1/0"
+
+
+@pytest.fixture
+def ctx(world: World) -> Context:
+    """Production with two backups, both shipped."""
+    made = world.context(targets=(world.target(),), elsewhere=(THERE,))
+    for _ in range(2):
+        snapshot(made)
+        ship(made, made.targets[0])
+        world.state.elapsed += timedelta(minutes=1)
+    return made
+
+
+@pytest.fixture
+def moment(world: World, ctx: Context) -> Moment:
+    """Between the two backups, when a transaction was just committed: that one is not wanted."""
+    newest = ctx.catalog().backups[-1]
+    at = world.server.times[world.content_of(newest)[-6]]
+    return Moment(at, "then", ZoneInfo("UTC"))
+
+
+def require_same_in_the_end(
+    world: World,
+    ctx: Context,
+    job: Callable[[], object],
+    moment: Moment,
+    *,
+    place: str = CLONES,
+) -> int:
+    """However it is broken, run again it ends as if nothing had been; returns how many breaks."""
+    kept = world.keep()
+    job()
+    wanted_rows = tuple(n for n, at in world.server.times.items() if at < moment.exclusive_end)
+    assert world.content(ROWS)["rows"] == wanted_rows
+    wanted = _portrait(world)
+    world.put_back(kept)
+    count = 0
+    for each in every_break(world, job):
+        count += 1
+        if not each.dead:
+            _require_failure_cleaned_up(world, each.broke, place)
+        if each.known:
+            continue
+        require_well(world, ctx)
+        _again(world, ctx, job)
+        require_well(world, ctx)
+        assert world.content(ROWS)["rows"] == wanted_rows, each
+        assert _portrait(world) == wanted, each
+        assert set(world.state.servers) == {"r1"}, each
+        clones.destroy(ctx.everywhere(), "r1")
+        require_nothing_left(world)
+        assert not world.state.servers
+    return count
+
+
+def _again(world: World, ctx: Context, job: Callable[[], object]) -> None:
+    try:
+        job()
+    except Taken:
+        found = [c for at in ctx.everywhere() if (c := find_clone(at, "r1"))]
+        assert found and found[0][0].state == "ready"
+        # What it could not remove or release was told of, and others do it.
+        reconcile(ctx)
+        prune_at(ctx, ctx.targets[0])
+
+
+def _require_failure_cleaned_up(world: World, broke: tuple[str, ...], place: str) -> None:
+    """Of a restore that failed nothing runs; what is left of it is what could not be removed."""
+    found = world.pools.datasets.get(f"{place}/r1")
+    ready = found is not None and '"state":"ready"' in found.properties.get("zbackup:clone", "")
+    assert found is None or ready, f"{broke}: the clone is left"
+    if not ready:
+        assert not world.state.servers
+
+
+def _portrait(world: World) -> list[str]:
+    """Without the log's snapshot that a restore has to take; there may be one more of them. That a copy is to
+    be made may stay written down until it is destroyed."""
+    lines = (_MEANT.sub("", line) for line in portrait(world) if "'zbackup:purpose', 'log'" not in line)
+    return [line for line in lines if "@zbackup-" not in line or not line.startswith("tank/db")]
+
+
+def test_local(world: World, ctx: Context, moment: Moment) -> None:
+    assert require_same_in_the_end(world, ctx, lambda: restore(ctx, moment, OPTIONS), moment) >= 15 * 4 + 1
+
+
+def test_now_by_a_snapshot_of_the_log(world: World, ctx: Context) -> None:
+    """Nobody knows what "now" will be: all that was committed before the command began is there."""
+    now = Moment(world.now, "now", ZoneInfo("UTC"), is_now=True)
+    kept = world.keep()
+    assert restore(ctx, now, OPTIONS).plan.target == now.exclusive_end > now.at
+    world.put_back(kept)
+    for each in every_break(world, lambda: restore(ctx, now, OPTIONS), ("fails late", "killed before")):
+        if each.known:
+            continue
+        require_well(world, ctx)
+        _again(world, ctx, lambda: restore(ctx, now, OPTIONS))
+        require_well(world, ctx)
+        rows = world.content(ROWS)["rows"]
+        assert set(rows) >= {n for n, at in world.server.times.items() if at < now.at}, each
+        clones.destroy([ctx], "r1")
+        require_nothing_left(world)
+        assert all(b.complete and b.finished for b in ctx.catalog().backups), each
+
+
+def test_fetched(world: World, ctx: Context, moment: Moment) -> None:
+    count = require_same_in_the_end(
+        world, ctx, lambda: restore_from(ctx, ctx.targets[0], moment, OPTIONS), moment
+    )
+    assert count >= 30 * 4 + 1
+
+
+def test_where_the_copies_lie(world: World, ctx: Context, moment: Moment) -> None:
+    world.pools.create(THERE, {"mountpoint": "/srv/clones", "canmount": "off", "zbackup:clones": "1"})
+    count = require_same_in_the_end(
+        world, ctx, lambda: restore_there(ctx, ctx.targets[0], moment, OPTIONS), moment, place=THERE
+    )
+    assert count >= 30 * 4 + 1
+
+
+def test_destroying_what_was_fetched_for(world: World, ctx: Context, moment: Moment) -> None:
+    before = _portrait(world)
+    restore_from(ctx, ctx.targets[0], moment, OPTIONS)
+    for each in every_break(world, lambda: clones.destroy([ctx], "r1")):
+        if each.known:
+            continue
+        require_well(world, ctx)
+        try:
+            clones.destroy([ctx], "r1")
+        except NotFound:
+            assert each.nth > 4
+        assert _portrait(world) == before, each
+        require_nothing_left(world)
+
+
+def test_kept_for_a_look(world: World, ctx: Context, moment: Moment) -> None:
+    """With `keep` what failed stays, and nothing else."""
+    keeping = replace(OPTIONS, keep=True)
+    for each in every_break(world, lambda: restore(ctx, moment, keeping), WAYS[:1]):
+        require_well(world, ctx)
+        if each.broke[1] == "recover":
+            assert find_clone(ctx, "r1") and find_clone(ctx, "r1.log")

@@ -1,0 +1,82 @@
+"""A snapshot, broken at every change."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fast.breaking import every_break
+from tests.fast.right import require_nothing_left, require_well
+from tests.fast.server import FakeEngine
+from tests.fast.world import World
+from zbackup.jobs.reconcile import reconcile
+from zbackup.jobs.snapshot import snapshot
+from zbackup.model.errors import LockNotTaken
+
+
+def test_the_next_snapshot_puts_all_right(world: World) -> None:
+    ctx = world.context()
+    snapshot(ctx)
+    broken = 0
+    for each in every_break(world, lambda: snapshot(ctx)):
+        broken += 1
+        listed = len(ctx.catalog().backups)
+        # What failed or was interrupted leaves no draft; who was killed leaves at most one, unfinished.
+        assert listed in ((1, 2) if each.dead or "set" in each.broke else (1,)), each
+        if each.known:
+            continue
+        require_well(world, ctx)
+        snapshot(ctx)
+        require_well(world, ctx)
+        backups = ctx.catalog().backups
+        assert all(b.complete and b.finished for b in backups), each
+        assert len(backups) in (listed, listed + 1), each
+        assert len({b.record.log_id for b in backups}) == 1, each
+        require_nothing_left(world)
+        _require_no_strays(world)
+    # The lock, the look for leftovers, the snapshot, and its end written on each of two datasets.
+    assert broken == 5 * 4 + 1
+
+
+def test_reconciling_finishes_what_a_snapshot_has_left(world: World) -> None:
+    ctx = world.context()
+    for each in every_break(world, lambda: snapshot(ctx)):
+        if each.known:
+            continue
+        reconcile(ctx)
+        require_well(world, ctx)
+        assert all(b.complete and b.finished for b in ctx.catalog().backups)
+        require_nothing_left(world)
+        _require_no_strays(world)
+
+
+def test_reconciling_is_done_by_the_next_when_it_is_broken(world: World) -> None:
+    ctx = world.context()
+    for each in every_break(world, lambda: snapshot(ctx), ("killed after",)):
+        if each.broke[1] == "snapshot":
+            break
+    kept = world.keep()
+    for each in every_break(world, lambda: reconcile(ctx)):
+        if each.known:
+            continue
+        require_well(world, ctx)
+        reconcile(ctx)
+        require_well(world, ctx)
+        assert all(b.complete and b.finished for b in ctx.catalog().backups)
+    world.put_back(kept)
+
+
+def test_a_lock_that_did_not_last_leaves_no_backup(world: World) -> None:
+    """A write gets in between the position and the snapshot."""
+    before = sorted(str(s) for s in world.pools.all_snapshots())
+    ctx = world.context()
+    with pytest.raises(LockNotTaken, match="the lock was lost"):
+        snapshot(replace(ctx, engine=FakeEngine(world, loses_lock=True)))
+    assert sorted(str(s) for s in world.pools.all_snapshots()) == before
+
+
+def _require_no_strays(world: World) -> None:
+    """Each snapshot on production's datasets is a backup's, or was there before."""
+    ctx = world.context()
+    own = {s.guid for b in ctx.catalog().backups for s in b.snapshots}
+    there = {s.guid for d in ("tank/db", "tank/db/log") for s in world.pools.datasets[d].snapshots.values()}
+    assert there - own == {g for g in world.foreign if g in there}

@@ -1,0 +1,147 @@
+"""A switch and its way back, broken at every change."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.fast.breaking import Break, every_break
+from tests.fast.right import portrait, require_well
+from tests.fast.server import DATA
+from tests.fast.world import World
+from zbackup.jobs.clone_files import find_clone
+from zbackup.jobs.context import Context
+from zbackup.jobs.prune import prune
+from zbackup.jobs.restore import restore
+from zbackup.jobs.restore_options import RestoreOptions
+from zbackup.jobs.snapshot import snapshot
+from zbackup.jobs.switch import switch, undo
+from zbackup.model.errors import NotFound, Refused, ZbackupError
+from zbackup.model.moment import Moment
+from zbackup.model.retention import Retention, Span
+
+_ON = re.compile(r"\('canmount', 'on'\)(, )?|,?\[\"canmount\",\"on\"\]")
+
+
+@pytest.fixture
+def ctx(world: World) -> Context:
+    """Production, and a clone of it as it was."""
+    made = world.context()
+    for _ in range(2):
+        snapshot(made)
+        world.state.elapsed += timedelta(minutes=1)
+    then = Moment(world.server.times[world.server.next - 4], "then", ZoneInfo("UTC"))
+    restore(made, then, RestoreOptions(name="r1"))
+    return made
+
+
+def test_a_broken_switch_is_finished_or_undone(world: World, ctx: Context) -> None:
+    """Whatever state it is in, it leads on, and the way back leads to what was before."""
+    before = [line for line in _portrait(world) if "/r1" not in line]
+    production = world.content(DATA)["rows"]
+    wanted, rows = _unbroken(world, lambda: switch(ctx, "r1"))
+    count = 0
+    for each in every_break(world, lambda: switch(ctx, "r1")):
+        count += 1
+        if each.known:
+            continue
+        _require_production_runs_or_is_to_be_switched(world, ctx, each)
+        left = world.keep()
+        _until_switched(ctx)
+        _require_in_place(world, ctx, rows, wanted, each)
+        world.put_back(left)
+        found = find_clone(ctx, "r1")
+        if found and found[0].state != "ready":
+            undo(ctx, "r1")
+        require_well(world, ctx)
+        assert world.content(DATA)["rows"][: len(production)] == production, each
+        assert [line for line in _portrait(world) if "/r1" not in line] == before, each
+        assert world.server.running, each
+    assert count >= 30 * 4 + 1
+
+
+def _unbroken(world: World, job: Callable[[], object]) -> tuple[list[str], tuple[int, ...]]:
+    kept = world.keep()
+    before = world.server.next
+    job()
+    rows = tuple(n for n in world.content(DATA)["rows"] if n < before)
+    wanted = _portrait(world)
+    world.put_back(kept)
+    return wanted, rows
+
+
+def _require_production_runs_or_is_to_be_switched(world: World, ctx: Context, each: Break) -> None:
+    """What was interrupted or failed went back by itself, or says that it could not."""
+    found = find_clone(ctx, "r1")
+    assert found
+    state = found[0].state
+    if state == "ready":
+        assert world.server.running, each
+        assert world.pools.mounted_at(DATA), each
+        require_well(world, ctx)
+    else:
+        assert state in ("switching", "undoing", "switched"), each
+        if state != "switched":
+            with pytest.raises(Refused):
+                ctx.catalog()
+
+
+def _until_switched(ctx: Context) -> None:
+    found = find_clone(ctx, "r1")
+    assert found
+    if found[0].state == "undoing":
+        undo(ctx, "r1")
+    if found[0].state != "switched":
+        switch(ctx, "r1")
+
+
+def _require_in_place(
+    world: World, ctx: Context, rows: tuple[int, ...], wanted: list[str], each: Break
+) -> None:
+    require_well(world, ctx)
+    assert world.server.running, each
+    there = world.content(DATA)["rows"]
+    assert there[: len(rows)] == rows, each
+    assert _portrait(world) == wanted, each
+
+
+def _portrait(world: World) -> list[str]:
+    """Backups that were taken on the way are as many as there were tries. That canmount is on by itself or is
+    set so is the same, and cannot be undone."""
+    lines = (line for line in portrait(world) if "@zbackup-TIME" not in line)
+    return [_ON.sub("", line) for line in lines]
+
+
+def test_undone_by_the_next(world: World, ctx: Context) -> None:
+    switch(ctx, "r1")
+    wanted, rows = _unbroken(world, lambda: undo(ctx))
+    count = 0
+    for each in every_break(world, lambda: undo(ctx)):
+        count += 1
+        if each.known:
+            continue
+        found = find_clone(ctx, "r1")
+        assert found
+        if found[0].state != "ready":
+            undo(ctx, "r1")
+        _require_in_place(world, ctx, rows, wanted, each)
+        with pytest.raises(NotFound):
+            undo(ctx)
+    assert count >= 30 * 4 + 1
+
+
+def test_backups_of_before_and_after_count_on(world: World, ctx: Context) -> None:
+    names = {b.record.backup for b in ctx.catalog().backups if b.record.purpose == "base"}
+    switch(ctx, "r1")
+    assert names <= {b.record.backup for b in ctx.catalog().backups}
+    undo(ctx)
+    assert names <= {b.record.backup for b in ctx.catalog().backups}
+    rules = world.context(retention=Retention(last=1, minimum=1, window=Span(1, "minute")))
+    world.state.elapsed += timedelta(hours=1)
+    try:
+        prune(rules)
+    except ZbackupError as failure:
+        raise AssertionError from failure
+    require_well(world, ctx)
