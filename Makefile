@@ -6,7 +6,7 @@ PREFIX ?= /opt/zbackup
 BINDIR ?= /usr/local/bin
 PIP_INSTALL := pip install --quiet --disable-pip-version-check
 
-.PHONY: install setup demo demo-mongodb test test-slow test-containers check types units lab guest servers bench docs lock clean
+.PHONY: install setup demo demo-mongodb test test-slow mutants test-containers check types units lab guest servers bench docs lock clean
 
 setup: $(VENV)/.done ## the virtual environment, exactly as locked
 
@@ -22,7 +22,7 @@ install: ## zbackup for this host, every package proven by its hash: PREFIX=/opt
 	  && $(PREFIX)/bin/$(PIP_INSTALL) --no-deps --no-build-isolation --no-index --force-reinstall . \
 	  && mkdir -p $(BINDIR) && ln -sfn $(PREFIX)/bin/zbackup $(BINDIR)/zbackup
 
-check: setup ## format, lint, types, import contracts, unit tests: a minute and a half
+check: setup ## format, lint, types, import contracts, unit tests, every job broken at every change: a minute and a half
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j 2) types units
@@ -32,7 +32,7 @@ types: setup
 	$(BIN)/lint-imports
 
 units: setup
-	$(BIN)/pytest -q -n 2 tests/unit
+	$(BIN)/pytest -q -n 2 --dist worksteal tests/fast tests/unit # what takes long comes first
 
 lab: ## build and fetch what the tests need: a guest kernel with OpenZFS, database servers
 	tests/lab/lab up
@@ -57,6 +57,9 @@ test: ## everything: the checks while the lab is built, then every test on real 
 test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md
 	tests/lab/lab test -j 2 --mem 7G --timeout 3h tests/slow
 	$(BIN)/python -m tests.power.cuts --cuts 50
+
+mutants: setup ## shows that `make check` finds the defects that matter most, put in one by one
+	$(BIN)/python -m tests.mutants
 
 test-containers: $(VENV)/.containers ## the engine code against servers in containers; not part of `make test`
 	$(BIN)/mypy tests/containers

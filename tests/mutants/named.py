@@ -1,0 +1,133 @@
+# ruff: noqa: E501 (what is changed stands there as it is in the product)
+"""The defects that matter most: each was once not found by any quick test."""
+
+from dataclasses import dataclass
+
+FAST = ("tests/fast",)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """In `file` the text `old`, which is there once, becomes `new`. One of `tests` must fail then."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...] = FAST
+
+
+NAMED = (
+    Mutant(
+        "the nonce does not depend on the content",
+        "zbackup/destinations/s3/keys.py",
+        'b"nonce"), place + digest, "sha256")',
+        'b"nonce"), place, "sha256")',
+        ("tests/unit/destinations/test_s3_nonce.py",),
+    ),
+    Mutant(
+        "GTIDs that are missing from the recovered base are accepted",
+        "zbackup/engines/mysql/proof.py",
+        "    if missing or (exact and extra):\n",
+        "    if exact and extra:\n",
+        ("tests/unit/engines/mysql/test_proof.py",),
+    ),
+    Mutant(
+        "a log that moved under the lock is ignored",
+        "zbackup/engines/mysql/lock.py",
+        "if self.kind in STOPS_COMMITS and now != self.status and not self._only_noted(now):",
+        "if False:",
+        ("tests/unit/engines/mysql/test_lock_confirmed.py",),
+    ),
+    Mutant(
+        "the lock is not confirmed",
+        "zbackup/jobs/snapshot.py",
+        "                held.confirm()\n",
+        "",
+        ("tests/fast/test_snapshot.py",),
+    ),
+    Mutant(
+        "the lock has no ceiling",
+        "zbackup/engines/mysql/lock.py",
+        '    session.execute("SET SESSION wait_timeout = %s", (max(1, math.floor(limits.hold_s)),))\n',
+        "",
+        ("tests/unit/engines/mysql/test_ceiling.py",),
+    ),
+    Mutant(
+        "the ceiling is stretched by a statement",
+        "zbackup/engines/mysql/lock.py",
+        '            self.session.execute("SET SESSION wait_timeout = %s", (max(1, math.floor(self._left())),))\n',
+        "",
+        ("tests/unit/engines/mysql/test_ceiling.py",),
+    ),
+    Mutant(
+        "a snapshot is destroyed without a look at its guid",
+        "zbackup/zfs/datasets.py",
+        '        self._require_guid(str(snapshot), snapshot.guid)\n        self._zfs("destroy", str(snapshot))',
+        '        self._zfs("destroy", str(snapshot))',
+        ("tests/fast/test_prune.py",),
+    ),
+    Mutant(
+        "a file system is destroyed without a look at its guid",
+        "zbackup/zfs/datasets.py",
+        '        self._require_guid(dataset.name, dataset.guid)\n        self._patiently("destroy", dataset.name)',
+        '        self._patiently("destroy", dataset.name)',
+        ("tests/fast/test_identities.py",),
+    ),
+    Mutant(
+        "a restore's target is the moment, and not the end of it",
+        "zbackup/jobs/restore.py",
+        "    target = moment.exclusive_end\n",
+        "    target = moment.at\n",
+        ("tests/fast/test_restore.py",),
+    ),
+    Mutant(
+        "the clone of a failed restore is left",
+        "zbackup/jobs/temporary.py",
+        "        _take_away(ctx, clone, keep=keep)\n        raise",
+        "        raise",
+        ("tests/fast/test_restore.py",),
+    ),
+    Mutant(
+        "the draft of a failed snapshot is left",
+        "zbackup/jobs/snapshot.py",
+        "        _discard_draft(ctx, draft, names)\n        raise",
+        "        raise",
+        ("tests/fast/test_snapshot.py",),
+    ),
+    Mutant(
+        "a backup that is begun to be destroyed is not marked",
+        "zbackup/jobs/prune.py",
+        "            ctx.zfs.mark_snapshot(marked, CONDEMNED, ctx.clock.now().isoformat())\n",
+        "            pass\n",
+        ("tests/fast/test_prune.py",),
+    ),
+    Mutant(
+        "the snapshot with the mark is destroyed first",
+        "zbackup/jobs/prune.py",
+        "for snapshot in (*reversed(others), marked):",
+        "for snapshot in (marked, *others):",
+        ("tests/fast/test_prune.py",),
+    ),
+    Mutant(
+        "the same at a destination",
+        "zbackup/destinations/zfs_place.py",
+        "for snapshot in (*reversed(others), first):",
+        "for snapshot in (first, *others):",
+        ("tests/fast/test_shipping.py",),
+    ),
+    Mutant(
+        "nothing is held while it is sent",
+        "zbackup/jobs/ship_marks.py",
+        "        ctx.zfs.hold(target.tag, snapshot)\n",
+        "        pass\n",
+        ("tests/fast/test_shipping.py",),
+    ),
+    Mutant(
+        "what a killed promote has in the old one's place is destroyed",
+        "zbackup/jobs/clone_promote.py",
+        '        if clone.state == "promoting":\n            settle(ctx, clone)\n',
+        "",
+        ("tests/fast/test_clones.py",),
+    ),
+)
