@@ -58,8 +58,9 @@ test-slow: setup lab ## long campaigns on the lab; their last results are in doc
 	tests/lab/lab test -j 2 --mem 7G --timeout 3h tests/slow
 	$(BIN)/python -m tests.power.cuts --cuts 50
 
-mutants: setup ## shows that `make check` finds the defects that matter most, put in one by one
+mutants: setup ## puts defects into a copy of the project, one by one, and says which no quick test finds
 	$(BIN)/python -m tests.mutants
+	$(BIN)/python -m tests.mutants.campaign --most 300
 
 test-containers: $(VENV)/.containers ## the engine code against servers in containers; not part of `make test`
 	$(BIN)/mypy tests/containers

@@ -1,0 +1,81 @@
+"""`python -m tests.mutants.campaign [--most N] [--seed N] [WORD...]`: small changes of what decides.
+
+The changes come in an order of chance, so that a campaign that is stopped has seen some of everything. What
+no test finds is printed as it comes; each such line is killed by a test, or explained in
+docs/reference/slow-tests.md.
+"""
+
+import argparse
+import random
+import sys
+import time
+from pathlib import Path
+
+from tests.mutants.__main__ import ROOT, copy_of_the_project, fails
+from tests.mutants.changes import Change, changed, changes
+
+TESTS: dict[str, tuple[str, ...]] = {
+    "zbackup/plan": ("tests/unit/plan",),
+    "zbackup/engines/mysql/proof.py": ("tests/unit/engines/mysql",),
+    "zbackup/engines/mysql/lock.py": ("tests/unit/engines/mysql",),
+    "zbackup/engines/mysql/binlog/cut.py": ("tests/unit/engines/binlog", "tests/unit/engines/mysql"),
+    "zbackup/destinations/copies.py": ("tests/unit/destinations", "tests/fast/test_shipping.py"),
+    "zbackup/destinations/zfs_place.py": ("tests/fast/test_shipping.py", "tests/fast/test_restore.py"),
+    "zbackup/jobs/clone": ("tests/fast/test_clones.py", "tests/fast/test_identities.py", "tests/unit/jobs"),
+    "zbackup/jobs/switch": ("tests/fast/test_switch.py", "tests/unit/jobs"),
+    "zbackup/jobs/ship": ("tests/fast/test_shipping.py", "tests/unit/jobs"),
+    "zbackup/jobs/prune": ("tests/fast/test_prune.py", "tests/fast/test_shipping.py", "tests/unit/jobs"),
+    "zbackup/jobs/snapshot.py": ("tests/fast/test_snapshot.py", "tests/unit/jobs"),
+    "zbackup/jobs/finish.py": ("tests/fast/test_snapshot.py", "tests/unit/jobs"),
+    "zbackup/jobs/stale.py": ("tests/fast/test_shipping.py", "tests/unit/jobs"),
+    "zbackup/jobs/reconcile.py": (
+        "tests/fast/test_clones.py",
+        "tests/fast/test_snapshot.py",
+        "tests/unit/jobs",
+    ),
+    "zbackup/jobs": ("tests/fast/test_restore.py", "tests/unit/jobs"),
+}
+"""By the beginning of a module's path, the quickest tests that should find a change of it."""
+
+
+def tests_of(file: str) -> tuple[str, ...]:
+    return next(tests for begin, tests in TESTS.items() if file.startswith(begin))
+
+
+def modules() -> list[str]:
+    """All files that are changed."""
+    files = (str(file.relative_to(ROOT)) for file in sorted((ROOT / "zbackup").rglob("*.py")))
+    return [file for file in files if any(file.startswith(begin) for begin in TESTS)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants.campaign")
+    parser.add_argument("--most", type=int, default=0, help="no more changes than that")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("words", nargs="*", help="only files whose paths hold one of these")
+    given = parser.parse_args()
+    files = [f for f in modules() if not given.words or any(word in f for word in given.words)]
+    planned = [(file, change) for file in files for change in changes((ROOT / file).read_text())]
+    random.Random(given.seed).shuffle(planned)
+    planned = planned[: given.most or None]
+    print(f"{len(planned)} changes of {len(files)} modules, seed {given.seed}", flush=True)
+    with copy_of_the_project() as home:
+        alive = sum(not _found(home, file, change) for file, change in planned)
+    print(f"{len(planned) - alive} of {len(planned)} were found")
+    return 0
+
+
+def _found(home: Path, file: str, change: Change) -> bool:
+    target = home / file
+    whole = target.read_text()
+    target.write_text(changed(whole, change))
+    try:
+        found = fails(home, tests_of(file))
+    finally:
+        target.write_text(whole)
+    print(f"{'found' if found else 'NOT FOUND'}: {file}:{change.line}: {change.what}", flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
