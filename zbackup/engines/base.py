@@ -12,7 +12,7 @@ from zbackup.model.exact import Exact, TransactionName
 from zbackup.model.log import LogDamage, LogSpan, Searched
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
-from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
+from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import LockChoice, ServerFacts
 
@@ -184,6 +184,16 @@ class Recovery(Protocol):
 
         `serving` as for `recover`. Raise VerificationFailed when they are not what was recorded.
         """
+
+    def check_tables(self, files: Files, progress: Progress) -> Checked:
+        """Have a server read and check every table of a clone that was recovered and that no server runs on.
+
+        The server is gone afterwards. Raise DatabaseError when it ends meanwhile.
+        """
+
+    @property
+    def memory(self) -> int:
+        """What one temporary server takes at least, in bytes."""
 
     def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
         """Make a clone's files a server with an identity of its own, and leave it running for its users.

@@ -143,3 +143,12 @@ class Recovered:
     base_exact: bool
     replay: ReplayRange | None = None
     clock_accepted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What the server itself says of its tables or collections: how many it checked, and which are damaged,
+    each in a line."""
+
+    tables: int
+    damaged: tuple[str, ...] = ()

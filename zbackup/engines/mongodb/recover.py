@@ -31,6 +31,7 @@ from zbackup.engines.mongodb.options import ConnectOptions, Login
 from zbackup.engines.mongodb.program import find_program
 from zbackup.engines.mongodb.reach import JOURNAL_LAG, reach, was_still
 from zbackup.engines.mongodb.server_options import Place
+from zbackup.engines.mongodb.validate import validate_collections
 from zbackup.engines.owner import require_own_user
 from zbackup.engines.stall import STALL_S
 from zbackup.model.cloning import Adoption
@@ -40,7 +41,7 @@ from zbackup.model.exact import Exact, TransactionName, WholeLog
 from zbackup.model.log import LogDamage, LogSpan, Searched
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
-from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
+from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.proc.programs import require_elsewhere
 
@@ -213,6 +214,14 @@ class MongoRecovery:
             gtid="",
             base_exact=was_still(base.record),
         )
+
+    def check_tables(self, files: Files, progress: Progress) -> Checked:
+        """See engines.base.Recovery."""
+        server = self._server(files)
+        server.make_room()
+        progress.phase("checking collections", files.record.backup)
+        with server.temporary("open", disposable=True) as opened:
+            return validate_collections(opened.connection, progress)
 
     def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
         """See engines.base.Recovery."""

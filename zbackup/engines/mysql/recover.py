@@ -14,6 +14,7 @@ from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.binlog.torn import torn_at
 from zbackup.engines.mysql.bounds import cut_between, effective_target, find_in_parts, rules_for
+from zbackup.engines.mysql.check_tables import check_tables
 from zbackup.engines.mysql.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.held_log import (
     end_of,
@@ -46,7 +47,7 @@ from zbackup.model.exact import AcceptClock, Exact, Gtid, TransactionName
 from zbackup.model.log import LogDamage, LogSpan, Searched, how_many
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
-from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
+from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.proc import secure_files
 from zbackup.proc.programs import require_elsewhere
@@ -229,6 +230,14 @@ class MysqlRecovery:
         if serving:
             server.serve(serving)
         return recovered
+
+    def check_tables(self, files: Files, progress: Progress) -> Checked:
+        """See engines.base.Recovery."""
+        server = self._server(files)
+        server.make_room()
+        progress.phase("checking tables", files.record.backup)
+        with server.temporary() as temporary:
+            return check_tables(temporary.connection, progress)
 
     def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
         """See engines.base.Recovery."""
