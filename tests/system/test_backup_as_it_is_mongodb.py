@@ -122,6 +122,7 @@ def test_a_drill_passes_here_and_there(alone: Alone) -> None:
     for words in ((), ("--at", "cloud"), ("--at", "vault")):
         drilled = alone.zb("verify", *words, "--drill", "--json").data[0]["drill"]
         assert drilled["base"]["name"] == alone.names[1]
+        assert drilled["verdict"]["passed"] and drilled["tables"] > 0
 
 
 def test_what_is_promised_is_that_and_nothing_else(alone: Alone) -> None:

@@ -124,6 +124,23 @@ def test_the_clone_goes_and_what_was_fetched_with_it(offsite: Offsite) -> None:
     assert offsite.left() == [f"{offsite.new.name}/back"]
 
 
+def test_a_drill_that_cannot_open_what_it_fetched_goes_on_when_it_can(offsite: Offsite, key: Path) -> None:
+    """The key of encrypted copies is loaded by hand. The verdict stays on this host."""
+    words = ("verify", "--at", "offsite", "--read", "none", "--drill")
+    part = f"{offsite.new.name}/back/shop-drill.copy/0"
+    assert f"zfs load-key {part}" in offsite.back(*words, "-q").refused(9)
+    first, second = offsite.back("list", "--at", "offsite", "--json").data[0]["backups"]
+    assert second["drill"] is None and first["drill"]["passed"] is False
+    assert "zfs load-key" in first["drill"]["why"]
+    assert "drill FAILED" in offsite.back("list", "--at", "offsite").out
+    run("zfs", "load-key", "-L", f"file://{key}", part)
+    drill = offsite.back(*words, "--json").data[0]["drill"]
+    assert drill["gtid"] == second["gtid"] and drill["tables"] > 2
+    assert offsite.left() == [f"{offsite.new.name}/back"]
+    first, second = offsite.back("list", "--at", "offsite", "--json").data[0]["backups"]
+    assert second["drill"] is None and first["drill"] == drill["verdict"] and first["drill"]["passed"]
+
+
 def test_it_runs_where_the_copies_lie_and_nothing_is_copied(
     offsite: Offsite, moments: dict[int, datetime], key: Path
 ) -> None:
@@ -149,6 +166,17 @@ def test_it_runs_where_the_copies_lie_and_nothing_is_copied(
     assert "cannot leave them: fetch them (zbackup restore shop --from here --to 2" in bound
     assert offsite.house.state() == before
     assert offsite.house.zb("clone", "destroy", "there", "--yes", config=config).rc == 0
+    assert run("zfs", "list", "-Hro", "name", place).split() == [place]
+
+
+def test_a_drill_where_the_copies_lie_replays_from_one_to_the_next(offsite: Offsite) -> None:
+    config, place = offsite.house.home / "two pools.toml", f"{offsite.hosts.pool.name}/zbackup-clones"
+    words = ("verify", "--at", "here", "--read", "none", "--drill", "--json")
+    drill = offsite.house.zb(*words, config=config).data[0]["drill"]
+    first, second = offsite.house.zb("list", "--at", "here", "--json", config=config).data[0]["backups"]
+    assert drill["base"]["name"] == first["name"] and drill["gtid"] == second["gtid"]
+    assert first["drill"] == drill["verdict"] and drill["verdict"]["transactions"] > 0 and drill["tables"] > 2
+    assert second["drill"] is None and [b["drill"] for b in offsite.house.backups()] == [None, None]
     assert run("zfs", "list", "-Hro", "name", place).split() == [place]
 
 

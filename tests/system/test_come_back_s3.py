@@ -149,8 +149,8 @@ def test_to_a_moment_between_two_chains(offsite: Offsite) -> None:
     assert offsite.told(report, "between") == [0, 1, 2, 3, 4]
 
 
-def test_a_drill_recovers_the_newest_and_leaves_nothing(offsite: Offsite) -> None:
-    """Killed when its server is being made, the next one does it all."""
+def test_a_drill_proves_what_it_does_at_home_and_leaves_nothing(offsite: Offsite) -> None:
+    """Killed when its server is being made, the next one does it all: from a backup to the next."""
     words = ("verify", "--at", "cloud", "--drill", "--json")
     begun = offsite.house.begin(*words, config=offsite.burnt)
     clone = f"{offsite.new.name}/back/shop-drill"
@@ -158,10 +158,13 @@ def test_a_drill_recovers_the_newest_and_leaves_nothing(offsite: Offsite) -> Non
     begun.signal_group(signal.SIGKILL)
     assert begun.end().rc == -signal.SIGKILL
     assert clone in offsite.left()
-    newest = offsite.house.backups()[-1]
+    older, newest = offsite.house.backups()[-2:]
     drill = offsite.back(*words).data[0]["drill"]
-    assert drill["base"]["name"] == newest["name"] and drill["gtid"]
+    assert drill["base"]["name"] == older["name"] and drill["gtid"] == newest["gtid"]
+    assert drill["verdict"]["transactions"] > 0 and drill["tables"] > 2
     assert offsite.left() == [f"{offsite.new.name}/back"]
+    listed = offsite.back("list", "--at", "cloud", "--json").data[0]["backups"]
+    assert {b["name"]: b["drill"] for b in listed if b["drill"]} == {older["name"]: drill["verdict"]}
 
 
 def test_killed_while_it_fetches_it_goes_on_where_it_was(offsite: Offsite) -> None:

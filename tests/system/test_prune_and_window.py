@@ -97,9 +97,18 @@ def test_the_window_has_no_gap_and_reaches_up_to_now(house: House, story: Story)
 
 def test_a_drill_replays_from_one_backup_to_the_newest_and_leaves_nothing(house: House, story: Story) -> None:
     before = house.backups()
+    planned = house.zb("verify", "--drill", "--dry-run", "--json", config=story.config).data[0]
+    assert planned["plan"]["base"]["name"] == story.names[3] and house.backups() == before
     drill = house.zb("verify", "--drill", "--json", config=story.config).data[0]["drill"]
     assert drill["base"]["name"] == story.names[3] and drill["last_applied"]["committed"]
-    assert house.backups() == before and house.zb("clone", "list", "--json").data == []
+    assert drill["tables"] > 2 and drill["verdict"]["passed"] and drill["verdict"]["transactions"]
+    after = house.backups()
+    assert [b["drill"] for b in after if b["drill"]] == [drill["verdict"]]
+    assert after == [b | {"drill": a["drill"]} for a, b in zip(after, before, strict=True)]
+    assert house.zb("clone", "list", "--json").data == []
+    assert "drill ok" in house.zb("list", config=story.config).out
+    (only,) = house.zb("status", "--json", config=story.config).data[0]["drills"]
+    assert only["destination"] is None and only["last"] == only["passed"] == drill["verdict"]
 
 
 def test_a_prune_keeps_what_leads_to_every_promised_moment(house: House, story: Story) -> None:

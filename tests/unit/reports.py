@@ -26,16 +26,18 @@ from zbackup.jobs.restore import RestorePlan, RestoreReport
 from zbackup.jobs.shipped import Shipped
 from zbackup.jobs.stale import Stale
 from zbackup.jobs.status import Status
+from zbackup.jobs.verdicts import Drilled
 from zbackup.jobs.verify_at import ReadBack, VerifyReport
 from zbackup.jobs.window import WindowReport
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
+from zbackup.model.drill import Verdict
 from zbackup.model.finding import Finding
 from zbackup.model.log import Transaction
 from zbackup.model.moment import parse_moment
 from zbackup.model.progress import Phase
 from zbackup.model.record import Record
-from zbackup.model.recovery import Recovered, ReplayRange
+from zbackup.model.recovery import Checked, Recovered, ReplayRange
 from zbackup.model.retention import Retention, Span, Tier
 from zbackup.model.shipped import arrived_of
 from zbackup.model.snapshot import Snapshot
@@ -45,6 +47,20 @@ from zbackup.plan.tiers import TierSpace
 from zbackup.plan.window import Gap, Range, RecoveryWindow, Window
 
 BERLIN = ZoneInfo("Europe/Berlin")
+
+
+VERDICT = Verdict(
+    backup="b",
+    name="zbackup-1",
+    at=datetime(2024, 5, 1, 6, tzinfo=UTC),
+    to=datetime(2024, 5, 1, 5, 58, 30, tzinfo=UTC),
+    transactions=41,
+    tables=14,
+    seconds=42.0,
+)
+BAD = dataclasses.replace(
+    VERDICT, at=datetime(2024, 5, 1, 7, tzinfo=UTC), why="a table is damaged: shop.orders"
+)
 
 
 def at(minute: int, second: float = 0) -> datetime:
@@ -167,6 +183,11 @@ def a_status(**changes: Any) -> Status:
             Shipped(destination="cloud", newest=None, behind=None, max_lag=at(1) - at(0)),
         ),
         findings=(low,),
+        drills=(
+            Drilled(destination="", last=VERDICT, passed=VERDICT, every=timedelta(days=7)),
+            Drilled(destination="cloud", last=BAD, passed=VERDICT, every=None),
+            Drilled(destination="offsite", last=None, passed=None, every=timedelta(days=7)),
+        ),
     )
     return dataclasses.replace(well, **changes)
 
@@ -206,7 +227,9 @@ VERIFIED = VerifyReport(
     problems=("tank/a@one holds other data at zfs:vault/b",),
 )
 SOUND = dataclasses.replace(VERIFIED, read=(), problems=())
-DRILLED = DrillReport(restored=REPORT, took=timedelta(seconds=42))
+DRILLED = DrillReport(
+    restored=REPORT, took=timedelta(seconds=42), verdict=VERDICT, checked=Checked(tables=14)
+)
 LISTED = (made(1, NOON), made(2, NOON + timedelta(hours=1)))
 PRUNING = Remembered(instance="shop", job="prune:here", last=NOON)
 RECEIVED = Received(

@@ -8,6 +8,7 @@ from zbackup.cli.output import plain
 from zbackup.jobs.clone import CloneStatus
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
+from zbackup.model.drill import Verdict
 from zbackup.model.finding import Finding
 from zbackup.model.log import Transaction
 from zbackup.model.progress import Phase
@@ -64,6 +65,23 @@ def backup(subject: Backup) -> dict[str, Any]:
             }
             for s in subject.snapshots
         ],
+    }
+    return {key: plain(value) for key, value in values.items()}
+
+
+def verdict(subject: Verdict | None) -> dict[str, Any] | None:
+    if subject is None:
+        return None
+    values = {
+        "backup": subject.backup,
+        "name": subject.name,
+        "passed": subject.passed,
+        "at": subject.at,
+        "to": subject.to,
+        "transactions": subject.transactions,
+        "tables": subject.tables,
+        "seconds": subject.seconds,
+        "why": subject.why or None,
     }
     return {key: plain(value) for key, value in values.items()}
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from zoneinfo import ZoneInfo
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -9,6 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from zbackup.model.backup import Backup
+from zbackup.model.drill import Verdict
+from zbackup.model.log import how_many
+from zbackup.model.moment import local_text
 from zbackup.model.printable import printable
 
 GAP = 2
@@ -118,6 +122,18 @@ def length(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def proven(drill: Verdict, zone: ZoneInfo) -> str:
+    """What a drill that passed proved of which backup."""
+    steps = [f"{drill.name} opened"]
+    if drill.transactions:
+        steps.append(f"{how_many(drill.transactions)} replayed")
+    if drill.to:
+        steps.append(f"brought to {local_text(drill.to.replace(microsecond=0), zone)}")
+    if drill.tables is not None:
+        steps.append(f"{drill.tables} table{'s' * (drill.tables != 1)} checked")
+    return f"{', '.join(steps)}, in {length(drill.seconds)}"
 
 
 def as_they_are(instance: str, backups: Sequence[Backup], *, alone: bool = False) -> list[str]:

@@ -13,9 +13,11 @@ from zbackup.cli.output import plain
 from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.config.ship import Sample
 from zbackup.jobs.context import Context
-from zbackup.jobs.drill import DrillReport, drill, drill_here
+from zbackup.jobs.drill import DrillReport, drill, drill_here, plan_at, plan_here
 from zbackup.jobs.verify_at import ReadBack, VerifyReport, verify_at
 from zbackup.model.errors import UsageError, VerificationFailed
+from zbackup.model.moment import local_text
+from zbackup.plan.drills import DrillPlan
 
 HELP = """Compare the backups at a destination with those that are here, or try them.
 
@@ -26,8 +28,10 @@ that may read there: zbackup gate lets an --append-only key compare, and not rea
 What is in a bucket is proven by itself, too, also where nothing else of the instance is: what is written
 about backups and streams by the listing of their objects, and with --read all every byte.
 
-A drill goes on to recover what is there into a server that nobody can reach, and removes it again. Without
---at it tries the backups that are here: one of them is opened, and the log replayed up to the newest.
+A drill goes on to recover what is there into a server that nobody can reach: a backup is opened, the log
+replayed up to the end of the newest, and every table checked by the server. Then it is removed again, and the
+verdict written down here, for zbackup list and status. Without --at it tries the backups that are here. One
+drill is made at a time on a host; instance.NAME.schedule.drill has the daemon make them.
 
 \b
 zbackup verify --at offsite                 compare all, and read the first GiB of each dataset
@@ -36,6 +40,7 @@ zbackup verify --at offsite --read none     compare, and read nothing
 zbackup verify --at cloud --read all        fetch, hash and decrypt all that is in a bucket
 zbackup verify --at cloud --drill           and recover the newest of it into a server, which is removed again
 zbackup verify shop --drill                 recover what is here
+zbackup verify shop --drill --dry-run       only say which backup, and up to when
 
 The exit status is that of a failed verification when anything is different.
 """
@@ -64,14 +69,23 @@ def command(
             help="If all is well, also recover the newest that is there, and remove it again.",
         ),
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Of a drill only say what it would recover.")
+    ] = False,
 ) -> None:
     if not at and not with_drill:
         raise UsageError(
             "say which destination: --at DESTINATION; or --drill to try the backups that are here"
         )
+    if dry_run and not with_drill:
+        raise UsageError("--dry-run is for --drill: a comparison changes nothing")
     most = _most(read)
 
     def act(ctx: Context) -> Verified:
+        if dry_run:
+            target = app.choose_target(ctx, at) if at else None
+            plan = plan_at(ctx, target, between=False) if target else plan_here(ctx, between=False)
+            return Verified(None, None, plan)
         if not at:
             return Verified(None, drill_here(ctx))
         target = app.choose_target(ctx, at)
@@ -87,10 +101,11 @@ def command(
 @dataclass(frozen=True, slots=True)
 class Verified:
     """What was compared (None: nothing, as no destination was named), and what a drill recovered if one was
-    asked for and nothing was wrong."""
+    asked for and nothing was wrong; or what it would recover."""
 
     report: VerifyReport | None
     drilled: DrillReport | None
+    planned: DrillPlan | None = None
 
 
 def _most(text: str) -> int:
@@ -117,7 +132,11 @@ def _shape(done: Done[Verified]) -> dict[str, Any]:
         "proven": [{"name": c.name, "size": c.read, "problems": list(c.problems)} for c in proven],
         "problems": list(report.problems) if report else [],
         "drill": _drill_shape(drilled) if drilled else None,
-    }
+    } | ({"dry_run": True, "plan": _plan_shape(done.result.planned)} if done.result.planned else {})
+
+
+def _plan_shape(plan: DrillPlan) -> dict[str, Any]:
+    return {"base": shapes.backup(plan.base), "to": plain(plan.moment)}
 
 
 def _drill_shape(drilled: DrillReport) -> dict[str, Any]:
@@ -129,6 +148,8 @@ def _drill_shape(drilled: DrillReport) -> dict[str, Any]:
         "gtid": recovered.gtid,
         "seconds": drilled.took.total_seconds(),
         "phases": shapes.phases(drilled.restored.phases),
+        "tables": drilled.checked.tables,
+        "verdict": shapes.verdict(drilled.verdict),
     }
 
 
@@ -138,6 +159,9 @@ def _text(turns: list[Done[Verified]]) -> str:
 
 def _lines(done: Done[Verified]) -> list[str]:
     report, drilled = done.result.report, done.result.drilled
+    if plan := done.result.planned:
+        to = local_text(plan.moment, done.context.zone)
+        return [f"Instance {done.context.instance}: a drill would recover {plan.base.name} up to {to}"]
     tried = [_drilled(drilled)] if drilled else []
     if report is None:
         return [f"Instance {done.context.instance}: sound", *tried]
@@ -171,7 +195,9 @@ def _drilled(drilled: DrillReport) -> str:
     recovered, base = drilled.restored.recovered, drilled.restored.plan.base
     reached = recovered.gtid or recovered.position
     seconds = drilled.took.total_seconds()
-    return f"  drill      recovered {base.name} to {reached} in {seconds:.0f} s, and removed"
+    tables = drilled.checked.tables
+    checked = f"{tables} table{'s' * (tables != 1)} checked"
+    return f"  drill      recovered {base.name} to {reached} in {seconds:.0f} s, {checked}, and removed"
 
 
 def _how_many(count: int) -> str:

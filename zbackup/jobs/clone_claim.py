@@ -87,6 +87,15 @@ def announce(
     return clone
 
 
+def ensure_root(ctx: Context) -> None:
+    """Make the dataset that clones go below, if it is not there."""
+    if ctx.zfs.exists(ctx.clones):
+        return
+    mountpoint = {"mountpoint": str(ctx.mountpoint), "canmount": "off"}
+    with contextlib.suppress(DatasetExists):  # another recovery was faster
+        ctx.zfs.create(ctx.clones, {**mountpoint, ROOT: "1"})
+
+
 def _make(ctx: Context, clone: Clone, properties: Mapping[str, str]) -> None:
     intent = {INTENT + clone.name: clone.to_property()}
     container = f"{ctx.clones}/{clone.name}"
@@ -107,9 +116,7 @@ def _intend(ctx: Context, intent: Mapping[str, str]) -> None:
     try:
         ctx.zfs.set_properties(ctx.clones, intent)
     except DatasetNotFound:
-        mountpoint = {"mountpoint": str(ctx.mountpoint), "canmount": "off"}
-        with contextlib.suppress(DatasetExists):  # another recovery was faster
-            ctx.zfs.create(ctx.clones, {**mountpoint, ROOT: "1"})
+        ensure_root(ctx)
         ctx.zfs.set_properties(ctx.clones, intent)
 
 

@@ -19,7 +19,7 @@ from zbackup.model.clone import Clone
 from zbackup.model.errors import Taken, UsageError, ZbackupError
 from zbackup.model.shipping import holder_of
 from zbackup.model.snapshot import Dataset
-from zbackup.plan.clone_name import recovery_of, require_good
+from zbackup.plan.clone_name import copy_name, drill_name, recovery_of, require_good
 from zbackup.proc.helper import ask
 
 log = structlog.get_logger()
@@ -104,8 +104,9 @@ def _is_leftover(ctx: Context, clone: Clone, dataset: Dataset) -> bool:
     """Never finished; or clones of copies that nobody runs on."""
     if clone.kind != "copy":
         return clone.state == "building"
-    # What was fetched for hours is not thrown away: the same restore goes on from it.
-    fetched = bool(held(ctx, dataset.name))
+    # What was fetched for hours is not thrown away: the same restore goes on from it, but for a drill's, of
+    # which the next wants another backup.
+    fetched = bool(held(ctx, dataset.name)) and clone.name != copy_name(drill_name(ctx.instance))
     return not fetched and not clone_files.may_be_there(ctx, recovery_of(clone.name))
 
 

@@ -48,14 +48,20 @@ log = structlog.get_logger()
 def latest_moment(ctx: Context, target: ShipTarget, options: RestoreOptions) -> Moment:
     """Behind the last transaction of the destination's backups. Raise NotRecoverable when it has none, and
     Refused when another than the newest that can be read may be meant."""
+    backups = latest_backups(ctx, target, options)
+    base = plan_whole_log(backups).base
+    newest = farthest_log(base, backups) or base
+    return Moment(newest.record.as_of or newest.record.taken, LATEST, ctx.zone, is_now=True)
+
+
+def latest_backups(ctx: Context, target: ShipTarget, options: RestoreOptions) -> Sequence[Backup]:
+    """The destination's backups of the server whose newest is meant. Raise as latest_moment() does."""
     with target.destination.connect() as session:
         copies = session.copies().to_restore()
     backups = _latest(ctx, target, copies, options)
     if not usable_bases(backups):
         raise NotRecoverable(_none(ctx, target, copies))
-    base = plan_whole_log(backups).base
-    newest = farthest_log(base, backups) or base
-    return Moment(newest.record.as_of or newest.record.taken, LATEST, ctx.zone, is_now=True)
+    return backups
 
 
 def _latest(ctx: Context, target: ShipTarget, copies: Copies, options: RestoreOptions) -> Sequence[Backup]:

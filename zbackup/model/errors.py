@@ -216,6 +216,12 @@ class Diverged(ZbackupError):
     exit_status = 13
 
 
+class Postponed(ZbackupError):
+    """A drill on schedule gave way to other work, or there was nothing to try yet. It proves nothing."""
+
+    exit_status = 10
+
+
 class VerificationFailed(ZbackupError):
     """A backup or a recovered server is not what was recorded: it must not be trusted."""
 

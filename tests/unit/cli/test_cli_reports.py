@@ -249,6 +249,10 @@ locked for 41 ms
   at offsite       zbackup-20240501T080000Z, 2 min 0 s behind, data as of 2024-05-01 10:00:00.500000 CEST
   at cloud         nothing yet
   clones           1; running: shop-x
+  drill            passed 2 h 2 min ago: zbackup-1 opened, 41 transactions replayed, \
+brought to 2024-05-01 07:58:30 CEST, 14 tables checked, in 42.0 s
+  drill at cloud   FAILED 1 h 2 min ago: zbackup-1: a table is damaged: shop.orders; passed 2 h 2 min ago
+  drill at offsite none yet
   space            data 40.0 GiB, snapshots 1.0 GiB, clones 0 B; tank has 15.0 GiB free (15%)
   backups          3; hourly: 2 (1.0 GiB), to be pruned: 1 (2.0 KiB)"""
     )
@@ -318,13 +322,14 @@ def test_a_difference_is_told_for_people() -> None:
 
 def test_a_drill_is_told_for_people() -> None:
     lines = verify._text([done(verify.Verified(SOUND, DRILLED))]).splitlines()
-    assert lines[-1] == f"  drill      recovered {PLAN.base.name} to u:1-41 in 42 s, and removed"
+    told = f"recovered {PLAN.base.name} to u:1-41 in 42 s, 14 tables checked, and removed"
+    assert lines[-1] == f"  drill      {told}"
 
 
 def test_a_drill_of_what_is_here_compares_nothing() -> None:
     assert verify._text([done(verify.Verified(None, DRILLED))]).splitlines() == [
         "Instance shop: sound",
-        f"  drill      recovered {PLAN.base.name} to u:1-41 in 42 s, and removed",
+        f"  drill      recovered {PLAN.base.name} to u:1-41 in 42 s, 14 tables checked, and removed",
     ]
 
 
