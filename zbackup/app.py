@@ -27,6 +27,7 @@ from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.progress import Progress
 from zbackup.model.recovery import Limits
 from zbackup.model.retention import Retention
+from zbackup.model.schedule import Timing
 from zbackup.model.shipping import hold_tag
 from zbackup.plan.health import Expected
 from zbackup.plan.schedule import expected_every
@@ -91,14 +92,14 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         retention=_retention(instance.retention),
         targets=tuple(_target(settings, instance, ship) for ship in instance.ship),
         cloning=_cloning(settings, instance),
-        helper=_helper(settings),
+        helper=_helper(settings.daemon.helper),
+        drill_helper=_helper(settings.daemon.drill_helper),
         service=instance.service.orders() if instance.service else None,
         elsewhere=instance.clones_elsewhere,
     )
 
 
-def _helper(settings: Settings) -> Path | None:
-    path = settings.daemon.helper
+def _helper(path: Path) -> Path | None:
     return path if os.geteuid() != 0 and path.is_socket() else None
 
 
@@ -107,9 +108,24 @@ def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
     schedule = instance.schedule
     timing = schedule.snapshot
     every = expected_every(timing, now, settings.timezone) if timing else None
-    there = any(ship.prune or ship.verify for ship in instance.ship)
-    scheduled = bool(timing or schedule.prune or schedule.ship or there)
-    return Expected(snapshot_every=every, daemon=scheduled, lock_ceiling=instance.lock.hold)
+    there = any(ship.prune or ship.verify or ship.drill for ship in instance.ship)
+    scheduled = bool(timing or schedule.prune or schedule.ship or schedule.drill or there)
+    drills = tuple((name, expected_every(t, now, settings.timezone)) for name, t in _drills(instance) if t)
+    return Expected(snapshot_every=every, daemon=scheduled, lock_ceiling=instance.lock.hold, drills=drills)
+
+
+def drill_limits(settings: Settings) -> dict[tuple[str, str], float]:
+    """Of each drill on schedule, by instance and destination, how many seconds it may take."""
+    return {
+        (instance.name, name): instance.schedule.drill_limit
+        for instance in settings.instance.values()
+        for name, timing in _drills(instance)
+        if timing
+    }
+
+
+def _drills(instance: Instance) -> tuple[tuple[str, Timing | None], ...]:
+    return ("", instance.schedule.drill), *((ship.label, ship.drill) for ship in instance.ship)
 
 
 def daemon_lock(settings: Settings) -> Path:

@@ -22,15 +22,16 @@ __all__ = ["config", "credentials", "house", "variant"]
 
 
 @contextmanager
-def helper(config: Path, address: Path) -> Iterator[None]:
-    """As zbackup-helper.socket does: for each connection a `zbackup helper` with it as its standard input."""
+def helper(config: Path, address: Path, *words: str) -> Iterator[None]:
+    """As zbackup-helper.socket and zbackup-drill.socket do: for each connection a `zbackup helper`
+    with it as its standard input."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(str(address))
         os.chown(address, UID, UID)
         address.chmod(0o600)
         listening.listen()
 
-        argv = (str(ZBACKUP), "--config", str(config), "helper")
+        argv = (str(ZBACKUP), "--config", str(config), "helper", *words)
 
         def serve() -> None:
             while True:
@@ -88,3 +89,36 @@ def test_what_only_root_may_the_helper_does(
     assert not process.alive and not note.exists()
     assert [name for name in house.names() if name.startswith(f"{house.clones}/half")] == []
     assert house.zb("clone", "destroy", "finished", "--yes", config=config).rc == 0
+
+
+def test_drills_on_schedule_are_made_by_the_one_who_may(house: House, credentials: Mapping[str, str]) -> None:
+    """Without him they fail and say why. When the daemon is gone, so is its drill."""
+    home, address = house.home / "zbackup", house.home / "drills"
+    wanted = house.configure(
+        "drills",
+        run_dir=home / "run",
+        daemon={"state_dir": str(home / "state"), "drill_helper": str(address)},
+        password={"credential": "shop"},
+        schedule={"drill": "1s", "retry": "1s", "retry_max": "1s"},
+    )
+    wanted.chmod(0o644)
+    house.snapshot()
+    clone = f"{house.clones}/shop-drill"
+    log = house.home / "no drills"
+    with daemon(wanted, log, credentials):
+        wait_until("it says what is missing", lambda: "zbackup-drill.socket" in log.read_text(), 60)
+
+    def passed() -> bool:
+        return any(b["drill"] and b["drill"]["passed"] for b in house.backups())
+
+    with helper(wanted, address, "--drills"):
+        log = house.home / "drilling"
+        with daemon(wanted, log, credentials):
+            wait_until("a drill passed", passed, 120)
+            wait_until("the next is being made", lambda: f"{clone}/0" in house.names(), 60)
+        assert "job.postponed" in log.read_text()
+        wait_until("it is gone with the daemon", lambda: clone not in house.names(), 60)
+        with pytest.raises(Refused, match="no such drill is on schedule"):
+            ask(address, {"verb": "drill", "instance": "shop", "clone": "offsite"})
+    status = house.zb("status", "--json", config=wanted, environment=credentials).data[0]
+    assert status["drills"][0]["last"] == status["drills"][0]["passed"]

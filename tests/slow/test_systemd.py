@@ -245,7 +245,7 @@ def answers(house: House) -> bool:
 
 def test_how_it_is_confined(systemd: Systemd) -> None:
     scores = {}
-    for unit in (DAEMON, "zbackup-helper@x.service", "zbackup-clone@x.service"):
+    for unit in (DAEMON, "zbackup-helper@x.service", "zbackup-clone@x.service", "zbackup-drill@x.service"):
         said = systemd.inside("systemd-analyze", "--no-pager", "security", unit).out.splitlines()[-1]
         print(said)
         scores[unit] = float(re.findall(r"\d+\.\d+", said)[-1])

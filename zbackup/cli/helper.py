@@ -1,5 +1,8 @@
 """zbackup helper"""
 
+import os
+from typing import Annotated
+
 import structlog
 import typer
 
@@ -7,16 +10,17 @@ from zbackup import app
 from zbackup.cli import logs
 from zbackup.cli.options import Options
 from zbackup.config.load import find, load
-from zbackup.jobs.helper import obey
+from zbackup.jobs.helper import obey, obey_drill
 from zbackup.model.errors import Refused, ZbackupError
 from zbackup.model.progress import Silent
-from zbackup.proc.helper import answer, hear
+from zbackup.proc.helper import answer, hear, hung_up
 
 HELP = """Do what only root may, for the daemon: remove clones that were never finished or whose lease ended.
 
 For zbackup-helper.socket, not for people: it answers one question from the connection on its standard input.
 The daemon runs as a user of its own, and on Linux nobody but root can unmount. The configuration must be one
-that only root can write.
+that only root can write. With --drills, for zbackup-drill.socket, it makes a drill on schedule instead: it
+starts a server as the user who owns the files.
 
 \b
 systemctl enable --now zbackup-helper.socket
@@ -24,8 +28,16 @@ systemctl enable --now zbackup-helper.socket
 
 log = structlog.get_logger()
 
+# A drill comes after all else.
+NICE = 10
 
-def command(options: Options) -> None:
+
+def command(
+    options: Options,
+    drills: Annotated[
+        bool, typer.Option("--drills", help="Make the drill on schedule that is asked for, and nothing else.")
+    ] = False,
+) -> None:
     logs.set_up(debug=options.debug, log_format=options.log_format, events=True)
     line, uid, said = hear(0)
     logs.bind(asked_by=str(uid))
@@ -33,7 +45,16 @@ def command(options: Options) -> None:
         _require_trust(options)
         settings = load(options.config)
         contexts = {i.name: app.context(settings, i, Silent()) for i in settings.instance.values()}
-        found = obey(said, contexts)
+        if drills:
+            os.nice(NICE)
+            found = obey_drill(
+                said,
+                contexts,
+                app.drill_limits(settings),
+                lambda: "the daemon is gone" if hung_up(line) else "",
+            )
+        else:
+            found = obey(said, contexts)
     except ZbackupError as failure:
         answer(line, {"refused": " ".join(str(failure).split())})
         log.warning("helper.refused", why=str(failure))

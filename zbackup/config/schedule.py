@@ -14,17 +14,22 @@ from zbackup.model.schedule import Interval, Timing
 
 _ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})")
 
-_TOLD = re.compile("snapshot|prune|ship|(prune|verify):.+")
+_TOLD = re.compile("snapshot|prune|ship|drill|(prune|verify|drill):.+")
 
 # More often than that the jobs would do nothing but wait for each other.
 _SHORTEST_S = 1.0
+
+# What people say where cron says "@weekly".
+WORDS = ("hourly", "daily", "weekly", "monthly", "yearly")
 _LONGEST_S = 366 * 86_400.0
 
 
 def timing(value: object) -> Timing:
-    """An interval such as "5m", or a cron expression such as "0 3 * * *"."""
+    """An interval such as "5m", a cron expression such as "0 3 * * *", or a word such as "weekly"."""
     if isinstance(value, Interval | Cron):
         return value
+    if value in WORDS:
+        return Cron.parse(f"@{value}")
     if not isinstance(value, str) or not value.strip():
         units.refuse('an interval such as "5m", or a cron expression such as "0 3 * * *"')
     if " " in value.strip() or value.startswith("@"):
@@ -56,7 +61,10 @@ def address(value: object) -> tuple[str, int]:
 def told_job(value: object) -> str:
     """A job that others are told of."""
     if not isinstance(value, str) or not _TOLD.fullmatch(value):
-        units.refuse('one of snapshot, prune, ship, or "prune:NAME" or "verify:NAME" at a destination')
+        units.refuse(
+            'one of snapshot, prune, ship, drill, or "prune:NAME", "verify:NAME" or "drill:NAME" of a '
+            "destination"
+        )
     return value
 
 
@@ -87,7 +95,18 @@ class Schedule(Table):
     ship: When | None = Field(
         default=None,
         description="when to copy backups to the instance's destinations ([[instance.NAME.ship]], which "
-        "has times of its own for `prune` and `verify` there)",
+        "has times of its own for `prune`, `verify` and `drill` there)",
+    )
+    drill: When | None = Field(
+        default=None,
+        description="when to restore a backup of this host into a server that nobody can reach, check its "
+        'tables, and remove it again: `"weekly"`, `"daily"`, an interval or a cron expression. It takes '
+        "memory and much reading, and a daemon that is not root needs zbackup-drill.socket: so nothing is "
+        "tried unless it is said here",
+    )
+    drill_limit: Seconds = Field(
+        default=21_600.0,
+        description="a drill on schedule, here or at a destination, that takes longer has failed",
     )
     jitter: Seconds = Field(
         default=0.0,
@@ -105,8 +124,9 @@ class Notify(Table):
 
     ping: dict[Annotated[str, BeforeValidator(told_job)], Url] = Field(
         default_factory=dict,
-        description='a URL for each job (`snapshot`, `prune`, `ship`, and at a destination `"prune:NAME"`, '
-        '`"verify:NAME"`), called with /start, as it is on success, with /fail on failure '
+        description="a URL for each job (`snapshot`, `prune`, `ship`, `drill`, and at a destination "
+        '`"prune:NAME"`, `"verify:NAME"`, `"drill:NAME"`), called with /start (but for drills), as it is on '
+        "success, with /fail on failure "
         "(as healthchecks.io and others have it)",
     )
     on_success: Argv | None = Field(default=None, description="program to run after a job that went well")
@@ -137,6 +157,10 @@ class Daemon(Table):
     helper: AbsolutePath = Field(
         default=Path("/run/zbackup-helper.sock"),
         description="where to ask for what only root may do, if the daemon is not root and somebody listens",
+    )
+    drill_helper: AbsolutePath = Field(
+        default=Path("/run/zbackup-drill.sock"),
+        description="where to ask for drills on schedule, if the daemon is not root and somebody listens",
     )
     metrics: Address | None = Field(
         default=None,

@@ -240,6 +240,13 @@ class Ship(Table):
         "bucket `all` or nothing but listings",
     )
 
+    drill: When | None = Field(
+        default=None,
+        description="when the daemon restores a backup from there into a server that nobody can reach, "
+        "checks its tables and removes it again (`zbackup verify --drill`); what it needs is fetched, "
+        "where the destination is not on this host. `instance.NAME.schedule.drill_limit` holds here too",
+    )
+
     @property
     def label(self) -> str:
         """Its name, given or not."""

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from zbackup.clock import Clock
-from zbackup.daemon.scheduler import Scheduler
+from zbackup.daemon.scheduler import Pool, Scheduler
 from zbackup.model.schedule import Due, Interval, Job, Outcome, Retry, Timing, parted
 from zbackup.plan import schedule
 from zbackup.plan.schedule import History
@@ -55,9 +55,16 @@ def lane(key: Key) -> str:
     """Jobs of one lane never run at the same time. What goes to destinations, which may take hours, has one
     of its own.
 
-    No instance's name has a colon.
+    No instance's name has a colon. Drills of all instances have one lane: a host makes one at a time.
     """
+    if is_drill(key):
+        return ":drill"
     return f"{key[0]}:ship" if is_long(key) else key[0]
+
+
+def is_drill(key: Key) -> bool:
+    """A drill, here or at a destination."""
+    return parted(key[1])[0] == "drill"
 
 
 def is_long(key: Key) -> bool:
@@ -101,7 +108,10 @@ class Agenda:
         self._running.pop(lane(key), None)
         if entry := self._entries.get(key):  # it may be gone from the configuration meanwhile
             entry.outcome = outcome
-            if outcome.error:
+            if outcome.postponed:
+                now = self._clock.now()
+                entry.history = replace(entry.history, postponed=now, gave_way=outcome.message)
+            elif outcome.error:
                 entry.history = entry.history.after(outcome.error, outcome.message, self._clock.now())
             else:
                 last = outcome.evidence or outcome.started
@@ -163,7 +173,8 @@ class Agenda:
             return
         key = chosen.task.key
         self._next[name] = key
-        self._scheduler.at(name, chosen.due.at, lambda: self._run(key), long=is_long(key))
+        pool: Pool = "drill" if is_drill(key) else "long" if is_long(key) else "default"
+        self._scheduler.at(name, chosen.due.at, lambda: self._run(key), pool=pool)
 
     def _due(self, entry: _Entry) -> Due | None:
         task, history = entry.task, entry.history

@@ -1,9 +1,11 @@
 """Running calls at their time, each in a thread of a pool. The only user of APScheduler."""
 
+import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from apscheduler.events import EVENT_JOB_EXECUTED, EVENT_JOB_SUBMITTED, JobExecutionEvent, JobSubmissionEvent
 from apscheduler.executors.base import BaseExecutor
@@ -15,7 +17,10 @@ from apscheduler.triggers.date import DateTrigger
 Result = TypeVar("Result")
 
 
-LONG = "long"
+Pool = Literal["default", "long", "drill"]
+"""Whose threads a call runs in: `long` ones, which take hours, and drills keep no other waiting."""
+
+DRILL_NICE = 10
 
 
 class _Stepped(BaseScheduler):  # type: ignore[misc]
@@ -27,6 +32,12 @@ class _Stepped(BaseScheduler):  # type: ignore[misc]
     def shutdown(self, wait: bool = True) -> None:
         """Start nothing any more."""
         super().shutdown(wait)
+
+
+def _step_back() -> None:
+    """What a drill's thread does, and the servers and commands it starts, comes after all else: on Linux
+    each thread has a niceness of its own, which what it starts inherits."""
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), DRILL_NICE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +67,17 @@ class Scheduler(Generic[Result]):
         self._ended = ended
         self._scheduler = _Stepped(timezone=UTC, job_defaults={"misfire_grace_time": None, "coalesce": True})
         self._scheduler.add_executor(executor or ThreadPoolExecutor(workers))
-        self._scheduler.add_executor(executor or ThreadPoolExecutor(long_workers), LONG)
+        self._scheduler.add_executor(executor or ThreadPoolExecutor(long_workers), "long")
+        self._scheduler.add_executor(executor or ThreadPoolExecutor(1, {"initializer": _step_back}), "drill")
         self._scheduler.add_listener(self._submitted, EVENT_JOB_SUBMITTED)
         # Not in the call itself: APScheduler would still count it as running, and skip its next turn.
         self._scheduler.add_listener(self._executed, EVENT_JOB_EXECUTED)
         self._started: list[str] = []
         self._scheduler.start()
 
-    def at(self, name: str, when: datetime, call: Callable[[], Result], *, long: bool = False) -> None:
-        """Run `call` at that time; a time set for this name before is forgotten.
-
-        A `long` one runs in a thread of those that are for such calls alone, and keeps no other waiting.
-        """
-        executor = LONG if long else "default"
-        self._scheduler.add_job(call, DateTrigger(when), id=name, replace_existing=True, executor=executor)
+    def at(self, name: str, when: datetime, call: Callable[[], Result], *, pool: Pool = "default") -> None:
+        """Run `call` at that time in a thread of this pool; a time set for this name before is forgotten."""
+        self._scheduler.add_job(call, DateTrigger(when), id=name, replace_existing=True, executor=pool)
 
     def forget(self, name: str) -> None:
         """It is not to run any more; a call that is running goes on."""

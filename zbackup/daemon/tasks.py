@@ -8,6 +8,7 @@ from zbackup.config.settings import Instance, Settings
 from zbackup.daemon.agenda import Key, Task
 from zbackup.jobs.clone_lease import reap
 from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.drill_turn import DrillRules, DrillTurn, drill_turn
 from zbackup.jobs.journal import Journal, Remembered
 from zbackup.jobs.prune import PruneReport, prune
 from zbackup.jobs.prune_at import prune_at
@@ -60,6 +61,8 @@ def _of(settings: Settings, instance: Instance) -> Iterator[Task]:
             ("leases", Interval(LEASES_EVERY_S)),
         ]
         jobs += [(job, timing, retry) for job, timing in at_home]
+    if schedule.drill:
+        jobs.append(("drill", schedule.drill, _seldom(retry)))
     for job, timing, again in (*jobs, *_there(instance, retry)):
         yield Task(
             key=(instance.name, job),
@@ -76,9 +79,26 @@ def _there(instance: Instance, retry: Retry) -> Iterator[tuple[Job, Timing, Retr
         if ship.prune:
             yield job_at("prune", ship.label), ship.prune, retry
         if ship.verify:
-            # What was different is so a minute later, and it takes gigabytes to say so.
-            seldom = Retry(first=retry.most, most=max(VERIFY_AGAIN_S, retry.most))
-            yield job_at("verify", ship.label), ship.verify, seldom
+            yield job_at("verify", ship.label), ship.verify, _seldom(retry)
+        if ship.drill:
+            yield job_at("drill", ship.label), ship.drill, _seldom(retry)
+
+
+def _seldom(retry: Retry) -> Retry:
+    """What was different is so a minute later, and it takes gigabytes to say so."""
+    return Retry(first=retry.most, most=max(VERIFY_AGAIN_S, retry.most))
+
+
+def drill_rules(settings: Settings, instance: str, target: ShipTarget | None) -> DrillRules:
+    """When drills are due of the instance, here or at the destination. Raise ConfigError when nobody wants
+    them any more."""
+    table = settings.instance[instance]
+    timing = table.schedule.drill
+    if target:
+        timing = next((ship.drill for ship in table.ship if ship.label == target.name), None)
+    if timing is None:
+        raise ConfigError([f"instance.{instance}: no drill is scheduled there any more"])
+    return DrillRules(timing=timing, zone=settings.timezone, limit=table.schedule.drill_limit)
 
 
 def histories(remembered: Iterable[Remembered]) -> dict[Key, History]:
@@ -87,7 +107,7 @@ def histories(remembered: Iterable[Remembered]) -> dict[Key, History]:
     Each start reconciles anew, and tries anew what failed. But a difference that was found is one until it is
     disproved.
     """
-    kept: tuple[JobKind, ...] = ("prune", "ship", "verify")
+    kept: tuple[JobKind, ...] = ("prune", "ship", "verify", "drill")
     return {(row.instance, row.job): _history(row) for row in remembered if parted(row.job)[0] in kept}
 
 
@@ -121,17 +141,23 @@ def jobs(
     def prove_there(ctx: Context, target: ShipTarget) -> VerifyReport:
         return prove_at(ctx, target, stopping)
 
+    def drill(ctx: Context, target: ShipTarget | None = None) -> DrillTurn:
+        current = settings()
+        return drill_turn(ctx, target, drill_rules(current, ctx.instance, target), stopping)
+
     at_home: Mapping[str, Callable[[Context], Any]] = {
         "reconcile": reconcile,
         "snapshot": snapshot,
         "prune": some,
         "ship": everywhere,
+        "drill": drill,
         "watch": watch,
         "leases": reap,
     }
-    there: Mapping[str, Callable[[Context, ShipTarget], PruneReport | VerifyReport]] = {
+    there: Mapping[str, Callable[[Context, ShipTarget], PruneReport | VerifyReport | DrillTurn]] = {
         "prune": prune_there,
         "verify": prove_there,
+        "drill": drill,
     }
 
     def do(job: Job, ctx: Context) -> Any:

@@ -24,7 +24,7 @@ END_LIMIT_S = 5.0
 BODY_LIMIT = 10_000
 
 # The jobs that people schedule; the daemon's own looks are not news.
-TOLD: tuple[JobKind, ...] = ("snapshot", "prune", "ship", "verify")
+TOLD: tuple[JobKind, ...] = ("snapshot", "prune", "ship", "verify", "drill")
 
 _Call = Callable[[], object]
 
@@ -36,12 +36,14 @@ class Teller:
         self._lines: dict[tuple[str, str], _Line] = {}
 
     def begins(self, job: str, notify: Notify) -> None:
-        """A job begins."""
+        """A job begins. A drill, which may give way to others, is told of at its end only."""
+        if parted(job)[0] == "drill":
+            return
         self._ping(_url(notify, job), "/start", "")
 
     def ended(self, outcome: Outcome, notify: Notify, failures: int) -> None:
         """A job has ended; `failures` is how many times it has failed now in a row."""
-        if parted(outcome.job)[0] not in TOLD:
+        if outcome.postponed or parted(outcome.job)[0] not in TOLD:
             return
         self._ping(_url(notify, outcome.job), "/fail" if outcome.error else "", outcome.message)
         argv = notify.on_failure if outcome.error else notify.on_success

@@ -11,7 +11,8 @@ import structlog
 from zbackup.clock import Clock
 from zbackup.daemon.agenda import Ended, Key
 from zbackup.jobs.context import Context
-from zbackup.model.errors import ZbackupError
+from zbackup.jobs.drill_turn import DrillTurn
+from zbackup.model.errors import Postponed, ZbackupError
 from zbackup.model.progress import Silent
 from zbackup.model.schedule import Job, Outcome
 
@@ -55,9 +56,12 @@ class Worker:
         started, began = self.clock.now(), self.clock.monotonic()
         report: Any = None
         failure: Exception | None = None
+        gave_way = ""
         try:
             self.begin((instance, job))
             report = self.do(job, self.context(instance))
+        except Postponed as later:
+            gave_way = str(later)
         except ZbackupError as named:
             failure = named
         except Exception as defect:  # the job boundary: other instances' jobs go on
@@ -70,8 +74,9 @@ class Worker:
             seconds=self.clock.monotonic() - began,
             evidence=evidence(report),
             more=getattr(report, "more", False),
+            postponed=bool(gave_way),
             error=type(failure).__name__ if failure else "",
-            message=_one_line(str(failure)) if failure else "",
+            message=_one_line(str(failure) if failure else gave_way),
             exit_status=getattr(failure, "exit_status", 1) if failure else 0,
         )
         _log(outcome)
@@ -84,14 +89,18 @@ def _one_line(text: str) -> str:
 
 
 def evidence(report: Any) -> datetime | None:
-    """When a snapshot was taken, by its own record: what the next start will find in ZFS."""
+    """When a snapshot was taken, or a drill passed, by its record: what the next start will find in ZFS."""
+    if isinstance(report, DrillTurn):
+        return report.at
     backup = getattr(report, "backup", None)
     return backup.record.taken if backup else None
 
 
 def _log(outcome: Outcome) -> None:
     facts = {"seconds": round(outcome.seconds, 3)}
-    if outcome.error:
+    if outcome.postponed:
+        log.info("job.postponed", why=outcome.message)
+    elif outcome.error:
         log.error("job.failed", error=outcome.error, message=outcome.message, **facts)
     else:
         log.info("job.done", **facts)

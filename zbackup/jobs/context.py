@@ -52,10 +52,10 @@ class ShipTarget:
 class Context:
     """`datasets` are the instance's root datasets; clones go below the dataset `clones`, mounted below
     the directory `mountpoint`; `run_dir` (see proc.run_directory) is for sockets and locks and is
-    empty after a reboot. `helper` is
-    the socket of the one who does what only root may, None where it is not needed or not there. `service` is
-    how its server is stopped and started, None where that is not configured. `elsewhere` are datasets on
-    other pools of this host that there may be clones below, of copies that were shipped there."""
+    empty after a reboot. `helper` is the socket of the one who does what only root may, and `drill_helper` of
+    the one who makes drills on schedule, None where they are not needed or not there. `service` is how its
+    server is stopped and started, None where that is not configured. `elsewhere` are datasets on other pools
+    of this host that there may be clones below, of copies that were shipped there."""
 
     instance: str
     engine_name: str
@@ -73,6 +73,7 @@ class Context:
     targets: tuple[ShipTarget, ...] = ()
     cloning: CloneRules = DEFAULTS
     helper: Path | None = None
+    drill_helper: Path | None = None
     service: Service | None = None
     elsewhere: tuple[str, ...] = ()
 

@@ -12,8 +12,10 @@ from typing import Any
 
 from zbackup.jobs.clone_lease import end_lease
 from zbackup.jobs.context import Context
+from zbackup.jobs.drill_turn import make
 from zbackup.jobs.reconcile import remove_unfinished
-from zbackup.model.errors import Refused
+from zbackup.model.drill import one_line
+from zbackup.model.errors import Postponed, Refused, ZbackupError
 
 _FIELDS = {"verb", "instance", "clone"}
 
@@ -33,6 +35,33 @@ def obey(line: str, contexts: Mapping[str, Context]) -> dict[str, Any]:
     everywhere = contexts[instance].everywhere()
     ended = next((told for at in everywhere if (told := VERBS[verb](at, clone))), None)
     return {"said": ended[0] if ended else "", "done": bool(ended and ended[1])}
+
+
+def obey_drill(
+    line: str,
+    contexts: Mapping[str, Context],
+    limits: Mapping[tuple[str, str], float],
+    told: Callable[[], str],
+) -> dict[str, Any]:
+    """Make the drill that the line asks for: of which instance, and at which destination ("" for none).
+
+    `limits` are seconds, of the drills that are on schedule; it ends when `told` says why. Raise Refused when
+    it is no such question.
+    """
+    verb, instance, destination = _parse(line)
+    if verb != "drill":
+        raise Refused("no such verb")
+    if (instance, destination) not in limits:
+        raise Refused("no such drill is on schedule in the helper's configuration")
+    ctx = contexts[instance]
+    target = next((t for t in ctx.targets if t.name == destination), None)
+    try:
+        make(ctx, target, limits[instance, destination], told)
+    except Postponed as later:
+        return {"result": "postponed", "said": str(later)}
+    except ZbackupError as failure:
+        return {"result": "failed", "said": one_line(str(failure))}
+    return {"result": "passed", "said": ""}
 
 
 def _parse(line: str) -> tuple[str, str, str]:

@@ -6,10 +6,11 @@ from typing import Literal
 
 from zbackup.model.cron import Cron
 
-JobKind = Literal["reconcile", "snapshot", "prune", "ship", "verify", "watch", "leases"]
+JobKind = Literal["reconcile", "snapshot", "prune", "ship", "verify", "drill", "watch", "leases"]
 
 Job = str
-"""What the daemon does: a JobKind on an instance, or `prune:NAME` and `verify:NAME` at a destination."""
+"""What the daemon does: a JobKind on an instance, or `prune:NAME`, `verify:NAME` and `drill:NAME` at a
+destination."""
 
 
 def job_at(kind: JobKind, destination: str) -> Job:
@@ -54,7 +55,8 @@ class Outcome:
     """How one run of a job ended. `error` is "" for success, else the failure's name; times in UTC.
 
     `evidence` is the time by which the job's next turn is counted: of a snapshot that of the snapshot.
-    `more`: it let others have their turn, and is not done yet.
+    `more`: it let others have their turn, and is not done yet. `postponed`: it gave way, and neither failed
+    nor succeeded; `message` says to what.
     """
 
     instance: str
@@ -63,6 +65,7 @@ class Outcome:
     seconds: float
     evidence: datetime | None = None
     more: bool = False
+    postponed: bool = False
     error: str = ""
     message: str = ""
     exit_status: int = 0

@@ -24,7 +24,8 @@ class History:
 
     `error` and `message` are of the last of those, or of the last that found a difference: that another one
     could not look does not disprove it. `since` is when that became known: what is to be done at once waits
-    from then on, and others that become due later come after it.
+    from then on, and others that become due later come after it. `postponed` is when it gave way
+    last, and `gave_way` to what.
     """
 
     last: datetime | None = None
@@ -34,6 +35,8 @@ class History:
     error: str = ""
     message: str = ""
     since: datetime | None = None
+    postponed: datetime | None = None
+    gave_way: str = ""
 
     @property
     def differs(self) -> bool:
@@ -45,7 +48,7 @@ class History:
         if self.differs and error != DIFFERENT:
             error, message = self.error, self.message
         failures = self.failures + 1
-        return replace(self, failures=failures, failed=now, error=error, message=message)
+        return replace(self, failures=failures, failed=now, error=error, message=message, postponed=None)
 
 
 def due(
@@ -57,6 +60,9 @@ def due(
     the future is a clock that was put back: it is no reason to wait. After a failure it is tried again
     sooner, and less often each time.
     """
+    if history.postponed and (history.failed is None or history.postponed >= history.failed):
+        wait = timedelta(seconds=back_off(timing, retry, 1))
+        return Due(at=min(history.postponed, now) + wait, reason=f"postponed: {history.gave_way}")
     if history.failures and history.failed:
         wait = timedelta(seconds=back_off(timing, retry, history.failures))
         reason = f"failed {history.failures} times in a row" if history.failures > 1 else "failed"

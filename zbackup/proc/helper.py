@@ -2,13 +2,14 @@
 
 import json
 import os
+import select
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from zbackup.model.errors import Refused
+from zbackup.model.errors import Postponed, Refused
 
 LONGEST = 4096
 """Bytes of a question or an answer."""
@@ -29,6 +30,39 @@ def ask(path: Path, question: Mapping[str, str]) -> dict[str, Any]:
     if "refused" in answer:
         raise Refused(f"the helper refuses: {answer['refused']}")
     return dict(answer)
+
+
+def ask_patiently(path: Path, question: Mapping[str, str], stop: Callable[[], bool]) -> dict[str, Any]:
+    """The same where the answer may take hours; hung up, which the helper notices, when `stop` says so.
+
+    Raise Postponed then.
+    """
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.settimeout(HEAR_LIMIT_S)
+            line.connect(str(path))
+            line.sendall(json.dumps(question).encode() + b"\n")
+            while not _readable(line):
+                if stop():
+                    raise Postponed("the daemon is told to end")
+            answer = json.loads(_read(line))
+    except (OSError, ValueError) as failure:
+        raise Refused(f"the helper at {path} does not answer: {failure}") from failure
+    if "refused" in answer:
+        raise Refused(f"the helper refuses: {answer['refused']}")
+    return dict(answer)
+
+
+def hung_up(line: socket.socket) -> bool:
+    """Whether whoever asked is gone."""
+    try:
+        return _readable(line, 0) and line.recv(1, socket.MSG_PEEK) == b""
+    except OSError:
+        return True
+
+
+def _readable(line: socket.socket, seconds: float = 1.0) -> bool:
+    return bool(select.select([line], [], [], seconds)[0])
 
 
 def hear(descriptor: int) -> tuple[socket.socket, int, str]:

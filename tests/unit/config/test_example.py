@@ -28,7 +28,7 @@ def test_every_default_in_the_example_is_the_default() -> None:
     assert settings.lock == type(settings.lock)()
     assert settings.recovery == type(settings.recovery)()
     assert settings.notify == type(settings.notify)()
-    unset = settings.schedule.model_copy(update={"snapshot": None, "prune": None, "ship": None})
+    unset = settings.schedule.model_copy(update=dict.fromkeys(("snapshot", "prune", "ship", "drill")))
     assert unset == type(settings.schedule)()
     commented = [
         line.removeprefix("# ") for line in EXAMPLE.read_text().splitlines()

@@ -1,5 +1,6 @@
 """Shipping, which may take hours, takes neither the turns of an instance's other jobs nor their threads."""
 
+import os
 import queue
 import threading
 import time
@@ -47,3 +48,28 @@ def test_each_instance_has_a_lane_for_streams() -> None:
 
 def test_nothing_else_is_done_at_a_destination_while_it_is_shipped_to() -> None:
     assert {lane(("shop", job)) for job in ("ship", "prune:vault", "verify:cloud")} == {"shop:ship"}
+
+
+def test_drills_of_all_instances_are_made_one_after_the_other_and_keep_nothing_else_waiting() -> None:
+    drills = {lane((i, job)) for i in ("shop", "wiki") for job in ("drill", "drill:vault", "drill:cloud")}
+    assert len(drills) == 1
+    assert not drills & {lane(("shop", job)) for job in ("snapshot", "ship", "prune:vault", "reconcile")}
+
+
+def test_a_drill_steps_back_behind_all_else() -> None:
+    ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
+    clock, nice = SystemClock(), {}
+
+    def run(key: Key) -> Ended:
+        nice[key[1]] = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+        return Ended(Outcome(instance=key[0], job=key[1], started=clock.now(), seconds=0))
+
+    scheduler = Scheduler(1, ended.put)
+    agenda = Agenda(clock, scheduler, run)
+    retry = Retry(first=1, most=1)
+    jobs = ("snapshot", "drill")
+    agenda.set_tasks([Task(key=("shop", job), timing=Interval(3600), retry=retry) for job in jobs], {})
+    agenda.step()
+    assert {ended.get(timeout=60).outcome.job for _ in jobs} == set(jobs)
+    scheduler.stop(wait=True)
+    assert nice["drill"] == nice["snapshot"] + 10 or nice["drill"] == 10

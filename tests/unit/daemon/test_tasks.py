@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from zbackup import app
 from zbackup.config.load import parse
 from zbackup.daemon.service import fixed_at_start
 from zbackup.daemon.tasks import histories, tasks
@@ -89,3 +90,19 @@ def test_what_only_a_restart_takes_on() -> None:
     new = parse(f'run_dir = "/run/other"\ndaemon = {{ workers = 9, watch = "1m" }}\n{SHOP}')
     assert fixed_at_start(old, new) == ["daemon.workers", "run_dir"]
     assert fixed_at_start(old, old) == []
+
+
+def test_drills_here_and_at_a_destination() -> None:
+    settings = parse(f'{SHOP}schedule = {{ drill = "weekly", drill_limit = "2h" }}\n{SHIP}drill = "30d"\n')
+    found = {task.key[1]: task for task in tasks(settings)}
+    assert found["drill"].timing == Cron.parse("@weekly") and found["drill:here"].timing == Interval(
+        30 * 86_400
+    )
+    assert found["drill"].retry == Retry(first=900, most=6 * 3600)
+    assert app.drill_limits(settings) == {("shop", ""): 7200.0, ("shop", "here"): 7200.0}
+    assert app.expected(settings, settings.instance["shop"], NOW).drills == (
+        ("", 7 * 86_400.0),
+        ("here", 30 * 86_400.0),
+    )
+    rows = [Remembered(instance="shop", job="drill:here", last=NOW)]
+    assert histories(rows) == {("shop", "drill:here"): History(last=NOW)}

@@ -8,7 +8,7 @@ from zbackup.clock import SystemClock
 from zbackup.daemon.agenda import Agenda, Ended, Key, Task
 from zbackup.daemon.scheduler import Scheduler
 from zbackup.daemon.worker import MOST_SAID, Worker
-from zbackup.model.errors import DatabaseError
+from zbackup.model.errors import DatabaseError, Postponed
 from zbackup.model.schedule import Interval, Retry
 
 LIMIT_S = 30
@@ -62,3 +62,26 @@ def test_what_a_program_said_before_it_failed_is_made_fit_for_an_environment() -
     )  # type: ignore[arg-type, return-value]
     said = worker.run(("shop", "snapshot")).outcome.message
     assert "a byte and more" in said and len(said) == MOST_SAID
+
+
+def test_a_drill_that_gives_way_neither_failed_nor_succeeded_and_comes_again() -> None:
+    def give_way(_: Any) -> None:
+        raise Postponed("a restore is being made")
+
+    clock = SystemClock()
+    worker = Worker(
+        clock, lambda _: None, lambda _: None, lambda _, context: give_way(context), lambda: False
+    )  # type: ignore[arg-type, return-value]
+    ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
+    agenda = Agenda(clock, Scheduler(1, ended.put), worker.run)
+    key: Key = ("shop", "drill")
+    agenda.set_tasks([Task(key=key, timing=Interval(3600), retry=Retry(first=600, most=900))], {})
+    agenda.step()
+    outcome = ended.get(timeout=LIMIT_S).outcome
+    assert (outcome.postponed, outcome.error, outcome.exit_status) == (True, "", 0)
+    before = clock.now()
+    agenda.ended(outcome)
+    history, due = agenda.histories()[key], agenda.due()[key]
+    assert (history.failures, history.last) == (0, None)
+    assert due.reason == "postponed: a restore is being made"
+    assert 590 < (due.at - before).total_seconds() < 610

@@ -1,0 +1,234 @@
+"""What is written down of drills, when one is due, and what one gives way to."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.unit.plan.histories import made
+from tests.unit.samples import NOON
+from zbackup.jobs import drill, drill_guard, drill_turn
+from zbackup.jobs.context import Context
+from zbackup.jobs.drill import UNTRIED
+from zbackup.jobs.drill_guard import Guard, memory_short
+from zbackup.jobs.drill_turn import DrillRules, DrillTurn
+from zbackup.jobs.helper import obey_drill
+from zbackup.jobs.verdicts import drilled, of_backups, read, write_down
+from zbackup.model.backup import Backup
+from zbackup.model.drill import VERDICT, Verdict, to_text
+from zbackup.model.errors import DatabaseError, DatasetNotFound, Postponed, Refused, VerificationFailed
+from zbackup.model.progress import Silent
+from zbackup.model.schedule import Interval
+from zbackup.model.snapshot import Snapshot
+
+PASSED = Verdict(backup="backup-1", name="zbackup-1", at=NOON, to=NOON, tables=3)
+FAILED = replace(PASSED, backup="backup-2", name="zbackup-2", why="it does not open")
+
+
+class Host:
+    """ZFS of a host: the dataset that clones go below, if it is there, and marks on snapshots."""
+
+    def __init__(self) -> None:
+        self.clones: dict[str, str] | None = None
+        self.marks: dict[str, str] = {}
+
+    def exists(self, _: str) -> bool:
+        return self.clones is not None
+
+    def create(self, _: str, properties: dict[str, str]) -> None:
+        self.clones = dict(properties)
+
+    def own_settings(self, name: str) -> dict[str, str]:
+        if self.clones is None:
+            raise DatasetNotFound(("zfs", "get"), 1, f"cannot open '{name}'")
+        return self.clones
+
+    def set_properties(self, name: str, properties: dict[str, str]) -> None:
+        self.own_settings(name).update(properties)
+
+    def mark_snapshot(self, snapshot: Snapshot, name: str, value: str) -> None:
+        assert name == VERDICT
+        self.marks[str(snapshot)] = value
+
+
+def context(host: Host, **changes: Any) -> Context:
+    facts = {
+        "instance": "shop",
+        "clones": "tank/zbackup",
+        "mountpoint": Path("/clones"),
+        "zfs": host,
+        "targets": (SimpleNamespace(name="cloud"), SimpleNamespace(name="offsite")),
+        "clock": SimpleNamespace(now=lambda: NOON + timedelta(hours=1)),
+        "progress": Silent(),
+        "drill_helper": None,
+        "elsewhere": (),
+    }
+    return cast(Context, SimpleNamespace(**facts | changes))
+
+
+def marked(backup: Backup, text: str) -> Backup:
+    first, *rest = backup.snapshots
+    return replace(backup, snapshots=(replace(first, properties=((VERDICT, text),)), *rest))
+
+
+def test_verdicts_are_kept_by_destination_where_the_clones_are_and_on_the_backup() -> None:
+    host, base = Host(), made(1, NOON)
+    ctx = context(host)
+    assert read(ctx, "") == () and drilled(ctx, ()) == (), "nothing is there yet"
+    write_down(ctx, "", base, PASSED)
+    write_down(ctx, "", None, FAILED)
+    write_down(ctx, "cloud", None, PASSED)
+    assert read(ctx, "") == (PASSED, FAILED) and read(ctx, "cloud") == (PASSED,)
+    assert host.marks == {str(base.snapshots[0]): to_text(PASSED)}
+    here, cloud, offsite = drilled(ctx, [("", 60), ("offsite", 7)])
+    assert (here.last, here.passed, here.every) == (FAILED, PASSED, timedelta(seconds=60))
+    assert (cloud.last, cloud.passed, cloud.every) == (PASSED, PASSED, None)
+    assert (offsite.last, offsite.passed) == (None, None)
+    assert here.age(NOON + timedelta(hours=2)) == timedelta(hours=2)
+    assert offsite.age(NOON) is None
+
+
+def test_a_verdict_counts_for_the_backup_that_it_names() -> None:
+    """What is written on a copy is not looked at: what this host knows of it is."""
+    host = Host()
+    one, two = marked(made(1, NOON), to_text(PASSED)), marked(made(2, NOON), to_text(PASSED))
+    ctx = context(host)
+    assert of_backups(ctx, (one, two)) == {"backup-1": PASSED}
+    assert of_backups(ctx, (one, two), "cloud") == {}
+    write_down(ctx, "cloud", None, FAILED)
+    assert of_backups(ctx, (one, two), "cloud") == {"backup-2": FAILED}
+    assert of_backups(ctx, (marked(made(1, NOON), "{"),)) == {}
+
+
+RULES = DrillRules(timing=Interval(3600), zone=ZoneInfo("UTC"), limit=60)
+
+
+def test_one_that_passed_since_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ctx = context(Host())
+    write_down(ctx, "", None, replace(PASSED, at=NOON + timedelta(minutes=59)))
+    made_by: list[str] = []
+
+    def make(*_: object) -> DrillTurn:
+        made_by.append("root")
+        return DrillTurn(at=NOON)
+
+    monkeypatch.setattr(drill_turn, "make", make)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    early = replace(RULES, timing=Interval(86_400))
+    assert drill_turn.drill_turn(ctx, None, early, lambda: False).at == NOON + timedelta(minutes=59)
+    assert made_by == []
+    drill_turn.drill_turn(ctx, None, RULES, lambda: False)
+    assert made_by == ["root"], "its slot has come"
+    monkeypatch.setattr("os.geteuid", lambda: 999)
+    with pytest.raises(Refused, match=r"user id 999: systemctl enable --now zbackup-drill\.socket"):
+        drill_turn.drill_turn(ctx, None, RULES, lambda: False)
+
+
+def test_without_a_backup_and_beside_a_restore_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    ctx = context(Host(), catalog=lambda: SimpleNamespace(backups=()))
+    with pytest.raises(Postponed, match="no backup of shop yet"):
+        drill_turn.make(ctx, None, 60, lambda: "")
+    ctx = context(Host(), catalog=lambda: SimpleNamespace(backups=(made(1, NOON),)))
+    monkeypatch.setattr(drill_turn, "restoring", lambda _: "zbackup restore (pid 7) makes rescue")
+    with pytest.raises(Postponed, match="makes rescue"):
+        drill_turn.make(ctx, None, 60, lambda: "")
+
+
+def test_memory_that_zfs_would_give_back_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal: 4096 kB\nMemAvailable: 1024 kB\n")
+    monkeypatch.setattr(drill_guard, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(drill_guard, "ARCSTATS", tmp_path / "arcstats")
+    assert memory_short(1 << 20) == ""
+    assert memory_short(3 << 20) == "1 MiB of memory are available, and 3 MiB are needed"
+    (tmp_path / "arcstats").write_text("9 1 0x01\nname type data\nsize 4 3145728\nc_min 4 1048576\n")
+    assert memory_short(3 << 20) == ""
+    (tmp_path / "meminfo").unlink()
+    assert memory_short(1 << 60) == "", "nobody knows"
+
+
+@pytest.mark.parametrize(
+    ("gives_way", "limit", "why", "kind"),
+    [
+        (lambda: "a restore begins", 0.0, "a restore begins", Postponed),
+        (lambda: "", 0.02, "not done within 0.02 s", VerificationFailed),
+    ],
+)
+def test_what_must_not_go_on_ends_with_its_next_progress_or_without_its_server(
+    monkeypatch: pytest.MonkeyPatch, gives_way: Callable[[], str], limit: float, why: str, kind: type
+) -> None:
+    killed: list[str] = []
+    monkeypatch.setattr(drill_guard, "POLL_S", 0.01)
+    monkeypatch.setattr("zbackup.jobs.clone_files.kill_server", lambda _, name: killed.append(name))
+    with pytest.raises(kind, match=why), Guard(gives_way, limit).watching(context(Host())) as progress:
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            progress.advance(1, 2)
+            progress.note("heard to the end")
+            time.sleep(0.01)
+    assert set(killed) <= {"shop-drill", "shop-drill.log"} and killed
+    with pytest.raises(kind, match=why), Guard(gives_way, limit).watching(context(Host())):
+        time.sleep(0.5)
+        raise DatabaseError("the server is gone")
+
+
+def test_a_drill_that_nothing_ends_fails_with_its_own_failure() -> None:
+    with pytest.raises(DatabaseError, match="gone"), Guard().watching(context(Host())) as progress:
+        progress.phase("opening")
+        raise DatabaseError("the server is gone")
+    assert not issubclass(DatabaseError, UNTRIED) and issubclass(Postponed, UNTRIED)
+
+
+QUESTION = '{"verb": "drill", "instance": "shop", "clone": "%s"}'
+
+
+def test_the_helper_makes_the_drills_that_are_on_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(ctx: Context, target: Any, limit: float, _: object) -> None:
+        match target and target.name, limit:
+            case (None, 5.0):
+                return
+            case ("cloud", 7.0):
+                raise Postponed("a restore is being made")
+            case _:
+                raise VerificationFailed("a table is damaged:\nshop.orders")
+
+    monkeypatch.setattr("zbackup.jobs.helper.make", make)
+    limits = {("shop", ""): 5.0, ("shop", "cloud"): 7.0, ("shop", "offsite"): 9.0}
+
+    def ask(line: str) -> dict[str, Any]:
+        return obey_drill(line, {"shop": context(Host())}, limits, lambda: "")
+
+    assert ask(QUESTION % "") == {"result": "passed", "said": ""}
+    assert ask(QUESTION % "cloud") == {"result": "postponed", "said": "a restore is being made"}
+    assert ask(QUESTION % "offsite") == {"result": "failed", "said": "a table is damaged: shop.orders"}
+    with pytest.raises(Refused, match="no such drill is on schedule"):
+        ask(QUESTION % "vault")
+    with pytest.raises(Refused, match="no such verb"):
+        ask(QUESTION.replace("drill", "end-lease") % "x")
+
+
+def test_what_the_helper_says_is_what_came_of_it() -> None:
+    ctx = context(Host())
+    told: Callable[[dict[str, object], Context], datetime] = drill_turn._told
+    assert told({"result": "passed", "said": ""}, ctx) == NOON + timedelta(hours=1)
+    with pytest.raises(Postponed, match="later"):
+        told({"result": "postponed", "said": "later"}, ctx)
+    with pytest.raises(VerificationFailed, match="no reason"):
+        told({}, ctx)
+
+
+def test_what_is_fetched_for_a_drill_does_not_fill_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = SimpleNamespace(name="tank", size=1000 << 20, free=300 << 20)
+    monkeypatch.setattr(drill, "ZfsFacts", lambda _: SimpleNamespace(pool=lambda name: pool))
+    ctx = context(SimpleNamespace(runner=None))  # type: ignore[arg-type]
+    target = cast(Any, SimpleNamespace(name="cloud"))
+    drill._require_room(ctx, target, 200 << 20)
+    with pytest.raises(
+        Refused, match=r"^201 MiB would be fetched from cloud for a drill, and tank has 300 MiB"
+    ):
+        drill._require_room(ctx, target, 201 << 20)
