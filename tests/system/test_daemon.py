@@ -9,13 +9,14 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.lab.load import Load
 from tests.lab.mysql_fixture import free_port
 from tests.system.daemon_story import live, restore_anywhere
-from tests.system.house import ZBACKUP, House, Variant, after_writing, wait_until
+from tests.system.house import ZBACKUP, House, Variant, after_writing, next_second, utc, wait_until
 from tests.system.program import Run
 from tests.system.terminal import watch
 from tests.system.zfs_door import ZfsDoor
@@ -297,3 +298,70 @@ def test_past_its_limit_it_leaves_and_nothing_is_locked(house: House, door: ZfsD
     plain = house.configure("daemon", schedule={"snapshot": EVERY})
     with daemon(house, plain):
         wait_until("it is finished", lambda: all(b["finished"] for b in house.backups()), 90)
+
+
+DRILL = {"drill": "1s", "retry": "1s", "retry_max": "1s"}
+
+
+def drills(house: House, config: Path) -> dict[str, Any]:
+    """What status says of the drills of this host's backups."""
+    (only,) = house.zb("status", "--json", config=config).data[0]["drills"]
+    return dict(only)
+
+
+def test_it_drills_and_says_what_was_proven(house: House) -> None:
+    """From a backup to a moment before the next; one that is cut off proves nothing, and leaves nothing."""
+    for number in range(2):
+        house.snapshot()
+        house.server.sql(f"CREATE TABLE shop.drilled_{number} (n INT) ENGINE = InnoDB")
+        next_second()
+    first, second = house.snapshot(), house.snapshot()
+    assert first["as_of"] <= second["as_of"]
+    port, told = free_port(), house.home / "drills"
+    hook = ["/bin/sh", "-c", f'echo "$ZBACKUP_JOB $ZBACKUP_RESULT" >> {told}']
+    config = house.configure(
+        "drills",
+        schedule=DRILL,
+        notify={"on_success": hook, "on_failure": hook},
+        daemon={"metrics": f"127.0.0.1:{port}", "watch": "2s"},
+    )
+    begun = time.time()
+    with daemon(house, config) as run:
+        passed = 'zbackup_drill_last_success_timestamp_seconds{destination="",instance="shop"}'
+        wait_until("a drill passed", lambda: (metric(port, passed) or 0) > begun, 150)
+        wait_until("the next is being made", lambda: f"{house.clones}/shop-drill/0" in house.names(), 90)
+        run.process.send_signal(signal.SIGTERM)
+        said = run.end(60)
+        assert said.rc == 0 and "job.postponed" in events(said.err), str(said)
+    assert f"{house.clones}/shop-drill" not in house.names()
+    found = drills(house, config)
+    assert found["last"] == found["passed"], "what was cut off is no verdict"
+    verdict = found["last"]
+    shown = {b["name"]: b for b in house.backups()}
+    base = shown[verdict["name"]]
+    assert base["drill"] == verdict or base["drill"]["passed"], "it is written on the backup, too"
+    assert utc(base["as_of"]) < utc(verdict["to"]) <= utc(second["complete_to"])
+    assert verdict["tables"] > 2 and "FAILED" not in house.zb("list", config=config).out
+    assert set(told.read_text().splitlines()) == {"drill success"}
+
+
+def test_a_drill_that_fails_is_critical_and_a_killed_one_is_removed(house: House) -> None:
+    config = house.configure("drills", schedule=DRILL)
+    before = drills(house, config)["passed"]
+    with daemon(house, config) as run:
+        wait_until("one is being made", lambda: f"{house.clones}/shop-drill/0" in house.names(), 90)
+        run.signal_group(signal.SIGKILL)
+    broken = house.configure("broken", schedule=DRILL, recovery={"server": "/bin/false"})
+    with daemon(house, broken) as run:
+        wait_until("it is removed", lambda: f"{house.clones}/shop-drill" not in house.names(), 60)
+        wait_until("a drill failed", lambda: not drills(house, broken)["last"]["passed"], 90)
+        seen = house.zb("status", "--json", config=broken).data[0]
+        run.process.send_signal(signal.SIGTERM)
+        run.end(60)
+    assert seen["health"] == "error" and "drill" in [f["subject"] for f in seen["findings"]]
+    assert seen["drills"][0]["passed"] == before and seen["drills"][0]["last"]["why"]
+    assert "drill FAILED" in house.zb("list", config=broken).out
+    plugin = house.zb("status", "--plugin", config=broken)
+    assert plugin.rc == 2 and "the last drill of this host's backups failed" in plugin.out
+    assert house.zb("verify", "--drill", config=config).rc == 0
+    assert drills(house, config)["last"]["passed"], "and whoever makes one that passes, it is well again"

@@ -1,7 +1,7 @@
 """zbackup list"""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
@@ -15,8 +15,10 @@ from zbackup.cli.output import plain
 from zbackup.cli.snapshot import lock_times
 from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
 from zbackup.jobs.context import Context
+from zbackup.jobs.verdicts import of_backups
 from zbackup.jobs.window import as_they_are, look, look_at
 from zbackup.model.backup import Backup
+from zbackup.model.drill import Verdict
 from zbackup.model.moment import local_text
 from zbackup.plan.window import Window
 
@@ -51,11 +53,12 @@ EXPENDABLE = (2, 6, 7, 5, 3)
 @dataclass(frozen=True, slots=True)
 class Listing:
     """An instance's backups, the moments that can be reached with them, and those that can be restored as
-    they are."""
+    they are. `drills` are the verdicts there are, by the identity of the backup."""
 
     catalog: Catalog
     window: Window | None
     as_they_are: tuple[Backup, ...] = ()
+    drills: Mapping[str, Verdict] = field(default_factory=dict)
 
 
 def command(
@@ -78,18 +81,23 @@ def command(
 def _look_at(ctx: Context, at: str) -> Listing:
     copies, reachable = look_at(ctx, app.choose_target(ctx, at))
     alone = as_they_are(ctx, copies.backups)
-    return Listing(Catalog((), copies.backups, copies.unreadable), reachable.overall, alone)
+    drills = of_backups(ctx, copies.backups, at)
+    return Listing(Catalog((), copies.backups, copies.unreadable), reachable.overall, alone, drills)
 
 
 def _look(ctx: Context) -> Listing:
     catalog = ctx.catalog()
-    return Listing(catalog, look(ctx, catalog)[0].overall, as_they_are(ctx, catalog.backups))
+    drills = of_backups(ctx, catalog.backups)
+    return Listing(catalog, look(ctx, catalog)[0].overall, as_they_are(ctx, catalog.backups), drills)
 
 
 def _shape(done: Done[Listing]) -> dict[str, Any]:
     reachable, catalog = done.result.window, done.result.catalog
     return {
-        "backups": [shapes.backup(b) for b in catalog.backups],
+        "backups": [
+            shapes.backup(b) | {"drill": shapes.verdict(done.result.drills.get(b.record.backup))}
+            for b in catalog.backups
+        ],
         "window": {
             "after": plain(reachable.start),
             "to": plain(reachable.end),
@@ -117,7 +125,10 @@ def render(instance: str, listing: Listing, zone: ZoneInfo, *, logs: bool = Fals
         opens = {b.record.backup for b in listing.as_they_are}
         folded = [] if logs else [b for b in listing.catalog.backups if _is_plain_log(b)]
         shown = [b for b in listing.catalog.backups if b not in folded]
-        rows = [_row(b, zone, opens=b.record.backup in opens) for b in shown]
+        rows = [
+            _row(b, zone, opens=b.record.backup in opens, drill=listing.drills.get(b.record.backup))
+            for b in shown
+        ]
         if rows:
             lines.append(tables.table(HEADER, rows, right=SIZES, expendable=EXPENDABLE))
         lines += _folded(folded)
@@ -148,7 +159,7 @@ def _folded(logs: Sequence[Backup]) -> list[str]:
     return [f"{what}: left out, see zbackup list --logs. Later backups replace them."]
 
 
-def _row(backup: Backup, zone: ZoneInfo, *, opens: bool) -> list[str]:
+def _row(backup: Backup, zone: ZoneInfo, *, opens: bool, drill: Verdict | None) -> list[str]:
     record = backup.record
     measured = record.lock_wait_ms is not None or record.lock_held_ms is not None
     times = f" ({lock_times(record.lock_wait_ms, record.lock_held_ms)})" if measured else ""
@@ -161,8 +172,13 @@ def _row(backup: Backup, zone: ZoneInfo, *, opens: bool) -> list[str]:
         tables.size(sum(s.written for s in backup.snapshots)),
         str(sum(s.holds for s in backup.snapshots)),
         str(len({clone for s in backup.snapshots for clone in s.clones})),
-        "; ".join(_remarks(backup, opens=opens)),
+        "; ".join([*_remarks(backup, opens=opens), *([_drilled(drill, zone)] if drill else [])]),
     ]
+
+
+def _drilled(drill: Verdict, zone: ZoneInfo) -> str:
+    day = f"{drill.at.astimezone(zone):%Y-%m-%d}"
+    return f"drill ok {day}" if drill.passed else f"drill FAILED {day}: {drill.why}"
 
 
 def _remarks(backup: Backup, *, opens: bool) -> list[str]:

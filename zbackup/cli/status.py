@@ -17,6 +17,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Journal, Remembered
 from zbackup.jobs.shipped import Shipped
 from zbackup.jobs.status import Status, look
+from zbackup.jobs.verdicts import Drilled
 from zbackup.model.errors import DatasetNotFound, NotFound, UsageError
 from zbackup.model.finding import Finding
 from zbackup.model.moment import local_text
@@ -117,6 +118,7 @@ def _shape(done: Done[Status]) -> dict[str, Any]:
         "daemon_runs": status.daemon_runs,
         "working": status.working or None,
         "shipped": [_shipped_shape(each) for each in status.shipped],
+        "drills": [_drill_shape(each) for each in status.drills],
         "jobs": [_job_shape(job) for job in status.jobs],
         "findings": [shapes.finding(f) for f in status.findings],
     }
@@ -139,6 +141,15 @@ def _shipped_shape(each: Shipped) -> dict[str, Any]:
     }
 
 
+def _drill_shape(each: Drilled) -> dict[str, Any]:
+    return {
+        "destination": each.destination or None,
+        "every_seconds": each.every.total_seconds() if each.every else None,
+        "last": shapes.verdict(each.last),
+        "passed": shapes.verdict(each.passed),
+    }
+
+
 def _text(found: list[Done[Status]]) -> str:
     return "\n\n".join(render(done.result, done.context.zone) for done in found)
 
@@ -154,6 +165,7 @@ def render(status: Status, zone: ZoneInfo) -> str:
         *([("works on it", status.working)] if status.working else []),
         *(("at " + each.destination, _arrived(each, zone)) for each in status.shipped),
         *([("clones", _clones(status))] if status.clones else []),
+        *((_drill_name(each), _drilled(each, status, zone)) for each in status.drills),
         ("space", _space(status)),
         ("backups", _tiers(status)),
     ]
@@ -191,6 +203,20 @@ def _arrived(each: Shipped, zone: ZoneInfo) -> str:
     return f"{newest.name}, {tables.length(behind.total_seconds())} behind{as_of}"
 
 
+def _drill_name(each: Drilled) -> str:
+    return f"drill at {each.destination}" if each.destination else "drill"
+
+
+def _drilled(each: Drilled, status: Status, zone: ZoneInfo) -> str:
+    last = each.last
+    if last is None:
+        return "none yet"
+    if last.passed:
+        return f"passed {_ago(status.looked - last.at)}: {tables.proven(last, zone)}"
+    before = f"; passed {_ago(status.looked - each.passed.at)}" if each.passed else ""
+    return f"FAILED {_ago(status.looked - last.at)}: {last.name}: {last.why}{before}"
+
+
 def _window(status: Status, zone: ZoneInfo) -> str:
     if status.window:
         return status.window.describe(zone)
@@ -203,7 +229,7 @@ def _window(status: Status, zone: ZoneInfo) -> str:
 def _planned(job: Remembered) -> bool:
     """Jobs that people schedule; the daemon's own looks only when they fail."""
     kind, _ = parted(job.job)
-    return kind in ("snapshot", "prune", "ship", "verify") or job.failures > 0
+    return kind in ("snapshot", "prune", "ship", "verify", "drill") or job.failures > 0
 
 
 def _next(job: Remembered, status: Status, zone: ZoneInfo) -> str:

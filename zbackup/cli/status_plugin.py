@@ -53,14 +53,20 @@ def _wrong(outcome: Outcome) -> list[str]:
 
 
 def _numbers(status: Status) -> list[str]:
-    """Performance data: how old the newest backup is, how far each destination is behind, what is free."""
+    """Performance data: how old the newest backup and the last drills that passed are, how far each
+    destination is behind, what is free."""
     ages = [("age", (status.looked - status.newest.record.taken).total_seconds())] if status.newest else []
     behind = [
         (f"behind {each.destination}", each.behind.total_seconds())
         for each in status.shipped
         if each.behind is not None
     ]
-    seconds = [f"'{status.instance} {what}'={amount:.0f}s" for what, amount in (*ages, *behind)]
+    passed = [
+        (f"drill {each.destination}".strip(), age.total_seconds())
+        for each in status.drills
+        if (age := each.age(status.looked)) is not None
+    ]
+    seconds = [f"'{status.instance} {what}'={amount:.0f}s" for what, amount in (*ages, *behind, *passed)]
     return [*seconds, f"'{status.instance} pool free'={status.space.pool.free_share * 100:.0f}%"]
 
 

@@ -21,8 +21,9 @@ from zbackup.daemon.agenda import Key
 from zbackup.jobs.shipped import Shipped
 from zbackup.jobs.snapshot import SnapshotReport
 from zbackup.jobs.status import Status
+from zbackup.jobs.verdicts import Drilled
 from zbackup.model.errors import Taken
-from zbackup.model.schedule import Due, Outcome
+from zbackup.model.schedule import Due, Outcome, parted
 from zbackup.plan.schedule import History
 
 SPACE = ("data", "snapshots", "clones")
@@ -39,6 +40,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._pools: dict[str, str] = {}
         self._destinations: dict[str, list[str]] = {}
+        self._drills: dict[str, list[str]] = {}
         ProcessCollector(registry=self._registry)
         GCCollector(registry=self._registry)
         info = Info("zbackup_build", "Version of zbackup", registry=self._registry)
@@ -80,6 +82,17 @@ class Metrics:
         self._there_as_of = self._gauge(
             "shipped_as_of_timestamp_seconds", "Last transaction in the newest backup there", destination
         )
+        self._drill_passed = self._gauge(
+            "drill_last_success_timestamp_seconds",
+            'When a drill passed last of what is at a destination ("" for this host)',
+            destination,
+        )
+        self._drill_result = self._gauge(
+            "drill_last_result", "1 when the last drill passed, 0 when it failed", destination
+        )
+        self._drill_every = self._gauge(
+            "drill_interval_seconds", "How often a drill is to be made", destination
+        )
         self._window = self._gauge(
             "recovery_window_start_timestamp_seconds", "Moments after this one can be restored", instance
         )
@@ -110,7 +123,13 @@ class Metrics:
 
     def ended(self, outcome: Outcome) -> None:
         """A job has ended."""
-        result = "failure" if outcome.error else "success"
+        result = "failure" if outcome.error else "postponed" if outcome.postponed else "success"
+        kind, destination = parted(outcome.job)
+        if kind == "drill" and result != "postponed":
+            labels = (outcome.instance, destination)
+            self._drill_result.labels(*labels).set(int(not outcome.error))
+            if outcome.evidence:
+                _set(self._drill_passed, labels, outcome.evidence)
         self._runs.labels(outcome.instance, outcome.job, result).inc()
         self._seconds.labels(outcome.instance, outcome.job).observe(outcome.seconds)
 
@@ -150,6 +169,7 @@ class Metrics:
         self._size.labels(*name, room.pool.name).set(room.pool.size)
         self._health.labels(*name).set(LEVEL[status.health])
         self._shipped(status.instance, status.shipped)
+        self._drilled(status.instance, status.drills)
 
     def forget(self, instance: str) -> None:
         """It is not in the configuration any more."""
@@ -159,6 +179,7 @@ class Metrics:
         for kind in SPACE:
             _remove(self._space, (instance, kind))
         self._shipped(instance, ())
+        self._drilled(instance, ())
         pool = self._pools.pop(instance, "")
         for gauge in (self._free, self._size):
             _remove(gauge, (instance, pool))
@@ -173,6 +194,19 @@ class Metrics:
             _set(self._there, labels, newest.taken if newest else None)
             _set(self._there_as_of, labels, newest.as_of if newest else None)
         self._destinations[instance] = [each.destination for each in shipped]
+
+    def _drilled(self, instance: str, drills: Sequence[Drilled]) -> None:
+        for gone in self._drills.pop(instance, []):
+            for gauge in (self._drill_passed, self._drill_result, self._drill_every):
+                _remove(gauge, (instance, gone))
+        for each in drills:
+            labels = (instance, each.destination)
+            _set(self._drill_passed, labels, each.passed.at if each.passed else None)
+            if each.last:
+                self._drill_result.labels(*labels).set(int(each.last.passed))
+            if each.every:
+                self._drill_every.labels(*labels).set(each.every.total_seconds())
+        self._drills[instance] = [each.destination for each in drills]
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
         return Gauge(f"zbackup_{name}", text, labels, registry=self._registry)

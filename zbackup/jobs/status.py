@@ -14,6 +14,7 @@ from zbackup.jobs.finish import times_out_of_order
 from zbackup.jobs.journal import Remembered
 from zbackup.jobs.leftovers import leftovers
 from zbackup.jobs.shipped import Shipped, shipped
+from zbackup.jobs.verdicts import Drilled, drilled
 from zbackup.jobs.window import as_they_are
 from zbackup.jobs.window import look as look_at_window
 from zbackup.model.backup import Backup
@@ -21,6 +22,7 @@ from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.space import DatasetSettings, Space
 from zbackup.plan import health
 from zbackup.plan.calendar import back
+from zbackup.plan.drill_health import DrillFacts
 from zbackup.plan.health import Expected
 from zbackup.plan.keys import not_loaded
 from zbackup.plan.leftovers import Leftover
@@ -38,12 +40,11 @@ SHORTEST_TREND = timedelta(hours=1)
 class Status:
     """`working` is who works on the instance now, "" for nobody. `jobs` are the daemon's.
 
-    `shipped` is what has arrived at each destination. `as_they_are` are backups that can be restored without
-    a log.
-    `gaps` are the causes of those in the promised window, but for those that a switch made, which are in
-    `switched`, and `lost` how much of it is out of reach, though
-    backups go back far enough: gaps, and what somebody destroyed. `servers` are the clones whose server runs,
-    and `leftovers` those that nobody finished.
+    `shipped` is what has arrived at each destination, and `drills` what drills proved there and here.
+    `as_they_are` are backups that can be restored without a log. `gaps` are the causes of those in the
+    promised window, but for those that a switch made, which are in `switched`, and `lost` how much of it is
+    out of reach, though backups go back far enough: gaps, and what somebody destroyed. `servers` are
+    the clones whose server runs, and `leftovers` those that nobody finished.
     """
 
     instance: str
@@ -62,6 +63,7 @@ class Status:
     shipped: tuple[Shipped, ...]
     findings: tuple[Finding, ...]
     as_they_are: tuple[Backup, ...] = ()
+    drills: tuple[Drilled, ...] = ()
     switched: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
@@ -103,6 +105,7 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         shipped=shipped(ctx, now),
         findings=(),
         as_they_are=as_they_are(ctx, catalog.backups),
+        drills=drilled(ctx, expected.drills),
     )
     judged = health.judge(_facts(found, catalog, known, retention.note), expected)
     return replace(found, findings=(*not_loaded(settings), *judged))
@@ -136,6 +139,16 @@ def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> heal
         doubt=doubt,
         out_of_order=times_out_of_order(backups),
         leftovers=status.leftovers,
+        drills=tuple(
+            DrillFacts(
+                destination=each.destination,
+                passed=each.age(now),
+                every=each.every,
+                failed=each.last.why if each.last else "",
+                waiting=waiting,
+            )
+            for each in status.drills
+        ),
         lags=tuple(
             health.Lag(destination=s.destination, behind=s.behind, most=s.max_lag, waiting=waiting)
             for s in status.shipped

@@ -9,12 +9,13 @@ from zbackup.model.errors import PoolReadOnly, VerificationFailed
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.log import LogDamage
 from zbackup.model.space import Pool
+from zbackup.plan.drill_health import GRACE, DrillFacts, of_drills
 from zbackup.plan.leftovers import Leftover, of_leftovers
+from zbackup.plan.lengths import length
 from zbackup.plan.schedule import DIFFERENT
 
 # A snapshot is late when the next one should have been there too; something is wrong when two are missing.
 LATE, LOST = 2.0, 3.0
-GRACE = timedelta(minutes=2)
 
 FAILURES_SERIOUS = 3
 FREE_LOW, FREE_SERIOUS = 0.20, 0.10
@@ -27,11 +28,13 @@ FUTURE = timedelta(minutes=1)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
     """What the configuration promises: seconds between two snapshots (None: nobody said), a daemon, and how
-    many seconds the database is locked at most."""
+    many seconds the database is locked at most. `drills` are the destinations, "" for this host, of which
+    drills are on schedule, with the seconds between two."""
 
     snapshot_every: float | None = None
     daemon: bool = False
     lock_ceiling: float = 0
+    drills: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +90,7 @@ class Facts:
     unreadable_clones: tuple[tuple[str, str], ...] = ()
     out_of_order: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
+    drills: tuple[DrillFacts, ...] = ()
 
 
 def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
@@ -98,8 +102,9 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         _short(facts),
         _alone(facts),
         _daemon(facts, expected),
-        *of_jobs(facts.jobs),
+        *of_jobs([job for job in facts.jobs if job.job not in {d.job for d in facts.drills if d.failed}]),
         *_lags(facts.lags),
+        *of_drills(facts.drills),
         _clock(facts),
         _doubt(facts),
         *log_times(facts.out_of_order),
@@ -368,13 +373,3 @@ def space(pool: Pool, written_a_day: float | None) -> list[Finding]:
             )
         )
     return found
-
-
-def length(span: timedelta) -> str:
-    """For people, rounded: `2 days`, `3 hours`."""
-    seconds = round(span.total_seconds())
-    for size, unit in ((86_400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= 2 * size or seconds == size:
-            count = round(seconds / size)
-            return f"{count} {unit}{'s' * (count != 1)}"
-    return f"{seconds} s"

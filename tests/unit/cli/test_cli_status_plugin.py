@@ -11,7 +11,8 @@ from zbackup.cli.working import Done, Failed
 from zbackup.model.errors import Refused, ZbackupError
 from zbackup.model.finding import Finding, Severity
 
-NUMBERS = "'shop age'=120s 'shop behind offsite'=120s 'shop pool free'=15%"
+DRILLS = "'shop drill'=7320s 'shop drill cloud'=7320s"
+NUMBERS = f"'shop age'=120s 'shop behind offsite'=120s {DRILLS} 'shop pool free'=15%"
 
 
 def finding(severity: Severity, subject: str, text: str) -> Finding:
@@ -25,7 +26,7 @@ def of(*findings: Finding, **changes: Any) -> Done[Any]:
 
 def test_all_is_ok() -> None:
     remark = finding("advice", "settings", "atime is on")
-    wiki = of(instance="wiki", newest=None, shipped=())
+    wiki = of(instance="wiki", newest=None, shipped=(), drills=())
     assert answer(lambda: [of(remark), wiki]) == (
         0,
         f"ZBACKUP OK - shop: ok, wiki: ok | {NUMBERS} 'wiki pool free'=15%",

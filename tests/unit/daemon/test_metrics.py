@@ -29,6 +29,7 @@ def filled() -> Metrics:
     metrics.watched(a_status())
     metrics.ended(Outcome(instance="shop", job="snapshot", started=NOW, seconds=2))
     metrics.ended(Outcome(instance="shop", job="prune", started=NOW, seconds=2, error="PoolFull"))
+    metrics.ended(Outcome(instance="shop", job="drill:cloud", started=NOW, seconds=2, postponed=True))
     key = ("shop", "snapshot")
     metrics.planned({key: History(last=NOW)}, {key: Due(at=NOW, reason="")})  # type: ignore[dict-item]
     return metrics

@@ -8,6 +8,7 @@ import pytest
 from zbackup.model.finding import worst
 from zbackup.model.log import LogDamage
 from zbackup.model.space import Pool
+from zbackup.plan.drill_health import DrillFacts
 from zbackup.plan.health import Expected, Facts, JobFacts, Lag, damaged_log, judge
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -160,3 +161,30 @@ def test_a_torn_end_of_the_log_is_serious_while_the_server_writes_behind_it() ->
     found = [damaged_log(each, running=running) for each in (torn, broken) for running in (False, True)]
     assert [f.severity for f in found] == ["warning", "critical", "critical", "critical"]
     assert [f.exit_status for f in found] == [0, 11, 11, 11]
+
+
+def test_drills_that_failed_or_did_not_come() -> None:
+    week, day = timedelta(days=7), timedelta(days=1)
+    good = DrillFacts(destination="", passed=day, every=week, waiting=90 * day)
+    assert said(replace(WELL, drills=(good, replace(good, passed=10 * day)))) == []
+    late = replace(good, destination="cloud", passed=11 * day)
+    assert said(replace(WELL, drills=(late,))) == [
+        "warning drill:cloud: drills at cloud are to be every 7 days, and the last passed 11 days ago"
+    ]
+    never = replace(good, passed=None)
+    assert said(replace(WELL, drills=(never,))) == [
+        "warning drill: drills of this host's backups are to be every 7 days, and none has passed yet"
+    ]
+    assert said(replace(WELL, drills=(replace(never, waiting=day),))) == [], "there was no time for one yet"
+    assert said(replace(WELL, drills=(replace(late, every=None),))) == [], "nobody promised one"
+    failed = replace(good, failed="a table is damaged: shop.orders")
+    job = JobFacts(job="drill", failures=1, message="a table is damaged: shop.orders")
+    assert said(replace(WELL, drills=(failed,), jobs=(job,))) == [
+        "critical drill: the last drill of this host's backups failed: a table is damaged: shop.orders"
+    ]
+    (finding,) = judge(replace(WELL, drills=(replace(failed, destination="cloud"),)), FIVE)
+    assert finding.fix == "zbackup verify --at cloud --read none --drill"
+    unreachable = replace(job, message="no connection")
+    assert said(replace(WELL, drills=(good,), jobs=(unreachable,))) == [
+        "warning drill: failed 1 time in a row, last: no connection"
+    ]
