@@ -69,7 +69,9 @@ def client(files: tuple[Path, Path]) -> dict[str, Any]:
 def house_of(pool: Pool, server: MongoServer, dataset: str, files: tuple[Path, Path]) -> Iterator[MongoHouse]:
     """zbackup for this member, over TLS."""
     settings = server.settings
-    house = MongoHouse(pool, settings.run_dir, server, (dataset,))
+    home = pool.home / f"zbackup-{settings.port}"
+    home.mkdir()
+    house = MongoHouse(pool, home, server, (dataset,))
     both, ca = map(str, files)
     tls = {"ca": ca, "cert": both}
     house.default = house.configure("tls", socket=None, host=HOST, port=settings.port, tls=tls)

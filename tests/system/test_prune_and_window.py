@@ -96,15 +96,16 @@ def test_the_window_has_no_gap_and_reaches_up_to_now(house: House, story: Story)
 
 
 def test_a_drill_replays_from_one_backup_to_the_newest_and_leaves_nothing(house: House, story: Story) -> None:
-    before = house.backups()
+    before = [backup["name"] for backup in house.backups()]
     planned = house.zb("verify", "--drill", "--dry-run", "--json", config=story.config).data[0]
-    assert planned["plan"]["base"]["name"] == story.names[3] and house.backups() == before
+    assert planned["plan"]["base"]["name"] == story.names[3]
+    assert not [backup for backup in house.backups() if backup["drill"]], "a plan wrote a verdict"
     drill = house.zb("verify", "--drill", "--json", config=story.config).data[0]["drill"]
     assert drill["base"]["name"] == story.names[3] and drill["last_applied"]["committed"]
     assert drill["tables"] > 2 and drill["verdict"]["passed"] and drill["verdict"]["transactions"]
     after = house.backups()
     assert [b["drill"] for b in after if b["drill"]] == [drill["verdict"]]
-    assert after == [b | {"drill": a["drill"]} for a, b in zip(after, before, strict=True)]
+    assert [backup["name"] for backup in after] == before
     assert house.zb("clone", "list", "--json").data == []
     assert "drill ok" in house.zb("list", config=story.config).out
     (only,) = house.zb("status", "--json", config=story.config).data[0]["drills"]
