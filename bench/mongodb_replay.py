@@ -33,7 +33,7 @@ from tests.lab import servers
 from tests.lab.mongo_fixture import MongoServer, MongoSettings, connect, dbhash, initiate
 from tests.lab.server_user import SERVER_UID
 from tests.lab.trusted import trusted
-from zbackup.engines.mongodb.recover import MongoRecovery
+from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Serving
 from zbackup.model.relocation import Relocation

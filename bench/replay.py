@@ -25,10 +25,10 @@ from bench.report import circumstances, median, table, write
 from tests.lab import servers
 from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.trusted import trusted
-from zbackup.engines.mysql.connection import connect
-from zbackup.engines.mysql.inspect import inspect
 from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.engines.mysql.recover import MysqlRecovery
+from zbackup.engines.mysql.recovery.recover import MysqlRecovery
+from zbackup.engines.mysql.server.connection import connect
+from zbackup.engines.mysql.server.inspect import inspect
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Serving
 from zbackup.model.relocation import Relocation

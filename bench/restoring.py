@@ -17,11 +17,11 @@ from bench.report import median, table
 from tests.lab.demo_stage import Stage, stage
 from zbackup.app import context
 from zbackup.config.load import load
-from zbackup.jobs.clone import destroy
+from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.clones.lifecycle import destroy
 from zbackup.jobs.context import Context
-from zbackup.jobs.restore import restore
-from zbackup.jobs.restore_options import RestoreOptions
-from zbackup.jobs.snapshot import snapshot
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.restore import restore
 from zbackup.model.moment import parse_moment
 
 FLAVOURS = ("mysql-9.7", "mariadb-10.11")

@@ -13,8 +13,8 @@ from zbackup.model.backup import Backup
 from zbackup.model.record import Record
 from zbackup.model.retention import Retention
 from zbackup.model.snapshot import Snapshot
-from zbackup.plan.retention import plan_retention
-from zbackup.plan.window import LiveLog, recovery_window
+from zbackup.plan.recovery.window import LiveLog, recovery_window
+from zbackup.plan.retention.retention import plan_retention
 
 ROUNDS = 5
 COUNTS = (1_000, 10_000, 100_000)

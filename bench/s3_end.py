@@ -14,8 +14,7 @@ from bench.quiet import quiet
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.keys import KeyFiles
 from zbackup.destinations.s3.layout import StreamId
-from zbackup.destinations.s3.options import S3Options
-from zbackup.destinations.s3.storing import Storing
+from zbackup.destinations.s3.settings import S3Options, StorageSettings
 from zbackup.model.shipping import Part
 from zbackup.proc.pipeline import Meter, local, writing
 
@@ -32,7 +31,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--segment", type=int, default=0)
     parser.add_argument("--encrypted", action="store_true")
     given = parser.parse_args(argv)
-    storing = Storing(
+    storing = StorageSettings(
         keys=KeyFiles(lambda: (bytes(32),)) if given.encrypted else None,
         encrypts=given.encrypted,
         **({"segment_size": given.segment * MIB} if given.segment else {}),

@@ -23,7 +23,7 @@ from tests.lab import demo_mongodb
 from tests.lab.demo_stage import Stage, stage
 from zbackup.app import context
 from zbackup.config.load import load
-from zbackup.jobs.snapshot import snapshot
+from zbackup.jobs.backup.snapshot import snapshot
 
 LOCKS = {
     "mysql": ("none", "backup-lock", "ftwrl"),

@@ -13,14 +13,14 @@ from zbackup.config.retention import Retention as RetentionTable
 from zbackup.config.settings import Instance, Settings
 from zbackup.config.ship import S3Place, Ship, ZfsPlace
 from zbackup.destinations.base import Destination
-from zbackup.destinations.zfs_place import ZfsDestination
+from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.engines.base import Engine, Recovery
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
 from zbackup.engines.mongodb.options import LockOptions as MongoLockOptions
 from zbackup.engines.mongodb.options import TlsOptions as MongoTlsOptions
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions, TlsOptions
-from zbackup.engines.mysql.recover import MysqlRecovery
+from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.model.cloning import CloneRules, Mask, Source
 from zbackup.model.errors import NotFound, UsageError
@@ -29,7 +29,7 @@ from zbackup.model.recovery import Limits
 from zbackup.model.retention import Retention
 from zbackup.model.schedule import Timing
 from zbackup.model.shipping import hold_tag
-from zbackup.plan.health import Expected
+from zbackup.plan.health.health import Expected
 from zbackup.plan.schedule import expected_every
 from zbackup.proc.run import run
 from zbackup.proc.run_directory import daemon_directory, own_directory
@@ -193,7 +193,7 @@ def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
 def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
     # PyMongo is a sixth of what starting a command takes: only who has a MongoDB waits for it.
     from zbackup.engines.mongodb.engine import MongoEngine
-    from zbackup.engines.mongodb.recover import MongoRecovery
+    from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 
     lock = instance.lock
     engine = MongoEngine(
@@ -281,7 +281,7 @@ def _destination(settings: Settings, instance: Instance, ship: Ship) -> Destinat
     match ship.to:
         case S3Place() as to:
             # Reading botocore takes a third of a second: only who has a bucket waits for that.
-            from zbackup.destinations.s3.configured import destination
+            from zbackup.destinations.s3.from_config import destination
 
             return destination(ship, to, instance.name, SystemClock(), settings.daemon.state_dir)
         case to:

@@ -19,8 +19,8 @@ from tests.lab.two_hosts import TwoHosts, hosts
 from tests.platform.test_ship_ssh import Overseas
 from tests.system.forked import Forks, forks
 from tests.unit.samples import PLAIN
-from zbackup.jobs.fetched import fetch
-from zbackup.jobs.ship import ship
+from zbackup.jobs.restore.fetch import fetch
+from zbackup.jobs.ship.ship import ship
 from zbackup.model.errors import Refused
 from zbackup.model.record import PREFIX
 from zbackup.model.shipping import commit_properties

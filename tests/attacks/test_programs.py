@@ -26,7 +26,7 @@ from tests.lab.trusted import trusted
 from tests.system.conftest import end_clones
 from tests.system.house import House, Variant, Zbackup, build, wait_until
 from tests.system.mongo_house import MongoHouse
-from zbackup.plan.clone_name import drill_name
+from zbackup.plan.clones.clone_name import drill_name
 
 SECRETS = {"AWS_SECRET_ACCESS_KEY": "not-for-servers", "SHOP_PASSWORD": "not-for-servers"}
 SYSTEM = Path("/usr/local/sbin")

@@ -17,9 +17,8 @@ from zbackup.destinations.s3.chains import Chains
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.keys import KEY, KeyFiles
 from zbackup.destinations.s3.layout import StreamId
-from zbackup.destinations.s3.options import S3Options
-from zbackup.destinations.s3.place import S3Session
-from zbackup.destinations.s3.storing import Storing
+from zbackup.destinations.s3.session import S3Session
+from zbackup.destinations.s3.settings import S3Options, StorageSettings
 from zbackup.model.record import Record
 from zbackup.model.shipping import Part
 from zbackup.proc.pipeline import Command, Meter, local
@@ -85,7 +84,7 @@ class Shop:
             prefix=self.prefix,
             instance="shop",
             options=options,
-            storing=Storing(**(how | storing)),  # type: ignore[arg-type]
+            storing=StorageSettings(**(how | storing)),  # type: ignore[arg-type]
             now=now,
             shelf=shelf,
         )

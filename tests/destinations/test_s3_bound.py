@@ -14,8 +14,8 @@ from tests.destinations.test_s3_keep import days_later, named, of_streams
 from tests.destinations.test_s3_seal import at, restore
 from tests.lab.s3_server import S3Server
 from zbackup.destinations.s3.layout import StreamId
-from zbackup.destinations.s3.manifest import MOST_SEGMENT
-from zbackup.jobs.prune_at import prune_at
+from zbackup.destinations.s3.manifest_schema import MOST_SEGMENT
+from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.model.errors import VerificationFailed
 from zbackup.proc.pipeline import Meter
 

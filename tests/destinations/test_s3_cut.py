@@ -12,7 +12,7 @@ from tests.destinations.shop import SEGMENT, WHEN, Shop, fetched, new_shop, part
 from tests.lab.certificate import certificate
 from tests.lab.s3_proxy import AtChange, Fault, proxy
 from tests.lab.s3_server import S3Server
-from zbackup.destinations.s3.place import S3Session
+from zbackup.destinations.s3.session import S3Session
 from zbackup.model.errors import BucketRefused, ConfigError, ConnectionFailed
 from zbackup.proc.pipeline import Meter
 

@@ -13,7 +13,7 @@ from tests.destinations.test_s3_seal import at, change, restore, unseal
 from tests.lab.s3_server import S3Server
 from zbackup.clock import SystemClock
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.prune_at import plan_prune_at, prune_at
+from zbackup.jobs.ship.prune_at import plan_prune_at, prune_at
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.progress import Silent
 from zbackup.model.retention import Retention, Span

@@ -11,7 +11,7 @@ import pytest
 from tests.destinations.shop import LINE, Shop, fetched, new_shop, part, ship, some_key, stream
 from tests.lab.s3_server import S3Server
 from zbackup.destinations.s3.layout import StreamId
-from zbackup.destinations.s3.manifest import to_json, whole_from
+from zbackup.destinations.s3.manifest_schema import to_json, whole_from
 from zbackup.model.errors import VerificationFailed, ZbackupError
 from zbackup.proc.pipeline import Meter
 

@@ -12,7 +12,7 @@ from tests.destinations.shop import LINE, Shop, fetched, new_shop, part, record,
 from tests.lab.s3_proxy import AtChange, Fault, proxy
 from tests.lab.s3_server import S3Server
 from zbackup.destinations.s3.chains import Chains
-from zbackup.destinations.s3.place import S3Session
+from zbackup.destinations.s3.session import S3Session
 from zbackup.model.backup import Backup
 from zbackup.model.errors import BucketRefused, CommandFailed, NotResumable, Refused, VerificationFailed
 from zbackup.proc.pipeline import Meter, local

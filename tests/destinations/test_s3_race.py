@@ -9,7 +9,7 @@ from tests.destinations.shop import LINE, WHEN, Shop, fetched, new_shop, part, r
 from tests.destinations.test_s3_keep import chain, days_later, named
 from tests.lab.s3_server import S3Server
 from zbackup.destinations.s3.client import Bucket
-from zbackup.destinations.s3.place import S3Session
+from zbackup.destinations.s3.session import S3Session
 from zbackup.model.errors import BucketRefused, VerificationFailed
 from zbackup.proc.pipeline import Meter
 

@@ -22,7 +22,7 @@ from tests.lab.s3_accounts import READER, WRITER
 from tests.lab.s3_proxy import Fault, proxy
 from tests.lab.s3_rights import as_user, denied, full, in_session, until_refused
 from tests.lab.s3_server import S3Server, client
-from zbackup.destinations.s3.place import S3Session
+from zbackup.destinations.s3.session import S3Session
 from zbackup.model.errors import BucketRefused, CommandFailed, VerificationFailed
 from zbackup.proc.pipeline import Meter, local
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.destinations.shop import Shop, new_shop, part, ship, some_key, stream
 from tests.lab.s3_server import S3Server
-from zbackup.destinations.s3.place import S3Session
+from zbackup.destinations.s3.session import S3Session
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.proc.pipeline import Meter, local
 

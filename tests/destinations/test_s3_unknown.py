@@ -12,7 +12,7 @@ from tests.destinations.test_s3_keep import chain, days_later, named
 from tests.destinations.test_s3_seal import at
 from tests.lab.s3_server import S3Server
 from zbackup.destinations.s3.client import Bucket
-from zbackup.jobs.prune_at import plan_prune_at, prune_at
+from zbackup.jobs.ship.prune_at import plan_prune_at, prune_at
 from zbackup.model.errors import NotFound, VerificationFailed
 from zbackup.proc.pipeline import Meter
 

@@ -10,7 +10,7 @@ from tests.fast.world import CLONES, VAULT, World
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.clone import INTENT
-from zbackup.plan.window import usable_bases
+from zbackup.plan.recovery.window import usable_bases
 
 _CHANGING = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "UUID"),

@@ -10,15 +10,15 @@ import pytest
 from tests.fast.breaking import every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.world import CLONES, World
-from zbackup.jobs import clone as clones
-from zbackup.jobs.clone_create import CreateOptions, create
-from zbackup.jobs.clone_files import find_clone
-from zbackup.jobs.clone_promote import promote
-from zbackup.jobs.clone_reset import reset
-from zbackup.jobs.clone_snapshot import snapshot as snapshot_clone
+from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.clones import lifecycle as clones
+from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
-from zbackup.jobs.reconcile import reconcile
-from zbackup.jobs.snapshot import snapshot
+from zbackup.jobs.dev_clones.create import CreateOptions, create
+from zbackup.jobs.dev_clones.promote import promote
+from zbackup.jobs.dev_clones.reset import reset
+from zbackup.jobs.dev_clones.snapshot import snapshot as snapshot_clone
+from zbackup.jobs.watch.cleanup import reconcile
 from zbackup.model.errors import NotFound, Refused, Taken
 from zbackup.model.moment import Moment
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.fast.world import CLONES, World
-from zbackup.jobs import clone as clones
-from zbackup.jobs.clone_create import CreateOptions, create
-from zbackup.jobs.snapshot import snapshot
+from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.clones import lifecycle as clones
+from zbackup.jobs.dev_clones.create import CreateOptions, create
 from zbackup.model.errors import NotFound
 
 

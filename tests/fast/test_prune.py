@@ -8,9 +8,9 @@ import pytest
 from tests.fast.breaking import Break, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.world import World
+from zbackup.jobs.backup.prune import prune
+from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
-from zbackup.jobs.prune import prune
-from zbackup.jobs.snapshot import snapshot
 from zbackup.model.errors import ZbackupError
 from zbackup.model.retention import CONDEMNED, Retention, Span
 

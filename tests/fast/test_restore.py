@@ -11,16 +11,16 @@ import pytest
 from tests.fast.breaking import WAYS, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.world import CLONES, World
-from zbackup.jobs import clone as clones
-from zbackup.jobs.clone_files import find_clone
+from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.clones import lifecycle as clones
+from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
-from zbackup.jobs.prune_at import prune_at
-from zbackup.jobs.reconcile import reconcile
-from zbackup.jobs.restore import restore
-from zbackup.jobs.restore_from import restore_from, restore_there
-from zbackup.jobs.restore_options import RestoreOptions
-from zbackup.jobs.ship import ship
-from zbackup.jobs.snapshot import snapshot
+from zbackup.jobs.restore.from_destination import restore_from, restore_there
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.restore import restore
+from zbackup.jobs.ship.prune_at import prune_at
+from zbackup.jobs.ship.ship import ship
+from zbackup.jobs.watch.cleanup import reconcile
 from zbackup.model.errors import NotFound, Taken
 from zbackup.model.moment import Moment
 

@@ -7,13 +7,13 @@ import pytest
 from tests.fast.breaking import every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.world import VAULT, World
+from zbackup.jobs.backup.prune import prune
+from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
-from zbackup.jobs.prune import prune
-from zbackup.jobs.prune_at import prune_at
-from zbackup.jobs.ship import ship
-from zbackup.jobs.snapshot import snapshot
-from zbackup.jobs.stale import release_stale
-from zbackup.jobs.verify_at import verify_at
+from zbackup.jobs.ship.prune_at import prune_at
+from zbackup.jobs.ship.ship import ship
+from zbackup.jobs.ship.stale_holds import release_stale
+from zbackup.jobs.ship.verify_at import verify_at
 from zbackup.model.errors import ZbackupError
 from zbackup.model.retention import CONDEMNED, Retention, Span
 

@@ -11,13 +11,13 @@ from tests.fast.breaking import Break, every_break
 from tests.fast.right import portrait, require_well
 from tests.fast.server import DATA
 from tests.fast.world import World
-from zbackup.jobs.clone_files import find_clone
+from zbackup.jobs.backup.prune import prune
+from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
-from zbackup.jobs.prune import prune
-from zbackup.jobs.restore import restore
-from zbackup.jobs.restore_options import RestoreOptions
-from zbackup.jobs.snapshot import snapshot
-from zbackup.jobs.switch import switch, undo
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.restore import restore
+from zbackup.jobs.switch.switch import switch, undo
 from zbackup.model.errors import NotFound, Refused, ZbackupError
 from zbackup.model.moment import Moment
 from zbackup.model.retention import Retention, Span

@@ -20,7 +20,7 @@ from tests.fast.objects import FileSystem
 from tests.fast.pool import Pools
 from tests.fast.server import DATA, LOG, FakeEngine, FakeRecovery, Server
 from tests.fast.zfs import FakeZfs
-from zbackup.destinations.zfs_place import ZfsDestination
+from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.model.backup import Backup
 from zbackup.model.progress import Silent
@@ -331,20 +331,22 @@ def at_the_doors(current: Callable[[], World]) -> Iterator[None]:
     """zbackup works in the world that is the current one."""
     files = WorldFiles(current)
     doors: Mapping[str, object] = {
-        "zbackup.jobs.clone_files.secure_files": files,
-        "zbackup.jobs.clone_handover.secure_files": files,
-        "zbackup.jobs.clone.secure_files": files,
-        "zbackup.jobs.clone_files.server_process": lambda ctx, name: current().server_process(ctx, name),
-        "zbackup.jobs.clone_claim.require_only_roots": lambda _: None,
-        "zbackup.jobs.clone_claim._in_use": lambda _: "",
-        "zbackup.destinations.zfs_place.transfer": lambda *a: current().transfer(*a),
-        "zbackup.destinations.zfs_place.read_content": lambda *a: current().read_content(*a),
-        "zbackup.jobs.clone_promote.transfer": lambda *a: current().transfer(*a),
-        "zbackup.jobs.verify_at.read_content": lambda *a: current().read_content(*a),
-        "zbackup.jobs.switch_service.run": lambda *a, **k: current().run(*a, **k),
+        "zbackup.jobs.clones.clone_datasets.secure_files": files,
+        "zbackup.jobs.clones.provision.secure_files": files,
+        "zbackup.jobs.clones.lifecycle.secure_files": files,
+        "zbackup.jobs.clones.clone_datasets.server_process": lambda ctx, name: current().server_process(
+            ctx, name
+        ),
+        "zbackup.jobs.clones.claim.require_only_roots": lambda _: None,
+        "zbackup.jobs.clones.claim._in_use": lambda _: "",
+        "zbackup.destinations.zfs_destination.transfer": lambda *a: current().transfer(*a),
+        "zbackup.destinations.zfs_destination.read_content": lambda *a: current().read_content(*a),
+        "zbackup.jobs.dev_clones.promote.transfer": lambda *a: current().transfer(*a),
+        "zbackup.jobs.ship.verify_at.read_content": lambda *a: current().read_content(*a),
+        "zbackup.jobs.switch.service.run": lambda *a, **k: current().run(*a, **k),
         "zbackup.zfs.datasets.BUSY_PAUSE_S": 0.0,
-        "zbackup.jobs.prune.PAUSE_S": 0.0,
-        "zbackup.jobs.switch_service.POLL_S": 0.0,
+        "zbackup.jobs.backup.prune.PAUSE_S": 0.0,
+        "zbackup.jobs.switch.service.POLL_S": 0.0,
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, door in doors.items():

@@ -41,13 +41,13 @@ AT_QUESTIONS: tuple[Way, ...] = ("fails", "interrupted before")
 """The ways in which a mere question can break; the others are those of the change before or behind it."""
 
 _DOORS: dict[str, Callable[..., Any]] = {
-    "zbackup.engines.mysql.clone_server.launch": launch,
-    "zbackup.engines.mysql.applier.start_guardian": start_guardian,
-    "zbackup.destinations.zfs_place.transfer": transfer,
+    "zbackup.engines.mysql.clone.clone_server.launch": launch,
+    "zbackup.engines.mysql.lock.applier.start_guardian": start_guardian,
+    "zbackup.destinations.zfs_destination.transfer": transfer,
 }
 _READERS: dict[str, Callable[..., Any]] = {
-    "zbackup.destinations.zfs_place.read_content": read_content,
-    "zbackup.jobs.verify_at.read_content": read_content,
+    "zbackup.destinations.zfs_destination.read_content": read_content,
+    "zbackup.jobs.ship.verify_at.read_content": read_content,
 }
 
 

@@ -10,10 +10,10 @@ from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import Pool, run
 from tests.platform.contexts import context
 from tests.system.replica_story import applier_runs
+from zbackup.jobs.backup.complete_record import discard
+from zbackup.jobs.backup.snapshot import SnapshotReport, snapshot
 from zbackup.jobs.context import Context
-from zbackup.jobs.finish import discard
-from zbackup.jobs.snapshot import SnapshotReport, snapshot
-from zbackup.plan.window import usable_bases
+from zbackup.plan.recovery.window import usable_bases
 
 WRITE = "INSERT INTO shop.orders (customer_id, amount, state, placed) VALUES (1, 1, 'new', NOW())"
 FOREIGN = "foreign"

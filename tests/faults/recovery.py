@@ -19,14 +19,14 @@ from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.pool import Pool, run
 from tests.platform.contexts import context
 from zbackup.catalog.local import clones
-from zbackup.jobs import clone
+from zbackup.jobs.backup.complete_record import discard
+from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.clones import lifecycle
 from zbackup.jobs.context import Context
-from zbackup.jobs.finish import discard
-from zbackup.jobs.restore import RestoreReport, restore
-from zbackup.jobs.restore_options import RestoreOptions
-from zbackup.jobs.snapshot import snapshot
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.restore import RestoreReport, restore
 from zbackup.model.moment import Moment
-from zbackup.plan.clone_name import log_name
+from zbackup.plan.clones.clone_name import log_name
 
 COUNT = "SELECT COUNT(*), MAX(id) FROM shop.orders"
 OPTIONS = RestoreOptions(name="r1")
@@ -101,11 +101,11 @@ class House:
             self.require_recovered(restore(ctx, self.moment, OPTIONS))
         elif LOG in found:
             # The recovery had succeeded, and it was the removal of this that was broken: it was told of.
-            clone.destroy([ctx], LOG)
+            lifecycle.destroy([ctx], LOG)
         names = [d.name.removeprefix(ctx.clones) for d in ctx.zfs.filesystems(ctx.clones)]
         assert names == ["", "/foreign", "/r1", "/r1/0", "/r1/1"], where
         assert len(self.servers()) == 1, where
-        clone.destroy([ctx], "r1")
+        lifecycle.destroy([ctx], "r1")
         assert self.servers() == [], where
 
     def is_as(self, before: list[str]) -> bool:

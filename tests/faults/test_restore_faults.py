@@ -13,11 +13,11 @@ import pytest
 
 from tests.faults.recovery import OPTIONS, House, prepare
 from tests.lab.pool import Pool
-from zbackup.engines.mysql import accounts, clone_server
+from zbackup.engines.mysql.clone import accounts, clone_server
+from zbackup.jobs.backup.prune import prune
+from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
-from zbackup.jobs.prune import prune
-from zbackup.jobs.restore import restore
-from zbackup.jobs.snapshot import snapshot
+from zbackup.jobs.restore.restore import restore
 from zbackup.model.errors import DatabaseError
 from zbackup.model.moment import Moment
 from zbackup.model.progress import Silent

@@ -12,7 +12,7 @@ from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.pool import Pool
 from tests.lab.pool import run as tool
 from tests.platform.contexts import context
-from zbackup.jobs.snapshot import snapshot
+from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.proc.run import run
 
 

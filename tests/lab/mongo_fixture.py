@@ -17,7 +17,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 from tests.lab import servers
 from tests.lab.mysql_fixture import ServerFailed
 from tests.lab.server_user import SERVER_UID, as_server_user, give_away
-from zbackup.engines.mongodb.privileges import ROLE, role_document
+from zbackup.engines.mongodb.server.privileges import ROLE, role_document
 
 FLAVOURS = ("mongodb-6.0", "mongodb-6.0.27")
 

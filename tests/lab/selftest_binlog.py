@@ -15,10 +15,10 @@ from tests.lab import servers
 from tests.lab.binlog_workload import COMMON, MARIADB, MYSQL, MYSQL_GTID, printed, run
 from tests.lab.mysql_fixture import DatabaseServer, Settings
 from zbackup.clock import SystemClock
-from zbackup.engines.mysql.binlog.cut import find_cut
 from zbackup.engines.mysql.binlog.errors import DifferentLog
 from zbackup.engines.mysql.binlog.files import log_files
 from zbackup.engines.mysql.binlog.find import earlier, find
+from zbackup.engines.mysql.binlog.find_stop import find_cut
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import check_events, microseconds, transactions
 from zbackup.engines.mysql.binlog.same_log import require_same_log

@@ -10,8 +10,8 @@ from tests.lab.lock_rig import KINDS, Writers, busy, engine_of, held_by, room, s
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.servers.accounts import ZBACKUP_GRANTS
 from tests.system.house import wait_until
-from zbackup.engines.mysql.connection import PrivilegeMissing
-from zbackup.engines.mysql.lock import STOPS_COMMITS
+from zbackup.engines.mysql.lock.lock import STOPS_COMMITS
+from zbackup.engines.mysql.server.connection import PrivilegeMissing
 from zbackup.model.errors import DatabaseError, LockNotTaken, Refused
 
 __all__ = ["room", "server"]

@@ -9,7 +9,7 @@ import pytest
 from tests.lab.lock_rig import VARIANTS, Writers, engine_of, room, start
 from tests.lab.mysql_fixture import DatabaseServer
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.lock import STOPS_COMMITS
+from zbackup.engines.mysql.lock.lock import STOPS_COMMITS
 from zbackup.model.errors import DatabaseError, LockNotTaken
 from zbackup.model.record import LockKind
 

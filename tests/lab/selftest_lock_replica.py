@@ -13,7 +13,7 @@ from tests.lab.lock_rig import VARIANTS, Writers, engine_of, held_by, room, star
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.system.house import wait_until
 from tests.system.replica_story import applier_runs
-from zbackup.engines.mysql.connection import PrivilegeMissing
+from zbackup.engines.mysql.server.connection import PrivilegeMissing
 from zbackup.model.errors import LockNotTaken
 from zbackup.model.record import LockKind
 

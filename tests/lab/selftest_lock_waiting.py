@@ -13,7 +13,7 @@ from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.servers.accounts import APP_PASSWORD, APP_USER, ZBACKUP_USER
 from tests.system.house import wait_until
 from zbackup.engines.mysql.engine import MysqlEngine
-from zbackup.engines.mysql.long_queries import FLUSH_AWAITED
+from zbackup.engines.mysql.lock.long_queries import FLUSH_AWAITED
 from zbackup.model.errors import LockNotTaken
 from zbackup.model.server import ServerFacts
 

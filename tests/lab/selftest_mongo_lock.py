@@ -33,9 +33,9 @@ from tests.lab.mongo_locking import (
     started,
     watchdog_of,
 )
-from zbackup.engines.mongodb.connection import connect
 from zbackup.engines.mongodb.optime import OpTime
-from zbackup.engines.mongodb.status import oplog_end
+from zbackup.engines.mongodb.server.connection import connect
+from zbackup.engines.mongodb.server.status import oplog_end
 from zbackup.model.errors import DatabaseError, LockNotTaken
 from zbackup.proc.detached import Process
 

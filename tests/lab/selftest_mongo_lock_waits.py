@@ -24,7 +24,7 @@ from tests.lab.mongo_locking import (
     started,
     watchdog_of,
 )
-from zbackup.engines.mongodb.lock import SLACK_S
+from zbackup.engines.mongodb.lock.lock import SLACK_S
 from zbackup.proc.detached import Process
 
 WAIT_S = 5

@@ -11,10 +11,10 @@ from tests.lab.mongo_fixture import (
 )
 from tests.lab.mongo_lock_holder import engine
 from tests.lab.mongo_locking import is_locked, primary, room
-from zbackup.engines.mongodb.connection import LoginRefused, PrivilegeMissing
 from zbackup.engines.mongodb.engine import MongoEngine
 from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
-from zbackup.engines.mongodb.privileges import role_document
+from zbackup.engines.mongodb.server.connection import LoginRefused, PrivilegeMissing
+from zbackup.engines.mongodb.server.privileges import role_document
 from zbackup.model.errors import DatabaseError
 
 __all__ = ["primary", "room"]

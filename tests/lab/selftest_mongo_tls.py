@@ -16,10 +16,10 @@ from tests.lab.mongo_fixture import (
     start_single,
 )
 from tests.lab.mongo_locking import room
-from zbackup.engines.mongodb.connection import LoginRefused, connect
+from zbackup.engines.mongodb.lock.watchdog_message import WatchOrder
 from zbackup.engines.mongodb.options import ConnectOptions, TlsOptions
-from zbackup.engines.mongodb.orders import WatchOrder
-from zbackup.engines.mongodb.privileges import ROLE
+from zbackup.engines.mongodb.server.connection import LoginRefused, connect
+from zbackup.engines.mongodb.server.privileges import ROLE
 from zbackup.model.errors import DatabaseError
 
 __all__ = ["room"]

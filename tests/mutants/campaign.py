@@ -16,19 +16,19 @@ from tests.mutants.changes import Change, changed, changes
 
 TESTS: dict[str, tuple[str, ...]] = {
     "zbackup/plan": ("tests/unit/plan",),
-    "zbackup/engines/mysql/proof.py": ("tests/unit/engines/mysql",),
-    "zbackup/engines/mysql/lock.py": ("tests/unit/engines/mysql",),
-    "zbackup/engines/mysql/binlog/cut.py": ("tests/unit/engines/binlog", "tests/unit/engines/mysql"),
+    "zbackup/engines/mysql/recovery/verify_replay.py": ("tests/unit/engines/mysql",),
+    "zbackup/engines/mysql/lock/lock.py": ("tests/unit/engines/mysql",),
+    "zbackup/engines/mysql/binlog/find_stop.py": ("tests/unit/engines/binlog", "tests/unit/engines/mysql"),
     "zbackup/destinations/copies.py": ("tests/unit/destinations", "tests/fast/test_shipping.py"),
-    "zbackup/destinations/zfs_place.py": ("tests/fast/test_shipping.py", "tests/fast/test_restore.py"),
+    "zbackup/destinations/zfs_destination.py": ("tests/fast/test_shipping.py", "tests/fast/test_restore.py"),
     "zbackup/jobs/clone": ("tests/fast/test_clones.py", "tests/fast/test_identities.py", "tests/unit/jobs"),
     "zbackup/jobs/switch": ("tests/fast/test_switch.py", "tests/unit/jobs"),
     "zbackup/jobs/ship": ("tests/fast/test_shipping.py", "tests/unit/jobs"),
     "zbackup/jobs/prune": ("tests/fast/test_prune.py", "tests/fast/test_shipping.py", "tests/unit/jobs"),
-    "zbackup/jobs/snapshot.py": ("tests/fast/test_snapshot.py", "tests/unit/jobs"),
-    "zbackup/jobs/finish.py": ("tests/fast/test_snapshot.py", "tests/unit/jobs"),
-    "zbackup/jobs/stale.py": ("tests/fast/test_shipping.py", "tests/unit/jobs"),
-    "zbackup/jobs/reconcile.py": (
+    "zbackup/jobs/backup/snapshot.py": ("tests/fast/test_snapshot.py", "tests/unit/jobs"),
+    "zbackup/jobs/backup/complete_record.py": ("tests/fast/test_snapshot.py", "tests/unit/jobs"),
+    "zbackup/jobs/ship/stale_holds.py": ("tests/fast/test_shipping.py", "tests/unit/jobs"),
+    "zbackup/jobs/watch/cleanup.py": (
         "tests/fast/test_clones.py",
         "tests/fast/test_snapshot.py",
         "tests/unit/jobs",

@@ -11,8 +11,8 @@ from tests.destinations.shop import Shop
 from tests.lab.pool import Pool
 from tests.lab.s3_server import ACCESS, SECRET, S3Server
 from tests.platform.shipping import Yard
+from zbackup.destinations.s3.chains import ChainIndex
 from zbackup.destinations.s3.layout import StreamId
-from zbackup.destinations.s3.ways import Ways
 from zbackup.jobs.context import ShipTarget
 from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.shipping import Inventory, hold_tag
@@ -57,7 +57,7 @@ class Bucketed(Yard):
         with self.shop.session(**self.storing) as session:
             found = session.found()
         guids = [p.guid for m in found.manifests for p in m.parts if (p.line, p.snapshot) == (line, name)]
-        return Ways(found).to(line, guids[0]) or []
+        return ChainIndex(found).to(line, guids[0]) or []
 
     def by_hand(self, line: str, name: str, target: str, key: Path | None = None) -> None:
         """Bring the copy back as the documentation says."""

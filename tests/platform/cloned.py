@@ -10,7 +10,7 @@ from tests.lab.mysql_fixture import Settings
 from tests.lab.pool import Pool, run
 from tests.platform.contexts import context
 from tests.unit.samples import PLAIN
-from zbackup.jobs import clone_files
+from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
@@ -49,7 +49,7 @@ def whole_pool(pool: Pool, ctx: Context, backup: Backup) -> Iterator[Callable[[]
 
 def clone(name: str) -> Clone:
     return Clone(
-        id=clone_files.new_id(),
+        id=clone_datasets.new_id(),
         name=name,
         instance="shop",
         engine="mariadb",
@@ -61,9 +61,9 @@ def clone(name: str) -> Clone:
 
 
 def destroy(ctx: Context, name: str) -> None:
-    found = clone_files.find_clone(ctx, name)
+    found = clone_datasets.find_clone(ctx, name)
     assert found is not None
-    clone_files.destroy(ctx, *found)
+    clone_datasets.destroy(ctx, *found)
 
 
 class FailAt:

@@ -12,7 +12,7 @@ from tests.lab.trusted import trusted
 from zbackup.clock import SystemClock
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions
-from zbackup.engines.mysql.recover import MysqlRecovery
+from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.jobs.context import Context
 from zbackup.model.progress import Silent
 from zbackup.model.record import LockKind

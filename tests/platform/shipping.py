@@ -12,7 +12,7 @@ from tests.lab.pool import Pool, run
 from tests.platform.contexts import context
 from tests.unit.samples import PLAIN
 from zbackup.clock import SystemClock
-from zbackup.destinations.zfs_place import ZfsDestination
+from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.model.record import to_properties
 from zbackup.model.retention import EMPTY, Retention

@@ -11,9 +11,9 @@ import pytest
 from tests.lab.pool import Pool, run
 from tests.platform.cloned import FailAt, backup, clone, ctx, destroy, whole_pool
 from zbackup.catalog.local import clones
-from zbackup.jobs import clone_files
-from zbackup.jobs.clone import list_clones, show
-from zbackup.jobs.clone_claim import ROOT, announce, names_taken
+from zbackup.jobs.clones import clone_datasets
+from zbackup.jobs.clones.claim import ROOT, announce, names_taken
+from zbackup.jobs.clones.lifecycle import list_clones, show
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.clone import INTENT, PROPERTY
@@ -28,7 +28,7 @@ __all__ = ["backup", "ctx", "whole_pool"]
 def test_it_holds_the_backups_files_and_can_be_written(
     ctx: Context, backup: Backup, pool: Pool, whole_pool: Callable[[], list[str]]
 ) -> None:
-    files = clone_files.build(ctx, clone("r1"), backup)
+    files = clone_datasets.build(ctx, clone("r1"), backup)
     data, log = files.where.path(str(pool.data.mountpoint)), files.where.path(str(pool.log.mountpoint))
     assert (data, log) == (ctx.mountpoint / "r1/0", ctx.mountpoint / "r1/1")
     assert (data / "ibdata1").read_text() == "data as it was"
@@ -51,9 +51,9 @@ def test_it_holds_the_backups_files_and_can_be_written(
 def test_built_and_destroyed_leaves_everything_as_it_was(
     ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
 ) -> None:
-    clone_files.build(ctx, clone("first"), backup)
+    clone_datasets.build(ctx, clone("first"), backup)
     before = whole_pool()
-    clone_files.build(ctx, clone("second"), backup)
+    clone_datasets.build(ctx, clone("second"), backup)
     (ctx.run_dir / "second").mkdir(parents=True)
     (ctx.run_dir / "second" / "mysqld.sock").touch()
     destroy(ctx, "second")
@@ -67,21 +67,21 @@ def test_the_property_is_the_registry(
 ) -> None:
     assert clones(ctx.zfs, ctx.clones) == []
     one = clone("r1")
-    clone_files.build(ctx, one, backup)
+    clone_datasets.build(ctx, one, backup)
     assert [c for c, _ in clones(ctx.zfs, ctx.clones)] == [one]
     ready = replace(one, state="ready", reached="0-1-7")
-    clone_files.describe(ctx, ready)
-    found = clone_files.find_clone(ctx, "r1")
+    clone_datasets.describe(ctx, ready)
+    found = clone_datasets.find_clone(ctx, "r1")
     assert found is not None
     assert (found[0], found[1].name) == (ready, f"{ctx.clones}/r1")
-    assert clone_files.find_clone(ctx, "r") is None
+    assert clone_datasets.find_clone(ctx, "r") is None
 
 
 def test_one_that_is_destroyed_while_they_are_listed_is_not_listed(
     ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
 ) -> None:
     for name in ("r1", "r2"):
-        clone_files.build(ctx, clone(name), backup)
+        clone_datasets.build(ctx, clone(name), backup)
 
     def somebody_is_faster(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
         if "used" in argv and argv[-1].endswith("/r1"):
@@ -97,7 +97,7 @@ def test_one_that_cannot_be_read_keeps_no_other_from_anything(
 ) -> None:
     """As whoever may `zfs set` can damage it. It is named, left alone, and keeps what it is made of."""
     for name in ("r1", "r2"):
-        clone_files.build(ctx, replace(clone(name), state="ready"), backup)
+        clone_datasets.build(ctx, replace(clone(name), state="ready"), backup)
     damaged = f"{ctx.clones}/r1"
     sound = ctx.zfs.user_properties(damaged)[damaged][PROPERTY]
     for text in ("{}", "[" * 5000, sound.replace('"r1"', '"../r1"'), sound.replace('"r1"', '"r2"')):
@@ -111,7 +111,7 @@ def test_one_that_cannot_be_read_keeps_no_other_from_anything(
             destroy(ctx, "r1")
         with pytest.raises(Refused, match=f"^{damaged} cannot be read: "):
             announce(ctx, replace(clone("r1"), kind="dev"))
-        assert clone_files.may_be_there(ctx, "r1") and not clone_files.may_be_there(ctx, "r3")
+        assert clone_datasets.may_be_there(ctx, "r1") and not clone_datasets.may_be_there(ctx, "r3")
         assert "r1" in names_taken(ctx)
     announce(ctx, replace(clone("r3"), kind="dev"), any_port=True)
     for name in ("r3", "r2"):
@@ -127,26 +127,26 @@ def test_after_a_reboot_it_is_found_and_mounted_again(
     ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
 ) -> None:
     one = clone("r1")
-    files = clone_files.build(ctx, one, backup)
+    files = clone_datasets.build(ctx, one, backup)
     for name in ("r1/1", "r1/0", "r1"):
         run("zfs", "unmount", f"{ctx.clones}/{name}")
     assert not any(d.mountpoint for d in ctx.zfs.filesystems(ctx.clones))
-    assert clone_files.open_again(ctx, one) == files
+    assert clone_datasets.open_again(ctx, one) == files
     assert (files.where.moves[0][1], (ctx.mountpoint / "r1/0/ibdata1").read_text()) == (
         str(ctx.mountpoint / "r1/0"),
         "data as it was",
     )
-    assert clone_files.open_again(ctx, one) == files
+    assert clone_datasets.open_again(ctx, one) == files
 
 
 def test_without_its_record_it_cannot_be_opened(
     ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
 ) -> None:
     one = clone("r1")
-    clone_files.build(ctx, one, backup)
+    clone_datasets.build(ctx, one, backup)
     (ctx.mountpoint / "r1/record.json").write_text("{}")
     with pytest.raises(NotFound, match="lost the record"):
-        clone_files.open_again(ctx, one)
+        clone_datasets.open_again(ctx, one)
 
 
 def test_neighbours_whose_names_begin_alike_are_left_alone(
@@ -154,10 +154,10 @@ def test_neighbours_whose_names_begin_alike_are_left_alone(
 ) -> None:
     neighbours = ("r", "r10", "r1.log", "r1-2")
     for name in neighbours:
-        clone_files.build(ctx, clone(name), backup)
+        clone_datasets.build(ctx, clone(name), backup)
     run("zfs", "create", f"{ctx.clones}/r1 x")
     before = whole_pool()
-    clone_files.build(ctx, clone("r1"), backup)
+    clone_datasets.build(ctx, clone("r1"), backup)
     destroy(ctx, "r1")
     assert whole_pool() == before
     for name in neighbours:
@@ -168,13 +168,13 @@ def test_a_power_cut_may_take_the_marks_of_what_was_just_made(
     ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
 ) -> None:
     """ZFS makes a file system first and sets its properties a moment later."""
-    clone_files.build(ctx, clone("r1"), backup)
-    run("zfs", "inherit", clone_files.PART, f"{ctx.clones}/r1/1")
+    clone_datasets.build(ctx, clone("r1"), backup)
+    run("zfs", "inherit", clone_datasets.PART, f"{ctx.clones}/r1/1")
     destroy(ctx, "r1")
     described = clone("r2")
     run("zfs", "set", f"{INTENT}r2={described.to_property()}", ctx.clones)
     run("zfs", "create", "-u", f"{ctx.clones}/r2")
-    assert clone_files.find_clone(ctx, "r2") is not None
+    assert clone_datasets.find_clone(ctx, "r2") is not None
     destroy(ctx, "r2")
     assert [d.name for d in ctx.zfs.filesystems(ctx.clones)] == [ctx.clones]
     assert ctx.zfs.user_properties(ctx.clones)[ctx.clones].keys() == {ROOT}
@@ -184,21 +184,21 @@ def test_an_unmarked_dataset_is_ours_only_as_what_was_being_made(
     ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
 ) -> None:
     made = clone("r1")
-    clone_files.build(ctx, made, backup)
+    clone_datasets.build(ctx, made, backup)
     part = f"{ctx.clones}/r1/1"
-    run("zfs", "inherit", clone_files.PART, part)
+    run("zfs", "inherit", clone_datasets.PART, part)
     for other in (replace(made, backup="zbackup-2"), replace(made, state="ready")):
-        clone_files.describe(ctx, other)
+        clone_datasets.describe(ctx, other)
         with pytest.raises(Refused, match=part):
             destroy(ctx, "r1")
-    clone_files.describe(ctx, made)
+    clone_datasets.describe(ctx, made)
     run("zfs", "rename", part, f"{ctx.clones}/r1/mine")
     with pytest.raises(Refused, match="r1/mine"):
         destroy(ctx, "r1")
     # Nor is what somebody made and uses under a name that was to be ours.
     run("zfs", "set", f"{INTENT}r2={clone('r2').to_property()}", ctx.clones)
     run("zfs", "create", "-o", f"mountpoint={ctx.mountpoint}/r2", f"{ctx.clones}/r2")
-    assert clone_files.find_clone(ctx, "r2") is None
+    assert clone_datasets.find_clone(ctx, "r2") is None
 
 
 FOREIGN = {
@@ -218,7 +218,7 @@ FOREIGN = {
 def test_with_anything_foreign_inside_nothing_is_destroyed(
     ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
 ) -> None:
-    clone_files.build(ctx, clone("r1"), backup)
+    clone_datasets.build(ctx, clone("r1"), backup)
     server = subprocess.Popen(["sleep", "60"])
     process = Process.of(server.pid)
     (ctx.run_dir / "r1").mkdir(parents=True, exist_ok=True)
@@ -231,7 +231,7 @@ def test_with_anything_foreign_inside_nothing_is_destroyed(
                 destroy(ctx, "r1")
             assert whole_pool() == before, what
             assert server.poll() is None, f"{what}: its server goes on"
-            assert clone_files.server_process(ctx, "r1") == process, what
+            assert clone_datasets.server_process(ctx, "r1") == process, what
             subprocess.run(["sh", "-ec", remove.format(r1=f"{ctx.clones}/r1")], check=True)
     finally:
         server.kill()
@@ -242,7 +242,7 @@ def test_with_anything_foreign_inside_nothing_is_destroyed(
 def test_a_reused_process_number_is_not_the_server(
     ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
 ) -> None:
-    clone_files.build(ctx, clone("r1"), backup)
+    clone_datasets.build(ctx, clone("r1"), backup)
     stranger = subprocess.Popen(["sleep", "60"])
     try:
         found = Process.of(stranger.pid)
@@ -251,8 +251,8 @@ def test_a_reused_process_number_is_not_the_server(
         note.parent.mkdir(parents=True, exist_ok=True)
         for text in (f"{found.pid} {found.started - 1}", "", "garbage", "1 2 3"):
             note.write_text(text)
-            assert clone_files.server_process(ctx, "r1") is None
-            clone_files.stop_server(ctx, "r1")
+            assert clone_datasets.server_process(ctx, "r1") is None
+            clone_datasets.stop_server(ctx, "r1")
             assert stranger.poll() is None
         note.write_text(f"{found.pid} {found.started - 1}")
         destroy(ctx, "r1")
@@ -266,10 +266,10 @@ def test_a_server_sees_neither_production_nor_other_clones(
     ctx: Context, backup: Backup, pool: Pool, whole_pool: Callable[[], list[str]]
 ) -> None:
     mine, source = clone("r1"), clone("r1.log")
-    files = clone_files.build(ctx, mine, backup)
+    files = clone_datasets.build(ctx, mine, backup)
     for one in (source, clone("r10"), clone("other")):
-        clone_files.build(ctx, one, backup)
-    hidden = clone_files.in_sight_of(ctx, files, ctx.catalog().datasets, [mine, source]).hide
+        clone_datasets.build(ctx, one, backup)
+    hidden = clone_datasets.in_sight_of(ctx, files, ctx.catalog().datasets, [mine, source]).hide
     others = [ctx.mountpoint / name / part for name in ("r10", "other") for part in ("", "0", "1")]
     assert sorted(hidden) == sorted(map(str, [pool.data.mountpoint, pool.log.mountpoint, *others]))
 
@@ -277,7 +277,7 @@ def test_a_server_sees_neither_production_nor_other_clones(
 def test_half_built_and_half_destroyed_ones_can_be_destroyed(
     ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
 ) -> None:
-    clone_files.build(ctx, clone("neighbour"), backup)
+    clone_datasets.build(ctx, clone("neighbour"), backup)
     before = whole_pool()
     for what, changes in (("build", 8), ("destroy", 3)):
         nth, fault = 0, FailAt(1)
@@ -287,13 +287,13 @@ def test_half_built_and_half_destroyed_ones_can_be_destroyed(
             broken = replace(ctx, zfs=Zfs(fault))
             try:
                 if what == "destroy":
-                    clone_files.build(ctx, clone("r1"), backup)
+                    clone_datasets.build(ctx, clone("r1"), backup)
                     destroy(broken, "r1")
                 else:
-                    clone_files.build(broken, clone("r1"), backup)
+                    clone_datasets.build(broken, clone("r1"), backup)
             except CommandFailed as failure:
                 assert "injected" in str(failure)
-            if clone_files.find_clone(ctx, "r1"):
+            if clone_datasets.find_clone(ctx, "r1"):
                 destroy(ctx, "r1")
             assert whole_pool() == before, f"{what} broken at command {nth}"
             # Cut off behind the very last command, an empty directory is all that may stay.
@@ -306,7 +306,7 @@ def test_only_an_empty_directory_is_removed_behind_it(
     ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
 ) -> None:
     """Somebody's file in the mountpoint, put there while the clone was not mounted, stays."""
-    clone_files.build(ctx, clone("r1"), backup)
+    clone_datasets.build(ctx, clone("r1"), backup)
     for name in ("r1/1", "r1/0", "r1"):
         run("zfs", "unmount", f"{ctx.clones}/{name}")
     below = ctx.mountpoint / "r1"
@@ -321,7 +321,7 @@ def test_only_an_empty_directory_is_removed_behind_it(
 def test_the_clones_dataset_itself_is_never_mounted(
     ctx: Context, backup: Backup, whole_pool: Callable[[], list[str]]
 ) -> None:
-    clone_files.build(ctx, clone("r1"), backup)
+    clone_datasets.build(ctx, clone("r1"), backup)
     assert ctx.zfs.filesystems(ctx.clones)[0].mountpoint is None
     assert not os.path.ismount(ctx.mountpoint)
     assert Path(ctx.mountpoint / "r1").is_mount()

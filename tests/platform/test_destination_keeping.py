@@ -8,12 +8,12 @@ from pathlib import Path
 from tests.faults.breaking import Fault, fired
 from tests.lab.pool import Pool, run
 from tests.platform.shipping import Skewed, Yard
-from zbackup.jobs.clone import working_on
-from zbackup.jobs.held_there import held_there
-from zbackup.jobs.prune_at import plan_prune_at, prune_at
-from zbackup.jobs.ship import ship
-from zbackup.jobs.stale import find_stale, release_stale
-from zbackup.jobs.verify_at import verify_at
+from zbackup.jobs.clones.lifecycle import working_on
+from zbackup.jobs.ship.prune_at import plan_prune_at, prune_at
+from zbackup.jobs.ship.remote_holds import remote_holds
+from zbackup.jobs.ship.ship import ship
+from zbackup.jobs.ship.stale_holds import find_stale, release_stale
+from zbackup.jobs.ship.verify_at import verify_at
 from zbackup.model.record import PREFIX
 from zbackup.model.retention import Retention, Span
 from zbackup.model.shipping import restore_tag
@@ -77,7 +77,7 @@ def test_what_a_restore_holds_there_is_skipped_and_keeps_nobody_else(yard: Yard)
         there = session.copies()
         with (
             working_on(ctx, "look", "zbackup restore"),
-            held_there(ctx, target, session, "look", there, there.backups[:1]),
+            remote_holds(ctx, target, session, "look", there, there.backups[:1]),
         ):
             assert [b.name for b in prune_at(ctx, target).destroyed] == [names[1]]
     assert yard.committed() == [names[0], *names[2:]]
@@ -115,9 +115,9 @@ def test_a_host_of_the_same_name_lets_go_of_nothing_of_anothers(yard: Yard) -> N
     target = ctx.targets[0]
     with target.destination.connect() as session:
         there = session.copies()
-        with held_there(other, target, session, "look", there, there.backups[:1]):
+        with remote_holds(other, target, session, "look", there, there.backups[:1]):
             assert [b.name for b in prune_at(ctx, target).destroyed] == [names[1]]
-            with held_there(ctx, target, session, "look", session.copies(), there.backups[:1]):
+            with remote_holds(ctx, target, session, "look", session.copies(), there.backups[:1]):
                 pass
             report = prune_at(ctx, target)
             assert report.destroyed == () and yard.committed() == [names[0], *names[2:]]

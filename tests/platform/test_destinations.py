@@ -19,7 +19,7 @@ from tests.lab.second_host import USER
 from tests.lab.two_hosts import TwoHosts, hosts
 from tests.unit.samples import PLAIN
 from zbackup.destinations.base import Destination, Session
-from zbackup.destinations.zfs_place import ZfsDestination
+from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.model.errors import CommandFailed, VerificationFailed
 from zbackup.model.record import Record
 from zbackup.model.shipping import Part

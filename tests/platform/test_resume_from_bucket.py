@@ -18,10 +18,10 @@ from tests.lab.s3_proxy import Proxy, proxy
 from tests.lab.s3_server import S3Server, client, s3_server
 from tests.platform.bucket import Bucketed
 from zbackup.destinations.base import Session
-from zbackup.destinations.copies import Leg
-from zbackup.destinations.s3.place import S3Session, _stream_of
-from zbackup.jobs.fetched import fetch as fetch_all
-from zbackup.jobs.ship import ship
+from zbackup.destinations.copies import StreamStep
+from zbackup.destinations.s3.session import S3Session, _stream_of
+from zbackup.jobs.restore.fetch import fetch as fetch_all
+from zbackup.jobs.ship.ship import ship
 from zbackup.model.errors import CommandFailed, NotResumable
 from zbackup.proc.pipeline import Command, Meter, local, writing
 from zbackup.zfs.resume_token import resume_point
@@ -79,7 +79,9 @@ def cut_at(target: str, count: int) -> tuple[str, ...]:
     return ("sh", "-c", f"head -c {count} | {shlex.join(receive_argv(target))}")
 
 
-def fetch(session: S3Session, leg: Leg, target: str, chance: Random, through: Proxy, more: int) -> None:
+def fetch(
+    session: S3Session, leg: StreamStep, target: str, chance: Random, through: Proxy, more: int
+) -> None:
     """Cut at random moments, and each time no more is fetched than is missing, and what is around it."""
     streams, size = ZfsStreams(), session.size(leg)
     for attempt in range(CUTS + 1):
@@ -131,7 +133,7 @@ class Troubled:
     def __getattr__(self, name: str) -> object:
         return getattr(self.session, name)
 
-    def fetch(self, leg: Leg, token: str, receiver: Command, meter: Meter) -> int:
+    def fetch(self, leg: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
         self.asked.append(token)
         if len(self.asked) == 1:
             return self.session.fetch(leg, token, local(cut_at(receiver.argv[-1], SEGMENT)), meter)

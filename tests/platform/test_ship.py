@@ -4,11 +4,11 @@ import pytest
 
 from tests.lab.pool import run
 from tests.platform.shipping import Yard
-from zbackup.jobs.ship import look, ready, ship
-from zbackup.jobs.window import look_at
+from zbackup.jobs.ship.ship import look, ready, ship
+from zbackup.jobs.watch.window import look_at
 from zbackup.model.errors import Diverged, NotFound, Refused
 from zbackup.model.shipping import COMMITTED
-from zbackup.plan.ship import NeedsInitial, Steps, UpToDate
+from zbackup.plan.ship.ship import NeedsInitial, Steps, UpToDate
 
 
 def ship_now(yard: Yard, **changes: object) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.lab.pool import Pool
 from tests.platform.shipping import Yard
 from tests.system.zfs_door import ZfsDoor
-from zbackup.jobs.ship import ship
+from zbackup.jobs.ship.ship import ship
 from zbackup.model.errors import DatasetBusy
 
 

@@ -10,11 +10,11 @@ import pytest
 from tests.lab.pool import Pool, run
 from tests.platform.shipping import Yard
 from zbackup.jobs.context import Context
-from zbackup.jobs.ship import ShipReport, look, ship
+from zbackup.jobs.ship.ship import ShipReport, look, ship
 from zbackup.model.errors import NotReceivable, Stopped
 from zbackup.model.progress import Silent
 from zbackup.model.retention import Retention, Span, Tier
-from zbackup.plan.ship import Abort, Send, Steps
+from zbackup.plan.ship.ship import Abort, Send, Steps
 
 
 def ship_now(yard: Yard, retention: Retention | None = None) -> ShipReport:

@@ -15,8 +15,8 @@ from tests.lab.pool import run
 from tests.platform.shipping import START, Yard
 from tests.system.forked import Forks, forks
 from zbackup.jobs.journal import Journal
-from zbackup.jobs.ship import ship
-from zbackup.jobs.shipped import shipped
+from zbackup.jobs.ship.lag import shipped
+from zbackup.jobs.ship.ship import ship
 from zbackup.model.errors import Refused
 from zbackup.model.record import PREFIX
 

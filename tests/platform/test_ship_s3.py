@@ -21,9 +21,9 @@ from tests.platform.bucket import Bucketed
 from tests.platform.test_ship_program import LIMIT_S, ZBACKUP, until
 from zbackup.destinations.s3.chains import Chains
 from zbackup.jobs.journal import Journal
-from zbackup.jobs.ship import look, ship
+from zbackup.jobs.ship.ship import look, ship
 from zbackup.model.errors import Diverged
-from zbackup.plan.ship import UpToDate
+from zbackup.plan.ship.ship import UpToDate
 
 
 @pytest.fixture(scope="module")

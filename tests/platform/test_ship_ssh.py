@@ -13,9 +13,9 @@ from tests.lab.pool import Pool, run
 from tests.lab.second_host import USER
 from tests.lab.two_hosts import TwoHosts, hosts
 from tests.platform.shipping import Yard
-from zbackup.destinations.zfs_place import ZfsDestination
+from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.jobs.context import Context
-from zbackup.jobs.ship import ship
+from zbackup.jobs.ship.ship import ship
 from zbackup.model.errors import CommandFailed, ConnectionFailed, DatasetBusy, PoolFull
 from zbackup.proc.run import run as really_run
 from zbackup.proc.ssh import SshTarget

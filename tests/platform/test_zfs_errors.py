@@ -17,7 +17,7 @@ from tests.platform.contexts import context
 from tests.platform.zfs_places import ZFS, created, place, snapshot
 from tests.system.house import wait_until
 from zbackup.catalog.local import read, read_clones
-from zbackup.jobs.clone_claim import everywhere
+from zbackup.jobs.clones.claim import everywhere
 from zbackup.model.errors import (
     CommandFailed,
     CommandTimedOut,

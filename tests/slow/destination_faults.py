@@ -14,17 +14,17 @@ from tests.faults.breaking import AT_QUESTIONS, Fault, Way, fired
 from tests.faults.recovery import OPTIONS, House, prepare
 from tests.lab.pool import Pool, create_pool, run
 from zbackup.catalog.local import clones
-from zbackup.destinations.zfs_place import ZfsDestination
-from zbackup.jobs import clone
+from zbackup.destinations.zfs_destination import ZfsDestination
+from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.clones import lifecycle
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.prune_at import prune_at
-from zbackup.jobs.restore import RestoreReport
-from zbackup.jobs.restore_from import restore_from, restore_there
-from zbackup.jobs.ship import ship
-from zbackup.jobs.snapshot import snapshot
-from zbackup.jobs.verify_at import verify_at
+from zbackup.jobs.restore.from_destination import restore_from, restore_there
+from zbackup.jobs.restore.restore import RestoreReport
+from zbackup.jobs.ship.prune_at import prune_at
+from zbackup.jobs.ship.ship import ship
+from zbackup.jobs.ship.verify_at import verify_at
 from zbackup.model.shipping import RESTORE, hold_tag
-from zbackup.plan.clone_name import copy_name, log_name
+from zbackup.plan.clones.clone_name import copy_name, log_name
 from zbackup.proc.run import Runner
 from zbackup.proc.run import run as really_run
 
@@ -114,7 +114,7 @@ class Away:
         both = self.context().everywhere()
         for name in (log_name(NAME), NAME, copy_name(NAME)):
             if self.state(name):
-                clone.destroy(both, name)
+                lifecycle.destroy(both, name)
 
     def state(self, name: str) -> str:
         """Of the clone of that name, "" when there is none."""

@@ -17,9 +17,9 @@ from tests.platform.shipping import Yard
 from tests.system.house import ZBACKUP, now, wait_until
 from tests.system.zfs_door import ZfsDoor
 from zbackup.jobs.journal import Journal
-from zbackup.jobs.prune_at import prune_at
-from zbackup.jobs.ship import ship
-from zbackup.jobs.verify_at import prove_at, verify_at
+from zbackup.jobs.ship.prune_at import prune_at
+from zbackup.jobs.ship.ship import ship
+from zbackup.jobs.ship.verify_at import prove_at, verify_at
 from zbackup.model.retention import Retention, Span
 
 __all__ = ["vault", "yard"]

@@ -37,7 +37,7 @@ def server() -> Iterator[S3Server]:
 
 @pytest.fixture(scope="module", autouse=True)
 def forked(house: House) -> Iterator[None]:
-    with forks(house.home, "zbackup.destinations.s3.configured") as house.forks:
+    with forks(house.home, "zbackup.destinations.s3.from_config") as house.forks:
         yield
 
 

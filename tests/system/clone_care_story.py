@@ -16,7 +16,7 @@ from tests.lab.servers.accounts import APP_PASSWORD, APP_USER, REPLICATION_PASSW
 from tests.platform.contexts import context
 from tests.system.clone_story import asked, create, entered, production
 from tests.system.house import House, checksums, wait_until
-from zbackup.jobs.clone_lease import Reaped, reap
+from zbackup.jobs.dev_clones.lease import Reaped, reap
 from zbackup.proc.detached import Process
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "mask.sql"

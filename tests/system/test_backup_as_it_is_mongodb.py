@@ -19,7 +19,7 @@ from tests.system.mongo_house import MongoHouse, build
 from tests.system.program import Result
 
 BUCKET = "alone"
-BUCKETS = "zbackup.destinations.s3.configured"
+BUCKETS = "zbackup.destinations.s3.from_config"
 
 
 @dataclass

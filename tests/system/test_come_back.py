@@ -21,11 +21,11 @@ from tests.system.house import House, Variant, build, next_second, now, utc, wai
 from zbackup import app
 from zbackup.config.load import load
 from zbackup.jobs.context import Context
-from zbackup.jobs.in_place import at_destination, clone_there
-from zbackup.jobs.reconcile import reconcile
-from zbackup.jobs.restore_from import latest_moment, restore_there
-from zbackup.jobs.restore_options import RestoreOptions
-from zbackup.jobs.verify_at import verify_at
+from zbackup.jobs.restore.at_destination import at_destination, clone_there
+from zbackup.jobs.restore.from_destination import latest_moment, restore_there
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.ship.verify_at import verify_at
+from zbackup.jobs.watch.cleanup import reconcile
 from zbackup.model.moment import parse_moment
 from zbackup.model.progress import Silent
 

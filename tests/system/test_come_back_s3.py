@@ -19,7 +19,7 @@ from tests.system.house import House, Variant, next_second, now, utc, wait_until
 from tests.system.program import Result, Run
 
 PREFIX = "fire/drill"
-BUCKETS = "zbackup.destinations.s3.configured"
+BUCKETS = "zbackup.destinations.s3.from_config"
 BEFORE = 14
 """So many segments of a stream are asked for before it is cut: more than can be on their way."""
 AGAIN = 10

@@ -15,20 +15,20 @@ from zbackup.cli import (
     restore_report,
 )
 from zbackup.cli.working import Done
-from zbackup.jobs.clone import CloneStatus
+from zbackup.jobs.backup.prune import PrunePlan, PruneReport, Skipped
+from zbackup.jobs.clones.lifecycle import CloneStatus
 from zbackup.jobs.context import Context
-from zbackup.jobs.drill import DrillReport
+from zbackup.jobs.drills.drill import DrillReport
+from zbackup.jobs.drills.verdicts import Drilled
 from zbackup.jobs.journal import Remembered
-from zbackup.jobs.prune import PrunePlan, PruneReport, Skipped
-from zbackup.jobs.received import Kept as KeptThere
-from zbackup.jobs.received import Lot, Received
-from zbackup.jobs.restore import RestorePlan, RestoreReport
-from zbackup.jobs.shipped import Shipped
-from zbackup.jobs.stale import Stale
-from zbackup.jobs.status import Status
-from zbackup.jobs.verdicts import Drilled
-from zbackup.jobs.verify_at import ReadBack, VerifyReport
-from zbackup.jobs.window import WindowReport
+from zbackup.jobs.restore.restore import RestorePlan, RestoreReport
+from zbackup.jobs.ship.lag import Shipped
+from zbackup.jobs.ship.stale_holds import Stale
+from zbackup.jobs.ship.verify_at import ReadBack, VerifyReport
+from zbackup.jobs.watch.received import Kept as KeptThere
+from zbackup.jobs.watch.received import Lot, Received
+from zbackup.jobs.watch.status import Status
+from zbackup.jobs.watch.window import WindowReport
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.drill import Verdict
@@ -42,9 +42,9 @@ from zbackup.model.retention import Retention, Span, Tier
 from zbackup.model.shipped import arrived_of
 from zbackup.model.snapshot import Snapshot
 from zbackup.model.space import Pool, Space
-from zbackup.plan.retention import Kept, RetentionPlan
-from zbackup.plan.tiers import TierSpace
-from zbackup.plan.window import Gap, Range, RecoveryWindow, Window
+from zbackup.plan.recovery.window import Gap, Range, RecoveryWindow, Window
+from zbackup.plan.retention.retention import Kept, RetentionPlan
+from zbackup.plan.retention.tiers import TierSpace
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

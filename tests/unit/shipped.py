@@ -6,12 +6,12 @@ from typing import Any, cast
 
 from tests.unit.plan.worlds import World
 from zbackup.cli import ship
-from zbackup.destinations.zfs_place import ZfsDestination
+from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.ship import Sent, ShipLook, ShipReport
+from zbackup.jobs.ship.ship import Sent, ShipLook, ShipReport
 from zbackup.model.errors import ZbackupError
-from zbackup.model.shipping import Copy
-from zbackup.plan.ship import Send, Steps
+from zbackup.model.shipping import ReceivedSnapshot
+from zbackup.plan.ship.ship import Send, Steps
 
 TARGET = ShipTarget(
     destination=ZfsDestination(
@@ -36,7 +36,7 @@ def diverged() -> World:
     world = World()
     world.take()
     world.do(world.plan())
-    world.there["tank/a"].copies.append(Copy(name="mine", guid=7))
+    world.there["tank/a"].copies.append(ReceivedSnapshot(name="mine", guid=7))
     return world
 
 

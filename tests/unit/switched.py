@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.unit.samples import NOON
 from zbackup.cli import switch
-from zbackup.jobs.switch import SwitchPlan, SwitchReport
+from zbackup.jobs.switch.switch import SwitchPlan, SwitchReport
 from zbackup.model.clone import Clone
 from zbackup.model.switch import Service
 

@@ -1,0 +1,4 @@
+"""What backups and clones there are, as ZFS says it: snapshots with records, grouped and put in order.
+
+Jobs come in here. Read first: local.
+"""

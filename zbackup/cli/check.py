@@ -9,8 +9,8 @@ from zbackup.cli import shapes, tables
 from zbackup.cli.options import Options
 from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.config.load import load
-from zbackup.jobs.check import CheckReport, check
 from zbackup.jobs.context import Context
+from zbackup.jobs.watch.check import CheckReport, check
 from zbackup.model.finding import Finding
 from zbackup.model.log import how_many
 

@@ -12,13 +12,13 @@ from zbackup.cli import clone_care, clone_create, complete, shapes, tables
 from zbackup.cli.options import Options, common_options
 from zbackup.cli.output import emit
 from zbackup.cli.working import on_all
-from zbackup.jobs import clone as jobs
-from zbackup.jobs.clone import CloneList, CloneStatus
+from zbackup.jobs.clones import lifecycle as jobs
+from zbackup.jobs.clones.lifecycle import CloneList, CloneStatus
 from zbackup.model.clone import Clone
 from zbackup.model.errors import UsageError
 from zbackup.model.moment import local_text
-from zbackup.plan.clone_login import environment, url
-from zbackup.plan.lease import end_of
+from zbackup.plan.clones.connection_url import environment, url
+from zbackup.plan.clones.lease import end_of
 
 HELP = """Dev clones, and the servers that restores made."""
 

@@ -9,9 +9,12 @@ from zbackup.cli.clone_create import lease_of
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
 from zbackup.cli.working import on_all
-from zbackup.jobs import clone_lease, clone_promote, clone_reset, clone_snapshot
+from zbackup.jobs.dev_clones import lease as clone_lease
+from zbackup.jobs.dev_clones import promote as clone_promote
+from zbackup.jobs.dev_clones import reset as clone_reset
+from zbackup.jobs.dev_clones import snapshot as clone_snapshot
 from zbackup.model.moment import local_text, parse_time_to_come
-from zbackup.plan.lease import end_of
+from zbackup.plan.clones.lease import end_of
 
 RESET = """Give a dev clone its data anew: what it was made of, or the newest there is.
 

@@ -12,14 +12,14 @@ from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
 from zbackup.cli.working import OneInstance, on_one
 from zbackup.config.units import duration
-from zbackup.jobs.clone import CloneStatus
-from zbackup.jobs.clone_create import CreateOptions, CreatePlan, create, plan_create
-from zbackup.jobs.clone_member import plan_member
+from zbackup.jobs.clones.lifecycle import CloneStatus
 from zbackup.jobs.context import Context
+from zbackup.jobs.dev_clones.create import CreateOptions, CreatePlan, create, plan_create
+from zbackup.jobs.dev_clones.mongodb_member import plan_member
 from zbackup.model.errors import UsageError, ZbackupError
 from zbackup.model.moment import Moment, local_text, parse_moment
-from zbackup.plan.lease import end_of
-from zbackup.plan.member_steps import Step
+from zbackup.plan.clones.lease import end_of
+from zbackup.plan.clones.member_steps import Step
 
 HELP = """Make a dev clone: production's data, writable, with a server of its own.
 

@@ -7,7 +7,7 @@ import typer
 from zbackup.cli.options import Options
 from zbackup.cli.start import POWERS, admit
 from zbackup.model.errors import UsageError
-from zbackup.plan.gate import Policy
+from zbackup.plan.ship.gate import Policy
 
 HELP = """Let another host store its backups here, and do nothing else: the forced command of an ssh key.
 

@@ -10,7 +10,7 @@ from zbackup import app
 from zbackup.cli import logs
 from zbackup.cli.options import Options
 from zbackup.config.load import find, load
-from zbackup.jobs.helper import obey, obey_drill
+from zbackup.jobs.watch.root_helper import obey, obey_drill
 from zbackup.model.errors import Refused, ZbackupError
 from zbackup.model.progress import Silent
 from zbackup.proc.helper import answer, hear, hung_up

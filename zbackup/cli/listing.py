@@ -15,12 +15,12 @@ from zbackup.cli.output import plain
 from zbackup.cli.snapshot import lock_times
 from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
 from zbackup.jobs.context import Context
-from zbackup.jobs.verdicts import of_backups
-from zbackup.jobs.window import as_they_are, look, look_at
+from zbackup.jobs.drills.verdicts import of_backups
+from zbackup.jobs.watch.window import as_they_are, look, look_at
 from zbackup.model.backup import Backup
 from zbackup.model.drill import Verdict
 from zbackup.model.moment import local_text
-from zbackup.plan.window import Window
+from zbackup.plan.recovery.window import Window
 
 HELP = """List the backups and what they can restore.
 

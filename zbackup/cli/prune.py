@@ -9,9 +9,9 @@ from zbackup.cli import shapes, tables
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
 from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
+from zbackup.jobs.backup.prune import PrunePlan, PruneReport, plan_prune, prune
 from zbackup.jobs.context import Context
-from zbackup.jobs.prune import PrunePlan, PruneReport, plan_prune, prune
-from zbackup.jobs.prune_at import plan_prune_at, prune_at
+from zbackup.jobs.ship.prune_at import plan_prune_at, prune_at
 from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed
 from zbackup.model.moment import local_text

@@ -18,7 +18,7 @@ from zbackup.config.settings import Settings
 from zbackup.config.units import duration
 from zbackup.config.zone import local_zone
 from zbackup.jobs.journal import Journal
-from zbackup.jobs.received import Kept, Lot, Received, kept_at, look
+from zbackup.jobs.watch.received import Kept, Lot, Received, kept_at, look
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.moment import local_text
 from zbackup.proc.lock import holder

@@ -9,7 +9,7 @@ from zbackup.cli.options import Options
 from zbackup.cli.output import plain
 from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.jobs.context import Context
-from zbackup.jobs.stale import Stale, find_stale, release_stale
+from zbackup.jobs.ship.stale_holds import Stale, find_stale, release_stale
 from zbackup.model.errors import UsageError
 
 HELP = """Let go of snapshots that are pinned for a destination that is gone.

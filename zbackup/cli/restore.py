@@ -12,11 +12,8 @@ from zbackup.cli.options import Options
 from zbackup.cli.output import emit
 from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan, render_report, report_shape
 from zbackup.cli.working import OneInstance, on_one
-from zbackup.jobs.before import locate, moment_of
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.latest import LATEST, latest_here, moment_here
-from zbackup.jobs.restore import RestorePlan, plan_restore, restore
-from zbackup.jobs.restore_from import (
+from zbackup.jobs.restore.from_destination import (
     latest_moment,
     moment_of_copy,
     moment_there,
@@ -25,7 +22,10 @@ from zbackup.jobs.restore_from import (
     restore_from,
     restore_there,
 )
-from zbackup.jobs.restore_options import RestoreOptions
+from zbackup.jobs.restore.latest import LATEST, latest_here, moment_here
+from zbackup.jobs.restore.locate_transaction import locate, moment_of
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.restore import RestorePlan, plan_restore, restore
 from zbackup.model.errors import ClockAccepted, UsageError
 from zbackup.model.exact import BackupName, TransactionName, parse_transaction
 from zbackup.model.log import ClusterTime

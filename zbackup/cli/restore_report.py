@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from zbackup.cli import shapes, tables
 from zbackup.cli.output import plain
-from zbackup.jobs.restore import RestorePlan, RestoreReport
+from zbackup.jobs.restore.restore import RestorePlan, RestoreReport
 from zbackup.model.exact import BackupName, Before, Gtid, LogPlace, TransactionName
 from zbackup.model.log import ClusterTime, Transaction, how_many
 from zbackup.model.moment import Moment, local_text

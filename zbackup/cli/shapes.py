@@ -5,14 +5,14 @@ from datetime import datetime
 from typing import Any
 
 from zbackup.cli.output import plain
-from zbackup.jobs.clone import CloneStatus
+from zbackup.jobs.clones.lifecycle import CloneStatus
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.drill import Verdict
 from zbackup.model.finding import Finding
 from zbackup.model.log import Transaction
 from zbackup.model.progress import Phase
-from zbackup.plan.lease import end_of
+from zbackup.plan.clones.lease import end_of
 
 
 def unreadable(found: Sequence[tuple[str, str]]) -> list[dict[str, str]]:

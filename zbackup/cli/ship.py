@@ -17,10 +17,10 @@ from zbackup.cli.working import AnyInstance
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.ship import Sent, ShipLook, ShipReport, diverged_text, look, ship
+from zbackup.jobs.ship.ship import Sent, ShipLook, ShipReport, diverged_text, look, ship
 from zbackup.model.errors import NotFound, ZbackupError
 from zbackup.model.progress import Progress, Silent
-from zbackup.plan.ship import Abort, Commit, Divergence, NeedsInitial, Send, ShipPlan, Steps, UpToDate
+from zbackup.plan.ship.ship import Abort, Commit, Divergence, NeedsInitial, Send, ShipPlan, Steps, UpToDate
 
 HELP = """Copy backups to another host or pool.
 

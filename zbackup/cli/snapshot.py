@@ -7,7 +7,7 @@ import typer
 from zbackup.cli import shapes, tables
 from zbackup.cli.options import Options
 from zbackup.cli.working import AnyInstance, Done, conclude, on_each
-from zbackup.jobs.snapshot import SnapshotPlan, SnapshotReport, plan_snapshot, snapshot
+from zbackup.jobs.backup.snapshot import SnapshotPlan, SnapshotReport, plan_snapshot, snapshot
 from zbackup.model.moment import local_text
 
 HELP = """Take a consistent snapshot.

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import NoReturn
 
-from zbackup.jobs.gate import gate
+from zbackup.jobs.ship.gate import gate
 from zbackup.model.errors import ZbackupError
 from zbackup.model.printable import printable
-from zbackup.plan.gate import Policy, Power
-from zbackup.proc.become import forget_environment
+from zbackup.plan.ship.gate import Policy, Power
+from zbackup.proc.take_over import forget_environment
 
 INTERRUPTED = 130
 POWERS: dict[str | None, frozenset[Power]] = {

@@ -14,10 +14,10 @@ from zbackup.cli.options import Options
 from zbackup.cli.working import AnyInstance, Done, Failed, conclude, on_each
 from zbackup.config.load import load
 from zbackup.jobs.context import Context
+from zbackup.jobs.drills.verdicts import Drilled
 from zbackup.jobs.journal import Journal, Remembered
-from zbackup.jobs.shipped import Shipped
-from zbackup.jobs.status import Status, look
-from zbackup.jobs.verdicts import Drilled
+from zbackup.jobs.ship.lag import Shipped
+from zbackup.jobs.watch.status import Status, look
 from zbackup.model.errors import DatasetNotFound, NotFound, UsageError
 from zbackup.model.finding import Finding
 from zbackup.model.moment import local_text

@@ -11,7 +11,7 @@ from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
 from zbackup.cli.working import on_one
 from zbackup.jobs.context import Context
-from zbackup.jobs.switch import SwitchPlan, SwitchReport, plan, switch, undo
+from zbackup.jobs.switch.switch import SwitchPlan, SwitchReport, plan, switch, undo
 from zbackup.model.errors import UsageError
 
 HELP = """Let a recovered clone take production's place.

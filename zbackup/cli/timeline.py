@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 from datetime import datetime
 
-from zbackup.jobs.window import WindowReport
+from zbackup.jobs.watch.window import WindowReport
 from zbackup.model.retention import Retention
 
 WIDTH = 72

@@ -13,11 +13,11 @@ from zbackup.cli.output import plain
 from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.config.ship import Sample
 from zbackup.jobs.context import Context
-from zbackup.jobs.drill import DrillReport, drill, drill_here, plan_at, plan_here
-from zbackup.jobs.verify_at import ReadBack, VerifyReport, verify_at
+from zbackup.jobs.drills.drill import DrillReport, drill, drill_here, plan_at, plan_here
+from zbackup.jobs.ship.verify_at import ReadBack, VerifyReport, verify_at
 from zbackup.model.errors import UsageError, VerificationFailed
 from zbackup.model.moment import local_text
-from zbackup.plan.drills import DrillPlan
+from zbackup.plan.recovery.drills import DrillPlan
 
 HELP = """Compare the backups at a destination with those that are here, or try them.
 

@@ -10,7 +10,7 @@ from zbackup.cli.output import plain
 from zbackup.cli.timeline import picture
 from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
 from zbackup.jobs.context import Context
-from zbackup.jobs.window import WindowReport, window, window_at
+from zbackup.jobs.watch.window import WindowReport, window, window_at
 from zbackup.model.moment import local_text
 
 HELP = """Show which moments can be restored, and every gap with its cause.

@@ -17,11 +17,11 @@ from prometheus_client import (
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from zbackup.daemon.agenda import Key
-from zbackup.jobs.shipped import Shipped
-from zbackup.jobs.snapshot import SnapshotReport
-from zbackup.jobs.status import Status
-from zbackup.jobs.verdicts import Drilled
+from zbackup.daemon.job_table import Key
+from zbackup.jobs.backup.snapshot import SnapshotReport
+from zbackup.jobs.drills.verdicts import Drilled
+from zbackup.jobs.ship.lag import Shipped
+from zbackup.jobs.watch.status import Status
 from zbackup.model.errors import Taken
 from zbackup.model.schedule import Due, Outcome, parted
 from zbackup.plan.schedule import History

@@ -11,14 +11,14 @@ import structlog
 from zbackup import app
 from zbackup.clock import Clock, SystemClock
 from zbackup.config.settings import Settings
-from zbackup.daemon.agenda import Agenda, Ended, Key
-from zbackup.daemon.bell import Bell
+from zbackup.daemon.events import EventHandler
+from zbackup.daemon.job_table import Ended, JobTable, Key
 from zbackup.daemon.metrics import Metrics
-from zbackup.daemon.news import News
+from zbackup.daemon.notifier import HookNotifier
 from zbackup.daemon.scheduler import Scheduler
 from zbackup.daemon.sd_notify import Notifier
 from zbackup.daemon.tasks import histories, jobs, tasks
-from zbackup.daemon.teller import Teller
+from zbackup.daemon.waker import Waker
 from zbackup.daemon.worker import LogProgress, Worker
 from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Journal
@@ -59,21 +59,21 @@ class Service:
         self._stopping = threading.Event()
         self._journal = Journal(self._settings.daemon.state_dir)
         self._metrics = Metrics()
-        self._teller = Teller()
+        self._teller = HookNotifier()
 
     def run(self) -> None:
         """Until SIGTERM or SIGINT. Raise Taken when another daemon runs, or the metrics' port is in use."""
         settings = self._settings
         with exclusive(app.daemon_lock(settings), "zbackup daemon", wait=1, taken=RUNS):
-            self._bell = Bell(SIGNALS)
+            self._bell = Waker(SIGNALS)
             if settings.daemon.metrics:
                 self._metrics.serve(settings.daemon.metrics)
             workers, ships = settings.daemon.workers, settings.daemon.ships
             scheduler = Scheduler(workers, self._tell, long_workers=ships)
             do = jobs(lambda: self._settings, self._journal, self._stopping.is_set)
             worker = Worker(self._clock, self._context, self._begin, do, self._stopping.is_set)
-            self._agenda = Agenda(self._clock, scheduler, worker.run)
-            self._news = News(self._agenda, self._journal, self._metrics, self._notifier)
+            self._agenda = JobTable(self._clock, scheduler, worker.run)
+            self._news = EventHandler(self._agenda, self._journal, self._metrics, self._notifier)
             self._agenda.set_tasks(self._tasks, histories(self._journal.read()))
             log.info("daemon.started", instances=self._names())
             self._notifier.ready()

@@ -5,18 +5,18 @@ from typing import Any
 
 from zbackup import app
 from zbackup.config.settings import Instance, Settings
-from zbackup.daemon.agenda import Key, Task
-from zbackup.jobs.clone_lease import reap
+from zbackup.daemon.job_table import Key, Task
+from zbackup.jobs.backup.prune import PruneReport, prune
+from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.drill_turn import DrillRules, DrillTurn, drill_turn
+from zbackup.jobs.dev_clones.lease import reap
+from zbackup.jobs.drills.turn import DrillRules, DrillTurn, drill_turn
 from zbackup.jobs.journal import Journal, Remembered
-from zbackup.jobs.prune import PruneReport, prune
-from zbackup.jobs.prune_at import prune_at
-from zbackup.jobs.reconcile import reconcile
-from zbackup.jobs.ship import ship_all
-from zbackup.jobs.snapshot import snapshot
-from zbackup.jobs.status import Status, look
-from zbackup.jobs.verify_at import VerifyReport, prove_at
+from zbackup.jobs.ship.prune_at import prune_at
+from zbackup.jobs.ship.ship import ship_all
+from zbackup.jobs.ship.verify_at import VerifyReport, prove_at
+from zbackup.jobs.watch.cleanup import reconcile
+from zbackup.jobs.watch.status import Status, look
 from zbackup.model.errors import ConfigError
 from zbackup.model.schedule import Interval, Job, JobKind, Retry, Timing, job_at, parted
 from zbackup.plan.schedule import History

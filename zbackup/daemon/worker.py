@@ -9,9 +9,9 @@ from uuid import uuid4
 import structlog
 
 from zbackup.clock import Clock
-from zbackup.daemon.agenda import Ended, Key
+from zbackup.daemon.job_table import Ended, Key
 from zbackup.jobs.context import Context
-from zbackup.jobs.drill_turn import DrillTurn
+from zbackup.jobs.drills.turn import DrillTurn
 from zbackup.model.errors import Postponed, ZbackupError
 from zbackup.model.progress import Silent
 from zbackup.model.schedule import Job, Outcome

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
-from zbackup.destinations.copies import Copies, Leg
+from zbackup.destinations.copies import Copies, StreamStep
 from zbackup.model.backup import Backup
 from zbackup.model.record import Record
 from zbackup.model.shipping import Checked, Inventory, Part
@@ -62,17 +62,17 @@ class Session(Protocol):
         Copies.remains. `when` is the time in UTC.
         """
 
-    def legs(self, wanted: Sequence[Snapshot]) -> Sequence[Leg]:
+    def legs(self, wanted: Sequence[Snapshot]) -> Sequence[StreamStep]:
         """The streams that bring these copies of one line, oldest first, in the order they are needed.
 
         There may be others among what they bring: where only what was sent can be fetched again, all of a
         chain. Raise VerificationFailed when a part of that is missing.
         """
 
-    def size(self, leg: Leg) -> int:
+    def size(self, leg: StreamStep) -> int:
         """Bytes that fetch() would pass on, as far as that is known; 0 when it is not."""
 
-    def fetch(self, leg: Leg, token: str, receiver: Command, meter: Meter) -> int:
+    def fetch(self, leg: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
         """Give `receiver` the stream, and return its bytes.
 
         With `token`, what the receiver's ZFS kept of an earlier attempt, the rest of it. Raise NotResumable,

@@ -7,7 +7,7 @@ from itertools import groupby
 from zbackup.model.backup import Backup
 from zbackup.model.record import from_properties
 from zbackup.model.retention import CONDEMNED
-from zbackup.model.shipping import Copy, copy_of
+from zbackup.model.shipping import ReceivedSnapshot, copy_of
 from zbackup.model.snapshot import Snapshot
 
 
@@ -32,7 +32,7 @@ class Copies:
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class StreamStep:
     """One stream of the way back: the copy that it brings, and the one that it goes on from, if any."""
 
     copy: Snapshot
@@ -102,7 +102,9 @@ def _condemned(snapshot: Snapshot) -> bool:
     return any(key == CONDEMNED for key, _ in snapshot.properties)
 
 
-def _parts(copy: Copy, there: dict[int, tuple[Snapshot, Copy]]) -> tuple[Snapshot, ...]:
+def _parts(
+    copy: ReceivedSnapshot, there: dict[int, tuple[Snapshot, ReceivedSnapshot]]
+) -> tuple[Snapshot, ...]:
     """The parts that are there of the backup that this is the first part of; () when it is not one."""
     if not (copy.marked and copy.backup and copy.parts[:1] == (copy.guid,)):
         return ()

@@ -31,7 +31,7 @@ class ShipTarget:
     `tag` is the tag of the holds on what is being sent there; `initial` allows a full stream of everything;
     `limit` is in bytes a second, 0 for none; `sample` is how many bytes of each dataset a verification on
     schedule reads, 0 for all, -1 for none. `max_lag` is how far it may be behind, None if nobody said.
-    `grace` is how long what arrived makes nothing superfluous that was there before (plan.arrival).
+    `grace` is how long what arrived makes nothing superfluous that was there before (plan.retention.arrival).
     """
 
     destination: Destination
@@ -100,7 +100,7 @@ class Context:
     def catalog(self) -> Catalog:
         """The instance's datasets, without clones that may lie below them, and its backups.
 
-        Raise Refused while a switch (jobs.switch) is half done.
+        Raise Refused while a switch (jobs.switch.switch) is half done.
         """
         found = switches(self.zfs, self.clones, self.instance)
         require_settled(found)

@@ -52,7 +52,7 @@ class Record:
     `position` (where the log ended, in the engine's own words, "" if there is none) and `gtid` were read
     from the server: exact when it was locked, a lower bound with lock "backup-lock" or "none". `as_of` says
     that nothing committed after it is inside: the origin's commit time of the last transaction, or what is
-    certain instead (None: not yet known, see jobs.finish). `complete_to` says that everything
+    certain instead (None: not yet known, see jobs.backup.complete_record). `complete_to` says that everything
     committed before it is inside. `log_from` and `log_to` are the ends of the log inside, in the engine's
     own words, and `log_id` is the same for backups of which each was proven to continue the log of the one
     before; all are "" where that is not known. `server` is what a temporary server needs to open the files,

@@ -50,7 +50,7 @@ class SourceDataset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
+class ReceivedSnapshot:
     """A snapshot that arrived whole at a destination. `backup` and `parts` are "" and () before its commit.
 
     `marked` says that it carries the commit marker; only Inventory.committed says whether that counts.
@@ -76,7 +76,7 @@ class Partial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class TargetDataset:
     """What a destination has of one dataset: its copies, oldest first.
 
     `name` is the source dataset's name when the line was begun; the dataset may be called otherwise since.
@@ -86,7 +86,7 @@ class Line:
     """
 
     name: str
-    copies: tuple[Copy, ...] = ()
+    copies: tuple[ReceivedSnapshot, ...] = ()
     bases: tuple[int, ...] = ()
     partial: Partial | None = None
     encrypted: bool = False
@@ -101,9 +101,9 @@ class Inventory:
     """One look at what a destination has of an instance. `place` is where that is, for people."""
 
     place: str
-    lines: tuple[Line, ...] = ()
+    lines: tuple[TargetDataset, ...] = ()
 
-    def line(self, name: str) -> Line | None:
+    def line(self, name: str) -> TargetDataset | None:
         return next((line for line in self.lines if line.name == name), None)
 
     @property
@@ -155,9 +155,9 @@ def commit_properties(record: Record, parts: Sequence[int], when: str) -> dict[s
     return to_properties(record) | {PARTS: listed, COMMITTED: when}
 
 
-def copy_of(name: str, guid: int, properties: Mapping[str, str]) -> Copy:
+def copy_of(name: str, guid: int, properties: Mapping[str, str]) -> ReceivedSnapshot:
     """A copy as its properties describe it. What cannot be understood is no commit."""
-    return Copy(
+    return ReceivedSnapshot(
         name=name,
         guid=guid,
         backup=properties.get(f"{PREFIX}backup", ""),

@@ -158,7 +158,7 @@ def launch(
         }
     )
     limited = _scope(confinement.limits, output.parent.name)
-    enter = (*limited, *UNSHARE, *own_module("zbackup.proc.enter"))
+    enter = (*limited, *UNSHARE, *own_module("zbackup.proc.enter_namespace"))
     log.info("server.launched", argv=tuple(argv))
     with secure_files.open_to_append(output) as sink, _sealed(order) as sheet:
         started = start(enter, for_our_own(), stdin=sheet, stdout=sink, stderr=sink, session=True)

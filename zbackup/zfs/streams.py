@@ -14,7 +14,16 @@ from zbackup.model.errors import (
     DatasetExists,
     DatasetNotFound,
 )
-from zbackup.model.shipping import COMMITTED, PARTS, Copy, Line, Origin, Partial, SourceDataset, copy_of
+from zbackup.model.shipping import (
+    COMMITTED,
+    PARTS,
+    Origin,
+    Partial,
+    ReceivedSnapshot,
+    SourceDataset,
+    TargetDataset,
+    copy_of,
+)
 from zbackup.proc.run import Runner, run
 from zbackup.zfs.errors import translate
 
@@ -57,7 +66,7 @@ class ZfsStreams:
         what = ("-t", "filesystem,snapshot,bookmark", "-o", ORIGIN_COLUMNS)
         return sources(self._zfs("list", "-Hp", "-r", *what, "--", *roots, mutates=False))
 
-    def lines(self, root: str) -> list[Line]:
+    def lines(self, root: str) -> list[TargetDataset]:
         """What lies below `root`, by its name there; [] when there is no `root`. One command."""
         what = ("-t", "filesystem,volume,snapshot", "-s", "createtxg", "-o", LIGHT_COLUMNS)
         try:
@@ -214,9 +223,9 @@ def sources(listing: str) -> list[SourceDataset]:
     ]
 
 
-def lines(listing: str, root: str) -> list[Line]:
+def lines(listing: str, root: str) -> list[TargetDataset]:
     """From `zfs list -s createtxg` with LIGHT_COLUMNS of `root` and what is below. Pure."""
-    copies: dict[str, list[Copy]] = {}
+    copies: dict[str, list[ReceivedSnapshot]] = {}
     found: dict[str, tuple[str, str]] = {}
     for name, guid, encryption, token, *ours in _rows(listing):
         dataset, is_snapshot, short = name.partition("@")
@@ -227,7 +236,7 @@ def lines(listing: str, root: str) -> list[Line]:
         elif dataset != root:
             found[dataset] = (token, encryption)
     return [
-        Line(
+        TargetDataset(
             name=name.removeprefix(f"{root}/"),
             copies=tuple(copies.get(name, ())),
             bases=tuple(c.guid for c in copies.get(name, ())[-1:]),

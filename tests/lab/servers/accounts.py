@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from zbackup.engines.mysql.privileges import GRANTS
+from zbackup.engines.mysql.server.privileges import GRANTS
 
 APP_USER, APP_PASSWORD = "app", "app-secret"
 REPLICATION_USER, REPLICATION_PASSWORD = "repl", "repl-secret"

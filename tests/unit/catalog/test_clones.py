@@ -10,8 +10,8 @@ import pytest
 from tests.unit.samples import NOON
 from zbackup.catalog.local import Clones, read_clones
 from zbackup.jobs.context import Context
-from zbackup.jobs.held_there import _goes_on
-from zbackup.jobs.reconcile import _is_leftover
+from zbackup.jobs.ship.remote_holds import _goes_on
+from zbackup.jobs.watch.cleanup import _is_leftover
 from zbackup.model.clone import INTENT, PROPERTY, Clone
 from zbackup.model.errors import Refused
 from zbackup.model.snapshot import Dataset

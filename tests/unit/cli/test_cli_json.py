@@ -44,9 +44,9 @@ from zbackup.cli import (
 )
 from zbackup.cli.options import Options
 from zbackup.cli.working import Done, Failed, conclude
-from zbackup.jobs.check import CheckReport
-from zbackup.jobs.clone_create import CreatePlan
-from zbackup.jobs.snapshot import SnapshotPlan, SnapshotReport
+from zbackup.jobs.backup.snapshot import SnapshotPlan, SnapshotReport
+from zbackup.jobs.dev_clones.create import CreatePlan
+from zbackup.jobs.watch.check import CheckReport
 from zbackup.model.errors import DatabaseError, ZbackupError
 from zbackup.model.finding import Finding
 from zbackup.model.server import LockChoice

@@ -44,19 +44,19 @@ from zbackup.cli import (
     window,
 )
 from zbackup.cli.options import Options
-from zbackup.jobs.check import CheckReport
-from zbackup.jobs.clone import CloneList
+from zbackup.jobs.backup.prune import PrunePlan, PruneReport
+from zbackup.jobs.backup.snapshot import SnapshotReport
+from zbackup.jobs.clones.lifecycle import CloneList
 from zbackup.jobs.context import Context
-from zbackup.jobs.prune import PrunePlan, PruneReport
-from zbackup.jobs.snapshot import SnapshotReport
+from zbackup.jobs.watch.check import CheckReport
 from zbackup.model.errors import UsageError
 from zbackup.model.exact import parse_transaction
 from zbackup.model.finding import Finding
 from zbackup.model.moment import parse_moment
 from zbackup.model.recovery import LaterCut
 from zbackup.model.server import LockChoice
-from zbackup.plan.retention import RetentionPlan
-from zbackup.plan.window import RecoveryWindow, Window
+from zbackup.plan.recovery.window import RecoveryWindow, Window
+from zbackup.plan.retention.retention import RetentionPlan
 
 
 def test_restore_report_for_people() -> None:

@@ -3,9 +3,9 @@
 from tests.unit.plan.worlds import World
 from tests.unit.shipped import CONTEXT, TARGET, diverged, looked, reported, shape
 from zbackup.cli import ship
-from zbackup.jobs.ship import ShipLook, ShipReport, diverged_text
+from zbackup.jobs.ship.ship import ShipLook, ShipReport, diverged_text
 from zbackup.model.errors import ConnectionFailed
-from zbackup.plan.ship import Divergence, UpToDate
+from zbackup.plan.ship.ship import Divergence, UpToDate
 
 
 def words(result: ShipReport | ShipLook) -> str:

@@ -10,7 +10,7 @@ import apscheduler.schedulers.base
 import pytest
 from apscheduler.executors.debug import DebugExecutor
 
-from zbackup.daemon.agenda import Agenda, Ended, Key, Task
+from zbackup.daemon.job_table import Ended, JobTable, Key, Task
 from zbackup.daemon.scheduler import Scheduler
 from zbackup.model.cron import Cron
 from zbackup.model.schedule import Interval, Job, Outcome, Retry, Timing
@@ -59,7 +59,7 @@ class World:
 
     def restart(self) -> None:
         self.ended: list[Ended] = []
-        self.agenda = Agenda(self.clock, Scheduler(1, self.ended.append, DebugExecutor()), self._run)
+        self.agenda = JobTable(self.clock, Scheduler(1, self.ended.append, DebugExecutor()), self._run)
         self.agenda.set_tasks(self.tasks, {key: History(last=when) for key, when in self.last.items()})
 
     def _run(self, key: Key) -> Ended:

@@ -6,7 +6,7 @@ import threading
 import time
 
 from zbackup.clock import SystemClock
-from zbackup.daemon.agenda import Agenda, Ended, Key, Task, lane
+from zbackup.daemon.job_table import Ended, JobTable, Key, Task, lane
 from zbackup.daemon.scheduler import Scheduler
 from zbackup.model.schedule import Interval, Job, Outcome, Retry
 
@@ -21,7 +21,7 @@ def test_snapshots_go_on_while_a_stream_is_under_way() -> None:
         return Ended(Outcome(instance=key[0], job=key[1], started=clock.now(), seconds=0))
 
     scheduler = Scheduler(1, ended.put, long_workers=1)
-    agenda = Agenda(clock, scheduler, run)
+    agenda = JobTable(clock, scheduler, run)
     jobs: tuple[Job, ...] = ("ship", "snapshot")
     retry = Retry(first=1, most=1)
     agenda.set_tasks([Task(key=("shop", job), timing=Interval(1), retry=retry) for job in jobs], {})
@@ -65,7 +65,7 @@ def test_a_drill_steps_back_behind_all_else() -> None:
         return Ended(Outcome(instance=key[0], job=key[1], started=clock.now(), seconds=0))
 
     scheduler = Scheduler(1, ended.put)
-    agenda = Agenda(clock, scheduler, run)
+    agenda = JobTable(clock, scheduler, run)
     retry = Retry(first=1, most=1)
     jobs = ("snapshot", "drill")
     agenda.set_tasks([Task(key=("shop", job), timing=Interval(3600), retry=retry) for job in jobs], {})

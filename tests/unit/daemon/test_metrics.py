@@ -11,7 +11,7 @@ import pytest
 from tests.lab.mysql_fixture import free_port
 from tests.unit.reports import a_backup, a_status
 from zbackup.daemon.metrics import Metrics
-from zbackup.jobs.snapshot import SnapshotReport
+from zbackup.jobs.backup.snapshot import SnapshotReport
 from zbackup.model.errors import Taken
 from zbackup.model.schedule import Due, Outcome
 from zbackup.model.server import LockChoice

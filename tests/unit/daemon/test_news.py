@@ -13,17 +13,17 @@ from tests.unit.reports import a_status
 from tests.unit.samples import NOON
 from zbackup.catalog.local import Catalog
 from zbackup.clock import SystemClock
-from zbackup.daemon.agenda import Agenda, Ended, Task
+from zbackup.daemon.events import EventHandler
+from zbackup.daemon.job_table import Ended, JobTable, Task
 from zbackup.daemon.metrics import Metrics
-from zbackup.daemon.news import News
 from zbackup.daemon.scheduler import Scheduler
 from zbackup.daemon.sd_notify import Notifier
 from zbackup.daemon.tasks import histories
 from zbackup.jobs.journal import Journal
-from zbackup.jobs.status import lost_of
+from zbackup.jobs.watch.status import lost_of
 from zbackup.model.backup import Backup
 from zbackup.model.schedule import Interval, Outcome, Retry
-from zbackup.plan.window import LiveLog, recovery_window
+from zbackup.plan.recovery.window import LiveLog, recovery_window
 
 HOUR = timedelta(hours=1)
 NOW = NOON + 30 * HOUR
@@ -33,8 +33,8 @@ def test_a_window_that_is_not_kept_is_said_once_each_time_it_changes(tmp_path: P
     def never(_: object) -> Ended:
         raise AssertionError
 
-    agenda = Agenda(SystemClock(), Scheduler(1, lambda _: None), never)
-    news = News(agenda, Journal(tmp_path), Metrics(), Notifier({}))
+    agenda = JobTable(SystemClock(), Scheduler(1, lambda _: None), never)
+    news = EventHandler(agenda, Journal(tmp_path), Metrics(), Notifier({}))
 
     def hear(**changes: Any) -> list[str]:
         outcome = Outcome(instance="shop", job="watch", started=NOON, seconds=1)
@@ -57,14 +57,14 @@ def test_a_difference_is_one_until_it_is_disproved(tmp_path: Path) -> None:
 
     journal = Journal(tmp_path)
 
-    def started() -> News:
-        agenda = Agenda(SystemClock(), Scheduler(1, lambda _: None), never)
+    def started() -> EventHandler:
+        agenda = JobTable(SystemClock(), Scheduler(1, lambda _: None), never)
         week = Interval(7 * 86400.0)
         task = Task(key=("shop", "verify:here"), timing=week, retry=Retry(first=900, most=6 * 3600))
         agenda.set_tasks([task], histories(journal.read()))
-        return News(agenda, journal, Metrics(), Notifier({}))
+        return EventHandler(agenda, journal, Metrics(), Notifier({}))
 
-    def hear(news: News, error: str, message: str) -> tuple[int, str, str]:
+    def hear(news: EventHandler, error: str, message: str) -> tuple[int, str, str]:
         said = {"error": error, "message": message}
         news.of(Ended(Outcome(instance="shop", job="verify:here", started=NOON, seconds=1, **said)))  # type: ignore[arg-type]
         news.write()

@@ -16,9 +16,9 @@ import pytest
 
 from zbackup.cli.log_sink import Sink
 from zbackup.config.schedule import Notify
-from zbackup.daemon.bell import Bell
+from zbackup.daemon.notifier import PING_LIMIT_S, PING_TRIES, HookNotifier, add_to_path, ping
 from zbackup.daemon.sd_notify import Notifier
-from zbackup.daemon.teller import PING_LIMIT_S, PING_TRIES, Teller, add_to_path, ping
+from zbackup.daemon.waker import Waker
 from zbackup.model.errors import CommandFailed, CommandTimedOut, NotInstalled
 from zbackup.model.schedule import Outcome
 from zbackup.proc.hook import run_hook
@@ -69,7 +69,7 @@ def web() -> Iterator[Web]:
 
 def test_a_job_is_pinged_at_its_start_and_end(web: Web) -> None:
     notify = Notify(ping={"snapshot": f"{web.url}/uuid"})
-    teller = Teller()
+    teller = HookNotifier()
     teller.begins("snapshot", notify)
     teller.ended(WELL, notify, 0)
     teller.begins("prune", notify)
@@ -118,7 +118,7 @@ def test_hooks_get_the_facts(tmp_path: Path) -> None:
         f'echo "$ZBACKUP_INSTANCE $ZBACKUP_FAILURES $ZBACKUP_ERROR: $ZBACKUP_MESSAGE" >> {tmp_path}/said',
     )
     notify = Notify(on_success=good, on_failure=bad)
-    teller = Teller()
+    teller = HookNotifier()
     teller.ended(WELL, notify, 0)
     teller.ended(BAD, notify, 3)
     teller.close()
@@ -130,7 +130,7 @@ def test_no_message_keeps_the_next_from_being_told(web: Web, tmp_path: Path) -> 
     """Programs may print anything before they fail."""
     argv = script(tmp_path / "hook", f'echo "$ZBACKUP_FAILURES" >> {tmp_path}/said')
     notify = Notify(on_failure=argv, ping={"snapshot": web.url})
-    teller = Teller()
+    teller = HookNotifier()
     for number, message in enumerate(("a \0 byte", "no text: \udcff", "well")):
         teller.ended(replace(BAD, message=message), notify, number)
     teller.close()
@@ -197,7 +197,7 @@ def test_without_systemd_nothing_happens(tmp_path: Path) -> None:
 
 def test_the_bell_rings_for_threads_and_signals() -> None:
     handler = signal.getsignal(signal.SIGUSR1)
-    bell = Bell([signal.SIGUSR1])
+    bell = Waker([signal.SIGUSR1])
     try:
         assert bell.wait(0) == set()
         threading.Timer(0.05, bell.ring).start()
@@ -224,7 +224,7 @@ def test_a_hook_gets_no_secret_of_ours(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_url_that_does_not_answer_delays_no_other(web: Web) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         slow = Notify(ping={"snapshot": f"http://127.0.0.1:{silent.getsockname()[1]}/"})
-        teller = Teller()
+        teller = HookNotifier()
         teller.ended(WELL, slow, 0)
         connection, _ = silent.accept()  # it is being asked now, and does not answer
         with connection:

@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 from zbackup.clock import SystemClock
-from zbackup.daemon.agenda import Agenda, Ended, Key, Task
+from zbackup.daemon.job_table import Ended, JobTable, Key, Task
 from zbackup.daemon.scheduler import Scheduler
 from zbackup.daemon.worker import MOST_SAID, Worker
 from zbackup.model.errors import DatabaseError, Postponed
@@ -27,7 +27,7 @@ def test_who_waits_for_a_thread_when_the_daemon_is_told_to_stop_does_not_begin()
         SystemClock(), lambda name: name, lambda _: None, lambda _, context: snapshot(context), stop.is_set
     )  # type: ignore[arg-type, return-value]
     scheduler: Scheduler[Ended] = Scheduler(1, ended.put)
-    agenda = Agenda(SystemClock(), scheduler, worker.run)
+    agenda = JobTable(SystemClock(), scheduler, worker.run)
     keys: list[Key] = [("books", "snapshot"), ("shop", "snapshot"), ("wiki", "snapshot")]
     agenda.set_tasks([Task(key=k, timing=Interval(60), retry=Retry(first=1, most=2)) for k in keys], {})
     agenda.step()
@@ -73,7 +73,7 @@ def test_a_drill_that_gives_way_neither_failed_nor_succeeded_and_comes_again() -
         clock, lambda _: None, lambda _: None, lambda _, context: give_way(context), lambda: False
     )  # type: ignore[arg-type, return-value]
     ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
-    agenda = Agenda(clock, Scheduler(1, ended.put), worker.run)
+    agenda = JobTable(clock, Scheduler(1, ended.put), worker.run)
     key: Key = ("shop", "drill")
     agenda.set_tasks([Task(key=key, timing=Interval(3600), retry=Retry(first=600, most=900))], {})
     agenda.step()

@@ -16,24 +16,24 @@ from zbackup.destinations.s3 import fetching
 from zbackup.destinations.s3.client import Bucket, Fill
 from zbackup.destinations.s3.fetching import LEAST_ROOM, fetch
 from zbackup.destinations.s3.layout import Layout, StreamId
-from zbackup.destinations.s3.manifest import (
+from zbackup.destinations.s3.manifest_schema import (
     MOST_HEADER,
     MOST_PAGE,
     MOST_SEGMENT,
     MOST_SEGMENTS,
     Segment,
-    Whole,
+    StreamIndex,
     begun_from,
     manifest_from,
     most_of_page,
     to_json,
     whole_from,
 )
-from zbackup.destinations.s3.segments import Way
+from zbackup.destinations.s3.segments import StreamAccess
 from zbackup.model.errors import VerificationFailed
 from zbackup.proc.pipeline import Meter
 
-WHOLE = Whole(
+WHOLE = StreamIndex(
     begun=PLAIN, size=5, tree_sha256=bytes(32), segments=(Segment(size=5, plain=5, sha256=bytes(32)),)
 )
 READERS: dict[str, tuple[Callable[[bytes, str], Any], Any]] = {
@@ -128,7 +128,9 @@ def test_a_page_is_as_long_as_its_segments_account_for(count: int) -> None:
     assert count > MOST_SEGMENTS * 3 // 4 or 2 * MOST_HEADER + one * count <= most_of_page(count)
 
 
-def way_to(objects: dict[int, bytes], page: Whole, *, parallel: int, usual: int) -> tuple[Way, list[int]]:
+def way_to(
+    objects: dict[int, bytes], page: StreamIndex, *, parallel: int, usual: int
+) -> tuple[StreamAccess, list[int]]:
     """And the numbers of segments that were asked for, as they were."""
     asked: list[int] = []
 
@@ -146,7 +148,7 @@ def way_to(objects: dict[int, bytes], page: Whole, *, parallel: int, usual: int)
 
     bucket = cast(Bucket, SimpleNamespace(fetch=get, place="s3://bucket"))
     stream = StreamId(line="tank", guid=2, base=1)
-    way = Way(
+    way = StreamAccess(
         bucket=bucket,
         layout=Layout("shop"),
         stream=stream,
@@ -181,7 +183,7 @@ def test_buffers_are_as_many_as_this_host_is_set_for(
     assert sum(made) <= max(MOST_SEGMENT, (parallel + 1) * max(usual, LEAST_ROOM))
 
 
-def page_of(objects: list[bytes], plain: int) -> Whole:
+def page_of(objects: list[bytes], plain: int) -> StreamIndex:
     segments = tuple(Segment(size=len(o), plain=plain, sha256=sha256(o).digest()) for o in objects)
     return WHOLE.model_copy(update={"size": plain * len(objects), "segments": segments, "tree_sha256": None})
 

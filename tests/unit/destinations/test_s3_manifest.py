@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.destinations.s3.manifest import Begun, Segment, Whole, to_json, whole_from
+from zbackup.destinations.s3.manifest_schema import Segment, StreamHeader, StreamIndex, to_json, whole_from
 
 COUNTS = st.integers(0, 2**40)
 SEGMENTS = st.builds(Segment, size=COUNTS, plain=COUNTS, sha256=st.binary(min_size=32, max_size=32))
@@ -16,7 +16,7 @@ NAMES = st.text(max_size=20) | st.just('"segments":[') | st.just('\\"segments":[
 def test_a_page_is_written_as_json_writes_it_with_its_keys_in_order(
     name: str, segments: list[Segment], earlier: bool
 ) -> None:
-    begun = Begun(
+    begun = StreamHeader(
         line=name,
         snapshot=name,
         guid=2**64 - 1,
@@ -27,7 +27,7 @@ def test_a_page_is_written_as_json_writes_it_with_its_keys_in_order(
         encryption=None,
         host=name,
     )
-    page = Whole(
+    page = StreamIndex(
         begun=begun,
         size=1,
         sha256=bytes(32) if earlier else None,

@@ -15,12 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.destinations.s3.buffers import Buffers
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.keys import NONCE, TAG, DataKey, KeyFiles, Scope
 from zbackup.destinations.s3.layout import Layout, StreamId
-from zbackup.destinations.s3.manifest import Begun
-from zbackup.destinations.s3.segments import Piece, Way, store
+from zbackup.destinations.s3.manifest_schema import StreamHeader
+from zbackup.destinations.s3.segments import Buffers, Piece, StreamAccess, store
 from zbackup.model.errors import VerificationFailed
 
 KEYS = st.binary(min_size=32, max_size=32)
@@ -85,7 +84,7 @@ def test_every_bit_of_one_object_counts() -> None:
             opened(place, bytes(body))
 
 
-BEGUN = Begun(
+BEGUN = StreamHeader(
     line="tank",
     snapshot="s",
     guid=1,
@@ -109,7 +108,7 @@ def stored(contents: list[bytes], compression: str, present: Mapping[tuple[int, 
             there[int(key.rpartition("/")[2].partition(".")[0])] = bytes(body)
 
     stream = StreamId(line="tank", guid=1, base=None)
-    way = Way(
+    way = StreamAccess(
         bucket=cast(Bucket, SimpleNamespace(put=put)),
         layout=Layout("shop"),
         stream=stream,

@@ -7,25 +7,25 @@ import pytest
 from zbackup.destinations.s3.fetching import check_page
 from zbackup.destinations.s3.keys import KeyFiles
 from zbackup.destinations.s3.layout import StreamId
-from zbackup.destinations.s3.manifest import (
-    Begun,
+from zbackup.destinations.s3.manifest_schema import (
     Manifest,
     PartPage,
     Segment,
-    Whole,
+    StreamHeader,
+    StreamIndex,
     begun_from,
     manifest_from,
     to_json,
     whole_from,
 )
-from zbackup.destinations.s3.sealing import Sealing
+from zbackup.destinations.s3.signatures import Signatures
 from zbackup.model.errors import Refused, VerificationFailed
 
 KEYS = KeyFiles(lambda: (bytes(32),))
 STREAM = StreamId(line="tank", guid=2, base=1)
-HERE = Sealing(keys=KEYS, root="a/shop")
+HERE = Signatures(keys=KEYS, root="a/shop")
 
-PLAIN = Begun(
+PLAIN = StreamHeader(
     line="tank",
     snapshot="s",
     guid=2,
@@ -74,7 +74,9 @@ def test_every_field_of_a_header_is_sealed() -> None:
     key, header = HERE.new_stream(KEYS, STREAM, PLAIN, "u1")
     assert header.version == 2 and begun_from(to_json(header), "it") == header
     assert HERE.open_stream(STREAM, header, "it") == key
-    names = [name for name in Begun.model_fields if name not in ("version", "encryption", "compression")]
+    names = [
+        name for name in StreamHeader.model_fields if name not in ("version", "encryption", "compression")
+    ]
     assert {"segment_size", "raw", "root", "server", "host", "snapshot", "seal"} <= set(names)
     for name in names:
         forged = header.model_copy(update={name: other(getattr(header, name))})
@@ -114,7 +116,7 @@ def test_every_field_of_a_manifest_is_sealed() -> None:
 
 @pytest.mark.parametrize("root", ["shop", "a/shop2", "b/shop", "a/x/shop", ""])
 def test_what_was_written_elsewhere_with_the_same_key_does_not_count(root: str) -> None:
-    there = Sealing(keys=KEYS, root=root)
+    there = Signatures(keys=KEYS, root=root)
     _, header = HERE.new_stream(KEYS, STREAM, PLAIN, "u1")
     manifest = HERE.seal(MANIFEST)
     with pytest.raises(VerificationFailed, match="was written below a/shop, and copied here"):
@@ -129,11 +131,11 @@ def test_what_was_written_elsewhere_with_the_same_key_does_not_count(root: str) 
 
 
 def test_who_has_no_key_sees_where_a_page_was_written_and_asks_for_the_key() -> None:
-    nobody = Sealing(keys=None, root="b/shop")
+    nobody = Signatures(keys=None, root="b/shop")
     with pytest.raises(VerificationFailed, match="copied here"):
         nobody.prove(HERE.seal(MANIFEST), "it")
     with pytest.raises(Refused, match="needs the key"):
-        Sealing(keys=None, root="a/shop").prove(HERE.seal(MANIFEST), "it")
+        Signatures(keys=None, root="a/shop").prove(HERE.seal(MANIFEST), "it")
 
 
 @pytest.mark.parametrize("seal", ["\u00e9", "\ud800", "f" * 63 + "\u00fc", "F" * 64, "0" * 65, "\n"])
@@ -150,7 +152,7 @@ def test_a_seal_of_any_characters_is_of_one_page_that_does_not_count(seal: str) 
         HERE.prove(manifest, "it")
     with pytest.raises(VerificationFailed, match="it cannot be understood"):
         manifest_from(to_json(manifest), "it")
-    whole = Whole(begun=header, size=1, segments=(Segment(size=1, plain=1, sha256=bytes(32)),))
+    whole = StreamIndex(begun=header, size=1, segments=(Segment(size=1, plain=1, sha256=bytes(32)),))
     whole = whole.model_copy(update={"seal": seal})
     with pytest.raises(VerificationFailed):
         check_page(whole, key, "it")

@@ -7,11 +7,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.unit.destinations.test_s3_sealing import HERE, KEYS, PLAIN, STREAM
-from zbackup.destinations.s3.headers import Headers
-from zbackup.destinations.s3.keep import Keeper
+from zbackup.destinations.s3.garbage_collection import Collector
 from zbackup.destinations.s3.layout import Layout
-from zbackup.destinations.s3.manifest import Begun, to_json
-from zbackup.destinations.s3.sealing import Sealing
+from zbackup.destinations.s3.manifest_schema import StreamHeader, to_json
+from zbackup.destinations.s3.signatures import Signatures
+from zbackup.destinations.s3.stream_headers import StreamHeaders
 from zbackup.model.errors import BucketRefused, NotFound
 
 LAYOUT = Layout("a/shop")
@@ -25,11 +25,11 @@ FORGED = SEALED.model_copy(update={"host": "another"})
         (SEALED, HERE, False),
         (FORGED, HERE, True),
         (PLAIN, HERE, True),
-        (SEALED, Sealing(keys=None, root="a/shop"), True),
+        (SEALED, Signatures(keys=None, root="a/shop"), True),
     ],
 )
 def test_a_page_is_asked_for_only_where_the_header_does_not_prove_itself(
-    header: Begun, sealing: Sealing, asked: bool
+    header: StreamHeader, sealing: Signatures, asked: bool
 ) -> None:
     pages: list[object] = []
 
@@ -39,7 +39,7 @@ def test_a_page_is_asked_for_only_where_the_header_does_not_prove_itself(
 
     bucket = SimpleNamespace(place="s3://b", get=lambda *_: bytearray(to_json(header)))
     some = SimpleNamespace(bucket=bucket, layout=LAYOUT, sealing=sealing, whole=whole)
-    Headers(cast(Any, some)).mend([STREAM])
+    StreamHeaders(cast(Any, some)).mend([STREAM])
     assert bool(pages) == asked
 
 
@@ -54,7 +54,7 @@ def test_what_was_taken_back_and_is_locked_stays_and_ends_no_prune() -> None:
     known = dict.fromkeys((LAYOUT.manifest("locked"), LAYOUT.manifest("free")))
     pages = SimpleNamespace(bucket=SimpleNamespace(erase=erase), layout=LAYOUT, known=known)
     with capture_logs() as said:
-        Keeper(cast(Any, pages), cast(Any, None)).forget(
+        Collector(cast(Any, pages), cast(Any, None)).forget(
             cast(Any, SimpleNamespace(withdrawn=("locked", "free")))
         )
     assert erased == [LAYOUT.manifest("free")]

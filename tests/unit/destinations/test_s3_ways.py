@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from zbackup.destinations.s3.chains import BucketContents, ChainIndex
 from zbackup.destinations.s3.layout import StreamId
-from zbackup.destinations.s3.manifest import Manifest, PartPage
-from zbackup.destinations.s3.ways import Found, Ways
+from zbackup.destinations.s3.manifest_schema import Manifest, PartPage
 
 Pair = tuple[int, int | None]
 
@@ -21,10 +21,12 @@ def committed(guid: int, base: int | None) -> Manifest:
     return Manifest(committed="", host="", record={}, parts=(part,))
 
 
-def ways(there: Iterable[Pair], named: Iterable[Pair] = (), foreign: Iterable[Pair] = ()) -> Ways:
+def ways(there: Iterable[Pair], named: Iterable[Pair] = (), foreign: Iterable[Pair] = ()) -> ChainIndex:
     whole = dict.fromkeys(streams(*there), datetime(2026, 11, 1, tzinfo=UTC))
     manifests = [committed(*pair) for pair in named]
-    return Ways(Found(whole=whole, begun={}, manifests=manifests, foreign=frozenset(streams(*foreign))))
+    return ChainIndex(
+        BucketContents(whole=whole, begun={}, manifests=manifests, foreign=frozenset(streams(*foreign)))
+    )
 
 
 def test_a_chain_is_the_shortest_way_to_a_full_stream() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from zbackup.config.load import parse
-from zbackup.engines.mongodb.privileges import role_document
-from zbackup.engines.mysql.privileges import GRANTS
+from zbackup.engines.mongodb.server.privileges import role_document
+from zbackup.engines.mysql.server.privileges import GRANTS
 from zbackup.model.clone import Clone
 from zbackup.model.log import LogSpan
 from zbackup.model.reading import Reading

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from zbackup.engines.mongodb.options import ConnectOptions
-from zbackup.engines.mongodb.recover import MongoRecovery
-from zbackup.engines.mysql.recover import MysqlRecovery
+from zbackup.engines.mongodb.recovery.recover import MongoRecovery
+from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.engines.owner import owner_of, require_own_user
 from zbackup.model.errors import Refused
 

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.samples import PLAIN
 from zbackup.engines.base import Recovery
 from zbackup.engines.mongodb.options import ConnectOptions
-from zbackup.engines.mongodb.recover import MongoRecovery
-from zbackup.engines.mysql.recover import MysqlRecovery
+from zbackup.engines.mongodb.recovery.recover import MongoRecovery
+from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.model.errors import Refused
 
 SAYS = {"mysqld": "/x/mysqld  Ver 9.7.4 for Linux on x86_64", "mongod": "db version v6.0.5"}

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.samples import PLAIN
-from zbackup.engines.mongodb import recover as mongodb
-from zbackup.engines.mysql import adopt, memory_tables
-from zbackup.engines.mysql.clone_server import Temporary
+from zbackup.engines.mongodb.recovery import recover as mongodb
+from zbackup.engines.mysql.clone.clone_server import Temporary
+from zbackup.engines.mysql.recovery import adopt, memory_tables
 from zbackup.model.cloning import PrivateServer
 from zbackup.model.recovery import Files
 from zbackup.model.relocation import Relocation

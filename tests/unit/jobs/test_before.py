@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.samples import backup
 from zbackup.catalog.local import Catalog
-from zbackup.jobs.before import locate_in
 from zbackup.jobs.context import Context
+from zbackup.jobs.restore.locate_transaction import locate_in
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.exact import parse_transaction

@@ -13,13 +13,13 @@ import pytest
 
 from tests.unit.plan.histories import made
 from tests.unit.samples import NOON
-from zbackup.jobs import drill, drill_guard, drill_turn
 from zbackup.jobs.context import Context
-from zbackup.jobs.drill import UNTRIED
-from zbackup.jobs.drill_guard import Guard, memory_short
-from zbackup.jobs.drill_turn import DrillRules, DrillTurn
-from zbackup.jobs.helper import obey_drill
-from zbackup.jobs.verdicts import drilled, of_backups, read, write_down
+from zbackup.jobs.drills import drill, guard, turn
+from zbackup.jobs.drills.drill import UNTRIED
+from zbackup.jobs.drills.guard import Guard, memory_short
+from zbackup.jobs.drills.turn import DrillRules, DrillTurn
+from zbackup.jobs.drills.verdicts import drilled, of_backups, read, write_down
+from zbackup.jobs.watch.root_helper import obey_drill
 from zbackup.model.backup import Backup
 from zbackup.model.drill import VERDICT, Verdict, to_text
 from zbackup.model.errors import DatabaseError, DatasetNotFound, Postponed, Refused, VerificationFailed
@@ -118,32 +118,32 @@ def test_one_that_passed_since_is_not_made_again(monkeypatch: pytest.MonkeyPatch
         made_by.append("root")
         return DrillTurn(at=NOON)
 
-    monkeypatch.setattr(drill_turn, "make", make)
+    monkeypatch.setattr(turn, "make", make)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     early = replace(RULES, timing=Interval(86_400))
-    assert drill_turn.drill_turn(ctx, None, early, lambda: False).at == NOON + timedelta(minutes=59)
+    assert turn.drill_turn(ctx, None, early, lambda: False).at == NOON + timedelta(minutes=59)
     assert made_by == []
-    drill_turn.drill_turn(ctx, None, RULES, lambda: False)
+    turn.drill_turn(ctx, None, RULES, lambda: False)
     assert made_by == ["root"], "its slot has come"
     monkeypatch.setattr("os.geteuid", lambda: 999)
     with pytest.raises(Refused, match=r"user id 999: systemctl enable --now zbackup-drill\.socket"):
-        drill_turn.drill_turn(ctx, None, RULES, lambda: False)
+        turn.drill_turn(ctx, None, RULES, lambda: False)
 
 
 def test_without_a_backup_and_beside_a_restore_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     ctx = context(Host(), catalog=lambda: SimpleNamespace(backups=()))
     with pytest.raises(Postponed, match="no backup of shop yet"):
-        drill_turn.make(ctx, None, 60, lambda: "")
+        turn.make(ctx, None, 60, lambda: "")
     ctx = context(Host(), catalog=lambda: SimpleNamespace(backups=(made(1, NOON),)))
-    monkeypatch.setattr(drill_turn, "restoring", lambda _: "zbackup restore (pid 7) makes rescue")
+    monkeypatch.setattr(turn, "restoring", lambda _: "zbackup restore (pid 7) makes rescue")
     with pytest.raises(Postponed, match="makes rescue"):
-        drill_turn.make(ctx, None, 60, lambda: "")
+        turn.make(ctx, None, 60, lambda: "")
 
 
 def test_memory_that_zfs_would_give_back_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "meminfo").write_text("MemTotal: 4096 kB\nMemAvailable: 1024 kB\n")
-    monkeypatch.setattr(drill_guard, "MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(drill_guard, "ARCSTATS", tmp_path / "arcstats")
+    monkeypatch.setattr(guard, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(guard, "ARCSTATS", tmp_path / "arcstats")
     assert memory_short(1 << 20) == ""
     assert memory_short(3 << 20) == "1 MiB of memory are available, and 3 MiB are needed"
     (tmp_path / "arcstats").write_text("9 1 0x01\nname type data\nsize 4 3145728\nc_min 4 1048576\n")
@@ -163,8 +163,8 @@ def test_what_must_not_go_on_ends_with_its_next_progress_or_without_its_server(
     monkeypatch: pytest.MonkeyPatch, gives_way: Callable[[], str], limit: float, why: str, kind: type
 ) -> None:
     killed: list[str] = []
-    monkeypatch.setattr(drill_guard, "POLL_S", 0.01)
-    monkeypatch.setattr("zbackup.jobs.clone_files.kill_server", lambda _, name: killed.append(name))
+    monkeypatch.setattr(guard, "POLL_S", 0.01)
+    monkeypatch.setattr("zbackup.jobs.clones.clone_datasets.kill_server", lambda _, name: killed.append(name))
     with pytest.raises(kind, match=why), Guard(gives_way, limit).watching(context(Host())) as progress:
         until = time.monotonic() + 30
         while time.monotonic() < until:
@@ -197,7 +197,7 @@ def test_the_helper_makes_the_drills_that_are_on_schedule(monkeypatch: pytest.Mo
             case _:
                 raise VerificationFailed("a table is damaged:\nshop.orders")
 
-    monkeypatch.setattr("zbackup.jobs.helper.make", make)
+    monkeypatch.setattr("zbackup.jobs.watch.root_helper.make", make)
     limits = {("shop", ""): 5.0, ("shop", "cloud"): 7.0, ("shop", "offsite"): 9.0}
 
     def ask(line: str) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def test_the_helper_makes_the_drills_that_are_on_schedule(monkeypatch: pytest.Mo
 
 def test_what_the_helper_says_is_what_came_of_it() -> None:
     ctx = context(Host())
-    told: Callable[[dict[str, object], Context], datetime] = drill_turn._told
+    told: Callable[[dict[str, object], Context], datetime] = turn._told
     assert told({"result": "passed", "said": ""}, ctx) == NOON + timedelta(hours=1)
     with pytest.raises(Postponed, match="later"):
         told({"result": "postponed", "said": "later"}, ctx)

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.samples import backup
-from zbackup.jobs import snapshot
-from zbackup.jobs.finish import _write, finish_all
+from zbackup.jobs.backup import snapshot
+from zbackup.jobs.backup.complete_record import _write, finish_all
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
 from zbackup.model.recovery import Reach
 from zbackup.model.snapshot import Dataset

@@ -11,9 +11,9 @@ import pytest
 from tests.unit.plan.histories import made
 from tests.unit.samples import NOON
 from zbackup.destinations.copies import Copies
-from zbackup.destinations.zfs_place import ZfsDestination
+from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.held_there import held_there, let_go_of_forgotten
+from zbackup.jobs.ship.remote_holds import let_go_of_forgotten, remote_holds
 from zbackup.model.errors import CommandFailed, ConnectionFailed, DatasetNotFound, NotFound
 from zbackup.model.shipping import MOST_OF_TAG, hold_tag, holder_of, restore_of, restore_tag
 from zbackup.model.snapshot import Snapshot
@@ -72,7 +72,7 @@ class Place:
         notes: list[str] = []
         ctx = context(notes.append)
         try:
-            with held_there(ctx, TARGET, cast(Any, self), "look", THERE, (BASE, SOURCE)):
+            with remote_holds(ctx, TARGET, cast(Any, self), "look", THERE, (BASE, SOURCE)):
                 body()
         finally:
             self.notes = notes
@@ -145,7 +145,7 @@ def test_what_the_same_restore_held_before_of_others_is_let_go() -> None:
     place = Place(held={(TAG, COPIES[0]), (BEFORE, COPIES[0]), *foreign})
     ctx = context()
     session = cast(Any, place)
-    with held_there(ctx, TARGET, session, "look", THERE, (SOURCE,)):
+    with remote_holds(ctx, TARGET, session, "look", THERE, (SOURCE,)):
         assert place.held == {*foreign, *((TAG, str(s)) for s in SOURCE.snapshots)}
     assert place.held == foreign
     assert let_go_of_forgotten(ctx, TARGET, session, THERE, "look") is False, "nothing was left"

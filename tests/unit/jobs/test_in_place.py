@@ -8,8 +8,8 @@ import pytest
 from zbackup import app
 from zbackup.config.load import parse
 from zbackup.jobs.context import Context
-from zbackup.jobs.helper import VERBS, obey
-from zbackup.jobs.in_place import at_destination
+from zbackup.jobs.restore.at_destination import at_destination
+from zbackup.jobs.watch.root_helper import VERBS, obey
 from zbackup.model.errors import Refused
 from zbackup.model.progress import Silent
 

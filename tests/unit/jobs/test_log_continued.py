@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.unit.plan.histories import at_hour, blocked
 from tests.unit.plan.histories import made as made_at
-from zbackup.jobs.finish import _ends_of_logs
+from zbackup.jobs.backup.complete_record import _ends_of_logs
 from zbackup.model.backup import Backup
 
 

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from tests.unit.plan.test_log_snapshots import base, log_only
 from zbackup.clock import SystemClock
+from zbackup.jobs.backup.prune import drop_replaced_logs
 from zbackup.jobs.context import Context
-from zbackup.jobs.prune import drop_replaced_logs
 from zbackup.model.errors import CommandFailed, DatasetBusy
 from zbackup.model.snapshot import Snapshot
 

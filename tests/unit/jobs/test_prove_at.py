@@ -13,13 +13,13 @@ from tests.unit.plan.histories import made
 from tests.unit.samples import NOON, lacking_one
 from zbackup.clock import SystemClock
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.ship import _act, _Done
-from zbackup.jobs.verify_at import prove_at, verify_at
+from zbackup.jobs.ship.ship import _act, _Done
+from zbackup.jobs.ship.verify_at import prove_at, verify_at
 from zbackup.model.errors import CommandFailed, DatasetNotFound, VerificationFailed
 from zbackup.model.progress import Silent
 from zbackup.model.shipped import SHIPPED, arrived
 from zbackup.model.snapshot import Snapshot
-from zbackup.plan.ship import Commit
+from zbackup.plan.ship.ship import Commit
 from zbackup.proc.pipeline import Meter
 from zbackup.zfs.stream_content import Content
 

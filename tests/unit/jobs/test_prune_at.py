@@ -17,9 +17,9 @@ from tests.unit.samples import NOON
 from zbackup.clock import SystemClock
 from zbackup.config.retention import tier
 from zbackup.destinations.copies import Copies
+from zbackup.jobs.backup.prune import PruneReport
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.prune import PruneReport
-from zbackup.jobs.prune_at import prune_at
+from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.model.backup import Backup
 from zbackup.model.errors import (
     CommandFailed,

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.unit.samples import NOON, PLAIN
-from zbackup.jobs.check import CheckReport, Finding
-from zbackup.jobs.finish import NON_TRANSACTIONAL, require_confirmed
+from zbackup.jobs.backup.complete_record import NON_TRANSACTIONAL, require_confirmed
+from zbackup.jobs.watch.check import CheckReport, Finding
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.moment import Moment
 from zbackup.model.record import Record

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.samples import backup
-from zbackup.jobs import clone_create
-from zbackup.jobs.clone_create import CreateOptions
+from zbackup.jobs.dev_clones import create
+from zbackup.jobs.dev_clones.create import CreateOptions
 from zbackup.model.backup import Backup
 from zbackup.model.errors import Refused
 
@@ -19,4 +19,4 @@ def test_no_replica_is_made_of_a_backup_without_a_log() -> None:
     without = Backup(record=replace(taken.record, server=facts), snapshots=taken.snapshots)
     ctx: Any = SimpleNamespace(recovery=SimpleNamespace(check_program=lambda _: "mysqld"))
     with pytest.raises(Refused, match=r"no replica can go on from zbackup-1, .* the binlog is off"):
-        clone_create._make(ctx, "r", without, cast(Any, CreateOptions(as_replica=True)), ())
+        create._make(ctx, "r", without, cast(Any, CreateOptions(as_replica=True)), ())

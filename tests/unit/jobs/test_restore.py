@@ -10,9 +10,9 @@ import pytest
 from tests.unit.samples import PLAIN, at, backup
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context
-from zbackup.jobs.log_source import examined, nothing_replayed
-from zbackup.jobs.restore import window_named
-from zbackup.jobs.restore_options import RestoreOptions
+from zbackup.jobs.restore.log_source import examined, nothing_replayed
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.restore import window_named
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.moment import Moment
 from zbackup.model.record import Record

@@ -13,8 +13,8 @@ from zbackup.catalog.local import Catalog
 from zbackup.clock import SystemClock
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.restore_from import _choose, _found, latest_moment
-from zbackup.jobs.restore_options import RestoreOptions
+from zbackup.jobs.restore.from_destination import _choose, _found, latest_moment
+from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.exact import parse_transaction

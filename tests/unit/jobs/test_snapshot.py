@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.samples import PLAIN
 from zbackup.clock import SystemClock
-from zbackup.jobs import snapshot
+from zbackup.jobs.backup import snapshot
 from zbackup.model.errors import Refused
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.plan.histories import at_hour, made
-from zbackup.jobs import switch_end
+from zbackup.jobs.switch import end_of_log
 from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed
 from zbackup.model.record import STOPPED
@@ -36,13 +36,13 @@ def taken_up(
     first = made(1, at_hour(1))
     datasets = [SimpleNamespace(guid=n, name=s.dataset) for n, s in enumerate(first.snapshots)]
     catalog = SimpleNamespace(datasets=datasets, backups=(first, *known))
-    monkeypatch.setattr(switch_end, "_catalog", lambda *_: catalog)
-    monkeypatch.setattr(switch_end, "mounted", lambda _: dict.fromkeys(["data", "log"][:mounted], ""))
-    monkeypatch.setattr(switch_end, "snapshot_log", take)
-    monkeypatch.setattr(switch_end, "discard", lambda _, backup: done.append(f"discard {backup.name}"))
+    monkeypatch.setattr(end_of_log, "_catalog", lambda *_: catalog)
+    monkeypatch.setattr(end_of_log, "mounted", lambda _: dict.fromkeys(["data", "log"][:mounted], ""))
+    monkeypatch.setattr(end_of_log, "snapshot_log", take)
+    monkeypatch.setattr(end_of_log, "discard", lambda _, backup: done.append(f"discard {backup.name}"))
     told = SimpleNamespace(phase=lambda *_: None, note=lambda _: None)
     ctx = cast(Any, SimpleNamespace(progress=told))
-    switch_end._snapshot(ctx, cast(Any, None), {d.guid: d.name for d in datasets}, (WHY, None), None)
+    end_of_log._snapshot(ctx, cast(Any, None), {d.guid: d.name for d in datasets}, (WHY, None), None)
     return done
 
 

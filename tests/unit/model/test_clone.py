@@ -14,7 +14,7 @@ from tests.unit.samples import NOON, moments, words
 from zbackup.model.clone import Clone, State, from_property
 from zbackup.model.moment import local_text
 from zbackup.model.switch import Coming, Leaving, Switch
-from zbackup.plan.lease import judge
+from zbackup.plan.clones.lease import judge
 
 PLAIN = Clone(
     id="1",

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 from zbackup.config.retention import tier
 from zbackup.model.backup import Backup
 from zbackup.model.retention import Retention, Span
-from zbackup.plan.retention import RetentionPlan, plan_retention
+from zbackup.plan.retention.retention import RetentionPlan, plan_retention
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MINUTE = Span(1, "minute")

@@ -9,7 +9,7 @@ from tests.unit.samples import NOON, PLAIN, lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.retention import CONDEMNED, Retention, Span, Tier
 from zbackup.model.snapshot import Snapshot
-from zbackup.plan.coverage import continues
+from zbackup.plan.recovery.coverage import continues
 
 
 @dataclass(frozen=True, slots=True)

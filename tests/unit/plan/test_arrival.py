@@ -17,14 +17,14 @@ from tests.unit.samples import NOON
 from zbackup.config.retention import tier
 from zbackup.destinations.copies import by_server
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.prune_at import _decide
+from zbackup.jobs.ship.prune_at import _decide
 from zbackup.model.backup import Backup
 from zbackup.model.errors import ZbackupError
 from zbackup.model.reading import Reading
 from zbackup.model.retention import Retention, Span
-from zbackup.plan.arrival import AHEAD, consistent, first_to_reach
-from zbackup.plan.recovery import RecoveryPlan, plan_recovery
-from zbackup.plan.retention import plan_retention
+from zbackup.plan.recovery.recovery import RecoveryPlan, plan_recovery
+from zbackup.plan.retention.arrival import AHEAD, consistent, first_to_reach
+from zbackup.plan.retention.retention import plan_retention
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 UTC_ZONE = ZoneInfo("UTC")

@@ -9,9 +9,9 @@ import pytest
 from tests.unit.samples import NOON, PLAIN, at, backup, lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, ZbackupError
-from zbackup.plan.as_it_is import at_own_moment, find_backup, latest_as_it_is
-from zbackup.plan.recovery import plan_recovery
-from zbackup.plan.window import recovery_window
+from zbackup.plan.recovery.as_it_is import at_own_moment, find_backup, latest_as_it_is
+from zbackup.plan.recovery.recovery import plan_recovery
+from zbackup.plan.recovery.window import recovery_window
 
 NOW = at(1000)
 UTC = ZoneInfo("UTC")

@@ -11,9 +11,9 @@ from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.model.exact import Before, parse_transaction
 from zbackup.model.log import Transaction, place
-from zbackup.plan.before import covering, log_holders, plan_before, plan_unseen
-from zbackup.plan.coverage import continues
-from zbackup.plan.recovery import RecoveryPlan
+from zbackup.plan.recovery.before_transaction import covering, log_holders, plan_before, plan_unseen
+from zbackup.plan.recovery.coverage import continues
+from zbackup.plan.recovery.recovery import RecoveryPlan
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = at(1000)

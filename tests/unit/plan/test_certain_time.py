@@ -14,8 +14,8 @@ from zbackup.config.retention import tier
 from zbackup.model.backup import Backup
 from zbackup.model.reading import Reading
 from zbackup.model.retention import Retention, Span
-from zbackup.plan.clocks import of_any_machine
-from zbackup.plan.retention import RetentionPlan, plan_retention
+from zbackup.plan.recovery.clocks import of_any_machine
+from zbackup.plan.retention.retention import RetentionPlan, plan_retention
 
 BERLIN = ZoneInfo("Europe/Berlin")
 START = datetime(2024, 5, 1, tzinfo=UTC)

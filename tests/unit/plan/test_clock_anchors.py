@@ -7,7 +7,7 @@ from tests.unit.plan.histories import at_hour, made
 from zbackup.model.backup import Backup
 from zbackup.model.commit_times import Rules, bounds, dependable, micros
 from zbackup.model.reading import Reading
-from zbackup.plan.clock_anchors import anchors_of
+from zbackup.plan.recovery.clock_anchors import anchors_of
 
 
 def taken(number: int, role: str) -> Backup:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.samples import moments
 from zbackup.config.units import instance_name_is_valid
 from zbackup.model.errors import UsageError
-from zbackup.plan.clone_name import default_name, log_name, require_good
+from zbackup.plan.clones.clone_name import default_name, log_name, require_good
 
 instances = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,39}", fullmatch=True).filter(instance_name_is_valid)
 

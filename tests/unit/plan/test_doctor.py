@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.status import Dialect
-from zbackup.engines.mysql.tuning import tuning
+from zbackup.engines.mysql.server.status import Dialect
+from zbackup.engines.mysql.server.tuning import tuning
 from zbackup.model.finding import Finding
 from zbackup.model.server import Tuning
 from zbackup.model.snapshot import Dataset
 from zbackup.model.space import DatasetSettings
-from zbackup.plan.doctor import Facts, examine, metadata
+from zbackup.plan.health.doctor import Facts, examine, metadata
 
 GIB = 1024**3
 GOOD = {

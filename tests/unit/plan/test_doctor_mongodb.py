@@ -8,7 +8,7 @@ from zbackup.model.finding import Finding
 from zbackup.model.server import Oplog
 from zbackup.model.snapshot import Dataset
 from zbackup.model.space import DatasetSettings
-from zbackup.plan.doctor_mongodb import examine, lasts
+from zbackup.plan.health.doctor_mongodb import examine, lasts
 
 HOUR = 3600.0
 MIB = 1024**2

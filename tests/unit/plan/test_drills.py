@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.unit.plan.histories import History, at_hour, made, sound_histories
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import place
-from zbackup.plan.coverage import continues
-from zbackup.plan.drills import plan_drill, plan_whole_drill
-from zbackup.plan.window import usable_bases
+from zbackup.plan.recovery.coverage import continues
+from zbackup.plan.recovery.drills import plan_drill, plan_whole_drill
+from zbackup.plan.recovery.window import usable_bases
 
 
 def whole_seconds(moment: datetime) -> datetime:

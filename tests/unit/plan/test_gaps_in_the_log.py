@@ -16,17 +16,17 @@ from tests.unit.plan.histories import (
     policies,
     reaches,
 )
-from zbackup.engines.mysql.judge import OF_LOG_ALONE
+from zbackup.engines.mysql.server.assess import OF_LOG_ALONE
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.exact import Before, parse_transaction
 from zbackup.model.log import Transaction
 from zbackup.model.record import OF_DATA_ALONE
 from zbackup.model.retention import Retention
-from zbackup.plan.before import plan_before, plan_unseen
 from zbackup.plan.calendar import back
-from zbackup.plan.recovery import drill_target, farthest_log, plan_recovery
-from zbackup.plan.window import recovery_window
+from zbackup.plan.recovery.before_transaction import plan_before, plan_unseen
+from zbackup.plan.recovery.recovery import drill_target, farthest_log, plan_recovery
+from zbackup.plan.recovery.window import recovery_window
 
 UTC_ZONE = ZoneInfo("UTC")
 NOW = at_hour(6)

@@ -12,7 +12,7 @@ from zbackup.model.errors import Refused
 from zbackup.model.reading import Reading
 from zbackup.model.record import PREFIX, PROPERTIES, to_properties
 from zbackup.model.shipping import COMMITTED
-from zbackup.plan.gate import LONGEST, Order, Policy, Power, decide, still_to_mark
+from zbackup.plan.ship.gate import LONGEST, Order, Policy, Power, decide, still_to_mark
 
 ROOT = "tank/backups"
 FULL = replace(

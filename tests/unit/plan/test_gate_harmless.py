@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.unit.plan.test_gate import ALL, APPEND, APPENDING, DESTROYING, READ, READING, ROOT, SAFE, allowed
 from zbackup.model.record import PREFIX
-from zbackup.plan.gate import Power
+from zbackup.plan.ship.gate import Power
 
 WORDS = sorted({word for line in APPENDING + READING + DESTROYING for word in shlex.split(line)})
 NASTY = [

@@ -8,7 +8,7 @@ from tests.unit.plan.test_gate import APPEND, FULL, READ, ROOT, allowed, policy
 from zbackup.model.errors import Refused
 from zbackup.model.record import PREFIX
 from zbackup.model.shipping import COMMITTED, commit_properties
-from zbackup.plan.gate import Order, require_below, still_to_mark
+from zbackup.plan.ship.gate import Order, require_below, still_to_mark
 
 
 def marking(*names: str, **values: str) -> Order:

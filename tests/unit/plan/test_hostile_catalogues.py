@@ -23,10 +23,10 @@ from zbackup.model.record import PREFIX, to_properties
 from zbackup.model.retention import Retention
 from zbackup.model.shipping import COMMITTED, PARTS, commit_properties
 from zbackup.model.snapshot import Snapshot
-from zbackup.plan.before import covering, log_holders, plan_before, plan_unseen
-from zbackup.plan.recovery import drill_target, plan_recovery
-from zbackup.plan.retention import plan_retention
-from zbackup.plan.window import LiveLog, recovery_window
+from zbackup.plan.recovery.before_transaction import covering, log_holders, plan_before, plan_unseen
+from zbackup.plan.recovery.recovery import drill_target, plan_recovery
+from zbackup.plan.recovery.window import LiveLog, recovery_window
+from zbackup.plan.retention.retention import plan_retention
 
 BERLIN = ZoneInfo("Europe/Berlin")
 DAY = timedelta(days=1)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from tests.unit.plan.histories import NOON, History, histories_with_gaps_in_the_log, made, reaches
 from zbackup.model.backup import Backup
 from zbackup.model.record import STOPPED
-from zbackup.plan.log_snapshots import replaced
+from zbackup.plan.retention.log_snapshots import replaced
 
 HOUR = timedelta(hours=1)
 

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.samples import PLAIN, snapshots_of
 from zbackup.model.backup import Backup
 from zbackup.model.errors import Refused
-from zbackup.plan.member_steps import member_steps
+from zbackup.plan.clones.member_steps import member_steps
 
 ZONE = ZoneInfo("Europe/Berlin")
 SERVER = {"dbpath": "/srv/my db/data", "replica_set": "carts", "uid": "999", "mongod": "/usr/bin/mongod"}

@@ -5,7 +5,7 @@ import pytest
 from zbackup.model.errors import Refused
 from zbackup.model.server import Place
 from zbackup.model.snapshot import Dataset
-from zbackup.plan.placement import require_one_snapshot_covers
+from zbackup.plan.health.placement import require_one_snapshot_covers
 
 DATA = Place("data directory", "/srv/db/data")
 BINLOG = Place("binlog", "/srv/db/log/binlog")

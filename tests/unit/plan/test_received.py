@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from zbackup.model.space import Pool
-from zbackup.plan.health import JobFacts
-from zbackup.plan.received import Facts, LotFacts, judge
+from zbackup.plan.health.health import JobFacts
+from zbackup.plan.health.received import Facts, LotFacts, judge
 
 TIB = 1024**4
 LOT = LotFacts(instance="shop", home="tank/b/shop", age=timedelta(minutes=40), most=timedelta(hours=26))

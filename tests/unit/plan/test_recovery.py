@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from tests.unit.samples import at, backup, lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
-from zbackup.plan.coverage import continues
-from zbackup.plan.recovery import (
+from zbackup.plan.recovery.coverage import continues
+from zbackup.plan.recovery.recovery import (
     RecoveryPlan,
     drill_target,
     farthest_log,
     plan_recovery,
     plan_whole_log,
 )
-from zbackup.plan.window import Window, recovery_window, usable_bases
+from zbackup.plan.recovery.window import Window, recovery_window, usable_bases
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = at(1000)

@@ -14,7 +14,7 @@ from tests.unit.plan.histories import (
 from tests.unit.samples import lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.retention import Span
-from zbackup.plan.recovery import plan_recovery
+from zbackup.plan.recovery.recovery import plan_recovery
 
 
 def hourly(count: int, start: datetime = MAY) -> list[Backup]:

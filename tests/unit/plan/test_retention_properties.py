@@ -17,7 +17,7 @@ from tests.unit.plan.histories import (
 )
 from zbackup.model.retention import CONDEMNED, Retention
 from zbackup.plan.calendar import back
-from zbackup.plan.retention import plan_retention
+from zbackup.plan.retention.retention import plan_retention
 
 
 @given(histories(), policies)

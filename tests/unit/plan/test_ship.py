@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.plan.worlds import There, World
-from zbackup.model.shipping import Copy, Line
-from zbackup.plan.ship import Abort, Commit, Divergence, NeedsInitial, Send, Steps, UpToDate, plan_ship
+from zbackup.model.shipping import ReceivedSnapshot, TargetDataset
+from zbackup.plan.ship.ship import Abort, Commit, Divergence, NeedsInitial, Send, Steps, UpToDate, plan_ship
 
 
 def shipped(world: World) -> World:
@@ -111,7 +111,7 @@ def test_a_snapshot_taken_over_there_is_a_divergence() -> None:
     world = World()
     world.take()
     shipped(world)
-    world.there["tank/a/log"].copies.append(Copy(name="mine", guid=7))
+    world.there["tank/a/log"].copies.append(ReceivedSnapshot(name="mine", guid=7))
     found = world.plan()
     assert isinstance(found, Divergence), (
         "also with nothing new to send: the next stream could not be received"
@@ -123,7 +123,7 @@ def test_a_snapshot_taken_over_there_is_a_divergence() -> None:
 def test_a_place_with_other_peoples_backups_has_diverged() -> None:
     world = World()
     world.take()
-    world.there["tank/b"] = There([Copy(name="theirs", guid=5)])
+    world.there["tank/b"] = There([ReceivedSnapshot(name="theirs", guid=5)])
     found = world.plan()
     assert isinstance(found, Divergence) and "no snapshot is of these datasets" in found.why
     world.there = {"tank/a": There()}
@@ -165,7 +165,7 @@ def test_a_backup_with_a_part_unmarked_is_not_committed() -> None:
     inventory = world.inventory()
     assert len(inventory.committed) == 1
     first, second = inventory.lines
-    unmarked = Line(name=second.name, copies=(replace(second.copies[0], marked=False),))
+    unmarked = TargetDataset(name=second.name, copies=(replace(second.copies[0], marked=False),))
     assert replace(inventory, lines=(first, unmarked)).committed == frozenset()
     assert replace(inventory, lines=(first,)).committed == frozenset()
 
@@ -176,7 +176,7 @@ def test_a_forged_copy_with_the_guid_of_another_hides_nothing() -> None:
     shipped(world)
     inventory = world.inventory()
     forged = replace(inventory.lines[0].copies[0], backup="another")
-    line = Line(name="zzz", copies=(forged,))
+    line = TargetDataset(name="zzz", copies=(forged,))
     assert replace(inventory, lines=(*inventory.lines, line)).committed == inventory.committed
 
 

@@ -4,22 +4,22 @@ from dataclasses import replace
 
 from tests.unit.plan.worlds import World
 from zbackup.model.backup import Backup
-from zbackup.model.shipping import Copy, Inventory, Line, Partial
-from zbackup.plan.ship import Abort, Commit, Divergence, Send, ShipPlan, Steps, UpToDate, plan_ship
+from zbackup.model.shipping import Inventory, Partial, ReceivedSnapshot, TargetDataset
+from zbackup.plan.ship.ship import Abort, Commit, Divergence, Send, ShipPlan, Steps, UpToDate, plan_ship
 
 NAME = "tank/a"
 
 
-def copy(backup: Backup, *, marked: bool = True) -> Copy:
+def copy(backup: Backup, *, marked: bool = True) -> ReceivedSnapshot:
     (snapshot,) = backup.snapshots
     parts = (snapshot.guid,)
-    return Copy(
+    return ReceivedSnapshot(
         name=snapshot.name, guid=snapshot.guid, backup=backup.record.backup, parts=parts, marked=marked
     )
 
 
-def line(*there: Backup, bases: tuple[int, ...] = (), partial: int | None = None) -> Line:
-    return Line(
+def line(*there: Backup, bases: tuple[int, ...] = (), partial: int | None = None) -> TargetDataset:
+    return TargetDataset(
         name=NAME,
         copies=tuple(copy(b) for b in there),
         bases=bases,
@@ -28,7 +28,9 @@ def line(*there: Backup, bases: tuple[int, ...] = (), partial: int | None = None
     )
 
 
-def plan(world: World, wanted: list[Backup], found: Line, begun: dict[str, int] | None = None) -> ShipPlan:
+def plan(
+    world: World, wanted: list[Backup], found: TargetDataset, begun: dict[str, int] | None = None
+) -> ShipPlan:
     inventory = Inventory(place="s3://bucket", lines=(found,))
     return plan_ship(wanted, world.sources(), inventory, begun or {}, initial=False)
 

@@ -9,8 +9,8 @@ import pytest
 from tests.unit.samples import NOON, backup
 from zbackup.model.backup import Backup
 from zbackup.model.retention import EMPTY, Retention, Span, Tier
-from zbackup.model.shipping import Copy, Inventory, Line
-from zbackup.plan.ship_wanted import wanted
+from zbackup.model.shipping import Inventory, ReceivedSnapshot, TargetDataset
+from zbackup.plan.ship.wanted import wanted
 
 ZONE = ZoneInfo("UTC")
 HOURLY = Retention(tiers=(Tier(step=Span(1, "hour"), span=None),), minimum=1, window=Span(1, "minute"))
@@ -52,8 +52,8 @@ def test_a_clock_that_is_a_day_wrong_loses_nothing(days: int) -> None:
 def test_what_was_begun_or_lacks_only_its_commit() -> None:
     backups = half_hourly(5)
     begun = {backups[1].snapshots[0].guid}
-    copies = tuple(Copy(name=s.name, guid=s.guid) for s in backups[2].snapshots)
-    there = Inventory(place="there", lines=(Line(name="x", copies=copies),))
+    copies = tuple(ReceivedSnapshot(name=s.name, guid=s.guid) for s in backups[2].snapshots)
+    there = Inventory(place="there", lines=(TargetDataset(name="x", copies=copies),))
     assert numbers(wanted(backups, there, begun, EMPTY, (NOON, ZONE))) == [2, 3, 5]
 
 

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from zbackup.model.errors import Refused, VerificationFailed
-from zbackup.plan.stream_head import SIZE, require_copy, require_plain
+from zbackup.plan.ship.stream_head import SIZE, require_copy, require_plain
 
 MAGIC = 0x2F5BACBAC
 

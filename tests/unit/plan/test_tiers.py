@@ -1,8 +1,8 @@
 """What each rule of the retention holds."""
 
 from tests.unit.samples import backup
-from zbackup.plan.retention import Kept, RetentionPlan
-from zbackup.plan.tiers import by_tier
+from zbackup.plan.retention.retention import Kept, RetentionPlan
+from zbackup.plan.retention.tiers import by_tier
 
 
 def test_each_backup_counts_once_with_its_first_reason() -> None:

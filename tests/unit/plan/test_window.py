@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from tests.unit.plan.histories import History, blocked, histories, made, reaches, sound_histories
 from zbackup.model.backup import Backup
 from zbackup.model.record import STOPPED
-from zbackup.plan.recovery import plan_recovery
-from zbackup.plan.window import LiveLog, RecoveryWindow, recovery_window
+from zbackup.plan.recovery.recovery import plan_recovery
+from zbackup.plan.recovery.window import LiveLog, RecoveryWindow, recovery_window
 
 MAY = datetime(2024, 5, 1, tzinfo=UTC)
 NOW = MAY + timedelta(hours=10)

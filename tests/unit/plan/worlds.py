@@ -7,10 +7,10 @@ from tests.unit.samples import PLAIN, at
 from zbackup.model.backup import Backup
 from zbackup.model.record import Record
 from zbackup.model.retention import EMPTY
-from zbackup.model.shipping import Copy, Inventory, Line, Origin, Partial, SourceDataset
+from zbackup.model.shipping import Inventory, Origin, Partial, ReceivedSnapshot, SourceDataset, TargetDataset
 from zbackup.model.snapshot import Snapshot
-from zbackup.plan.ship import Abort, Commit, Send, ShipPlan, Step, Steps, plan_ship
-from zbackup.plan.ship_wanted import wanted
+from zbackup.plan.ship.ship import Abort, Commit, Send, ShipPlan, Step, Steps, plan_ship
+from zbackup.plan.ship.wanted import wanted
 
 _UTC = ZoneInfo("UTC")
 
@@ -19,14 +19,14 @@ _UTC = ZoneInfo("UTC")
 class There:
     """A dataset at the destination: copies, oldest first, and the guid of an interrupted stream."""
 
-    copies: list[Copy] = field(default_factory=list)
+    copies: list[ReceivedSnapshot] = field(default_factory=list)
     partial: int | None = None
     base: int | None = None
 
 
 @dataclass
 class World:
-    """`names` are the instance's datasets now. Bookmarks are made as jobs/ship_marks.py makes them."""
+    """`names` are the instance's datasets now. Bookmarks: as jobs/ship/holds_and_bookmarks.py makes them."""
 
     names: list[str] = field(default_factory=lambda: ["tank/a", "tank/a/log"])
     txg: int = 10
@@ -69,7 +69,7 @@ class World:
 
     def inventory(self) -> Inventory:
         lines = [
-            Line(
+            TargetDataset(
                 name=name,
                 copies=tuple(here.copies),
                 bases=tuple(c.guid for c in here.copies[-1:]),
@@ -137,7 +137,7 @@ class World:
                     del self.there[line]
             case Send(part):
                 here = self._begin(step)
-                here.copies.append(Copy(name=part.name, guid=part.guid))
+                here.copies.append(ReceivedSnapshot(name=part.name, guid=part.guid))
                 here.partial = here.base = None
             case Commit(backup, parts):
                 guids = tuple(part.guid for part in parts)

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.proc.inside import inside, told
+from zbackup.proc.open_files import inside, told
 
 
 @contextmanager

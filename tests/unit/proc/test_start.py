@@ -50,12 +50,12 @@ def by_hook(here: Path) -> str:
 
 
 def by_feed(_: Path) -> str:
-    code = f"from zbackup.proc.become import feed\nfeed(['sh', '-c', {SHOW!r}], b'')"
+    code = f"from zbackup.proc.take_over import feed\nfeed(['sh', '-c', {SHOW!r}], b'')"
     return subprocess.run([sys.executable, "-c", code], input="", capture_output=True, text=True).stdout
 
 
 def by_becoming(_: Path) -> str:
-    code = f"from zbackup.proc.become import become\nbecome(['sh', '-c', {SHOW!r}])"
+    code = f"from zbackup.proc.take_over import become\nbecome(['sh', '-c', {SHOW!r}])"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
 
 

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.model.shipping import Copy, Origin, Partial, bookmark_name, bookmarked, hold_tag, holder_of
+from zbackup.model.shipping import (
+    Origin,
+    Partial,
+    ReceivedSnapshot,
+    bookmark_name,
+    bookmarked,
+    hold_tag,
+    holder_of,
+)
 from zbackup.zfs.streams import (
     MOST_AT_ONCE,
     Token,
@@ -49,8 +57,8 @@ def test_lines_are_what_lies_below_with_their_copies_in_order() -> None:
     assert (container.name, container.copies, container.partial) == ("tank", (), None)
     assert (line.name, line.encrypted, line.partial) == ("tank/my db", True, Partial(token="1-token"))
     assert line.copies == (
-        Copy(name="s1", guid=31, backup="b1", parts=(31, 32), marked=True),
-        Copy(name="s2", guid=33),
+        ReceivedSnapshot(name="s1", guid=31, backup="b1", parts=(31, 32), marked=True),
+        ReceivedSnapshot(name="s2", guid=33),
     )
     assert line.bases == (33,), "only the newest can be continued"
 

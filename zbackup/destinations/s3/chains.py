@@ -1,14 +1,116 @@
-"""What the streams and manifests in a bucket make: lines of copies, chains, and what may be a base. Pure."""
+"""Which streams make a copy, of all that lie in a bucket. Pure.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+What the streams and manifests in a bucket make: lines of copies, chains, and what may be a base. Pure.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from zbackup.destinations.s3.layout import StreamId
-from zbackup.destinations.s3.manifest import Manifest, PartPage
-from zbackup.destinations.s3.ways import Found, Ways
+from zbackup.destinations.s3.manifest_schema import Manifest, PartPage
 from zbackup.model.record import PREFIX
-from zbackup.model.shipping import Copy, Inventory, Line, Partial
+from zbackup.model.shipping import Inventory, Partial, ReceivedSnapshot, TargetDataset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketContents:
+    """What listings and manifests say. `whole` and `begun` with when they were written.
+
+    `unreadable` are pages that cannot be understood: (key, problem). `foreign` are streams that were not made
+    by who has the key, where that counts. `withdrawn` are backups whose commit was taken back, and `strange`
+    keys of objects that are not ours.
+    """
+
+    whole: Mapping[StreamId, datetime]
+    begun: Mapping[StreamId, datetime]
+    manifests: Sequence[Manifest]
+    unreadable: Sequence[tuple[str, str]] = ()
+    foreign: frozenset[StreamId] = frozenset()
+    withdrawn: Sequence[str] = ()
+    strange: Sequence[str] = ()
+
+    def without(self, backup: str) -> "BucketContents":
+        """As it is when that backup's manifest is gone."""
+        return replace(self, manifests=[m for m in self.manifests if m.backup != backup])
+
+    def doubtful(self) -> list[StreamId]:
+        """What committed backups are based on, perhaps, and no manifest tells whether it was made by us."""
+        ways = ChainIndex(self)
+        return sorted(stream for stream in ways.leading() if stream not in ways.named)
+
+    def incomplete(self) -> list[str]:
+        """Committed backups of which a stream, or one that it is based on, is gone or foreign."""
+        ways = ChainIndex(self)
+        return [
+            m.backup for m in self.manifests if not all(ways.to(part.line, part.guid) for part in m.parts)
+        ]
+
+
+class ChainIndex:
+    """By which streams copies are made.
+
+    What a manifest names as a copy's stream is that, and nothing else that claims to make the same copy. The
+    streams of a copy that no manifest names (its backup was pruned) are all that are not foreign.
+    """
+
+    def __init__(self, found: BucketContents) -> None:
+        self.named = {
+            StreamId(line=part.line, guid=part.guid, base=part.base)
+            for manifest in found.manifests
+            for part in manifest.parts
+        }
+        known = {(stream.line, stream.guid) for stream in self.named}
+        self._making: dict[tuple[str, int], list[StreamId]] = {}
+        self._real: dict[tuple[str, int], list[StreamId]] = {}
+        for stream in found.whole:
+            copy = (stream.line, stream.guid)
+            if stream in self.named or stream not in found.foreign:
+                self._real.setdefault(copy, []).append(stream)
+                if stream in self.named or copy not in known:
+                    self._making.setdefault(copy, []).append(stream)
+
+    def making(self, line: str, guid: int) -> Sequence[StreamId]:
+        """The whole streams that make this copy of what they are based on."""
+        return self._making.get((line, guid), ())
+
+    def to(self, line: str, guid: int) -> list[StreamId] | None:
+        """The streams that make a copy, the full one first; None when one of them is not whole.
+
+        Of several ways the shortest that manifests name. Where none of these is whole any more, of all that
+        are not foreign: what was lost has been sent again, from another base.
+        """
+        return _shortest(self._making, line, guid) or _shortest(self._real, line, guid)
+
+    def leading(self) -> Iterator[StreamId]:
+        """All streams by which one may come to a committed copy, also if what they are based on is gone."""
+        waiting = list({(stream.line, stream.guid) for stream in self.named})
+        seen = set(waiting)
+        while waiting:
+            for stream in self._real.get(waiting.pop(), ()):
+                yield stream
+                if stream.base is not None and (base := (stream.line, stream.base)) not in seen:
+                    seen.add(base)
+                    waiting.append(base)
+
+
+def _shortest(
+    making: Mapping[tuple[str, int], Sequence[StreamId]], line: str, guid: int
+) -> list[StreamId] | None:
+    front = [[stream] for stream in making.get((line, guid), ())]
+    seen = {guid}
+    while front:
+        ready = next((way for way in front if way[0].base is None), None)
+        if ready:
+            return ready
+        longer = []
+        for way in front:
+            base = way[0].base
+            if base is not None and base not in seen:
+                seen.add(base)
+                longer += [[stream, *way] for stream in making.get((line, base), ())]
+        front = longer
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +127,7 @@ class Chains:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CommittedPart:
     """A part of a committed backup that is whole, and the streams that make it, the full one first."""
 
     manifest: Manifest
@@ -33,15 +135,15 @@ class Held:
     way: tuple[StreamId, ...]
 
 
-def in_order(found: Found) -> list[Held]:
+def in_order(found: BucketContents) -> list[CommittedPart]:
     """What is committed and whole, oldest first.
 
     Within a chain in the order of its streams. Of chains that one is older of which the oldest backup was
     taken first: where clocks were wrong, only which chain comes first may be, too.
     """
-    ways = Ways(found)
+    ways = ChainIndex(found)
     there = [
-        Held(manifest, part, tuple(way))
+        CommittedPart(manifest, part, tuple(way))
         for manifest in found.manifests
         for part in manifest.parts
         if (way := ways.to(part.line, part.guid))
@@ -57,7 +159,7 @@ def _taken(manifest: Manifest) -> str:
     return manifest.record.get("taken", "")
 
 
-def inventory_of(found: Found, place: str, rules: Chains, now: datetime) -> Inventory:
+def inventory_of(found: BucketContents, place: str, rules: Chains, now: datetime) -> Inventory:
     """The lines as a planner needs them. A stream whose chain is broken is no copy."""
     names = sorted({stream.line for stream in (*found.whole, *found.begun)})
     held = in_order(found)
@@ -65,16 +167,18 @@ def inventory_of(found: Found, place: str, rules: Chains, now: datetime) -> Inve
     return Inventory(place=place, lines=tuple(lines))
 
 
-def _line(name: str, found: Found, committed: Sequence[Held], rules: Chains, now: datetime) -> Line:
-    ways = Ways(found)
+def _line(
+    name: str, found: BucketContents, committed: Sequence[CommittedPart], rules: Chains, now: datetime
+) -> TargetDataset:
+    ways = ChainIndex(found)
     there = {s.guid for s in found.whole if s.line == name and ways.to(name, s.guid)}
     copies = [_copy(held.manifest, held.part) for held in committed]
     marked = {copy.guid for copy in copies}
-    copies += [Copy(name=f"guid {guid}", guid=guid) for guid in sorted(there - marked)]
+    copies += [ReceivedSnapshot(name=f"guid {guid}", guid=guid) for guid in sorted(there - marked)]
     newest = committed[-1:]
     sizes = {held.part.guid: held.part.stored for held in committed}
     going_on = [held.part for held in newest if not _ends(held, found, sizes, rules, now)]
-    return Line(
+    return TargetDataset(
         name=name,
         copies=tuple(copies),
         bases=tuple(part.guid for part in going_on),
@@ -84,8 +188,8 @@ def _line(name: str, found: Found, committed: Sequence[Held], rules: Chains, now
     )
 
 
-def _copy(manifest: Manifest, part: PartPage) -> Copy:
-    return Copy(
+def _copy(manifest: Manifest, part: PartPage) -> ReceivedSnapshot:
+    return ReceivedSnapshot(
         name=part.snapshot,
         guid=part.guid,
         backup=manifest.record.get("backup", ""),
@@ -94,7 +198,9 @@ def _copy(manifest: Manifest, part: PartPage) -> Copy:
     )
 
 
-def _ends(newest: Held, found: Found, sizes: Mapping[int, int], rules: Chains, now: datetime) -> bool:
+def _ends(
+    newest: CommittedPart, found: BucketContents, sizes: Mapping[int, int], rules: Chains, now: datetime
+) -> bool:
     """Whether the chain of the newest copy is to have no more streams."""
     full, *rest = newest.way
     more = sum(sizes.get(stream.guid, 0) for stream in rest)
@@ -105,7 +211,7 @@ def _ends(newest: Held, found: Found, sizes: Mapping[int, int], rules: Chains, n
     )
 
 
-def _partial(line: str, found: Found) -> Partial | None:
+def _partial(line: str, found: BucketContents) -> Partial | None:
     """The newest stream that was begun and is not whole."""
     open_ = [s for s in found.begun if s.line == line and s not in found.whole]
     newest = max(open_, key=lambda s: found.begun[s], default=None)

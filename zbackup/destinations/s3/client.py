@@ -14,8 +14,8 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
-from zbackup.destinations.s3.options import S3Options
 from zbackup.destinations.s3.server import NO_CONDITIONS, Server, date_of
+from zbackup.destinations.s3.settings import S3Options
 from zbackup.model.errors import BucketRefused, NotFound, VerificationFailed
 
 Fill = Callable[[memoryview], None]

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import structlog
 
-from zbackup.destinations.s3.back import needed_by
+from zbackup.destinations.s3.chains import BucketContents, ChainIndex
 from zbackup.destinations.s3.client import Bucket
-from zbackup.destinations.s3.headers import Headers
 from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
-from zbackup.destinations.s3.manifest import Manifest, PartPage, to_json
-from zbackup.destinations.s3.pages import Pages
-from zbackup.destinations.s3.ways import Found, Ways
+from zbackup.destinations.s3.manifest_schema import Manifest, PartPage, to_json
+from zbackup.destinations.s3.manifest_store import ManifestStore
+from zbackup.destinations.s3.restorable import needed_by
+from zbackup.destinations.s3.stream_headers import StreamHeaders
 from zbackup.model.errors import BucketRefused, NotFound, VerificationFailed
 from zbackup.model.record import PREFIX, Record, to_properties
 from zbackup.model.shipping import Part
@@ -30,9 +30,9 @@ log = structlog.get_logger()
 class Committer:
     """Of an instance's part of a bucket, which people call `place`. `look` says what is there now."""
 
-    pages: Pages
+    pages: ManifestStore
     place: str
-    look: Callable[[], Found]
+    look: Callable[[], BucketContents]
 
     @property
     def _bucket(self) -> Bucket:
@@ -61,7 +61,9 @@ class Committer:
         manifest = self._sealed(manifest)
         self._write(manifest)
         self._prove(manifest, parts)
-        Headers(self.pages).mend(s for s in needed_by(found) if s in found.whole and s not in found.begun)
+        StreamHeaders(self.pages).mend(
+            s for s in needed_by(found) if s in found.whole and s not in found.begun
+        )
 
     def _sealed(self, manifest: Manifest) -> Manifest:
         return self.pages.sealing.seal(manifest) if self.pages.sealing.keys is not None else manifest
@@ -80,7 +82,7 @@ class Committer:
     def _prove(self, manifest: Manifest, parts: Sequence[Part]) -> None:
         """Once more, now that who looks sees the manifest. Take it back if anything that it needs is gone."""
         try:
-            ways = Ways(self.look())
+            ways = ChainIndex(self.look())
             for part, page in zip(parts, manifest.parts, strict=True):
                 stream = StreamId(line=page.line, guid=page.guid, base=page.base)
                 if ways.to(page.line, page.guid) is None or self._page(part, stream) != page:

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from zbackup.destinations.s3.cache import PageCache
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.layout import Layout, root_of
-from zbackup.destinations.s3.options import S3Options
-from zbackup.destinations.s3.pages import Pages
-from zbackup.destinations.s3.place import S3Session
-from zbackup.destinations.s3.sealing import Sealing
-from zbackup.destinations.s3.shelf import Shelf
-from zbackup.destinations.s3.storing import Storing
+from zbackup.destinations.s3.manifest_store import ManifestStore
+from zbackup.destinations.s3.session import S3Session
+from zbackup.destinations.s3.settings import S3Options, StorageSettings
+from zbackup.destinations.s3.signatures import Signatures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +27,7 @@ class S3Destination:
     prefix: str
     instance: str
     options: S3Options
-    storing: Storing
+    storing: StorageSettings
     now: Callable[[], datetime]
     shelf: Path | None = None
 
@@ -50,15 +49,15 @@ class S3Destination:
                 place=self.place,
                 storing=self.storing,
                 now=self.now,
-                pages=Pages(
+                pages=ManifestStore(
                     bucket=bucket,
                     layout=layout,
-                    sealing=Sealing(
+                    sealing=Signatures(
                         keys=self.storing.keys,
                         root=layout.root,
                         bound_only=not self.storing.accept_unbound,
                     ),
                     sealed_only=self.storing.sealed_only,
-                    shelf=Shelf(self.shelf, (self.options.endpoint, self.options.bucket, layout.root)),
+                    shelf=PageCache(self.shelf, (self.options.endpoint, self.options.bucket, layout.root)),
                 ),
             )

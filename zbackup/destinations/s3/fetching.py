@@ -1,20 +1,32 @@
-"""A stream on its way out of the bucket: several segments at a time, proven before a byte of one is given."""
+"""A stream on its way out of the bucket: several segments at a time, proven before a byte of one is given.
+
+The rest of a stream from a bucket, for a receiver that was cut off: what it has had is not fetched again.
+
+But for the first segment, which says what the stream is, and those around where it goes on: a segment may
+begin anywhere in a record.
+"""
 
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 
+import structlog
 import zstandard
 
 from zbackup.destinations.s3.client import Fill
 from zbackup.destinations.s3.keys import AROUND, NONCE, TAG, DataKey, Opening
-from zbackup.destinations.s3.manifest import Whole
-from zbackup.destinations.s3.sealing import is_seal
-from zbackup.destinations.s3.segments import MOST_AROUND, Way
-from zbackup.model.errors import NotFound, VerificationFailed
+from zbackup.destinations.s3.manifest_schema import StreamIndex
+from zbackup.destinations.s3.segments import MOST_AROUND, StreamAccess
+from zbackup.destinations.s3.signatures import is_seal
+from zbackup.model.errors import NotFound, NotResumable, VerificationFailed
 from zbackup.proc.pipeline import Meter, Pace
+from zbackup.zfs.resume_token import ResumePoint, resume_point
+from zbackup.zfs.resumed_stream import Bytes, Pieces, beginning, first_placed, needed_from, resumed
+from zbackup.zfs.stream_records import byte_order
 
 # Received, hashed and decrypted at a time: threads that change more often wait for each other more often.
 STEP = 1 << 22
@@ -30,7 +42,7 @@ LEAST_ROOM = 64 << 20
 that says more gets fewer of them."""
 
 
-def fetch(way: Way, page: Whole, meter: Meter) -> Iterator[memoryview]:
+def fetch(way: StreamAccess, page: StreamIndex, meter: Meter) -> Iterator[memoryview]:
     """The send stream, in order. A segment is proven to be what was stored before a byte of it is given.
 
     What is given is overwritten when the next is asked for. There are (`parallel` + 1) buffers at most. Raise
@@ -47,12 +59,14 @@ def fetch(way: Way, page: Whole, meter: Meter) -> Iterator[memoryview]:
         yield content
 
 
-def fetch_some(way: Way, page: Whole, numbers: range, meter: Meter) -> Iterator[memoryview]:
+def fetch_some(way: StreamAccess, page: StreamIndex, numbers: range, meter: Meter) -> Iterator[memoryview]:
     """Of the send stream what these segments hold, each proven, as with fetch()."""
     return (content for content, _ in _proven(way, page, numbers, meter))
 
 
-def _proven(way: Way, page: Whole, numbers: range, meter: Meter) -> Iterator[tuple[memoryview, bytes]]:
+def _proven(
+    way: StreamAccess, page: StreamIndex, numbers: range, meter: Meter
+) -> Iterator[tuple[memoryview, bytes]]:
     """What the segments hold, and the SHA-256 of it."""
     pace = Pace(meter)
     ahead: deque[tuple[bytearray, Future[bytes]]] = deque()
@@ -74,18 +88,18 @@ def _proven(way: Way, page: Whole, numbers: range, meter: Meter) -> Iterator[tup
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _buffers(way: Way, page: Whole, count: int) -> list[bytearray]:
+def _buffers(way: StreamAccess, page: StreamIndex, count: int) -> list[bytearray]:
     size = max((segment.plain for segment in page.segments), default=0)
     room = (way.parallel + 1) * max(LEAST_ROOM, way.usual)
     return [bytearray(size) for _ in range(min(way.parallel + 1, count, max(1, room // max(size, 1))))]
 
 
-def _require_whole(way: Way, page: Whole, tree: bytes, whole: bytes) -> None:
+def _require_whole(way: StreamAccess, page: StreamIndex, tree: bytes, whole: bytes) -> None:
     if (page.tree_sha256 or tree, page.sha256 or whole) != (tree, whole):
         raise VerificationFailed(f"{way.stream} at {way.bucket.place} is not the stream it was")
 
 
-def _get(way: Way, page: Whole, number: int, buffer: bytearray) -> bytes:
+def _get(way: StreamAccess, page: StreamIndex, number: int, buffer: bytearray) -> bytes:
     """Fill the buffer with what the segment holds of the send stream, and return its SHA-256."""
     segment = page.segments[number]
     last = number == len(page.segments) - 1
@@ -177,7 +191,7 @@ def _expand(inside: _Inside, room: memoryview) -> str:
     return "is not what its stream's page says"
 
 
-def check_page(page: Whole, key: DataKey | None, where: str) -> None:
+def check_page(page: StreamIndex, key: DataKey | None, where: str) -> None:
     """Raise VerificationFailed when the page was changed, or says what cannot be."""
     if key and not is_seal(page.seal, key.mac(page.unsealed())):
         raise VerificationFailed(f"{where} was changed since it was written, or is another stream's")
@@ -191,3 +205,47 @@ def check_page(page: Whole, key: DataKey | None, where: str) -> None:
     hashed = bool(page.sha256 or page.tree_sha256)
     if not sound or not hashed or sum(s.plain for s in page.segments) != page.size:
         raise VerificationFailed(f"{where} contradicts itself")
+
+
+log = structlog.get_logger()
+
+
+def rest(way: StreamAccess, page: StreamIndex, token: str, meter: Meter) -> Iterator[Bytes]:
+    """Raise NotResumable, before the first bytes, when the token is not of this stream."""
+    point = resume_point(token)
+    if point.guid != way.stream.guid:
+        raise NotResumable(f"what was cut off is not {way.stream}")
+    looking = Meter(limit=meter.limit, stop=meter.stop)
+    begin = beginning(Pieces(iter((memoryview(_segment(way, page, 0, looking)),))))
+    number, at = _start(way, page, begin, point, looking)
+    log.info("s3.fetch_resumed", stream=str(way.stream), segment=number, segments=len(page.segments))
+    before = sum(segment.plain for segment in page.segments[:number])
+    further = replace(meter, moved=lambda count: meter.moved(before + count))
+    source = Pieces(fetch_some(way, page, range(number, len(page.segments)), further))
+    source.skip(at)
+    return resumed(begin, point, source)
+
+
+def _start(
+    way: StreamAccess, page: StreamIndex, begin: bytes, point: ResumePoint, meter: Meter
+) -> tuple[int, int]:
+    """The segment to go on from, and where in it a record begins that is before all that is needed.
+
+    What the receiver has counted tells where to look first. It counted what was sent twice as well, so that
+    it may be too far on: then ever longer steps lead back.
+    """
+    needed, order = needed_from(begin, point), byte_order(begin)
+    ends = accumulate(segment.plain for segment in page.segments)
+    number = sum(end <= point.passed for end in ends)
+    number, step = min(number, len(page.segments) - 1), 1
+    while number > 0:
+        found = first_placed(_segment(way, page, number, meter), order, point.guid)
+        if found and found[1] < needed:
+            return number, found[0]
+        number, step = number - step, step * 2
+    return 0, 0
+
+
+def _segment(way: StreamAccess, page: StreamIndex, number: int, meter: Meter) -> bytes:
+    one = range(number, number + 1)
+    return b"".join(bytes(content) for content in fetch_some(way, page, one, meter))

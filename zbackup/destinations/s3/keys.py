@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import GCM
 
-from zbackup.destinations.s3.manifest import Envelope
+from zbackup.destinations.s3.manifest_schema import Envelope
 from zbackup.model.errors import Refused, VerificationFailed
 
 KEY = 32

@@ -1,4 +1,6 @@
-"""A stream on its way into the bucket: cut, compressed, encrypted, hashed, several pieces at a time.
+"""Memory for segments: bounded, and used again, since new memory is cleared first, by kernel and Python.
+
+A stream on its way into the bucket: cut, compressed, encrypted, hashed, several pieces at a time.
 
 Each segment holds so many bytes of the send stream and is worked on alone and in its own buffer, so that
 memory is bounded by (`parallel` + 1) buffers, and a segment that failed is sent again without the others.
@@ -11,17 +13,49 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from queue import SimpleQueue
 from threading import BoundedSemaphore
 from typing import IO
 
 import zstandard
 
-from zbackup.destinations.s3.buffers import Buffers
 from zbackup.destinations.s3.client import Bucket
-from zbackup.destinations.s3.keys import DataKey
+from zbackup.destinations.s3.keys import NONCE, TAG, DataKey
 from zbackup.destinations.s3.layout import Layout, StreamId
-from zbackup.destinations.s3.manifest import Begun, Segment, Whole
+from zbackup.destinations.s3.manifest_schema import Segment, StreamHeader, StreamIndex
 from zbackup.proc.pipeline import Meter, Pace
+
+
+class Buffers:
+    """At most `most` buffers for segments of `size` bytes, used again and again by several threads.
+
+    `front` and `back` are the bytes that encryption needs before and behind the content; 0 if not `sealed`.
+    """
+
+    def __init__(self, most: int, size: int, *, sealed: bool) -> None:
+        self.size = size
+        self.front, self.back = (NONCE, TAG) if sealed else (0, 0)
+        self._unmade = most
+        self._free: SimpleQueue[bytearray | None] = SimpleQueue()
+
+    def take(self) -> bytearray:
+        """One that nobody uses; waits until there is one. It holds whatever was in it."""
+        if self._free.empty() and self._unmade:
+            self._unmade -= 1
+            return self._new()
+        return self._free.get() or self._new()
+
+    def give(self, buffer: bytearray) -> None:
+        """It is not used any more. One that was made shorter is not kept."""
+        self._free.put(buffer if len(buffer) == self._length else None)
+
+    @property
+    def _length(self) -> int:
+        return self.front + self.size + self.back
+
+    def _new(self) -> bytearray:
+        return bytearray(self._length)
+
 
 STEP = 1 << 20
 
@@ -39,13 +73,13 @@ Stored = tuple[Segment, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class StreamAccess:
     """Between a host and one stream in the bucket. `usual` is the size of segments as configured here."""
 
     bucket: Bucket
     layout: Layout
     stream: StreamId
-    begun: Begun
+    begun: StreamHeader
     key: DataKey | None
     parallel: int
     usual: int
@@ -108,8 +142,8 @@ def is_worth_compressing(sample: memoryview) -> bool:
 
 
 def store(
-    way: Way, pieces: Iterator[Piece], buffers: Buffers, present: Mapping[tuple[int, bytes], int]
-) -> Whole:
+    way: StreamAccess, pieces: Iterator[Piece], buffers: Buffers, present: Mapping[tuple[int, bytes], int]
+) -> StreamIndex:
     """Put every piece into the bucket but those of the same content that are `present`, by their size.
 
     The stream's page is returned, and not yet written: whoever calls knows whether the stream ended well.
@@ -131,7 +165,7 @@ def store(
                 settle()
         while under_way:
             settle()
-    page = Whole(
+    page = StreamIndex(
         begun=way.begun,
         size=sum(segment.plain for segment in segments),
         tree_sha256=tree.digest(),
@@ -169,7 +203,9 @@ def _workers(parallel: int) -> Iterator[Callable[[Callable[[], Stored]], Future[
             raise
 
 
-def _put(way: Way, piece: Piece, buffers: Buffers, present: Mapping[tuple[int, bytes], int]) -> Stored:
+def _put(
+    way: StreamAccess, piece: Piece, buffers: Buffers, present: Mapping[tuple[int, bytes], int]
+) -> Stored:
     try:
         with piece.content() as content:
             plain, size = hashlib.sha256(content).digest(), len(content)

@@ -25,8 +25,8 @@ from botocore.session import Session
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 from urllib3.exceptions import HTTPError
 
-from zbackup.destinations.s3.options import S3Options
-from zbackup.destinations.s3.trouble import Trouble
+from zbackup.destinations.s3.retry_log import Trouble
+from zbackup.destinations.s3.settings import S3Options
 from zbackup.model.errors import BucketRefused, ConfigError, ConnectionFailed, NotFound
 
 log = structlog.get_logger()

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from zbackup.destinations.s3.chains import BucketContents, ChainIndex
 from zbackup.destinations.s3.client import Bucket
-from zbackup.destinations.s3.headers import Headers
 from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
-from zbackup.destinations.s3.manifest import Manifest, Whole
-from zbackup.destinations.s3.pages import Pages, Proven
-from zbackup.destinations.s3.ways import Found, Ways
+from zbackup.destinations.s3.manifest_schema import Manifest, StreamIndex
+from zbackup.destinations.s3.manifest_store import ManifestStore, Proven
+from zbackup.destinations.s3.stream_headers import StreamHeaders
 from zbackup.model.errors import NotFound, Refused, VerificationFailed
 from zbackup.model.shipping import Checked
 
@@ -29,13 +29,13 @@ class Verifier:
 
     bucket: Bucket
     layout: Layout
-    pages: Pages
+    pages: ManifestStore
     read: Callable[[StreamId], int] | None
     _known: dict[StreamId, "_Looked"] = field(default_factory=dict)
 
-    def verify(self, found: Found) -> Iterator[Checked]:
+    def verify(self, found: BucketContents) -> Iterator[Checked]:
         """One after the other, also those of which streams are gone; not one that is pruned meanwhile."""
-        ways = Ways(found)
+        ways = ChainIndex(found)
         for key in found.strange[:SHOWN]:
             log.warning("s3.strange_object", key=ascii(key)[1:-1], of=len(found.strange))
         for manifest in sorted(found.manifests, key=lambda m: m.record.get("taken", "")):
@@ -66,7 +66,7 @@ class Verifier:
                 proven = self.pages.whole(stream)
                 looked.page = _without_segments(proven)
                 looked.problems += self._lacking(stream, proven.page)
-                if problem := Headers(self.pages).problem(stream, proven.page.begun):
+                if problem := StreamHeaders(self.pages).problem(stream, proven.page.begun):
                     looked.problems.append(problem)
                 if self.read and not looked.problems:
                     looked.read = self.read(stream)
@@ -81,7 +81,7 @@ class Verifier:
             return [str(wrong)]
         return []
 
-    def _lacking(self, stream: StreamId, page: Whole) -> Iterator[str]:
+    def _lacking(self, stream: StreamId, page: StreamIndex) -> Iterator[str]:
         """What the listing of its segments says against it."""
         entries = self.bucket.list(self.layout.segments(stream))
         present = {found: entry.size for entry in entries if (found := segment_of(entry.key))}

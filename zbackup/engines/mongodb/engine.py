@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from zbackup.engines.mongodb import judge
-from zbackup.engines.mongodb.connection import PrivilegeMissing, connect
-from zbackup.engines.mongodb.inspect import inspect
-from zbackup.engines.mongodb.lock import HeldLock, hold
-from zbackup.engines.mongodb.note import Note, heal
+from zbackup.engines.mongodb.lock.lock import HeldLock, hold
+from zbackup.engines.mongodb.lock.marker_file import Note, heal
 from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
-from zbackup.engines.mongodb.privileges import grant, missing
+from zbackup.engines.mongodb.server import assess
+from zbackup.engines.mongodb.server.connection import PrivilegeMissing, connect
+from zbackup.engines.mongodb.server.inspect import inspect
+from zbackup.engines.mongodb.server.privileges import grant, missing
 from zbackup.model.record import LockKind
 from zbackup.model.server import LockChoice, ServerFacts
 
@@ -36,7 +36,7 @@ class MongoEngine:
 
     def choose_lock(self, facts: ServerFacts) -> LockChoice:
         """See engines.base.Engine."""
-        return judge.choose(self.lock.kind, facts)
+        return assess.choose(self.lock.kind, facts)
 
     def require_privileges(self, facts: ServerFacts, kind: LockKind) -> None:
         """See engines.base.Engine."""

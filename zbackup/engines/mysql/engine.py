@@ -5,12 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from zbackup.engines.mysql import applier, judge
-from zbackup.engines.mysql.connection import PrivilegeMissing, connect
-from zbackup.engines.mysql.inspect import global_privileges, inspect, roles_in_use
-from zbackup.engines.mysql.lock import STOPS_COMMITS, HeldLock, hold
+from zbackup.engines.mysql.lock import applier
+from zbackup.engines.mysql.lock.lock import STOPS_COMMITS, HeldLock, hold
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions
-from zbackup.engines.mysql.privileges import grant, missing
+from zbackup.engines.mysql.server import assess
+from zbackup.engines.mysql.server.connection import PrivilegeMissing, connect
+from zbackup.engines.mysql.server.inspect import global_privileges, inspect, roles_in_use
+from zbackup.engines.mysql.server.privileges import grant, missing
 from zbackup.model.record import LockKind
 from zbackup.model.server import LockChoice, ServerFacts
 
@@ -35,7 +36,7 @@ class MysqlEngine:
 
     def choose_lock(self, facts: ServerFacts) -> LockChoice:
         """See engines.base.Engine."""
-        return judge.choose(self.lock.kind, facts)
+        return assess.choose(self.lock.kind, facts)
 
     def require_privileges(self, facts: ServerFacts, kind: LockKind) -> None:
         """See engines.base.Engine."""

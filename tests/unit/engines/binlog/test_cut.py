@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engines.binlog.builder import Builder, Written, at
-from zbackup.engines.mysql.binlog.cut import find_cut
 from zbackup.engines.mysql.binlog.errors import GapError
+from zbackup.engines.mysql.binlog.find_stop import find_cut
 from zbackup.engines.mysql.binlog.position import LogPosition
 
 NOW = 1_700_000_000_000_000

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.unit.engines.binlog.builder import SERVER, Builder, Written
 from zbackup.engines.mysql.binlog import events
-from zbackup.engines.mysql.binlog.cut import find_cut
 from zbackup.engines.mysql.binlog.earlier import read_earlier
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged
 from zbackup.engines.mysql.binlog.find import find
+from zbackup.engines.mysql.binlog.find_stop import find_cut
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.model.exact import Gtid, LogPlace, parse_transaction
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.samples import PLAIN
-from zbackup.engines.mongodb.clone_server import require_private
-from zbackup.engines.mongodb.program import find_program, series
-from zbackup.engines.mongodb.recover import MongoRecovery
-from zbackup.engines.mongodb.server_options import Place, Shape, arguments
+from zbackup.engines.mongodb.clone.clone_server import require_private
+from zbackup.engines.mongodb.clone.program import find_program, series
+from zbackup.engines.mongodb.clone.server_options import Place, Shape, arguments
+from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.model.errors import Refused, UsageError
 from zbackup.model.exact import parse_transaction
 from zbackup.model.recovery import Serving

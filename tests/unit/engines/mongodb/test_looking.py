@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from zbackup.engines.mongodb import judge, status
-from zbackup.engines.mongodb.connection import Connection
-from zbackup.engines.mongodb.inspect import identity
-from zbackup.engines.mongodb.long_operations import long_transactions
+from zbackup.engines.mongodb.lock.long_operations import long_transactions
 from zbackup.engines.mongodb.optime import OplogEntry, OpTime
-from zbackup.engines.mongodb.places import dbpath, places, works_there
-from zbackup.engines.mongodb.recorded import asks_for_login, held, held_after, held_first, recorded
-from zbackup.engines.mongodb.status import Membership, OplogEnd, Status
+from zbackup.engines.mongodb.server import assess, status
+from zbackup.engines.mongodb.server.connection import Connection
+from zbackup.engines.mongodb.server.directories import dbpath, places, works_there
+from zbackup.engines.mongodb.server.inspect import identity
+from zbackup.engines.mongodb.server.server_facts import asks_for_login, held, held_after, held_first, recorded
+from zbackup.engines.mongodb.server.status import Membership, OplogEnd, Status
 from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.server import ServerFacts
 
@@ -33,7 +33,7 @@ NO_JOURNAL = {"storage": {"journal": {"enabled": False}}}
 
 
 def facts(of: Status) -> ServerFacts:
-    problem = judge.needs_lock(of)
+    problem = assess.needs_lock(of)
     return ServerFacts(
         flavor="mongodb", version=of.version, server_uuid="u", role="primary", applier_running=False,
         places=(), position="", gtid="", server={"needs_lock": problem} if problem else {},
@@ -41,7 +41,7 @@ def facts(of: Status) -> ServerFacts:
 
 
 def test_a_sound_member_has_nothing_against_it() -> None:
-    assert judge.blockers(SOUND) == judge.warnings(SOUND) == ()
+    assert assess.blockers(SOUND) == assess.warnings(SOUND) == ()
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_sound_member_has_nothing_against_it() -> None:
     ],
 )
 def test_what_no_recovery_could_come_of(changes: dict[str, Any], said: str) -> None:
-    found = judge.blockers(replace(SOUND, **changes))
+    found = assess.blockers(replace(SOUND, **changes))
     assert len(found) == 1 and said in found[0]
 
 
@@ -70,7 +70,7 @@ def test_what_no_recovery_could_come_of(changes: dict[str, Any], said: str) -> N
     ],
 )
 def test_what_asks_for_care(changes: dict[str, Any], said: str) -> None:
-    found = judge.warnings(replace(SOUND, **changes))
+    found = assess.warnings(replace(SOUND, **changes))
     assert len(found) == 1 and said in found[0]
 
 
@@ -83,24 +83,24 @@ def test_what_asks_for_care(changes: dict[str, Any], said: str) -> None:
     ],
 )
 def test_auto_takes_the_gentlest_exact_lock_and_says_why(server: Status, kind: str, because: str) -> None:
-    choice = judge.choose("auto", facts(server))
+    choice = assess.choose("auto", facts(server))
     assert choice.kind == kind and because in choice.reason
 
 
 def test_what_is_configured_is_taken_or_refused() -> None:
-    assert judge.choose("fsync", facts(SOUND)).kind == "fsync"
-    assert judge.choose("none", facts(SOUND)).kind == "none"
+    assert assess.choose("fsync", facts(SOUND)).kind == "fsync"
+    assert assess.choose("none", facts(SOUND)).kind == "none"
     with pytest.raises(Refused, match=r"without an oplog.*use fsync"):
-        judge.choose("none", facts(replace(SOUND, membership=None)))
+        assess.choose("none", facts(replace(SOUND, membership=None)))
     with pytest.raises(Refused, match="no lock ftwrl"):
-        judge.choose("ftwrl", facts(SOUND))
+        assess.choose("ftwrl", facts(SOUND))
 
 
 @pytest.mark.parametrize(
     ("text", "numbers"), [("6.0.27", (6, 0, 27)), ("8.0.1-rc0", (8, 0, 1)), ("?", ()), ("", ())]
 )
 def test_versions(text: str, numbers: tuple[int, ...]) -> None:
-    assert judge.version_of(text) == numbers
+    assert assess.version_of(text) == numbers
 
 
 def test_what_is_recorded(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ import bson
 import pytest
 from bson.timestamp import Timestamp
 
-from zbackup.engines.mongodb import append, continuation, oplog
-from zbackup.engines.mongodb.cut import Cut, shortfall
-from zbackup.engines.mongodb.last_words import last_words, stable_checkpoint
-from zbackup.engines.mongodb.oplog_entry import describe, transaction
+from zbackup.engines.mongodb.clone.error_log_tail import last_words, stable_checkpoint
+from zbackup.engines.mongodb.oplog import append, continuation, oplog
+from zbackup.engines.mongodb.oplog.find_stop import Cut, shortfall
+from zbackup.engines.mongodb.oplog.oplog_entry import describe, transaction
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import ClusterTime
 

@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 from pymongo.errors import AutoReconnect, NetworkTimeout, NotPrimaryError, OperationFailure, PyMongoError
 
-from zbackup.engines.mongodb.connection import Connection, _named
-from zbackup.engines.mongodb.lock import _NotOurs, _take
+from zbackup.engines.mongodb.lock.lock import _NotOurs, _take
 from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
+from zbackup.engines.mongodb.server.connection import Connection, _named
 from zbackup.model.errors import LockNotTaken
 
 LIMITS = LockOptions(wait_s=30)

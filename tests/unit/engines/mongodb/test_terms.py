@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.samples import PLAIN
-from zbackup.engines.mongodb.held_log import is_same_log, live_span, span_of
+from zbackup.engines.mongodb.oplog.covered_log import is_same_log, live_span, span_of
 from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.options import ConnectOptions
-from zbackup.engines.mongodb.terms import begin_of_term, holds
+from zbackup.engines.mongodb.server.terms import begin_of_term, holds
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.log import LogSpan
 from zbackup.model.record import Record

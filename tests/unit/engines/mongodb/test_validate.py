@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from zbackup.engines.mongodb.connection import Connection
-from zbackup.engines.mongodb.validate import validate_collections
+from zbackup.engines.mongodb.recovery.validate import validate_collections
+from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.model.progress import Silent
 
 

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.samples import PLAIN
-from zbackup.engines.mongodb.note import Note
+from zbackup.engines.mongodb.lock.marker_file import Note
+from zbackup.engines.mongodb.lock.watchdog_message import WatchOrder
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
 from zbackup.engines.mongodb.options import ConnectOptions, TlsOptions
-from zbackup.engines.mongodb.orders import WatchOrder
-from zbackup.engines.mongodb.privileges import (
+from zbackup.engines.mongodb.recovery.reach import JOURNAL_LAG, reach, was_still
+from zbackup.engines.mongodb.server.privileges import (
     CLUSTER,
     CLUSTER_ACTIONS,
     OPLOG,
@@ -23,7 +24,6 @@ from zbackup.engines.mongodb.privileges import (
     missing,
     role_document,
 )
-from zbackup.engines.mongodb.reach import JOURNAL_LAG, reach, was_still
 from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.record import Record
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from zbackup.engines.mysql.accounts import at_last, replacement
+from zbackup.engines.mysql.clone.accounts import at_last, replacement
 from zbackup.model.cloning import Login
 
 LOGIN = Login("zbackup_clone", "Zb-1secret")

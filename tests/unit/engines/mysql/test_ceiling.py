@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from zbackup.engines.mysql import lock
 from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.lock import lock
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions
-from zbackup.engines.mysql.status import LogStatus
+from zbackup.engines.mysql.server.status import LogStatus
 
 CONNECT = ConnectOptions(user="zbackup", password=lambda: "")
 

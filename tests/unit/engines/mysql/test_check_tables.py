@@ -4,8 +4,8 @@ from typing import Any, cast
 
 import pytest
 
-from zbackup.engines.mysql.check_tables import check_tables, complaint
-from zbackup.engines.mysql.connection import Connection
+from zbackup.engines.mysql.recovery.check_tables import check_tables, complaint
+from zbackup.engines.mysql.server.connection import Connection
 from zbackup.model.progress import Silent
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.follow import statements
+from zbackup.engines.mysql.recovery.replicate import statements
 from zbackup.model.cloning import Source
 
 SOURCE = Source(host="db", port=3306, user="re'pl", password=lambda: "it's")

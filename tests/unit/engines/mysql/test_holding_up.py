@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from zbackup.engines.mysql.connection import Connection, ConnectionLost
-from zbackup.engines.mysql.long_queries import FLUSH_AWAITED, holding_up, long_queries
+from zbackup.engines.mysql.lock.long_queries import FLUSH_AWAITED, holding_up, long_queries
+from zbackup.engines.mysql.server.connection import Connection, ConnectionLost
 
 OURS = 7
 

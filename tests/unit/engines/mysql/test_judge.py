@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from zbackup.engines.mysql import judge
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.status import Channel, Dialect, LogStatus
+from zbackup.engines.mysql.server import assess
+from zbackup.engines.mysql.server.status import Channel, Dialect, LogStatus
 from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.server import ServerFacts
 
@@ -48,7 +48,7 @@ RISKY: dict[str, Any] = {"server": {"innodb_flush_log_at_trx_commit": "0"}}
 def test_auto_takes_the_gentlest_exact_lock_and_says_why(
     server: ServerFacts, kind: str, because: str
 ) -> None:
-    choice = judge.choose("auto", server)
+    choice = assess.choose("auto", server)
     assert choice.kind == kind
     assert because in choice.reason
 
@@ -66,17 +66,17 @@ def test_auto_takes_the_gentlest_exact_lock_and_says_why(
 )
 def test_a_lock_that_would_not_do_is_refused_with_what_would(wanted: str, server: ServerFacts) -> None:
     with pytest.raises(Refused, match="auto"):
-        judge.choose(wanted, server)
+        assess.choose(wanted, server)
 
 
 @pytest.mark.parametrize("wanted", ["ftwrl", "backup-lock", "none"])
 def test_a_configured_lock_that_does_is_taken(wanted: str) -> None:
-    assert judge.choose(wanted, facts()).kind == wanted
+    assert assess.choose(wanted, facts()).kind == wanted
 
 
 def test_a_sound_server_has_no_blockers_and_no_warnings() -> None:
-    assert judge.blockers(MYSQL, SOUND, LOG, ()) == ()
-    assert judge.warnings(SOUND, (), {"InnoDB": 3}, "") == ()
+    assert assess.blockers(MYSQL, SOUND, LOG, ()) == ()
+    assert assess.warnings(SOUND, (), {"InnoDB": 3}, "") == ()
 
 
 @pytest.mark.parametrize(
@@ -93,32 +93,32 @@ def test_a_sound_server_has_no_blockers_and_no_warnings() -> None:
 def test_what_stands_in_the_way_of_a_recovery(
     variables: dict[str, str], log: LogStatus, because: str
 ) -> None:
-    (blocker,) = judge.blockers(MYSQL, SOUND | variables, log, ())
+    (blocker,) = assess.blockers(MYSQL, SOUND | variables, log, ())
     assert because in blocker
 
 
 def test_a_replica_must_log_what_it_applies() -> None:
     channel = Channel(name="", applier_running=True)
-    assert "log_replica_updates" in judge.blockers(MYSQL, SOUND, LOG, (channel,))[0]
-    assert judge.blockers(MYSQL, SOUND | {"log_replica_updates": "ON"}, LOG, (channel,)) == ()
+    assert "log_replica_updates" in assess.blockers(MYSQL, SOUND, LOG, (channel,))[0]
+    assert assess.blockers(MYSQL, SOUND | {"log_replica_updates": "ON"}, LOG, (channel,)) == ()
 
 
 def test_old_servers_are_named() -> None:
-    assert "older than 8.0.26" in judge.blockers(Dialect.of("8.0.25"), SOUND, LOG, ())[0]
-    assert "older than 10.4" in judge.blockers(Dialect.of("10.3.39-MariaDB"), SOUND, LOG, ())[0]
+    assert "older than 8.0.26" in assess.blockers(Dialect.of("8.0.25"), SOUND, LOG, ())[0]
+    assert "older than 10.4" in assess.blockers(Dialect.of("10.3.39-MariaDB"), SOUND, LOG, ())[0]
 
 
 def test_warnings_name_the_setting() -> None:
     risky = {"sync_binlog": "0", "innodb_flush_log_at_trx_commit": "0", "binlog_format": "STATEMENT"}
-    found = " ".join(judge.warnings(risky, (), {"MEMORY": 2}, "2 tablespaces"))
+    found = " ".join(assess.warnings(risky, (), {"MEMORY": 2}, "2 tablespaces"))
     for word in ("sync_binlog", "flush_log", "STATEMENT", "2 MEMORY", "2 tablespaces"):
         assert word in found
 
 
 def test_statements_that_no_server_takes_again_are_told_of() -> None:
     risky = {"binlog_format": "STATEMENT", "sql_mode": "ANSI_QUOTES,NO_BACKSLASH_ESCAPES"}
-    assert any("LOAD DATA" in text for text in judge.warnings(SOUND | risky, (), {}, ""))
-    (session,) = judge.warnings(SOUND | risky | {"binlog_format": "ROW"}, (), {}, "")
+    assert any("LOAD DATA" in text for text in assess.warnings(SOUND | risky, (), {}, ""))
+    (session,) = assess.warnings(SOUND | risky | {"binlog_format": "ROW"}, (), {}, "")
     assert "LOAD DATA" in session, "a session may log otherwise"
 
 
@@ -129,7 +129,7 @@ def test_a_version_that_makes_no_sense_is_an_error() -> None:
 
 def test_redo_log_that_no_lock_can_complete_stands_in_the_way() -> None:
     lazy = SOUND | {"innodb_flush_log_at_trx_commit": "0"}
-    (blocker,) = judge.blockers(Dialect.of("10.11.6-MariaDB"), lazy, LOG, ())
+    (blocker,) = assess.blockers(Dialect.of("10.11.6-MariaDB"), lazy, LOG, ())
     assert "set it to 1 or 2" in blocker
-    assert judge.blockers(Dialect.of("11.8.2-MariaDB"), lazy, LOG, ()) == ()
-    assert judge.blockers(MYSQL, lazy, LOG, ()) == ()
+    assert assess.blockers(Dialect.of("11.8.2-MariaDB"), lazy, LOG, ()) == ()
+    assert assess.blockers(MYSQL, lazy, LOG, ()) == ()

@@ -2,15 +2,15 @@
 
 import pytest
 
-from zbackup.engines.mysql import judge
-from zbackup.engines.mysql.status import Channel
+from zbackup.engines.mysql.server import assess
+from zbackup.engines.mysql.server.status import Channel
 
 SOUND = {"sync_binlog": "1", "innodb_flush_log_at_trx_commit": "1"}
 ONE = Channel(name="", applier_running=True)
 
 
 def warned(variables: dict[str, str], *channels: Channel) -> str:
-    return " ".join(judge.warnings(SOUND | variables, channels, {}, ""))
+    return " ".join(assess.warnings(SOUND | variables, channels, {}, ""))
 
 
 def test_several_sources_are_warned_of() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zbackup.engines.mysql.keyring import own_copy
+from zbackup.engines.mysql.clone.keyring import own_copy
 from zbackup.model.errors import Refused
 
 ME = (os.getuid(), os.getgid())
@@ -96,5 +96,5 @@ def test_a_keyring_below_a_server_s_own_programs_is_the_server_s(tmp_path: Path,
     original = tmp_path / "local" / "keys" / "file"
     original.parent.mkdir(parents=True)
     original.write_text("keys")
-    monkeypatch.setattr("zbackup.engines.mysql.keyring.PROGRAMS", (str(tmp_path / "local"),))
+    monkeypatch.setattr("zbackup.engines.mysql.clone.keyring.PROGRAMS", (str(tmp_path / "local"),))
     assert own_copy({"keyring_file": str(original)}, [], tmp_path / "copy", ME)

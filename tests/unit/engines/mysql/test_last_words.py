@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from zbackup.engines.mysql.last_words import last_words
+from zbackup.engines.mysql.clone.error_log_tail import last_words
 
 MARIADB = """\
 2026-11-22  1:01:40 0 [Note] Starting MariaDB 10.11.18-MariaDB source revision x as process 77

@@ -7,10 +7,10 @@ import pytest
 
 from tests.unit.engines.binlog.builder import Builder
 from tests.unit.samples import PLAIN
-from zbackup.engines.mysql import live_end
 from zbackup.engines.mysql.binlog.errors import DifferentLog
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
-from zbackup.engines.mysql.live_end import damage
+from zbackup.engines.mysql.recovery import live_end
+from zbackup.engines.mysql.recovery.live_end import damage
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
 

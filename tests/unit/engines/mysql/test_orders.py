@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from zbackup.engines.mysql.applier import Note
-from zbackup.engines.mysql.long_queries import is_select
+from zbackup.engines.mysql.lock.applier import Note
+from zbackup.engines.mysql.lock.long_queries import is_select
+from zbackup.engines.mysql.lock.watchdog_message import WatchOrder
 from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
-from zbackup.engines.mysql.orders import WatchOrder
 from zbackup.model.errors import DatabaseError
 
 

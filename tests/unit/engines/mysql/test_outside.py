@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.samples import PLAIN
-from zbackup.engines.mysql.clone_server import CloneServer
-from zbackup.engines.mysql.outside import MOST, make_room, mentioned, shown
+from zbackup.engines.mysql.clone.clone_server import CloneServer
+from zbackup.engines.mysql.clone.outside_directories import MOST, make_room, mentioned, shown
 from zbackup.model.recovery import Files
 from zbackup.model.relocation import Relocation
 

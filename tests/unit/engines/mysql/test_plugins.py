@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from zbackup.engines.mysql.plugins import options
+from zbackup.engines.mysql.server.plugins import options
 
 
 def test_only_libraries_that_are_installed_here_are_loaded(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from zbackup.engines.mysql.privileges import grant, hint
+from zbackup.engines.mysql.server.privileges import grant, hint
 
 ACCOUNT = "zbackup@localhost"
 DENIED = "Access denied; you need (at least one of) the {} privilege(s) for this operation"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from zbackup.engines.mysql import program as module
-from zbackup.engines.mysql.program import find_program, series, version_of
+from zbackup.engines.mysql.clone import program as module
+from zbackup.engines.mysql.clone.program import find_program, series, version_of
 from zbackup.model.errors import Refused
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.samples import PLAIN
-from zbackup.engines.mysql.proof import require_recorded_state
+from zbackup.engines.mysql.recovery.verify_replay import require_recorded_state
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.record import Record
 

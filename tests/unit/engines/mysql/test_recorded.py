@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from zbackup.engines.mysql.recorded import recorded
+from zbackup.engines.mysql.server.server_facts import recorded
 
 
 def test_relative_paths_are_those_of_the_data_directory(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from tests.unit.engines.binlog.builder import Builder, at
 from tests.unit.samples import NOON, PLAIN
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.bounds import effective_target
-from zbackup.engines.mysql.proof import end_found, is_exact
-from zbackup.engines.mysql.recover import MysqlRecovery
+from zbackup.engines.mysql.recovery.recover import MysqlRecovery
+from zbackup.engines.mysql.recovery.replay_bounds import effective_target
+from zbackup.engines.mysql.recovery.verify_replay import end_found, is_exact
 from zbackup.model.commit_times import Anchor
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
 from zbackup.model.exact import LogPlace, WholeLog, parse_transaction

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql import replay, replay_mariadb, replay_mysql
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.connection import Connection
-from zbackup.engines.mysql.replay import IDLE_LOOKS, Applier, LogRange, as_sql, follow
+from zbackup.engines.mysql.recovery import replay, replay_mariadb, replay_mysql
+from zbackup.engines.mysql.recovery.replay import IDLE_LOOKS, Applier, LogRange, as_sql, follow
+from zbackup.engines.mysql.server.connection import Connection
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.progress import Silent
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from zbackup.engines.mysql.server_options import Place, Shape, arguments
+from zbackup.engines.mysql.clone.server_options import Place, Shape, arguments
 
 PLACE = Place(home=Path("/clones/r1"), run=Path("/run/zbackup/r1"))
 LOG = {"log_bin_basename": "/srv/log/binlog", "log_bin_index": "/srv/log/binlog.index"}

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.recorded import VARIABLES
-from zbackup.engines.mysql.server_options import INSTALLED, KEPT, NOT_FOR_MYSQL, Place, Shape, arguments
+from zbackup.engines.mysql.clone.server_options import INSTALLED, KEPT, NOT_FOR_MYSQL, Place, Shape, arguments
+from zbackup.engines.mysql.server.server_facts import VARIABLES
 
 PLACE = Place(home=Path("/clones/r1"), run=Path("/run/zbackup/r1"))
 LEAST = {"log_bin_basename": "/srv/log/binlog", "log_bin_index": "/srv/log/binlog.index"}

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pymysql
 import pytest
 
-from zbackup.engines.mysql.connection import Connection, LoginRefused, _named
 from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
+from zbackup.engines.mysql.server.connection import Connection, LoginRefused, _named
 
 
 def test_limits_on_statements_are_not_meant_for_it() -> None:

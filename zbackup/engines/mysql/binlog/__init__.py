@@ -1,1 +1,4 @@
-"""The binlog read from its files, without a server: where to stop, what came last, is it the same log."""
+"""Binary log files, read without a server: events, positions, GTIDs, torn ends, the place to stop.
+
+Used by recovery and lock. No server is asked. Read first: reader and scan; then find_stop.
+"""

@@ -1,0 +1,113 @@
+"""What becomes of a job that ended: the agenda, the journal, the metrics and systemd know of it."""
+
+import structlog
+
+from zbackup.daemon.job_table import Ended, JobTable, Key
+from zbackup.daemon.metrics import Metrics
+from zbackup.daemon.sd_notify import Notifier
+from zbackup.jobs.backup.snapshot import SnapshotReport
+from zbackup.jobs.journal import Journal, Remembered
+from zbackup.jobs.watch.cleanup import Reconciled
+from zbackup.jobs.watch.status import Status
+from zbackup.model.errors import Refused
+from zbackup.model.finding import Severity
+from zbackup.model.schedule import Due, Outcome
+from zbackup.plan.schedule import History
+
+log = structlog.get_logger()
+
+
+class EventHandler:
+    """Belongs to the daemon's main thread."""
+
+    def __init__(self, agenda: JobTable, journal: Journal, metrics: Metrics, notifier: Notifier) -> None:
+        self._agenda, self._journal, self._metrics, self._notifier = agenda, journal, metrics, notifier
+        self._health: dict[str, Severity] = {}
+        self._broken: dict[str, tuple[tuple[str, ...], bool]] = {}
+        self._writable = True
+
+    def of(self, ended: Ended) -> None:
+        """Take in how a job ended."""
+        outcome, report = ended.outcome, ended.report
+        match report:
+            case Reconciled():
+                self._agenda.learn((outcome.instance, "snapshot"), report.last)
+            case SnapshotReport():
+                self._metrics.snapshot(report)
+            case Status():
+                self._metrics.watched(report)
+                self._note_window(report)
+                self._note_health(report)
+        self._agenda.ended(outcome)
+        self._metrics.ended(outcome)
+
+    def write(self) -> None:
+        """Write down what is known now, for the next start and for zbackup status."""
+        histories, due = self._agenda.histories(), self._agenda.due()
+        self._metrics.planned(histories, due)
+        self._notifier.status(self._summary())
+        try:
+            outcomes = self._agenda.outcomes()
+            self._journal.write(
+                _row(key, history, due.get(key), outcomes.get(key)) for key, history in histories.items()
+            )
+        except (OSError, Refused) as failure:
+            if self._writable:
+                log.warning("journal.not_written", file=str(self._journal.path), reason=str(failure))
+            self._writable = False
+        else:
+            self._writable = True
+
+    def _note_window(self, status: Status) -> None:
+        """A promise that is not kept is an event of its own, also for an instance that was ill before."""
+        before = self._broken.get(status.instance, ((), False))
+        found = (status.gaps, bool(status.lost))
+        self._broken[status.instance] = found
+        if found == before:
+            return
+        if found == ((), False):
+            log.info("window.kept", instance=status.instance)
+            return
+        lacking = round(status.lost.total_seconds())
+        log.error("window.not_kept", instance=status.instance, gaps=status.gaps, lacking_s=lacking)
+
+    def _note_health(self, status: Status) -> None:
+        """Say it when it changes: who reads the journal must not have to look for it."""
+        before = self._health.get(status.instance, "ok")
+        self._health[status.instance] = status.health
+        if status.health == before:
+            return
+        said = [f"{f.severity}: {f.subject}: {f.text}" for f in status.findings]
+        tell = {"ok": log.info, "warning": log.warning, "critical": log.error}[status.health]
+        tell("health.changed", instance=status.instance, health=status.health, before=before, findings=said)
+
+    def _summary(self) -> str:
+        """One line for `systemctl status`."""
+        histories = self._agenda.histories()
+        names = {key[0] for key in histories}
+        failing = sorted({":".join(key) for key, history in histories.items() if history.failures})
+        critical, warning = (
+            sorted(name for name, health in self._health.items() if health == state and name in names)
+            for state in ("critical", "warning")
+        )
+        return f"{len(names)} instance{'s' * (len(names) != 1)}" + "".join(
+            f"; {what}: {', '.join(which)}"
+            for what, which in (("failing", failing), ("critical", critical), ("warning", warning))
+            if which
+        )
+
+
+def _row(key: Key, history: History, due: Due | None, outcome: Outcome | None) -> Remembered:
+    instance, job = key
+    return Remembered(
+        instance=instance,
+        job=job,
+        last=history.last,
+        failures=history.failures,
+        failed=history.failed,
+        seconds=outcome.seconds if outcome else None,
+        error=history.error,
+        message=history.message,
+        next=due.at if due else None,
+        why=due.reason if due else "",
+    )

@@ -1,0 +1,148 @@
+"""Telling others how jobs went: pings and hooks. No job waits for it, and none fails for it."""
+
+import http.client
+import threading
+import time
+import urllib.request
+from collections import deque
+from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
+
+import structlog
+
+from zbackup.config.schedule import Notify
+from zbackup.model.errors import CommandFailed
+from zbackup.model.schedule import JobKind, Outcome, parted
+from zbackup.proc.hook import run_hook
+
+log = structlog.get_logger()
+
+PING_LIMIT_S = 5.0
+PING_TRIES = 2
+MOST_WAITING = 256
+END_LIMIT_S = 5.0
+BODY_LIMIT = 10_000
+
+# The jobs that people schedule; the daemon's own looks are not news.
+TOLD: tuple[JobKind, ...] = ("snapshot", "prune", "ship", "verify", "drill")
+
+_Call = Callable[[], object]
+
+
+class HookNotifier:
+    """Each URL, and the hooks of each instance, have a line of their own: a slow one delays no other."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str, str], _Line] = {}
+
+    def begins(self, job: str, notify: Notify) -> None:
+        """A job begins. A drill, which may give way to others, is told of at its end only."""
+        if parted(job)[0] == "drill":
+            return
+        self._ping(_url(notify, job), "/start", "")
+
+    def ended(self, outcome: Outcome, notify: Notify, failures: int) -> None:
+        """A job has ended; `failures` is how many times it has failed now in a row."""
+        if outcome.postponed or parted(outcome.job)[0] not in TOLD:
+            return
+        self._ping(_url(notify, outcome.job), "/fail" if outcome.error else "", outcome.message)
+        argv = notify.on_failure if outcome.error else notify.on_success
+        if argv:
+            facts = hook_facts(outcome, failures)
+            self._line("hooks", outcome.instance).put(lambda: _hook(argv, facts, notify.limit))
+
+    def close(self) -> None:
+        """Give what is still to be told a moment, no more."""
+        deadline = time.monotonic() + END_LIMIT_S
+        for line in tuple(self._lines.values()):
+            line.finish(max(0.0, deadline - time.monotonic()))
+
+    def _ping(self, url: str | None, suffix: str, body: str) -> None:
+        if url:
+            self._line("pings", url).put(lambda: ping(add_to_path(url, suffix), body))
+
+    def _line(self, kind: str, name: str) -> "_Line":
+        # Jobs begin in threads of their own; setdefault is one step.
+        return self._lines.setdefault((kind, name), _Line(kind))
+
+
+class _Line:
+    """Calls made one after the other, in a thread that is there while there are any."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._lock = threading.Lock()
+        self._waiting: deque[_Call] = deque()
+        self._thread: threading.Thread | None = None
+
+    def put(self, call: _Call) -> None:
+        with self._lock:
+            if len(self._waiting) >= MOST_WAITING:
+                log.warning("teller.dropped", what=self._kind)
+                return
+            self._waiting.append(call)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name=self._kind, daemon=True)
+                self._thread.start()
+
+    def finish(self, seconds: float) -> None:
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                call = self._waiting.popleft()
+            call()
+
+
+def _url(notify: Notify, job: str) -> str | None:
+    return next((url for name, url in notify.ping.items() if name == job), None)
+
+
+def hook_facts(outcome: Outcome, failures: int) -> dict[str, str]:
+    """What a hook finds in its environment."""
+    return {
+        "ZBACKUP_INSTANCE": outcome.instance,
+        "ZBACKUP_JOB": outcome.job,
+        "ZBACKUP_RESULT": "failure" if outcome.error else "success",
+        "ZBACKUP_STARTED": outcome.started.isoformat(),
+        "ZBACKUP_SECONDS": f"{outcome.seconds:.3f}",
+        "ZBACKUP_FAILURES": str(failures),
+        "ZBACKUP_ERROR": outcome.error,
+        "ZBACKUP_MESSAGE": outcome.message,
+        "ZBACKUP_EXIT_STATUS": str(outcome.exit_status),
+    }
+
+
+def _hook(argv: tuple[str, ...], facts: Mapping[str, str], limit: float) -> None:
+    try:
+        run_hook(argv, facts, limit)
+    except CommandFailed as failure:
+        log.warning("hook.failed", program=argv[0], reason=str(failure))
+
+
+def add_to_path(url: str, suffix: str) -> str:
+    """`suffix` behind the URL's path, before what it asks."""
+    parts = urlsplit(url)
+    return parts._replace(path=parts.path.rstrip("/") + suffix if suffix else parts.path).geturl()
+
+
+def ping(url: str, body: str) -> bool:
+    """Call it, and once more if that fails. Whether it answered well; never raises."""
+    for attempt in range(1, PING_TRIES + 1):
+        try:
+            request = urllib.request.Request(
+                url, data=body.encode(errors="replace")[:BODY_LIMIT], method="POST"
+            )
+            with urllib.request.urlopen(request, timeout=PING_LIMIT_S):
+                return True
+        except (OSError, http.client.HTTPException, ValueError) as failure:
+            if attempt == PING_TRIES:
+                # Not the whole URL: whoever knows it can report success in our name.
+                log.warning("ping.failed", host=urlsplit(url).hostname, reason=str(failure))
+    return False

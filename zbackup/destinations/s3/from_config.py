@@ -1,0 +1,83 @@
+"""A bucket as the configuration describes it."""
+
+import binascii
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+from zbackup.clock import Clock
+from zbackup.config.s3 import S3
+from zbackup.config.secret import SecretRef
+from zbackup.config.ship import S3Place, Ship
+from zbackup.destinations.s3.chains import Chains
+from zbackup.destinations.s3.destination import S3Destination
+from zbackup.destinations.s3.keys import KeyFiles, parse_key
+from zbackup.destinations.s3.settings import S3Options, StorageSettings
+from zbackup.model.errors import ConfigError
+
+
+def destination(ship: Ship, to: S3Place, instance: str, clock: Clock, shelf: Path) -> S3Destination:
+    """Nothing is read or connected to yet, secrets neither. Pages are kept below the directory `shelf`."""
+    return S3Destination(
+        name=ship.label,
+        place=str(to),
+        prefix=to.prefix,
+        instance=instance,
+        options=_options(ship.s3, to),
+        storing=_storing(ship.s3),
+        now=clock.now,
+        shelf=shelf,
+    )
+
+
+def _options(table: S3, to: S3Place) -> S3Options:
+    return S3Options(
+        bucket=to.bucket,
+        endpoint=table.endpoint or "",
+        region=table.region or "",
+        profile=table.profile or "",
+        access=table.access_key or "",
+        secret=_read(table.secret_key),
+        token=_read(table.session_token),
+        path_style=table.path_style,
+        storage_class=table.storage_class or "",
+        sse=table.sse or "",
+        kms_key=table.kms_key or "",
+        lock_mode=table.object_lock or "",
+        lock_days=table.object_lock_days,
+        proxy=table.proxy or "",
+        ca_file=table.ca_file,
+        connect_s=table.connect_timeout,
+        read_s=table.read_timeout,
+        attempts=table.attempts,
+        connections=table.uploads,
+    )
+
+
+def _storing(table: S3) -> StorageSettings:
+    files = tuple(ref for ref in (table.key, *table.old_keys) if ref)
+    return StorageSettings(
+        segment_size=table.segment,
+        parallel=table.uploads,
+        compression=table.compression,
+        keys=KeyFiles(lambda: tuple(_key(ref) for ref in files)) if files else None,
+        encrypts=table.key is not None,
+        accept_plain=table.accept_plain,
+        accept_unbound=table.accept_unbound,
+        chains=Chains(
+            most=table.max_chain,
+            every=timedelta(seconds=table.full_every or 0),
+            share=table.max_share,
+        ),
+    )
+
+
+def _read(ref: SecretRef | None) -> Callable[[], str]:
+    return ref.read if ref else str
+
+
+def _key(ref: SecretRef) -> bytes:
+    try:
+        return parse_key(ref.read())
+    except (binascii.Error, ValueError) as wrong:
+        raise ConfigError([f"{ref}: not a key: {wrong}; make one with: openssl rand -base64 32"]) from wrong

@@ -1,0 +1,251 @@
+"""A bucket that is being worked with: see destinations.base for what is promised.
+
+A stream that was cut is sent again from its start: what is stored already, by content, is not stored again.
+"""
+
+import hashlib
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
+from datetime import datetime
+from itertools import chain as following
+from typing import Literal
+
+import structlog
+
+from zbackup.destinations.copies import Copies, StreamStep
+from zbackup.destinations.s3.cache import NO_CACHE
+from zbackup.destinations.s3.catalog import look
+from zbackup.destinations.s3.chains import BucketContents, inventory_of
+from zbackup.destinations.s3.client import Bucket
+from zbackup.destinations.s3.commit import Committer
+from zbackup.destinations.s3.fetching import LEAST_ROOM, fetch, rest
+from zbackup.destinations.s3.garbage_collection import QUIET, Collector
+from zbackup.destinations.s3.keys import DataKey
+from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
+from zbackup.destinations.s3.manifest_schema import StreamHeader, StreamIndex, to_json
+from zbackup.destinations.s3.manifest_store import ManifestStore
+from zbackup.destinations.s3.restorable import copies_of, legs_to, needed_by
+from zbackup.destinations.s3.segments import Buffers, Piece, StreamAccess, cut, is_worth_compressing, store
+from zbackup.destinations.s3.settings import StorageSettings, require_stream
+from zbackup.destinations.s3.stream_headers import StreamHeaders
+from zbackup.destinations.s3.verify import Verifier
+from zbackup.model.backup import Backup
+from zbackup.model.errors import BucketRefused, Refused, Taken, VerificationFailed
+from zbackup.model.record import Record
+from zbackup.model.shipping import Checked, Inventory, Part
+from zbackup.model.snapshot import Snapshot
+from zbackup.proc.pipeline import Command, Meter, reading, writing
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Session:
+    """The instance's part of a bucket."""
+
+    bucket: Bucket
+    layout: Layout
+    place: str
+    storing: StorageSettings
+    now: Callable[[], datetime]
+    pages: ManifestStore
+
+    def inventory(self) -> Inventory:
+        found = self.found()
+        for key, problem in found.unreadable[:1]:
+            raise VerificationFailed(f"{self.bucket.place}/{key}: {problem}")
+        return inventory_of(found, self.place, self.storing.chains, self.now())
+
+    def found(self) -> BucketContents:
+        return look(self.pages, self.storing.parallel)
+
+    def copies(self) -> Copies:
+        return copies_of(self.found(), self.place, keyless=self.storing.keys is None)
+
+    def legs(self, wanted: Sequence[Snapshot]) -> Sequence[StreamStep]:
+        return legs_to(self.found(), wanted, self._called)
+
+    def size(self, leg: StreamStep) -> int:
+        stream = _stream_of(leg)
+        known = (p for m in self.pages.known.values() for p in m.parts)
+        return next((p.size for p in known if (p.line, p.guid, p.base) == astuple(stream)), 0)
+
+    def _called(self, stream: StreamId) -> str:
+        begun = StreamHeaders(self.pages).of(stream)
+        if begun is None:
+            raise VerificationFailed(f"how {stream} was stored is not to be found at {self.place}")
+        return begun.snapshot
+
+    def fetch(self, leg: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
+        stream = _stream_of(leg)
+        page = self.pages.committed(stream)
+        way = self._opened(stream, page)
+        contents = rest(way, page, token, meter) if token else fetch(way, page, meter)
+        first = next(contents)  # What cannot be had is known before anything is received.
+        with writing(receiver) as write:
+            count = 0
+            for content in following((first,), contents):
+                write(content)
+                count += len(content)
+        return count
+
+    def remove(self, backup: Backup, when: str) -> None:
+        self._keeper.remove(backup.record.backup, backup.name)
+
+    def verify(self, *, deep: bool, meter: Meter) -> Iterator[Checked]:
+        def read(stream: StreamId) -> int:
+            return sum(len(content) for content in self.stream(stream, meter))
+
+        verifier = Verifier(
+            bucket=self.bucket, layout=self.layout, pages=self.pages, read=read if deep else None
+        )
+        # What is proven is what is there, and not what was read of it before.
+        self.pages.known.clear()
+        return verifier.verify(look(replace(self.pages, shelf=NO_CACHE), self.storing.parallel))
+
+    def strays(self) -> tuple[str, ...]:
+        return tuple(str(stream) for stream in self._keeper.strays(self.found(), self._now()))
+
+    def sweep(self) -> tuple[str, ...]:
+        now, found = self._now(), self.found()
+        strays = self._keeper.strays(found, now)
+        self._keeper.take_away(strays, found, now - QUIET)
+        self._keeper.forget(found)
+        StreamHeaders(self.pages).mend(stream for stream in needed_by(found) if stream in found.whole)
+        return tuple(str(stream) for stream in strays)
+
+    @property
+    def _keeper(self) -> Collector:
+        return Collector(self.pages, self.found)
+
+    def _now(self) -> datetime:
+        """When something was written is by the server's clock, and this host's may be days off."""
+        return self.bucket.time(self.layout.streams)
+
+    def store(self, part: Part, sender: Command, meter: Meter) -> int:
+        stream = StreamId(line=part.line, guid=part.guid, base=part.base)
+        begun = self._begun(stream)
+        page: StreamIndex | None = None
+        with reading(sender) as source:
+            buffers = self._buffers(begun)
+            pieces = cut(source, buffers, meter)
+            first = next(pieces)
+            # Nothing at all is what a sender writes that fails: leaving, it is asked why.
+            if len(first.buffer) > buffers.front + buffers.back:
+                with first.content() as content:
+                    require_stream(content, part)
+                way = self._going_on(stream, begun) if begun else self._beginning(stream, part, first)
+                page = store(way, following((first,), pieces), buffers, self._present(stream))
+        # Only now is it known that the sender came to its end.
+        if page is None:
+            raise VerificationFailed("what was to be stored is empty, and no ZFS send stream")
+        self.bucket.put_new(self.layout.whole(stream), to_json(page))
+        return page.size
+
+    def _begun(self, stream: StreamId) -> StreamHeader | None:
+        """How an earlier run began, if one may go on so.
+
+        Nothing is sent plain because a bucket says it, nor in larger segments than this host has memory for.
+        """
+        try:
+            begun = StreamHeaders(self.pages).own(stream)
+        except VerificationFailed as wrong:
+            log.warning("s3.stream_begun_anew", stream=ascii(str(stream)), reason=str(wrong))
+            return None
+        if begun is None or begun.segment_size > max(self.storing.segment_size, LEAST_ROOM):
+            return None
+        return begun if begun.version == 2 or not self.storing.seals else None
+
+    def _buffers(self, begun: StreamHeader | None) -> Buffers:
+        """One is filled while the others are on their way."""
+        size = begun.segment_size if begun else self.storing.segment_size
+        sealed = begun.encryption is not None if begun else self.storing.seals
+        return Buffers(self.storing.parallel + 1, size, sealed=sealed)
+
+    def stream(self, stream: StreamId, meter: Meter) -> Iterator[memoryview]:
+        """The send stream again, in order; see fetching.fetch for what is proven before a byte is given."""
+        page = self.pages.whole(stream).page
+        return fetch(self._opened(stream, page), page, meter)
+
+    def _opened(self, stream: StreamId, page: StreamIndex) -> StreamAccess:
+        return self._way(stream, page.begun, self._key(stream, page.begun))
+
+    def _key(self, stream: StreamId, header: StreamHeader) -> DataKey | None:
+        return self.pages.sealing.open_stream(stream, header, f"{self.place}: {stream}")
+
+    def abort(self, line: str) -> None:
+        found = self.found()
+        for stream in [s for s in found.begun if s.line == line and s not in found.whole]:
+            try:
+                for entry in self.bucket.list(self.layout.segments(stream)):
+                    if self.layout.is_segment(stream, entry.key):
+                        self.bucket.delete(entry.key)
+                self.bucket.delete(self.layout.begun(stream))
+            except BucketRefused as refused:
+                # It is in nobody's way: a host that may only add leaves it to who prunes.
+                log.warning("s3.stream_stays", stream=str(stream), error=str(refused))
+
+    def commit(self, record: Record, parts: Sequence[Part], when: str) -> None:
+        Committer(self.pages, self.place, self.found).commit(record, parts, when)
+
+    def _going_on(self, stream: StreamId, begun: StreamHeader) -> StreamAccess:
+        log.info("s3.stream_continued", stream=str(stream), host=begun.host)
+        # Written once more as it is: somebody works on it, and whoever collects strays sees that.
+        body = to_json(begun)
+        self.bucket.put(self.layout.begun(stream), body, hashlib.sha256(body).digest())
+        return self._way(stream, begun, self._key(stream, begun))
+
+    def _beginning(self, stream: StreamId, part: Part, first: Piece) -> StreamAccess:
+        begun = StreamHeader(
+            line=part.line,
+            snapshot=part.name,
+            guid=part.guid,
+            base=part.base,
+            raw=part.raw,
+            segment_size=self.storing.segment_size,
+            compression=self._compression(part, first),
+            encryption=None,
+            host=socket.gethostname(),
+        )
+        key: DataKey | None = None
+        if self.storing.keys is not None and self.storing.seals:
+            key, begun = self.pages.sealing.new_stream(self.storing.keys, stream, begun, part.server)
+        body = to_json(begun)
+        if not self.bucket.put_new(self.layout.begun(stream), body):
+            if self._is_taken(stream):
+                raise Taken(f"another zbackup has just begun to store {stream} at {self.place}")
+            self.bucket.put(self.layout.begun(stream), body, hashlib.sha256(body).digest())
+        return self._way(stream, begun, key)
+
+    def _is_taken(self, stream: StreamId) -> bool:
+        try:
+            return self._begun(stream) is not None
+        except Refused:
+            # By one with another key.
+            return True
+
+    def _compression(self, part: Part, first: Piece) -> Literal["zstd", "none"]:
+        if self.storing.compression == "auto":
+            with first.content() as content:
+                return "zstd" if not part.raw and is_worth_compressing(content) else "none"
+        return self.storing.compression
+
+    def _way(self, stream: StreamId, begun: StreamHeader, key: DataKey | None) -> StreamAccess:
+        return StreamAccess(
+            bucket=self.bucket,
+            layout=self.layout,
+            stream=stream,
+            begun=begun,
+            key=key,
+            parallel=self.storing.parallel,
+            usual=self.storing.segment_size,
+        )
+
+    def _present(self, stream: StreamId) -> dict[tuple[int, bytes], int]:
+        entries = self.bucket.list(self.layout.segments(stream))
+        return {found: entry.size for entry in entries if (found := segment_of(entry.key))}
+
+
+def _stream_of(leg: StreamStep) -> StreamId:
+    return StreamId(line=leg.copy.dataset, guid=leg.copy.guid, base=leg.base.guid if leg.base else None)

@@ -1,0 +1,100 @@
+"""Seals of headers and manifests: made, and proven, by whoever has the instance's key.
+
+A seal of today says below which prefix, of which instance and of which server the object is: what was written
+elsewhere with the same key does not count here. Those of earlier versions say nothing of the kind.
+"""
+
+import hmac
+from dataclasses import dataclass
+
+from zbackup.destinations.s3.keys import DataKey, KeyStore, Scope, data_key, new_data_key
+from zbackup.destinations.s3.layout import StreamId
+from zbackup.destinations.s3.manifest_schema import Manifest, StreamHeader, to_json
+from zbackup.model.errors import VerificationFailed
+
+_HEADER = b"header"
+
+UNBOUND = (
+    "an earlier version of zbackup wrote it, so that it may have been copied here from another prefix, and "
+    "accept_unbound = false refuses such"
+)
+
+
+def is_seal(written: str, wanted: str) -> bool:
+    """Whether what is written is the seal. Whatever is written: it may be anybody's."""
+    return hmac.compare_digest(written.encode("utf-8", "backslashreplace"), wanted.encode())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signatures:
+    """With the instance's keys, below `root`. With `bound_only` seals that name no root do not count."""
+
+    keys: KeyStore | None
+    root: str
+    bound_only: bool = False
+
+    def new_stream(
+        self, keys: KeyStore, stream: StreamId, begun: StreamHeader, server: str
+    ) -> tuple[DataKey, StreamHeader]:
+        """A data key for the stream, and its header with that and a seal."""
+        scope = Scope(about=str(stream), root=self.root, server=server)
+        key, envelope = new_data_key(keys, scope)
+        given = {"version": 2, "encryption": envelope, "root": self.root, "server": server}
+        header = begun.model_copy(update=given)
+        return key, header.model_copy(update={"seal": key.mac(header.unsealed(), _HEADER)})
+
+    def open_stream(self, stream: StreamId, header: StreamHeader, where: str) -> DataKey | None:
+        """The stream's key, with the header proven; None when the stream is not encrypted.
+
+        Raise VerificationFailed when the header is another stream's, was changed or is of another root, and
+        Refused without the key.
+        """
+        if (header.line, header.guid, header.base) != (stream.line, stream.guid, stream.base):
+            raise VerificationFailed(f"{where} is another stream's page")
+        if header.encryption is None:
+            return None
+        if header.version == 1:
+            self._require_unbound_allowed(where)
+            return data_key(self.keys, header.encryption, Scope(about=str(stream)))
+        self._require_root(header.root, where)
+        scope = Scope(about=str(stream), root=header.root, server=header.server)
+        key = data_key(self.keys, header.encryption, scope)
+        if key and not is_seal(header.seal, key.mac(header.unsealed(), _HEADER)):
+            raise VerificationFailed(f"{where} was changed since it was written")
+        return key
+
+    def seal(self, manifest: Manifest) -> Manifest:
+        """The manifest with a seal by the instance's key, which is here."""
+        if self.keys is None:
+            raise AssertionError("who has no key seals nothing")
+        key, envelope = new_data_key(self.keys, _scope(manifest, self.root))
+        given = {"version": 3, "encryption": envelope, "root": self.root, "seal": ""}
+        page = manifest.model_copy(update=given)
+        return page.model_copy(update={"seal": key.mac(to_json(page))})
+
+    def prove(self, manifest: Manifest, where: str) -> None:
+        """Raise Refused without the key, and VerificationFailed when the seal is not of this page, or is of
+        another root. A manifest without a seal passes."""
+        if manifest.version == 2:
+            self._require_unbound_allowed(where)
+        if manifest.version == 3:
+            self._require_root(manifest.root, where)
+        root = manifest.root if manifest.version == 3 else None
+        key = data_key(self.keys, manifest.encryption, _scope(manifest, root))
+        if key and not is_seal(manifest.seal, key.mac(manifest.unsealed())):
+            raise VerificationFailed(f"{where} was changed since it was written")
+
+    def _require_root(self, root: str, where: str) -> None:
+        if root != self.root:
+            said = ascii(root)[1:-1]
+            raise VerificationFailed(f"{where} was written below {said}, and copied here: it does not count")
+
+    def _require_unbound_allowed(self, where: str) -> None:
+        if self.bound_only:
+            raise VerificationFailed(f"{where}: {UNBOUND}")
+
+
+def _scope(manifest: Manifest, root: str | None) -> Scope:
+    """What the manifest's key is wrapped for; no stream is called so."""
+    about = f"the manifest of {manifest.backup}"
+    return Scope(about=about, root=root, server="" if root is None else manifest.server)

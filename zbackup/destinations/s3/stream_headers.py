@@ -1,0 +1,134 @@
+"""The header of a stream (`begun.json`): read, proven, and made again of the page of the whole stream."""
+
+import hashlib
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import structlog
+
+from zbackup.destinations.s3.client import Entry
+from zbackup.destinations.s3.layout import StreamId
+from zbackup.destinations.s3.manifest_schema import MOST_HEADER, StreamHeader, begun_from, to_json
+from zbackup.destinations.s3.manifest_store import PLAIN, ManifestStore
+from zbackup.model.errors import BucketRefused, NotFound, Refused, VerificationFailed
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamHeaders:
+    """Of an instance's part of a bucket."""
+
+    pages: ManifestStore
+
+    def own(self, stream: StreamId) -> StreamHeader | None:
+        """The header as it lies in the bucket, proven if the key is here; None when there is none.
+
+        Raise VerificationFailed when it is damaged, forged or of another place, and Refused when it was made
+        with a key that is not here.
+        """
+        key = self.pages.layout.begun(stream)
+        where = f"{self.pages.bucket.place}/{key}"
+        try:
+            header = begun_from(self.pages.bucket.get(key, MOST_HEADER), where)
+        except NotFound:
+            return None
+        self._prove(stream, header, where)
+        return header
+
+    def of(self, stream: StreamId) -> StreamHeader | None:
+        """As own(); where the header is lost or damaged, what the page of the whole stream says of it."""
+        try:
+            if found := self.own(stream):
+                return found
+        except VerificationFailed as damaged:
+            log.warning("s3.header_damaged", stream=ascii(str(stream)), problem=str(damaged))
+        try:
+            return self.pages.whole(stream).page.begun
+        except NotFound:
+            return None
+
+    def foreign(self, stream: StreamId, entry: Entry | None) -> str:
+        """The reason to say that nobody who has the key, which is here, began the stream; "" for none.
+
+        `entry` is the header as it is listed. Nobody makes a stream's wrapped key without the key, nor the
+        seal of its page: where the header is lost or damaged, the page tells. Raise NotFound when that is
+        gone.
+        """
+        why = self._foreign_header(stream, entry)
+        if not why:
+            return ""
+        try:
+            page = self.pages.whole(stream).page
+        except VerificationFailed:
+            return why
+        except Refused as keyless:
+            return f"{keyless}: add it to old_keys, if it is yours"
+        return "" if page.begun.encryption else why
+
+    def _foreign_header(self, stream: StreamId, entry: Entry | None) -> str:
+        if entry is None:
+            return f"how {stream} was stored is not to be found"
+        where = f"{self.pages.bucket.place}/{entry.key}"
+        kept = self.pages.shelf.take(entry)
+        try:
+            body = kept or self.pages.bucket.get(entry.key, MOST_HEADER)
+            header = begun_from(body, where)
+            if header.encryption is None:
+                return f"{where} is of a stream that is not encrypted: {PLAIN}"
+            self.pages.sealing.open_stream(stream, header, where)
+        except (NotFound, VerificationFailed) as wrong:
+            return str(wrong)
+        except Refused as keyless:
+            return f"{keyless}: add it to old_keys, if it is yours"
+        if kept is None:
+            self.pages.shelf.keep(entry, body)
+        return ""
+
+    def problem(self, stream: StreamId, said: StreamHeader) -> str:
+        """What is wrong with the header of a whole stream, "" if nothing is; `said` is the page's of it."""
+        key = self.pages.layout.begun(stream)
+        mended = "zbackup prune --at makes it again from stream.json"
+        try:
+            found = self.own(stream)
+        except (VerificationFailed, Refused) as wrong:
+            return f"{wrong}: {mended}"
+        if found is None:
+            return f"{self.pages.bucket.place}/{key} is gone: {mended}, and so does the next commit"
+        return (
+            "" if found == said else f"{self.pages.bucket.place}/{key} is not what stream.json says: {mended}"
+        )
+
+    def mend(self, streams: Iterable[StreamId]) -> None:
+        """Write again the headers of these whole streams that are lost or damaged, where their pages hold.
+
+        A page is up to hundreds of megabytes: where the header proves itself, it is not asked for.
+        """
+        for stream in streams:
+            try:
+                if self._is_sealed(stream):
+                    continue
+                page = self.pages.whole(stream).page
+                if not self.problem(stream, page.begun):
+                    continue
+                body = to_json(page.begun)
+                key = self.pages.layout.begun(stream)
+                self.pages.bucket.put(key, body, hashlib.sha256(body).digest())
+            except (BucketRefused, NotFound, Refused, VerificationFailed) as wrong:
+                log.warning("s3.header_not_mended", stream=ascii(str(stream)), problem=str(wrong))
+            else:
+                log.info("s3.header_mended", stream=ascii(str(stream)))
+
+    def _is_sealed(self, stream: StreamId) -> bool:
+        """Whether the header is as it was written, which its seal says to who has the key."""
+        with suppress(VerificationFailed, Refused):
+            header = self.own(stream)
+            return header is not None and header.version == 2 and self.pages.sealing.keys is not None
+        return False
+
+    def _prove(self, stream: StreamId, header: StreamHeader, where: str) -> None:
+        if self.pages.sealing.keys is not None:
+            self.pages.sealing.open_stream(stream, header, where)
+        elif (header.line, header.guid, header.base) != (stream.line, stream.guid, stream.base):
+            raise VerificationFailed(f"{where} is another stream's page")

@@ -1,0 +1,188 @@
+"""A dataset that copies are received below: on another host, by ssh, or on another pool of this one.
+
+ROOT/INSTANCE/DATASET holds the copies of DATASET. Its parents are containers: they hold nothing themselves.
+The room zfs is the same for here and there; what differs is the runner.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import count, pairwise
+from pathlib import Path, PurePosixPath
+
+from zbackup.destinations.copies import Copies, StreamStep, committed
+from zbackup.model.backup import Backup
+from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, NotResumable, VerificationFailed
+from zbackup.model.record import Record
+from zbackup.model.retention import CONDEMNED
+from zbackup.model.shipping import Inventory, Part, commit_properties
+from zbackup.model.snapshot import Snapshot
+from zbackup.proc.pipeline import Command, Meter, transfer
+from zbackup.proc.run import Runner, run
+from zbackup.proc.ssh import Ssh, SshTarget
+from zbackup.zfs.datasets import Zfs
+from zbackup.zfs.errors import translate
+from zbackup.zfs.stream_content import Content, read_content
+from zbackup.zfs.streams import ZfsStreams, content_argv, failure_of, receive_argv, resume_argv, send_argv
+
+_connections = count(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZfsSession:
+    """`home` is ROOT/INSTANCE; `command` makes one end of a stream of a zfs command over there."""
+
+    root: str
+    home: str
+    place: str
+    zfs: ZfsStreams
+    command: Callable[[tuple[str, ...]], Command]
+
+    def inventory(self) -> Inventory:
+        found = self.zfs.lines(self.home)
+        if not found:
+            self._require_root()
+        return Inventory(place=self.place, lines=tuple(found))
+
+    def store(self, part: Part, sender: Command, meter: Meter) -> int:
+        target = f"{self.home}/{part.line}"
+        if part.base is None:
+            self._make_room(part.line)
+        count = transfer(sender, self.command(receive_argv(target)), meter)
+        self._confirm(f"{target}@{part.name}", part.guid)
+        return count
+
+    def abort(self, line: str) -> None:
+        self.zfs.abort(f"{self.home}/{line}")
+
+    def commit(self, record: Record, parts: Sequence[Part], when: str) -> None:
+        names = [f"{self.home}/{part.line}@{part.name}" for part in parts]
+        self.zfs.mark(names, commit_properties(record, [part.guid for part in parts], when))
+
+    def copies(self) -> Copies:
+        try:
+            return committed(Zfs(self.zfs.runner).snapshots_below(self.home))
+        except DatasetNotFound:
+            self._require_root()
+            return Copies((), ())
+
+    def remove(self, backup: Backup, when: str) -> None:
+        zfs = Zfs(self.zfs.runner)
+        first, *others = backup.snapshots
+        if others:
+            zfs.mark_snapshot(first, CONDEMNED, when)
+        for snapshot in (*reversed(others), first):
+            with suppress(DatasetNotFound):
+                zfs.destroy_snapshot(snapshot)
+
+    def legs(self, wanted: Sequence[Snapshot]) -> Sequence[StreamStep]:
+        return [StreamStep(copy, base) for base, copy in pairwise((None, *wanted)) if copy]
+
+    def size(self, leg: StreamStep) -> int:
+        return self.zfs.size(self._send(leg))
+
+    def fetch(self, leg: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
+        if token and self.zfs.token(token) is None:
+            raise NotResumable(f"{leg.copy} at {self.place}: what was fetched of it cannot be continued")
+        argv = resume_argv(token, raw=self._raw(leg)) if token else self._send(leg)
+        return transfer(self.command(argv), receiver, meter)
+
+    def content(self, copy: Snapshot, most: int, meter: Meter) -> Content:
+        argv = content_argv(str(copy), raw=self.zfs.encrypted(copy.dataset))
+        return read_content(self.command(argv), most, meter)
+
+    def holds(self, copies: Sequence[Snapshot]) -> Mapping[int, tuple[str, ...]]:
+        return Zfs(self.zfs.runner).holds(copies)
+
+    def hold(self, tag: str, copy: Snapshot) -> None:
+        Zfs(self.zfs.runner).hold(tag, copy)
+
+    def release(self, tag: str, copy: Snapshot) -> None:
+        Zfs(self.zfs.runner).release(tag, copy)
+
+    def strays(self) -> tuple[str, ...]:
+        return ()
+
+    def sweep(self) -> tuple[str, ...]:
+        return ()
+
+    def _send(self, leg: StreamStep) -> tuple[str, ...]:
+        return send_argv(str(leg.copy), str(leg.base) if leg.base else None, raw=self._raw(leg))
+
+    def _raw(self, leg: StreamStep) -> bool:
+        return self.zfs.encrypted(leg.copy.dataset)
+
+    def _make_room(self, line: str) -> None:
+        """The containers that the line lies in; what lies in its own place is no concern of this."""
+        above = [str(p) for p in reversed(PurePosixPath(line).parents) if str(p) != "."]
+        for name in (self.home, *(f"{self.home}/{path}" for path in above)):
+            self.zfs.container(name)
+
+    def _require_root(self) -> None:
+        """A pool that was not imported is no empty one."""
+        if not Zfs(self.zfs.runner).exists(self.root):
+            raise NotFound(
+                f"there is no dataset {self.root} at {self.place}: import its pool, or make the dataset there"
+            )
+
+    def _confirm(self, name: str, guid: int) -> None:
+        found = self.zfs.guid(name)
+        if found != guid:
+            raise VerificationFailed(
+                f"{name} at {self.place} has guid {found}, not {guid}: it is not what was sent"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZfsDestination:
+    """`target` None: this host. `control` is what the sockets of ssh connections are called like."""
+
+    name: str
+    place: str
+    root: str
+    instance: str
+    target: SshTarget | None
+    control: Path
+    runner: Runner = run
+
+    @property
+    def aside(self) -> str:
+        return f"rename them over there (zfs rename .../{self.instance} .../{self.instance}.old)"
+
+    @property
+    def here(self) -> str:
+        return "" if self.target else self.root
+
+    @contextmanager
+    def connect(self) -> Iterator[ZfsSession]:
+        if self.target is None:
+            yield self._session(self.runner, self._local)
+            return
+        # A name of its own: who ends a connection that others go through ends their streams.
+        own = f"{self.control.stem}.{os.getpid():x}.{next(_connections):x}{self.control.suffix}"
+        ssh = Ssh(self.target, self.control.with_name(own), self.runner)
+        try:
+            yield self._session(ssh, lambda argv: _remote(ssh, argv))
+        finally:
+            ssh.close()
+
+    def _session(self, runner: Runner, command: Callable[[tuple[str, ...]], Command]) -> ZfsSession:
+        return ZfsSession(
+            root=self.root,
+            home=f"{self.root}/{self.instance}",
+            place=self.place,
+            zfs=ZfsStreams(runner),
+            command=command,
+        )
+
+    @staticmethod
+    def _local(argv: tuple[str, ...]) -> Command:
+        return Command(argv=argv, failure=lambda status, said: failure_of(argv, status, said))
+
+
+def _remote(ssh: Ssh, argv: tuple[str, ...]) -> Command:
+    def failure(status: int, said: str) -> CommandFailed:
+        return translate(ssh.failure(argv, status, said))
+
+    return Command(argv=ssh.command(argv), failure=failure)

@@ -1,0 +1,241 @@
+"""Starts and stops a mongod on a clone's files."""
+
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bson.timestamp import Timestamp
+
+from zbackup.engines.mongodb.clone.error_log_tail import last_words, stable_checkpoint
+from zbackup.engines.mongodb.clone.identity import as_internal_user
+from zbackup.engines.mongodb.clone.server_options import Place, Purpose, Shape, arguments
+from zbackup.engines.mongodb.options import ConnectOptions, Login
+from zbackup.engines.mongodb.server.connection import Connection, connect
+from zbackup.engines.owner import owner_of
+from zbackup.engines.stall import STALL_S, ended_when_still
+from zbackup.model.errors import DatabaseError, Refused, VerificationFailed
+from zbackup.model.record import Record
+from zbackup.model.recovery import Files, Serving
+from zbackup.proc import secure_files
+from zbackup.proc.detached import Confinement, Process, launch
+
+# Replaying a day's oplog takes long and must not be cut off; a server that gives up ends.
+START_LIMIT_S = 24 * 3600.0
+STOP_LIMIT_S = 3600.0
+POLL_S = 0.05
+
+# Bytes of the key by which the only member of a new set knows itself.
+KEY_BYTES = 96
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloneServer:
+    """The server program, and the files it is to work on."""
+
+    program: tuple[str, ...]
+    files: Files
+    memory: int
+    workers: int
+    login: Login = "original"
+    closed: tuple[str, ...] = ()
+    """Directories, such as those of other servers' sockets, in which the server finds nothing."""
+    stall: float = STALL_S
+
+    @property
+    def place(self) -> Place:
+        return Place(home=self.files.home, run=self.files.run)
+
+    @property
+    def asks_for_login(self) -> bool:
+        """Whether the server for its users does: if the original did, unless told otherwise."""
+        return self.login != "never" and self.files.record.server.get("authorization") == "enabled"
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether the last server on the files shut down in good order: only then it empties this file."""
+        return secure_files.stat(self._data / "mongod.lock").st_size == 0
+
+    @property
+    def _data(self) -> Path:
+        return self.files.where.path(self.files.record.fact("dbpath"))
+
+    def make_room(self) -> None:
+        """The directory for its socket, owned by whom it runs as."""
+        secure_files.make_directory(self.place.run, owner=self._owner())
+
+    @contextmanager
+    def temporary(self, purpose: Purpose, *, disposable: bool = False) -> Iterator["Temporary"]:
+        """A server for our own use only, which may still be starting; ended at the end whatever happens.
+
+        It is reached through its socket alone, in a directory that only root and the files' owner may enter,
+        and asks nobody to log in, or for a key that only we know. One that is `disposable` is killed: its
+        files are not looked at again.
+        """
+        secure_files.set_mode(self.place.run, 0o700)
+        output = self.place.output
+        said = secure_files.size(output) if secure_files.exists(output) else 0
+        asks = self.login == "always"
+        shape = Shape(purpose=purpose, memory=self.memory, workers=self.workers, auth=asks, key=asks)
+        login = self.by_key() if asks else self.by_socket
+        process = self._start(shape)
+        try:
+            yield Temporary(self, process, said, login)
+        finally:
+            if disposable:
+                process.kill(STOP_LIMIT_S)
+            else:
+                process.stop(STOP_LIMIT_S)
+            secure_files.unlink(self.files.process)
+
+    def serve(self, serving: Serving) -> Connection:
+        """Start the server for its users and wait until it answers; it outlives us.
+
+        One that could be reached by anybody and asks nobody to log in although the original did is Refused.
+        """
+        require_private(self.login, self.files.record, serving)
+        asks = serving.login or self.asks_for_login
+        secure_files.set_mode(self.place.run, 0o700 if self.login == "never" and not asks else 0o755)
+        shape = Shape(
+            purpose="serve",
+            memory=serving.memory or self.memory,
+            port=serving.port,
+            read_only=serving.read_only,
+            auth=asks,
+            key=bool(asks and serving.replica_set),
+            replica_set=serving.replica_set,
+            limits=serving.limits,
+        )
+        return self.await_answer(self._start(shape), self.by_socket)
+
+    @property
+    def by_socket(self) -> ConnectOptions:
+        """Our way to the server, without a login."""
+        return ConnectOptions(socket=str(self.place.socket))
+
+    def by_key(self) -> ConnectOptions:
+        """The same as the server itself, with a new key for its file; all who know that are the server."""
+        key = self._make_key()
+        return as_internal_user(str(self.place.socket), key)
+
+    def _make_key(self) -> str:
+        key = secrets.token_urlsafe(KEY_BYTES).replace("_", "/").replace("-", "+")
+        secure_files.write_new(self.place.key, key + "\n", mode=0o400, owner=self._owner())
+        return key
+
+    def failure(self, what: str) -> DatabaseError:
+        """What happened, with the server's own last words."""
+        return DatabaseError(
+            f"the temporary server {what}; the end of {self.place.output}:\n{last_words(self.place.output)}"
+        )
+
+    def _start(self, shape: Shape) -> Process:
+        # One that was killed leaves its socket behind, and a new one is what we wait for.
+        secure_files.unlink(self.place.socket)
+        uid, gid = self._owner()
+        argv = [*self.program, *arguments(self.files.record.server, self.place, shape)]
+        bind = tuple((now, original) for original, now in self.files.where.moves)
+        for_users = shape.purpose == "serve"
+        confinement = Confinement(
+            hide=self.files.hide,
+            bind=bind,
+            uid=uid,
+            gid=gid,
+            own=self.files.own(for_users=for_users),
+            cover=self.closed,
+            network="host" if shape.port else "own",
+            # Members of a set call each other, and themselves.
+            calls_out=bool(shape.replica_set),
+            limits=shape.limits,
+        )
+        return launch(argv, confinement, self.place.output, note=self.files.process)
+
+    def _owner(self) -> tuple[int, int]:
+        """Whoever owns the data directory: the server must run as nobody else."""
+        return owner_of(self._data)
+
+    def await_answer(self, process: Process, login: ConnectOptions) -> Connection:
+        """mongod listens when recovery is done, and not before."""
+        with self.progressing(process):
+            return self._answer(process, login)
+
+    @contextmanager
+    def progressing(self, *processes: Process) -> Iterator[None]:
+        """While the body waits for servers, end them when they stand still.
+
+        Raise DatabaseError then, with the last words of this one.
+        """
+        with ended_when_still(self.stall, *processes) as still:
+            try:
+                yield
+            except (DatabaseError, VerificationFailed) as failure:
+                if not still.ended:
+                    raise
+                raise self.failure(still.told) from failure
+
+    def _answer(self, process: Process, login: ConnectOptions) -> Connection:
+        deadline = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < deadline:
+            if not process.alive:
+                raise self.failure("ended while starting")
+            if secure_files.exists(self.place.socket):
+                try:
+                    return connect(login)
+                except DatabaseError:
+                    pass
+            time.sleep(POLL_S)
+        raise self.failure("did not answer within its time limit")
+
+
+def require_private(login: Login, record: Record, serving: Serving) -> None:
+    """Raise Refused when a port would let everybody on this machine in where the original asks for logins."""
+    nobody_asked = login == "never" and not serving.login
+    if nobody_asked and serving.port and record.server.get("authorization") == "enabled":
+        raise Refused(
+            'recovery.login is "never" and the original asks for logins: without one the recovered server is '
+            "reached through its socket only; leave out --port"
+        )
+
+
+@dataclass(slots=True)
+class Temporary:
+    """A server that only we use. What it says begins at the byte `said`."""
+
+    server: CloneServer
+    process: Process
+    said: int
+    login: ConnectOptions
+    _connection: Connection | None = None
+
+    @property
+    def connection(self) -> Connection:
+        """Our connection to it, once it answers. Raise DatabaseError when it ended instead."""
+        if self._connection is None:
+            self._connection = self.server.await_answer(self.process, self.login)
+        return self._connection
+
+    @property
+    def recovered_from(self) -> Timestamp | None:
+        """The checkpoint that its recovery began at; None if it had none."""
+        return stable_checkpoint(self.server.place.output, self.said)
+
+    def progressing(self, *others: Process) -> AbstractContextManager[None]:
+        """See CloneServer.progressing; `others` work with it."""
+        return self.server.progressing(self.process, *others)
+
+    def shut_down(self) -> None:
+        """Stop the server in good order.
+
+        Raise VerificationFailed if it has to be killed, DatabaseError if it had died before: what it wrote
+        last might not be on disk.
+        """
+        # One that still starts may be replaying, and must not be cut off.
+        self.connection.close()
+        if not self.process.alive:
+            raise self.server.failure("died")
+        if not self.process.stop(STOP_LIMIT_S):
+            raise VerificationFailed(f"the temporary server did not shut down within {STOP_LIMIT_S:g} s")
+        if not self.server.ended_well:
+            raise self.server.failure("did not shut down in good order")

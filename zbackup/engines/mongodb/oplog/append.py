@@ -1,0 +1,78 @@
+"""Copies what a base's oplog lacks from a log source's."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import bson
+from bson.timestamp import Timestamp
+
+from zbackup.engines.mongodb.oplog import oplog
+from zbackup.engines.mongodb.oplog.continuation import Continuation
+from zbackup.engines.mongodb.oplog.oplog_entry import LARGEST_WRITABLE, describe
+from zbackup.engines.mongodb.optime import OPLOG, OpTime
+from zbackup.engines.mongodb.server.connection import Connection
+from zbackup.model.errors import NotRecoverable
+from zbackup.model.progress import Progress
+
+# Under the 16 MiB of one command. A single entry may be larger than this, and goes alone.
+BATCH_BYTES = 8 * 1024**2
+BATCH_ENTRIES = 50_000
+
+
+def append(
+    base: Connection, log: Connection, continued: Continuation, end: Timestamp, progress: Progress
+) -> tuple[int, int]:
+    """Fill the base's holes and append all entries up to `end`. How many entries that were, and bytes.
+
+    Raise NotRecoverable when one is larger than what mongod lets anybody write.
+    """
+    total = oplog.size(log)[0]
+    oplog.make_room(base, total)
+    filled = [one for one in continued.missing if bson.decode(one)["ts"] <= end]
+    behind = oplog.raw(log, {"ts": {"$gt": continued.tail.ts, "$lte": end}})
+    entries = bytes_ = 0
+    with ThreadPoolExecutor(max_workers=1) as writer:
+        # One batch is written while the next is read.
+        written: Future[None] | None = None
+        for batch in batches(writable(_chained(filled, behind))):
+            if written:
+                written.result()
+            written = writer.submit(base.insert_raw, OPLOG, batch)
+            entries += len(batch)
+            bytes_ += sum(map(len, batch))
+            progress.advance(min(bytes_, total), total)
+        if written:
+            written.result()
+    return entries, bytes_
+
+
+def batches(documents: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Documents in their order, as many together as one command takes. Pure."""
+    batch: list[bytes] = []
+    size = 0
+    for document in documents:
+        if batch and (size + len(document) > BATCH_BYTES or len(batch) == BATCH_ENTRIES):
+            yield batch
+            batch, size = [], 0
+        batch.append(document)
+        size += len(document)
+    if batch:
+        yield batch
+
+
+def writable(documents: Iterable[bytes]) -> Iterator[bytes]:
+    """The documents; raise NotRecoverable at one that is larger than mongod takes."""
+    for document in documents:
+        if len(document) > LARGEST_WRITABLE:
+            entry = bson.decode(document)
+            raise NotRecoverable(
+                f"the oplog entry at {OpTime.of(entry)} ({describe(entry)}) is {len(document)} bytes, more "
+                f"than mongod takes from anybody ({LARGEST_WRITABLE}): restore to before it (--to-timestamp "
+                f"{entry['ts'].time},{entry['ts'].inc}), or from a backup taken after it"
+            )
+        yield document
+
+
+def _chained(first: Sequence[bytes], then: Iterator[bytes]) -> Iterator[bytes]:
+    yield from first
+    yield from then

@@ -1,0 +1,110 @@
+"""Where an oplog is cut: the last entry that is applied, the first that is not."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from bson.timestamp import Timestamp
+
+from zbackup.engines.mongodb.oplog import oplog
+from zbackup.engines.mongodb.oplog.continuation import Continuation
+from zbackup.engines.mongodb.oplog.oplog_entry import wall_time
+from zbackup.engines.mongodb.optime import OpTime
+from zbackup.engines.mongodb.server.connection import Connection
+from zbackup.model.commit_times import TOLERANCE
+from zbackup.model.errors import ClockDisputed, NotRecoverable
+from zbackup.model.exact import AcceptClock, Exact, WholeLog
+from zbackup.model.log import ClusterTime
+from zbackup.model.moment import utc_text
+
+# A primary with nothing to do writes an entry all the same, every 10 seconds (its parameter
+# periodicNoopIntervalSecs); twice that may pass before one is missed.
+SILENCE = timedelta(seconds=20)
+
+# A snapshot without a lock may take as long (its command's time limit) after the clock was read for it.
+TAKEN_WITHIN = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """`skipped` is None when the log ends before the target. `behind` entries behind it carry an earlier
+    time all the same; `disputed`: so much earlier that the log can be read in two ways."""
+
+    applied: oplog.Entry
+    skipped: oplog.Entry | None
+    behind: int = 0
+    disputed: bool = False
+
+
+def find_cut(
+    log: Connection,
+    continued: Continuation,
+    begin: Timestamp,
+    target: datetime,
+    exact: Exact | None,
+    taken: datetime,
+) -> Cut:
+    """The cut is before the first entry, in the order of the log, that was written at the target or later.
+
+    `begin` is the checkpoint the base's tables are at. Wall-clock times may go back from one entry to the
+    next; whatever stands behind the cut stays out, so that what is applied is a prefix of the log. With a
+    cluster time the entries' own timestamps count instead, and of the whole log all that is sure is applied.
+    `taken` is when the log source's snapshot was: times well behind it are wrong and do not count. Raise
+    NotRecoverable when the base is past the cut; ClockDisputed when an entry behind it is earlier than the
+    target by more than is ordinary, unless the clock is accepted.
+    """
+    wanted = {"ts": {"$gt": begin, "$lte": continued.sure.ts}}
+    if isinstance(exact, WholeLog):
+        return Cut(applied=oplog.last(log, continued.sure.ts), skipped=None)
+    timed = not isinstance(exact, ClusterTime)
+    if isinstance(exact, ClusterTime):
+        wanted["ts"]["$gte"] = Timestamp(exact.seconds, exact.increment)
+        behind = begin >= wanted["ts"]["$gte"]
+    else:
+        behind = _written(log, begin, target)
+    if behind:
+        raise NotRecoverable(
+            f"the base already holds what was written up to {begin.time},{begin.inc}, which is not before "
+            "the target: start from an older backup (--base)"
+        )
+    believable = {"$gte": target, "$lte": taken + TAKEN_WITHIN}
+    skipped = oplog.find_first(log, {**wanted, "wall": believable} if timed else wanted)
+    if skipped is None:
+        return Cut(applied=oplog.last(log, continued.sure.ts), skipped=None)
+    applied = oplog.before(log, skipped["ts"])
+    if not timed:
+        return Cut(applied=applied, skipped=skipped)
+    strange = oplog.last_behind(log, skipped, target - TOLERANCE, continued.sure.ts)
+    if wall_time(applied) > taken + TAKEN_WITHIN:
+        # Of the last one that is in nobody knows whether it is from before the target.
+        strange = strange or applied
+    if strange is not None and not isinstance(exact, AcceptClock):
+        raise _disputed(target, skipped, strange)
+    count = oplog.count_behind(log, skipped, target)
+    return Cut(applied=applied, skipped=skipped, behind=count, disputed=strange is not None)
+
+
+def _disputed(target: datetime, skipped: oplog.Entry, strange: oplog.Entry) -> ClockDisputed:
+    one, other = (f"{OpTime.of(entry).ts.time},{OpTime.of(entry).ts.inc}" for entry in (skipped, strange))
+    return ClockDisputed(
+        f"the oplog can be read in two ways at {utc_text(target)}: the entry {one} says "
+        f"{utc_text(wall_time(skipped))}, and {other} says {utc_text(wall_time(strange))}: a clock was "
+        f"wrong; name the first entry to leave out with --to-timestamp, such as {one}, or take that with "
+        "--accept-clock"
+    )
+
+
+def shortfall(cut: Cut, target: datetime) -> str:
+    """A warning when the log ends well before the target: its server was down then, or had not caught up."""
+    end = wall_time(cut.applied)
+    if cut.skipped is not None or target - end <= SILENCE:
+        return ""
+    return (
+        f"the log source's oplog ends at {utc_text(end)}: its server was down or lagged then, and what "
+        "others of its replica set wrote after that and before the target is not in it"
+    )
+
+
+def _written(log: Connection, place: Timestamp, target: datetime) -> bool:
+    """Whether the entry there, if the log still has it, was written at the target or later."""
+    entry = oplog.at(log, place)
+    return entry is not None and wall_time(entry) >= target

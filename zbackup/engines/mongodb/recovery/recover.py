@@ -1,0 +1,311 @@
+"""From a backup's files and a later holder of the oplog to a mongod as of the target."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from bson.timestamp import Timestamp
+
+from zbackup.engines.mongodb.clone.clone_server import CloneServer, Temporary, require_private
+from zbackup.engines.mongodb.clone.identity import make_replica_set
+from zbackup.engines.mongodb.clone.program import find_program
+from zbackup.engines.mongodb.clone.server_options import Place
+from zbackup.engines.mongodb.oplog import oplog
+from zbackup.engines.mongodb.oplog.append import append
+from zbackup.engines.mongodb.oplog.continuation import continuation
+from zbackup.engines.mongodb.oplog.covered_log import is_same_log, live_span, span_of
+from zbackup.engines.mongodb.oplog.find_stop import Cut, find_cut, shortfall
+from zbackup.engines.mongodb.oplog.oplog_entry import transaction
+from zbackup.engines.mongodb.optime import OpTime, recorded_optime
+from zbackup.engines.mongodb.options import ConnectOptions, Login
+from zbackup.engines.mongodb.recovery.adopt import adopt
+from zbackup.engines.mongodb.recovery.as_it_is import (
+    checkpoint,
+    hand_over,
+    replay_own,
+    require_openable,
+    require_replayed,
+)
+from zbackup.engines.mongodb.recovery.reach import JOURNAL_LAG, reach, was_still
+from zbackup.engines.mongodb.recovery.validate import validate_collections
+from zbackup.engines.mongodb.server.connection import Connection
+from zbackup.engines.owner import require_own_user
+from zbackup.engines.stall import STALL_S
+from zbackup.model.cloning import Adoption
+from zbackup.model.commit_times import Anchor
+from zbackup.model.errors import NotRecoverable, Refused, UsageError
+from zbackup.model.exact import Exact, TransactionName, WholeLog
+from zbackup.model.log import LogDamage, LogSpan, Searched
+from zbackup.model.progress import Progress
+from zbackup.model.record import Record
+from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
+from zbackup.model.relocation import Relocation
+from zbackup.proc.programs import require_elsewhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """A base whose oplog has all it needs, and no more: what a server will do that starts to replay it."""
+
+    begin: Timestamp
+    cut: Cut
+    replay: ReplayRange
+    base_exact: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MongoRecovery:
+    """Recovery for MongoDB, from files only. See engines.base.Recovery.
+
+    `connect` leads to the running server, which is asked for nothing but how far its oplog goes. In the
+    directories `closed` a recovered server finds nothing.
+    """
+
+    server: tuple[str, ...] | None
+    memory: int
+    workers: int
+    connect: ConnectOptions | None = None
+    login: Login = "original"
+    closed: tuple[str, ...] = ()
+    stall: float = STALL_S
+
+    # looking
+
+    def reach(
+        self, record: Record, where: Relocation, created: datetime, since: Record | None = None
+    ) -> Reach:
+        """From the record alone: the files can be read by a mongod only."""
+        return reach(record, created)
+
+    def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
+        """See engines.base.Recovery."""
+        return span_of(record)
+
+    def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan | None:
+        """By asking the server, as nobody else can read its files. Raise DatabaseError if it is down."""
+        return live_span(self.connect, newest[0]) if self.connect else None
+
+    def live_log_damage(self, newest: tuple[Record, Relocation], live: Relocation) -> tuple[LogDamage, ...]:
+        """Nothing: a mongod alone can read its files, and ends where it cannot."""
+        return ()
+
+    @property
+    def log_delay_s(self) -> float:
+        """A write that did not ask for the journal is there with the next commit of it."""
+        return JOURNAL_LAG.total_seconds()
+
+    def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
+        """See engines.base.Recovery."""
+        return is_same_log(older[0], newer[0])
+
+    def cut_for(self, target: datetime) -> datetime:
+        """The target itself: what the oplog's clock tells is finer than a base's `as_of` has to be."""
+        return target
+
+    def check_name(self, name: TransactionName) -> None:
+        """Always: the entries of an oplog are known by their cluster times."""
+        raise UsageError(f"{name} names nothing in MongoDB's oplog: use --to-timestamp SECONDS,INC")
+
+    def find(self, name: TransactionName, parts: Sequence[tuple[Record, Relocation]]) -> Searched:
+        """See check_name."""
+        raise AssertionError(f"{name} is looked for in an oplog")
+
+    def examine(
+        self,
+        base: tuple[Record, Relocation],
+        log: tuple[Record, Relocation],
+        target: datetime,
+        exact: Exact | None = None,
+        anchors: Sequence[Anchor] = (),
+    ) -> ReplayRange | None:
+        """Nothing: an oplog can be read by a mongod only, on a clone of its own."""
+        return None
+
+    def check_program(self, record: Record) -> str:
+        """The mongod that can open the backup's files. Raise Refused if there is none."""
+        if record.server.get("encryption"):
+            raise Refused(
+                "the files are encrypted by mongod, and zbackup does not start a server with their key"
+            )
+        require_own_user(record.server)
+        return self._program(record)[0]
+
+    def check_openable(self, record: Record) -> None:
+        """See engines.base.Recovery."""
+        require_openable(record)
+
+    def check_serving(self, record: Record, serving: Serving) -> None:
+        """Raise Refused when a port would let everybody in where the original asks for logins."""
+        require_private(self.login, record, serving)
+
+    def check_version(self, server: Mapping[str, str], version: str, members: Sequence[str] = ()) -> str:
+        """The same for a running server whose datasets are mounted at `members`."""
+        require_own_user(server)
+        return require_elsewhere(find_program(self.server, server.get("mongod", ""), version), members)[0]
+
+    # acting
+
+    def recover(
+        self,
+        base: Files,
+        log: Files,
+        target: datetime,
+        serving: Serving | None,
+        progress: Progress,
+        exact: Exact | None = None,
+    ) -> Recovered:
+        """Merge the oplogs, let mongod recover to the cut, and serve the result."""
+        server, source = self._server(base), self._server(log)
+        progress.phase("merging the oplogs", f"{base.record.called} and {log.record.called}")
+        server.make_room()
+        source.make_room()
+        # Side by side: each takes a second to start, most of it waiting for the disk.
+        with source.temporary("open", disposable=True) as reading, server.temporary("open") as opened:
+            # Both answer before they are watched together: only then they have nothing to do but this.
+            _ = opened.connection, reading.connection
+            with opened.progressing(reading.process):
+                merged = _merge(opened, reading, target, exact, progress)
+            opened.shut_down()
+        if not isinstance(exact, WholeLog) and (warning := shortfall(merged.cut, target)):
+            progress.note(warning)
+        progress.phase("replaying", f"{merged.replay.transactions} oplog entries")
+        with server.temporary("replay") as replayed:
+            require_replayed(replayed, merged.begin, OpTime.of(merged.cut.applied))
+            replayed.shut_down()
+        progress.phase("handing over")
+        with server.temporary("open") as finished:
+            connection = finished.connection
+            with finished.progressing():
+                hand_over(connection, progress)
+            finished.shut_down()
+        if serving:
+            _serve_first(server, serving)
+        return Recovered(
+            last_applied=merged.replay.last_applied,
+            first_skipped=merged.replay.first_skipped,
+            position=str(OpTime.of(merged.cut.applied)),
+            gtid="",
+            base_exact=merged.base_exact,
+            replay=merged.replay,
+            clock_accepted=merged.cut.disputed,
+        )
+
+    def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
+        """See engines.base.Recovery."""
+        server = self._server(base)
+        progress.phase("opening the backup", base.record.called)
+        server.make_room()
+        reached = replay_own(server)
+        progress.phase("handing over")
+        with server.temporary("open") as finished:
+            connection = finished.connection
+            with finished.progressing():
+                hand_over(connection, progress)
+            finished.shut_down()
+        if serving:
+            _serve_first(server, serving)
+        return Recovered(
+            last_applied=transaction(reached) if reached else None,
+            first_skipped=None,
+            position=str(OpTime.of(reached)) if reached else "",
+            gtid="",
+            base_exact=was_still(base.record),
+        )
+
+    def check_tables(self, files: Files, progress: Progress) -> Checked:
+        """See engines.base.Recovery."""
+        server = self._server(files)
+        server.make_room()
+        progress.phase("checking collections", files.record.backup)
+        with server.temporary("open", disposable=True) as opened:
+            return validate_collections(opened.connection, progress)
+
+    def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
+        """See engines.base.Recovery."""
+        adopt(self._server(files), adoption, progress)
+
+    def serve(self, files: Files, serving: Serving) -> None:
+        """Start the server of a finished clone again."""
+        server = self._server(files)
+        server.make_room()
+        server.serve(serving).close()
+
+    def connection(self, run: Path, port: int, user: str = "") -> tuple[str, str]:
+        """How to reach a clone's server: its socket's path, and a command line for people."""
+        path = str(Place(home=run, run=run).socket)
+        host = f"127.0.0.1:{port}" if port else quote(path, safe="")
+        login = ("--username", user, "--authenticationDatabase", "admin") if user else ()
+        return path, shlex.join(("mongosh", f"mongodb://{host}/?directConnection=true", *login))
+
+    def _program(self, record: Record) -> tuple[str, ...]:
+        found = find_program(self.server, record.server.get("mongod", ""), record.server_version)
+        return require_elsewhere(found, [mountpoint for _, mountpoint in record.members])
+
+    def _server(self, files: Files) -> CloneServer:
+        return CloneServer(
+            program=self._program(files.record),
+            files=files,
+            memory=self.memory,
+            workers=self.workers,
+            login=self.login,
+            closed=self.closed,
+            stall=self.stall,
+        )
+
+
+def _merge(
+    opened: Temporary,
+    reading: Temporary,
+    target: datetime,
+    exact: Exact | None,
+    progress: Progress,
+) -> Merged:
+    """Make the base's oplog end at the cut, complete; see continuation for what is proved before."""
+    base, log = opened.connection, reading.connection
+    begin = checkpoint(opened)
+    continued = continuation(base, log, whole=was_still(reading.server.files.record))
+    base_exact = _require_recorded(base, log, opened.server.files.record)
+    taken = reading.server.files.record.taken
+    cut = find_cut(log, continued, begin, target, exact, taken)
+    entries, bytes_ = append(base, log, continued, cut.applied["ts"], progress)
+    oplog.end_at(base, cut.applied["ts"])
+    replay = ReplayRange(
+        last_applied=transaction(cut.applied),
+        first_skipped=transaction(cut.skipped) if cut.skipped else None,
+        transactions=entries,
+        log_bytes=bytes_,
+        out_of_order=cut.behind,
+        effective_target=target,
+    )
+    return Merged(begin=begin, cut=cut, replay=replay, base_exact=base_exact)
+
+
+def _require_recorded(base: Connection, log: Connection, record: Record) -> bool:
+    """The entry that was recorded as the oplog's end must be in the log source, if not lost in the base too.
+
+    Under a lock it is the base's own end, or behind a hole that the log source fills. Whether it was.
+    """
+    recorded = recorded_optime(record)
+    if recorded is None:
+        return False
+    found = oplog.at(log, recorded.ts)
+    if found is None or OpTime.of(found) != recorded:
+        raise NotRecoverable(
+            f"{recorded}, recorded as the end of the base's oplog, is not in the log source: it was rolled "
+            "back; start from an older backup (--base)"
+        )
+    end = OpTime.of(oplog.last(base))
+    return record.lock == "fsync" and end <= recorded
+
+
+def _serve_first(server: CloneServer, serving: Serving) -> None:
+    """Start it for its users; a new replica set is made by its member itself, once it runs."""
+    if not serving.replica_set:
+        server.serve(serving).close()
+        return
+    login = server.by_key() if server.asks_for_login else server.by_socket
+    server.serve(serving).close()
+    make_replica_set(login, serving.replica_set, serving.port)

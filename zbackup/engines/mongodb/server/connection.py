@@ -1,0 +1,275 @@
+"""Connections to a mongod. The only importer of PyMongo; every failure is one clear line."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import pymongo
+from bson.raw_bson import RawBSONDocument
+from pymongo.errors import (
+    AutoReconnect,
+    ConfigurationError,
+    InvalidURI,
+    NetworkTimeout,
+    OperationFailure,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+)
+from pymongo.uri_parser import parse_uri
+
+from zbackup.engines.mongodb.options import ConnectOptions
+from zbackup.engines.mongodb.server.privileges import advice
+from zbackup.model.errors import DatabaseError
+
+CONNECT_LIMIT_S = 5
+INSERT_LIMIT_S = 600
+ANSWER_LIMIT_S = 30
+
+# A batch ends at 16 MiB before it has as many documents as that.
+RAW_BATCH = 1_000_000
+
+# MongoDB's error codes (src/mongo/base/error_codes.yml in its sources).
+USER_NOT_FOUND = 11
+UNAUTHORIZED = 13
+AUTHENTICATION_FAILED = 18
+MAX_TIME_EXPIRED = 50
+
+Document = dict[str, Any]
+
+
+class LoginRefused(DatabaseError):
+    """The server is up, but does not know this user with this password or certificate."""
+
+
+class PrivilegeMissing(DatabaseError):
+    """The account lacks a privilege, which the message names, with the command that grants it."""
+
+
+class ConnectionLost(DatabaseError):
+    """The server ended the connection or stopped answering. Locks of the server go on without it."""
+
+
+class NotAnswered(ConnectionLost):
+    """The server did not answer in time: it is there, and may yet do what it was told."""
+
+
+class CommandRefused(DatabaseError):
+    """The server refused a command. `code` is its error number."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Connection:
+    """One server, reached directly, over one connection that is logged in from the start.
+
+    Raises the errors above. Nothing is sent to any other member of a replica set.
+    """
+
+    def __init__(self, client: "pymongo.MongoClient[Document]", options: ConnectOptions, where: str) -> None:
+        self._client, self._options, self.where = client, options, where
+
+    def command(self, command: Mapping[str, Any], *, limit_s: float = ANSWER_LIMIT_S) -> Document:
+        """Run a command of the admin database. `limit_s` is how long its answer is waited for.
+
+        An answer that does not come is NotAnswered, and says nothing of what the server does.
+        """
+        return self.run("admin", command, limit_s=limit_s)
+
+    def run(self, database: str, command: Mapping[str, Any], *, limit_s: float = ANSWER_LIMIT_S) -> Document:
+        """The same for a command of any database."""
+        try:
+            with pymongo.timeout(limit_s):
+                return self._client[database].command(dict(command))
+        except PyMongoError as failure:
+            raise _named(failure, self._options, self.where, next(iter(command))) from None
+
+    def find(
+        self,
+        collection: tuple[str, str],
+        wanted: Mapping[str, Any],
+        *,
+        fields: Sequence[str] = (),
+        backwards: bool = False,
+        most: int = 1,
+        limit_s: float | None = ANSWER_LIMIT_S,
+    ) -> list[Document]:
+        """Up to `most` documents of (database, collection) in natural order, or in its reverse."""
+        database, name = collection
+        try:
+            with pymongo.timeout(limit_s):
+                found = self._client[database][name].find(
+                    dict(wanted), {field: 1 for field in fields} or None, limit=most
+                )
+                return list(found.sort("$natural", -1 if backwards else 1))
+        except PyMongoError as failure:
+            raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
+
+    def raw_batches(self, collection: tuple[str, str], wanted: Mapping[str, Any]) -> Iterator[bytes]:
+        """Documents of (database, collection) in natural order: BSON, many at a time, one behind another."""
+        database, name = collection
+        try:
+            cursor = self._client[database][name].find_raw_batches(dict(wanted), batch_size=RAW_BATCH)
+            yield from cursor.hint([("$natural", 1)])
+        except PyMongoError as failure:
+            raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
+
+    def insert_raw(self, collection: tuple[str, str], documents: Sequence[bytes]) -> None:
+        """Insert BSON documents in their order, 16 MiB together at most.
+
+        Raise DatabaseError when one is refused, without its content.
+        """
+        database, name = collection
+        wrapped = [RawBSONDocument(document) for document in documents]
+        said = self.run(database, {"insert": name, "documents": wrapped}, limit_s=INSERT_LIMIT_S)
+        if said["n"] != len(wrapped):
+            refused = said["writeErrors"][0]
+            reason = str(refused.get("errmsg", ""))[:200]
+            raise CommandRefused(
+                f"the server at {self.where} refused to insert into {database}.{name}: {reason}",
+                int(refused.get("code", 0)),
+            )
+
+    def close(self) -> None:
+        """End the connection. Lost already is fine."""
+        self._client.close()
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def connect(options: ConnectOptions) -> Connection:
+    """Connect and log in. Raise LoginRefused, or DatabaseError when the server cannot be reached."""
+    where = options.where
+    try:
+        where = _where(options)
+        client: pymongo.MongoClient[Document] = pymongo.MongoClient(
+            _address(options),
+            **_login(options),
+            **_tls(options),
+            directConnection=True,
+            appname="zbackup",
+            # One connection, so that what is logged in before a lock is what releases it.
+            maxPoolSize=1,
+            retryReads=False,
+            retryWrites=False,
+            serverSelectionTimeoutMS=CONNECT_LIMIT_S * 1000,
+            connectTimeoutMS=CONNECT_LIMIT_S * 1000,
+            tz_aware=True,
+            tzinfo=UTC,
+        )
+    except (PyMongoError, ValueError, OSError) as failure:
+        raise DatabaseError(f"cannot connect to {where}: {_harmless(failure)}") from None
+    connection = Connection(client, options, where)
+    try:
+        connection.command({"ping": 1}, limit_s=CONNECT_LIMIT_S)
+    except DatabaseError:
+        connection.close()
+        raise
+    return connection
+
+
+def _address(options: ConnectOptions) -> str:
+    if options.uri:
+        return options.uri()
+    host = quote(options.socket, safe="") if options.socket else f"{_bracketed(options.host)}:{options.port}"
+    return f"mongodb://{host}/"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _where(options: ConnectOptions) -> str:
+    """The address for messages: of a URI its host only, for it may hold a password."""
+    if not options.uri:
+        return options.where
+    uri = options.uri()
+    if uri.startswith("mongodb+srv://"):
+        raise ConfigurationError("name the one mongod of this machine, not a whole cluster (mongodb+srv)")
+    nodes = parse_uri(uri, validate=False, warn=False)["nodelist"]
+    if len(nodes) != 1:
+        raise ConfigurationError(f"the uri names {len(nodes)} servers; name the one on this machine")
+    host, port = nodes[0]
+    return f"{host}:{port}" if port else f"socket {host}"
+
+
+def _login(options: ConnectOptions) -> Document:
+    if options.mechanism == "MONGODB-X509":
+        return {"authMechanism": options.mechanism, "authSource": "$external"}
+    if options.uri or options.password is None:
+        return {}
+    named = {"authMechanism": options.mechanism} if options.mechanism else {}
+    return {
+        "username": options.user,
+        "password": options.password(),
+        "authSource": options.auth_source,
+        **named,
+    }
+
+
+def _tls(options: ConnectOptions) -> Document:
+    tls = options.tls
+    if tls is None or options.socket:
+        return {}
+    files = {"tlsCAFile": tls.ca, "tlsCertificateKeyFile": tls.cert}
+    lax = {} if tls.verify else {"tlsAllowInvalidCertificates": True}
+    return {"tls": True, **{key: path for key, path in files.items() if path}, **lax}
+
+
+def _named(failure: PyMongoError, options: ConnectOptions, where: str, doing: str) -> DatabaseError:
+    """The server's error under our name. Its text names users and privileges, but never passwords."""
+    if isinstance(failure, OperationFailure):
+        return _refused(failure, options, where, doing)
+    if isinstance(failure, ServerSelectionTimeoutError):
+        return _unreachable(failure, where)
+    if isinstance(failure, NetworkTimeout) or failure.timeout:
+        return NotAnswered(f"the server at {where} did not answer {doing} in time")
+    if isinstance(failure, AutoReconnect):
+        return ConnectionLost(f"the server at {where} ended the connection during {doing}: {failure}")
+    return DatabaseError(f"{doing} at {where} failed: {_harmless(failure)}")
+
+
+def _refused(failure: OperationFailure, options: ConnectOptions, where: str, doing: str) -> DatabaseError:
+    said = str((failure.details or {}).get("errmsg") or failure).rstrip(".")
+    user = options.user if options.password else "the account"
+    if failure.code in (AUTHENTICATION_FAILED, USER_NOT_FOUND):
+        known = "the certificate's subject" if options.mechanism == "MONGODB-X509" else user
+        return LoginRefused(
+            f"{where} refused the login of {known}: {said}; check user, password and auth_source"
+        )
+    if failure.code == UNAUTHORIZED:
+        if "requires authentication" in said:
+            return LoginRefused(f"{where} wants a login ({said}): set user and password")
+        return PrivilegeMissing(f"{user} at {where} lacks a privilege for {doing}{advice(doing)}")
+    if failure.code == MAX_TIME_EXPIRED:
+        return NotAnswered(f"the server at {where} did not answer {doing} in time")
+    return CommandRefused(
+        f"the server at {where} refused {doing}: {said} ({failure.code})", failure.code or 0
+    )
+
+
+def _unreachable(failure: ServerSelectionTimeoutError, where: str) -> DatabaseError:
+    # Behind the reason come the topology and settings, which help nobody who reads one line.
+    reason = str(failure).partition(" (configured timeouts")[0].partition(", Timeout:")[0]
+    if "SSL" in reason or "certificate" in reason:
+        return DatabaseError(f"no TLS with {where}: {reason}; check the instance's tls settings")
+    if "reset by peer" in reason or "connection closed" in reason:
+        # It says why in its own log alone. A socket is no way around that.
+        hint = "does it require TLS (then name host, port and tls, and no socket), or refuse this host?"
+        return DatabaseError(f"the server at {where} is there and closes connections: {reason}; {hint}")
+    return DatabaseError(f"cannot reach the server at {where}: {reason}; is it running?")
+
+
+def _harmless(failure: Exception) -> str:
+    """PyMongo quotes parts of a URI that it cannot read, and the password may be in them."""
+    unreadable = isinstance(failure, InvalidURI | ValueError)
+    return "the address cannot be read" if unreadable else str(failure)

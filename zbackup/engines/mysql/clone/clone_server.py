@@ -1,0 +1,364 @@
+"""Starts and stops a server on a clone's files."""
+
+import os
+import random
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from zbackup.engines.mysql.binlog.files import index_without_links
+from zbackup.engines.mysql.clone import outside_directories
+from zbackup.engines.mysql.clone.accounts import Account
+from zbackup.engines.mysql.clone.disk_full_guard import killed_when_full
+from zbackup.engines.mysql.clone.error_log_tail import last_words
+from zbackup.engines.mysql.clone.keyring import own_copy
+from zbackup.engines.mysql.clone.server_options import Place, Shape, arguments
+from zbackup.engines.mysql.options import ConnectOptions
+from zbackup.engines.mysql.server.connection import (
+    Connection,
+    ConnectionLost,
+    LoginRefused,
+    StatementFailed,
+    connect,
+)
+from zbackup.engines.owner import owner_of
+from zbackup.engines.stall import STALL_S, ended_when_still
+from zbackup.model.errors import DatabaseError, VerificationFailed
+from zbackup.model.recovery import Files, Serving
+from zbackup.proc import secure_files
+from zbackup.proc.detached import Confinement, Process, launch
+from zbackup.proc.mount_namespace import named_paths
+from zbackup.proc.start import for_server
+
+# Crash recovery of a large redo log takes long and must not be cut off; a server that gives up ends.
+START_LIMIT_S = 4 * 3600.0
+STOP_LIMIT_S = 600.0
+DYING_S = 1.0
+POLL_S = 0.02
+
+# A server runs its init file, which makes our account, before it lets anybody in (MySQL reference manual,
+# init_file). One that goes on refusing us will not change its mind.
+REFUSED_LIMIT_S = 60.0
+# Its log gets a line for each time, and has to keep room for the reason.
+REFUSED_PAUSE_S = 2.0
+
+PRIVATE = Serving()
+NO_ROOM = "was given up: the pool is full, or the clone's quota is reached"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloneServer:
+    """The server program, and the files it is to work on."""
+
+    flavor: str
+    program: tuple[str, ...]
+    files: Files
+    memory: int
+    workers: int
+    closed: tuple[str, ...] = ()
+    """Directories, such as those of other servers' sockets, in which the server finds nothing."""
+    stall: float = STALL_S
+
+    @property
+    def place(self) -> Place:
+        return Place(home=self.files.home, run=self.files.run)
+
+    def make_room(self) -> None:
+        """The directories it needs beside its data, owned by whom it runs as."""
+        for directory in (self.place.relay, self.place.scratch, self.place.run):
+            secure_files.make_directory(directory, owner=self._owner())
+
+    def make_room_outside(self, directories: Sequence[str]) -> None:
+        """The same for what tables were made in elsewhere: see outside."""
+        recorded = self.files.record.server
+        members = [original for original, _ in self.files.where.moves]
+        argv = [*self.program, *arguments(self.flavor, recorded, self.place, self._shape(replaying=True))]
+        program = map(os.path.realpath, self.program)
+        keyring = filter(None, [recorded.get("keyring_file")])
+        needed = (*members, *named_paths(argv), *program, *keyring, str(self.files.run))
+        outside_directories.make_room(self.files.home, directories, needed, self._owner())
+
+    def forget_identity(self) -> None:
+        """A copied auto.cnf would make two servers with one UUID; without it the server makes a new one."""
+        secure_files.unlink(self._datadir / "auto.cnf")
+
+    def name_log_files(self) -> None:
+        """List the log's files by the path they are started with here, which is without links."""
+        recorded = self.files.record.server
+        if not recorded.get("log_bin_index"):
+            return
+        index = self.files.where.path(recorded["log_bin_index"])
+        try:
+            text = secure_files.read_text(index)
+        except FileNotFoundError:
+            return
+        wanted = index_without_links(text, str(Path(recorded["log_bin_basename"]).parent))
+        if wanted != text:
+            content = wanted.encode("utf-8", "surrogateescape")
+            secure_files.replace(index, content, mode=0o640, owner=self._owner())
+
+    @contextmanager
+    def temporary(self, before: str = "") -> Iterator["Temporary"]:
+        """A server for our own use only, with an account of ours; gone at the end whatever happens.
+
+        `before` are statements, one a line, that are run first.
+        Killed when the body fails: one that is stuck would take its time to stop, and nobody needs its files.
+        Raise DatabaseError, with the end of its log, when it ends before it is asked to, or the pool is full.
+        """
+        with (
+            self._ours(self._shape(replaying=True), before) as temporary,
+            self._last_words(temporary.process),
+        ):
+            yield temporary
+            temporary.process.stop(STOP_LIMIT_S)
+
+    @contextmanager
+    def log_server(self, port: int, reader: Process) -> Iterator["Temporary"]:
+        """A server that gives out its log on a loopback port of the network that `reader` is in.
+
+        Killed at the end: nobody needs its files.
+        """
+        shape = replace(self._shape(Serving(port=port), replaying=True), log_only=True)
+        with self._ours(shape, beside=reader) as temporary, self._last_words(temporary.process):
+            yield temporary
+
+    @contextmanager
+    def _ours(self, shape: Shape, before: str = "", beside: Process | None = None) -> Iterator["Temporary"]:
+        """Started with an account of ours; surely gone at the end."""
+        secure_files.set_mode(self.place.run, 0o700)
+        with ExitStack() as ended:
+            process, account = self._begun(shape, before, ended, beside)
+            with self._given_up_when_full(process):
+                yield self._entered(process, account, REFUSED_LIMIT_S)
+
+    @contextmanager
+    def opened(
+        self, serving: Serving, before: str, after: Sequence[str] = (), *, calls_out: bool = False
+    ) -> Iterator["Temporary"]:
+        """A server for its users, with an account of ours while the body runs. Gone if the body fails.
+
+        `before` are statements, one a line, that are run before anybody is let in, and `after` those of the
+        end, when our account is no more. One that `calls_out` may be told whom to replicate.
+        """
+        secure_files.set_mode(self.place.run, 0o755)
+        with ExitStack() as ended:
+            shape = replace(self._shape(serving), calls_out=calls_out)
+            process, account = self._begun(shape, before, ended)
+            with self._given_up_when_full(process), self._last_words(process):
+                # Refused at all, the init file failed, and what it should have done may not be done.
+                temporary = self._entered(process, account, patience=0)
+                yield temporary
+                temporary.leave(after)
+            # It goes on: what would end it is forgotten.
+            ended.pop_all()
+
+    def _begun(
+        self, shape: Shape, before: str, ended: ExitStack, beside: Process | None = None
+    ) -> tuple[Process, Account]:
+        """A server with an account of ours; `ended` gets what takes both away."""
+        account = Account.fresh()
+        ended.callback(secure_files.unlink, self._init)
+        secure_files.write_new(self._init, before + account.creation(), mode=0o600, owner=self._owner())
+        process = self.start(replace(shape, init=self._init), beside)
+        ended.callback(self._kill, process)
+        return process, account
+
+    def _entered(self, process: Process, account: Account, patience: float) -> "Temporary":
+        with self.progressing(process):
+            connection = self._await_login(process, account, patience)
+        secure_files.unlink(self._init)
+        return Temporary(self, process, account, connection)
+
+    @property
+    def _init(self) -> Path:
+        return self.place.run / "init.sql"
+
+    def _kill(self, process: Process) -> None:
+        process.send(signal.SIGKILL)
+        process.wait(STOP_LIMIT_S)
+        secure_files.unlink(self.files.process)
+
+    @contextmanager
+    def _last_words(self, process: Process) -> Iterator[None]:
+        """Whoever talked to a server that died knows only that it answers no more. Its log knows why."""
+        try:
+            yield
+        except (ConnectionLost, StatementFailed, VerificationFailed) as failure:
+            if process.wait(DYING_S):
+                raise self.failure(f"ended while it was worked on ({failure})") from failure
+            raise
+
+    @contextmanager
+    def _given_up_when_full(self, process: Process) -> Iterator[None]:
+        """Whoever works with a server that was killed sees it gone; this says why."""
+        with killed_when_full(process, self.files.home) as full:
+            try:
+                yield
+            except (DatabaseError, VerificationFailed) as failure:
+                if not full.is_set():
+                    raise
+                raise self.failure(NO_ROOM) from failure
+        if full.is_set():
+            raise self.failure(NO_ROOM)
+
+    def serve(self, serving: Serving) -> Process:
+        """Start the server for its users and wait until it answers; it outlives us."""
+        secure_files.set_mode(self.place.run, 0o755)
+        process = self.start(self._shape(serving))
+        with self._given_up_when_full(process), self.progressing(process):
+            self._await_answer(process)
+        return process
+
+    def start(self, shape: Shape, beside: Process | None = None) -> Process:
+        """Start; the process is noted, see Files.process; see launch for errors."""
+        uid, gid = self._owner()
+        recorded = self.files.record.server
+        elsewhere = outside_directories.shown(self.files.home)
+        shape = replace(shape, outside=tuple(place for _, place in elsewhere))
+        argv = [*self.program, *arguments(self.flavor, recorded, self.place, shape)]
+        bind = tuple((now, original) for original, now in self.files.where.moves)
+        members = [original for _, original in bind]
+        bind += own_copy(recorded, members, self.place.keyring, (uid, gid))
+        bind += elsewhere
+        confinement = Confinement(
+            hide=self.files.hide,
+            bind=bind,
+            uid=uid,
+            gid=gid,
+            own=self.files.own(for_users=not shape.replaying),
+            cover=self.closed,
+            network="host" if shape.port and not shape.replaying else "own",
+            beside=beside,
+            calls_out=shape.calls_out or shape.follows,
+            limits=shape.limits,
+        )
+        environment = for_server(recorded.get("TZ", ""))
+        return launch(argv, confinement, self.place.output, note=self.files.process, environment=environment)
+
+    def _shape(self, serving: Serving = PRIVATE, *, replaying: bool = False) -> Shape:
+        return Shape(
+            server_id=random.SystemRandom().randrange(2**31, 2**32),
+            memory=serving.memory or self.memory,
+            workers=self.workers,
+            port=serving.port,
+            read_only=serving.read_only,
+            replaying=replaying,
+            limits=serving.limits,
+            sealed=serving.sealed,
+            restricted=serving.restricted,
+            follows=serving.follows,
+        )
+
+    def _owner(self) -> tuple[int, int]:
+        """Whoever owns the data directory: the server must run as nobody else."""
+        return owner_of(self._datadir)
+
+    @property
+    def _datadir(self) -> Path:
+        return self.files.where.path(self.files.record.fact("datadir"))
+
+    def _await_login(self, process: Process, account: Account, patience: float) -> Connection:
+        options = ConnectOptions(
+            socket=str(self.place.socket), user=account.user, password=lambda: account.password
+        )
+        refused_since = None
+        for _ in self._attempts(process):
+            try:
+                return connect(options)
+            except LoginRefused:
+                now = time.monotonic()
+                refused_since = refused_since or now
+                if now - refused_since >= patience:
+                    process.send(signal.SIGKILL)
+                    what = "refuses the account that its init file should have made"
+                    raise self.failure(what, without=account.user) from None
+                time.sleep(REFUSED_PAUSE_S)
+            except DatabaseError:
+                refused_since = None
+        raise self.failure("did not let us in within its time limit")
+
+    def _await_answer(self, process: Process) -> None:
+        """Ready is when the socket answers, be it that it knows no such user."""
+        nobody = ConnectOptions(socket=str(self.place.socket), user="zbackup-is-it-up", password=lambda: "")
+        for _ in self._attempts(process):
+            try:
+                connect(nobody).close()
+                return
+            except LoginRefused:
+                return
+            except DatabaseError:
+                continue
+        raise self.failure("did not answer within its time limit")
+
+    def _attempts(self, process: Process) -> Iterator[None]:
+        deadline = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < deadline:
+            # A look costs nothing, and a server that starts needs the CPU more than we do.
+            if secure_files.exists(self.place.socket):
+                yield
+            if not process.alive:
+                raise self.failure("ended while starting")
+            time.sleep(POLL_S)
+
+    @contextmanager
+    def progressing(self, *processes: Process) -> Iterator[Callable[[object], None]]:
+        """While the body waits for servers, end them when they stand still; what is yielded is to be told how
+        far they are.
+
+        Raise DatabaseError then, with the last words of this one.
+        """
+        with ended_when_still(self.stall, *processes) as still:
+            try:
+                yield still.at
+            except (DatabaseError, VerificationFailed) as failure:
+                if not still.ended:
+                    raise
+                raise self.failure(still.told) from failure
+
+    def failure(self, what: str, *, without: str = "") -> DatabaseError:
+        """The error, with the reason in the server's log, of which lines that hold `without` are left out."""
+        said = last_words(self.place.output, without=without)
+        return DatabaseError(f"the temporary server {what}; {self.place.output} says:\n{said}")
+
+
+@dataclass(slots=True)
+class Temporary:
+    """A server that only we use, and our connection to it."""
+
+    server: CloneServer
+    process: Process
+    account: Account
+    connection: Connection
+
+    def progressing(self, *others: Process) -> AbstractContextManager[Callable[[object], None]]:
+        """See CloneServer.progressing; `others` work with it."""
+        return self.server.progressing(self.process, *others)
+
+    def leave(self, after: Sequence[str] = ()) -> None:
+        """Remove our account, and run these statements: this session keeps its privileges to its end."""
+        with self.progressing():
+            self.account.drop(self.connection)
+            for statement in after:
+                self.connection.execute(statement)
+        self.connection.close()
+
+    def hand_over(self, after: Sequence[str] = ()) -> None:
+        """Remove what we brought along, see leave, and stop the server in good order.
+
+        Raise DatabaseError if it has to be killed: what it replayed last might not be on disk.
+        """
+        self.connection.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+        self.leave(after)
+        if not self.process.stop(STOP_LIMIT_S):
+            raise self.server.failure(f"did not shut down within {STOP_LIMIT_S:g} s")
+
+
+def free_port() -> int:
+    """A loopback TCP port nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,159 @@
+"""A replica's applier is paused while a lock is held: the two can deadlock (MySQL bug 87489).
+
+It runs again afterwards whatever happens to zbackup: a guardian process starts it when zbackup dies (see
+watchdog), and should the guardian die too, a note in the run directory tells the next zbackup to. STOP cannot
+be taken back: tried on MySQL 9.7 and MariaDB 10.11, a KILL frees the client that waits for it, but the server
+goes on stopping; a START then waits for that and starts the applier anew.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from zbackup.engines.mysql.lock.wait_limit import limited
+from zbackup.engines.mysql.lock.watchdog_message import WatchOrder
+from zbackup.engines.mysql.options import ConnectOptions, LockOptions
+from zbackup.engines.mysql.server.connection import Connection, connect
+from zbackup.engines.mysql.server.status import Channel, Dialect, channels, dialect
+from zbackup.model.errors import CommandFailed, DatabaseError, LockNotTaken, Refused
+from zbackup.proc import secure_files
+from zbackup.proc.guardian import Guardian, start_guardian
+from zbackup.proc.run_directory import prepare
+
+log = structlog.get_logger()
+
+WATCHDOG = "zbackup.engines.mysql.lock.watchdog"
+
+# For connecting, reading the position, releasing: everything between STOP and START that has no limit itself.
+SLACK_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What is written down while the applier is stopped by us."""
+
+    path: Path
+
+    def write(self, names: Sequence[str]) -> None:
+        prepare(self.path.parent)
+        secure_files.replace(self.path, json.dumps({"channels": list(names)}))
+
+    def read(self) -> list[str] | None:
+        """The channels that were running; None if there is no note."""
+        try:
+            return [str(name) for name in json.loads(secure_files.read_text(self.path))["channels"]]
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as damaged:
+            raise DatabaseError(
+                f"{self.path} cannot be read ({damaged}): delete it when the replica's applier runs"
+            ) from damaged
+
+    def remove(self) -> None:
+        secure_files.unlink(self.path)
+
+
+@contextmanager
+def paused(options: ConnectOptions, limits: LockOptions, note: Note) -> Iterator[None]:
+    """Stop the applier on all channels where it runs, and start it there again after the body.
+
+    Raise LockNotTaken if it does not stop in time, Refused if it runs up to a wanted point, which would be
+    forgotten, DatabaseError if it could not be started again.
+    """
+    with connect(options) as control:
+        server = dialect(control)
+        running = [channel for channel in channels(control, server) if channel.applier_running]
+        if not running:
+            yield
+            return
+        _require_endless(running)
+        names = [channel.name for channel in running]
+        ceiling = limits.applier_stop_s + limits.wait_s + limits.hold_s + SLACK_S
+        control.keep_for(ceiling)
+        order = WatchOrder(connect=options, channels=tuple(names), note=note.path, limit_s=ceiling)
+        guardian = _guarded(order)
+        try:
+            note.write(names)
+            _stop(options, control, server, names, limits.applier_stop_s)
+            yield
+            start(control, server, names)
+            note.remove()
+        except BaseException:
+            guardian.act()
+            raise
+        guardian.done()
+
+
+def heal(options: ConnectOptions, note: Note) -> None:
+    """Start the applier that a killed run left stopped. Raise DatabaseError when that cannot be done.
+
+    With a server that cannot be reached there is nothing to be done: the note stays.
+    """
+    names = note.read()
+    if names is None:
+        return
+    try:
+        connection = connect(options)
+    except DatabaseError as failure:
+        log.warning("applier.not_healed", reason=str(failure))
+        return
+    with connection:
+        start(connection, dialect(connection), names)
+    note.remove()
+    log.warning("applier.healed", channels=names)
+
+
+def start(connection: Connection, server: Dialect, names: Sequence[str]) -> None:
+    """Start the applier on these channels, those that still exist. Raise DatabaseError if one does not run.
+
+    START is given whatever its state looks like: while a STOP of ours is still being carried out, the
+    applier looks as if it ran. One that runs is left alone by it.
+    """
+    there = {channel.name for channel in channels(connection, server)}
+    for name in names:
+        if name in there:
+            connection.execute(statement("START", server, name))
+            log.info("applier.started", channel=name)
+    stopped = [c for c in channels(connection, server) if c.name in names and not c.applier_running]
+    if stopped:
+        said = "; ".join(f"channel {c.name!r}: {c.error or 'no reason given'}" for c in stopped)
+        raise DatabaseError(f"the applier at {connection.where} does not run again: {said}")
+
+
+def statement(verb: str, server: Dialect, channel: str) -> str:
+    """START or STOP the applier of one channel, in the server's words."""
+    name = "'" + channel.replace("\\", "\\\\").replace("'", "''") + "'"
+    if server.flavor == "mariadb":
+        return f"{verb} SLAVE {name} SQL_THREAD"
+    return f"{verb} {'REPLICA' if server.is_mysql(8, 0, 22) else 'SLAVE'} SQL_THREAD FOR CHANNEL {name}"
+
+
+def _require_endless(running: Sequence[Channel]) -> None:
+    for channel in running:
+        if channel.until:
+            raise Refused(
+                f"the applier {channel.name} was started UNTIL {channel.until}, which stopping it for a lock "
+                "would lose: wait for it, or use lock = backup-lock or none"
+            )
+
+
+def _guarded(order: WatchOrder) -> Guardian:
+    try:
+        guardian = start_guardian(WATCHDOG, order.to_line())
+        guardian.ready()
+    except CommandFailed as failure:
+        raise LockNotTaken(f"the applier was not stopped, as its watchdog is not up: {failure}") from None
+    return guardian
+
+
+def _stop(
+    options: ConnectOptions, control: Connection, server: Dialect, names: Sequence[str], limit_s: float
+) -> None:
+    with connect(options) as session, limited(session, control, limit_s, "the applier did not stop"):
+        for name in names:
+            session.execute(statement("STOP", server, name))
+            log.info("applier.stopped", channel=name)

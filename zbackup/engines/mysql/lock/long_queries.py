@@ -1,0 +1,115 @@
+"""Statements that run for long: a lock would wait for them, and then everybody waits for the lock."""
+
+import re
+import time
+
+import structlog
+
+from zbackup.engines.mysql.options import LockOptions
+from zbackup.engines.mysql.server.connection import Connection, ConnectionLost, StatementFailed
+from zbackup.model.errors import LockNotTaken
+from zbackup.model.server import RunningQuery
+
+log = structlog.get_logger()
+
+POLL_S = 0.2
+SHOWN = 60
+NOTICED_S = 1.0
+NO_SUCH_THREAD = 1094
+
+_READS = re.compile(r"(?:\s|\(|/\*(?!!).*?\*/|--\s[^\n]*\n|#[^\n]*\n)*SELECT\b", re.IGNORECASE | re.DOTALL)
+
+FLUSH_AWAITED = "Waiting for table flush"
+
+# The server's own threads; they do not hold up a lock the way a statement does.
+INTERNAL = ("system user", "event_scheduler")
+
+
+def settle_long_queries(session: Connection, limits: LockOptions, deadline: float) -> None:
+    """Wait for long statements to end, or end them, as configured.
+
+    Raise LockNotTaken, naming the longest, if one is still there at `deadline` of the monotonic clock.
+    """
+    killed: set[int] = set()
+    while found := long_queries(session, limits.long_query_s):
+        worst = max(found, key=lambda q: q.seconds)
+        if limits.on_long_query == "abort":
+            raise LockNotTaken(f"not locking while a long statement runs: {_describe(worst)}")
+        if limits.on_long_query == "kill":
+            _kill(session, [q for q in found if q.id not in killed and _may_kill(q, limits)], killed)
+        if time.monotonic() > deadline:
+            raise LockNotTaken(f"a long statement still runs after {limits.wait_s:g} s: {_describe(worst)}")
+        time.sleep(POLL_S)
+
+
+def long_queries(session: Connection, seconds: float) -> list[RunningQuery]:
+    """Statements of others that have been running for at least `seconds`.
+
+    Not those that only wait until a table is flushed, for another one: they hold nobody up.
+    """
+    return [q for q in _statements(session) if q.seconds >= seconds and q.state != FLUSH_AWAITED]
+
+
+def holding_up(session: Connection) -> str:
+    """Who probably kept a lock from being granted, as the end of a sentence; "" if nobody is to be seen.
+
+    A server that cannot be asked any more is no error of its own here: it hid what the sentence says.
+    """
+    try:
+        found = [q for q in _statements(session) if q.seconds >= NOTICED_S]
+    except (ConnectionLost, StatementFailed) as failure:
+        log.warning("lock.holder_not_seen", reason=str(failure))
+        return ""
+    running = [q for q in found if q.state != FLUSH_AWAITED]
+    if not running:
+        return ""
+    longest = max(running, key=lambda q: q.seconds)
+    # MySQL: all who use a table that the lock wanted to flush, also after it was given up.
+    waiting = len(found) - len(running)
+    victims = f"; {waiting} more wait until it has ended (KILL QUERY {longest.id} ends it)" if waiting else ""
+    return f"; the longest statement is {_describe(longest)}{victims}"
+
+
+def _statements(session: Connection) -> list[RunningQuery]:
+    own = session.id
+    return [
+        RunningQuery(
+            id=int(row["Id"]),
+            user=str(row["User"]),
+            seconds=float(row["Time"] or 0),
+            text=str(row["Info"]),
+            state=str(row["State"] or ""),
+            is_select=is_select(str(row["Info"])),
+        )
+        for row in session.rows("SHOW FULL PROCESSLIST")
+        if row["Command"] in ("Query", "Execute")
+        and row["Info"]
+        and row["User"] not in INTERNAL
+        and int(row["Id"]) != own
+    ]
+
+
+def is_select(text: str) -> bool:
+    """Whether a statement only reads, judged by its first word behind comments and parentheses."""
+    return bool(_READS.match(text))
+
+
+def _may_kill(query: RunningQuery, limits: LockOptions) -> bool:
+    return query.is_select or limits.kill == "all"
+
+
+def _kill(session: Connection, queries: list[RunningQuery], killed: set[int]) -> None:
+    for query in queries:
+        try:
+            session.execute(f"KILL QUERY {query.id}")
+        except StatementFailed as failure:
+            if failure.code != NO_SUCH_THREAD:
+                raise
+        killed.add(query.id)
+        log.warning("query.killed", id=query.id, user=query.user, seconds=query.seconds)
+
+
+def _describe(query: RunningQuery) -> str:
+    text = " ".join(query.text.split())
+    short = text if len(text) <= SHOWN else text[:SHOWN] + "..."
+    return f"connection {query.id} of {query.user}, {query.seconds:g} s: {short}"

@@ -1,0 +1,52 @@
+"""A ceiling on how long a statement of ours may wait inside the server."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from zbackup.engines.mysql.server.connection import Connection, ConnectionLost, StatementFailed
+from zbackup.model.errors import DatabaseError, LockNotTaken
+
+log = structlog.get_logger()
+
+LOCK_WAIT_TIMEOUT = 1205
+
+
+class NotInTime(LockNotTaken):
+    """A statement of ours waited for as long as it may."""
+
+
+@contextmanager
+def limited(session: Connection, control: Connection, seconds: float, what: str) -> Iterator[None]:
+    """Run the body's statements on `session`; after `seconds` end that session through `control`.
+
+    `control` must be idle meanwhile, and is opened beforehand: a server that is stuck may take no new
+    connections. Raise LockNotTaken, saying `what` was not done, when the server refused; NotInTime when
+    time was up, also by the server's own limit on waiting (lock_wait_timeout).
+    """
+    expired = threading.Event()
+
+    def end() -> None:
+        expired.set()
+        try:
+            control.execute(f"KILL {session.id}")
+        except DatabaseError as failure:
+            log.warning("session.not_killed", session=session.id, reason=str(failure))
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (StatementFailed, ConnectionLost) as failure:
+        late = isinstance(failure, StatementFailed) and failure.code == LOCK_WAIT_TIMEOUT
+        if late or expired.is_set():
+            raise NotInTime(f"{what} within {seconds:.0f} s") from failure
+        raise LockNotTaken(f"{what}: {failure}") from failure
+    finally:
+        timer.cancel()
+        timer.join()
+    if expired.is_set():
+        raise NotInTime(f"{what} within {seconds:.0f} s")

@@ -1,0 +1,314 @@
+"""From a backup's files and a later holder of the log to a server as of the target."""
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from zbackup.engines.mysql.binlog.find_stop import Cut
+from zbackup.engines.mysql.binlog.position import LogPosition, described
+from zbackup.engines.mysql.binlog.reader import last_in_file
+from zbackup.engines.mysql.binlog.torn import torn_at
+from zbackup.engines.mysql.clone.clone_server import CloneServer, Temporary, free_port
+from zbackup.engines.mysql.clone.outside_directories import mentioned
+from zbackup.engines.mysql.clone.program import find_program
+from zbackup.engines.mysql.recovery import memory_tables, notes, replay_mariadb, replay_mysql
+from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
+from zbackup.engines.mysql.recovery.check_tables import check_tables
+from zbackup.engines.mysql.recovery.covered_log import (
+    end_of,
+    held_files,
+    is_readable,
+    is_same_log,
+    live_span,
+    read_from,
+    span_of,
+)
+from zbackup.engines.mysql.recovery.live_end import damage
+from zbackup.engines.mysql.recovery.reach import latest_certain, look, reach, reach_without_log
+from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
+from zbackup.engines.mysql.recovery.replay_bounds import (
+    cut_between,
+    effective_target,
+    find_in_parts,
+    rules_for,
+)
+from zbackup.engines.mysql.recovery.verify_replay import (
+    as_it_is,
+    end_found,
+    outcome,
+    require_openable,
+    require_recorded_end,
+    require_recorded_state,
+)
+from zbackup.engines.owner import owner_of, require_own_user
+from zbackup.engines.stall import STALL_S
+from zbackup.model.cloning import Adoption
+from zbackup.model.commit_times import Anchor
+from zbackup.model.errors import UsageError
+from zbackup.model.exact import AcceptClock, Exact, Gtid, TransactionName
+from zbackup.model.log import LogDamage, LogSpan, Searched, how_many
+from zbackup.model.progress import Progress
+from zbackup.model.record import Record
+from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
+from zbackup.model.relocation import Relocation
+from zbackup.proc import secure_files
+from zbackup.proc.programs import require_elsewhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MysqlRecovery:
+    """Recovery for MySQL, Percona Server and MariaDB. Needs the files only, never the running server.
+
+    `workers` 0 means as many parallel appliers as are best for the flavour on this machine. In the
+    directories `closed` a recovered server finds nothing.
+    """
+
+    flavor: str
+    server: tuple[str, ...] | None
+    memory: int
+    workers: int
+    closed: tuple[str, ...] = ()
+    stall: float = STALL_S
+
+    # looking
+
+    def reach(
+        self, record: Record, where: Relocation, created: datetime, since: Record | None = None
+    ) -> Reach:
+        """See engines.base.Recovery.
+
+        Raise VerificationFailed when the log does not end where it was recorded to under a lock.
+        """
+        if not is_readable(record):
+            return reach_without_log(record, created)
+        files = held_files(record, where)
+        require_recorded_end(record, end_found(record, files[-1]))
+        usable = since if since and since.as_of and since.role == record.role else None
+        known = read_from(usable, files) if usable else None
+        ceiling = latest_certain(record, created)
+        seen = look(files, known, ceiling, rules_for(record))
+        counts = known and (known.file == files[-1].name or seen.latest is None)
+        found = reach(record, seen, ceiling, usable if counts else None)
+        if record.role == "replica" and usable and usable.as_of:
+            # Another source's may be later than all that is in the newest files.
+            found = replace(found, as_of=max(found.as_of, min(usable.as_of, ceiling)))
+        return found
+
+    def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
+        """None where there is no log that can be read."""
+        return span_of(record, where, since) if is_readable(record) else None
+
+    def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan:
+        """See engines.base.Recovery."""
+        return live_span(newest, live)
+
+    def live_log_damage(self, newest: tuple[Record, Relocation], live: Relocation) -> tuple[LogDamage, ...]:
+        """See engines.base.Recovery."""
+        return damage(newest, live)
+
+    @property
+    def log_delay_s(self) -> float:
+        """None: a commit is in the binlog's file before it is acknowledged."""
+        return 0.0
+
+    def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
+        """See engines.base.Recovery."""
+        return is_same_log(older, newer)
+
+    def cut_for(self, target: datetime) -> datetime:
+        """The target as the log's clock can tell it: see effective_target."""
+        return effective_target(self.flavor, target)
+
+    def check_name(self, name: TransactionName) -> None:
+        """A GTID has to be of the flavour."""
+        if isinstance(name, Gtid) and name.flavor != self.flavor:
+            words = {"mysql": "UUID:NUMBER", "mariadb": "DOMAIN-SERVER-NUMBER"}[self.flavor]
+            raise UsageError(f"{name} is no GTID of a {self.flavor} server: there they are {words}")
+
+    def find(self, name: TransactionName, parts: Sequence[tuple[Record, Relocation]]) -> Searched:
+        """See engines.base.Recovery."""
+        return find_in_parts(name, parts)
+
+    def examine(
+        self,
+        base: tuple[Record, Relocation],
+        log: tuple[Record, Relocation],
+        target: datetime,
+        exact: Exact | None = None,
+        anchors: Sequence[Anchor] = (),
+    ) -> ReplayRange:
+        """What a replay from `base` would apply; changes nothing.
+
+        Raise NotRecoverable when the log has a gap, is another server's, or the base is already past it.
+        """
+        exact = None if isinstance(exact, AcceptClock) else exact
+        effective = target if exact else effective_target(base[0].engine, target)
+        cut = cut_between(end_of(*base), held_files(*base), log, exact or effective, anchors)
+        return ReplayRange(
+            last_applied=described(cut.last_applied),
+            first_skipped=described(cut.first_skipped),
+            transactions=cut.transactions,
+            log_bytes=cut.log_bytes,
+            out_of_order=cut.out_of_order,
+            effective_target=effective,
+            later=cut.later,
+            outside=_outside(base[0], held_files(*base)[-1], held_files(*log), cut),
+        )
+
+    def check_program(self, record: Record) -> str:
+        """The server program that can open the backup's files. Raise Refused if there is none."""
+        require_own_user(record.server)
+        return self._program(record)[0]
+
+    def check_openable(self, record: Record) -> None:
+        """See engines.base.Recovery."""
+        require_openable(record)
+
+    def check_serving(self, record: Record, serving: Serving) -> None:
+        """Any way will do: the server asks for logins as the original did."""
+
+    def check_version(self, server: Mapping[str, str], version: str, members: Sequence[str] = ()) -> str:
+        """The same for a running server whose datasets are mounted at `members`."""
+        require_own_user(server)
+        return require_elsewhere(find_program(self.server, self.flavor, server, version), members)[0]
+
+    def _program(self, record: Record) -> tuple[str, ...]:
+        found = find_program(self.server, record.engine, record.server, record.server_version)
+        return require_elsewhere(found, [mountpoint for _, mountpoint in record.members])
+
+    # acting
+
+    def recover(
+        self,
+        base: Files,
+        log: Files,
+        target: datetime,
+        serving: Serving | None,
+        progress: Progress,
+        exact: Exact | None = None,
+    ) -> Recovered:
+        """Open the base, prove it is what was recorded, replay to the target, and serve the result."""
+        server = self._server(base)
+        progress.phase("starting the temporary server", f"crash recovery of {base.record.called}")
+        server.make_room()
+        server.forget_identity()
+        server.name_log_files()
+        base_files = held_files(base.record, base.where)
+        server.make_room_outside(_outside(base.record, base_files[-1], held_files(log.record, log.where)))
+        with server.temporary() as temporary:
+            with temporary.progressing():
+                require_recorded_state(temporary.connection, base.record, base_files[-1])
+                forget_replication(server.flavor, temporary.connection)
+            start = end_of(base.record, base.where, base_files)
+            stop = exact or effective_target(base.record.engine, target)
+            cut = cut_between(start, base_files, (log.record, log.where), stop)
+            with memory_tables.set_aside(temporary.connection, base.record, temporary.progressing):
+                self._replay(temporary, log, start, cut, progress)
+            progress.phase("verifying", f"that it ends at {cut.stop}")
+            with temporary.progressing():
+                recovered = outcome(temporary.connection, base.record, cut)
+                notes.tell(temporary.connection, server.flavor, progress)
+            progress.phase("handing over")
+            temporary.hand_over()
+        if serving:
+            server.serve(serving)
+        return recovered
+
+    def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
+        """See engines.base.Recovery."""
+        server = self._server(base)
+        progress.phase("starting the temporary server", f"crash recovery of {base.record.called}")
+        server.make_room()
+        server.forget_identity()
+        server.name_log_files()
+        files = held_files(base.record, base.where) if is_readable(base.record) else []
+        with server.temporary() as temporary:
+            with temporary.progressing():
+                recovered = as_it_is(temporary.connection, base.record, base.where, files)
+                forget_replication(server.flavor, temporary.connection)
+                notes.tell(temporary.connection, server.flavor, progress)
+            progress.phase("handing over")
+            temporary.hand_over()
+        if serving:
+            server.serve(serving)
+        return recovered
+
+    def check_tables(self, files: Files, progress: Progress) -> Checked:
+        """See engines.base.Recovery."""
+        server = self._server(files)
+        server.make_room()
+        progress.phase("checking tables", files.record.backup)
+        with server.temporary() as temporary:
+            return check_tables(temporary.connection, progress)
+
+    def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
+        """See engines.base.Recovery."""
+        adopt(self._server(files), adoption, progress)
+
+    def serve(self, files: Files, serving: Serving) -> None:
+        """Start the server of a finished clone again."""
+        server = self._server(files)
+        server.make_room()
+        server.serve(serving)
+
+    def connection(self, run: Path, port: int, user: str = "") -> tuple[str, str]:
+        """How to reach a clone's server: its socket's path, and a command line for people."""
+        path = str(run / "mysqld.sock")
+        client = "mysql" if self.flavor == "mysql" else "mariadb"
+        where = ("--host=127.0.0.1", f"--port={port}") if port else (f"--socket={path}",)
+        return path, shlex.join((client, *where, f"--user={user or 'root'}", "--password"))
+
+    def _server(self, files: Files) -> CloneServer:
+        return CloneServer(
+            flavor=files.record.engine,
+            program=self._program(files.record),
+            files=files,
+            memory=self.memory,
+            workers=self.workers or applier_threads(files.record.engine),
+            closed=self.closed,
+            stall=self.stall,
+        )
+
+    def _replay(
+        self, temporary: Temporary, log: Files, start: LogPosition, cut: Cut, progress: Progress
+    ) -> None:
+        if not cut.transactions:
+            return
+        files = held_files(log.record, log.where)
+        within = [
+            f for f in files if start.sequence <= LogPosition.of(f.name, 0).sequence <= cut.stop.sequence
+        ]
+        last = last_in_file(within[-1])
+        ends_file = last is not None and last.end == cut.stop
+        span = LogRange(files=tuple(within), start=start, stop=cut.stop, ends_file=ends_file)
+        owner, _ = owner_of(log.where.path(log.record.server["datadir"]))
+        for file in (f for f in files if LogPosition.of(f.name, 0).sequence >= start.sequence):
+            if (end := torn_at(file)) is not None:
+                progress.note(f"{file.name} ends within an event, at {end}: what is behind it is left out")
+                secure_files.truncate(file, end, owner)
+        progress.phase("replaying", how_many(cut.transactions))
+        if temporary.server.flavor == "mysql":
+            relay = temporary.server.place.relay
+            with temporary.progressing() as told:
+                replay_mysql.replay(temporary.connection, span, relay, progress, told)
+            return
+        source = self._server(log)
+        source.make_room()
+        source.forget_identity()
+        source.name_log_files()
+        port = free_port()
+        with source.log_server(port, temporary.process) as serving:
+            account = serving.account
+            login = (port, account.user, account.password)
+            with temporary.progressing(serving.process) as told:
+                replay_mariadb.replay(temporary.connection, login, span, progress, told)
+
+
+def _outside(base: Record, start: Path, files: Sequence[Path], cut: Cut | None = None) -> tuple[str, ...]:
+    """Where the log makes tables that lie on none of the backup's datasets, from the file `start` on."""
+    first, last = LogPosition.of(start.name, 0).sequence, cut.stop.sequence if cut else math.inf
+    within = [file for file in files if first <= LogPosition.of(file.name, 0).sequence <= last]
+    return mentioned(within, [mountpoint for _, mountpoint in base.members])

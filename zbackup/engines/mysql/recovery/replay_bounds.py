@@ -1,0 +1,74 @@
+"""Where a replay begins and ends in the log among backups' files, and where a transaction stands in it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from zbackup.engines.mysql.binlog.files import sequence
+from zbackup.engines.mysql.binlog.find import find
+from zbackup.engines.mysql.binlog.find_stop import Cut, Times, find_cut
+from zbackup.engines.mysql.binlog.position import LogPosition, described
+from zbackup.engines.mysql.binlog.same_log import require_same_log
+from zbackup.engines.mysql.recovery.covered_log import held_files
+from zbackup.model.commit_times import Anchor, Rules
+from zbackup.model.errors import NotRecoverable, VerificationFailed
+from zbackup.model.exact import Exact, TransactionName, WholeLog
+from zbackup.model.log import Searched, Transaction
+from zbackup.model.record import Record
+from zbackup.model.relocation import Relocation
+
+
+def effective_target(flavor: str, target: datetime) -> datetime:
+    """The target as the log's clock can tell it: MariaDB's knows whole seconds only.
+
+    Rounded down, so that nothing from the target on can slip in.
+    """
+    return target.replace(microsecond=0) if flavor == "mariadb" else target
+
+
+def rules_for(record: Record) -> Rules:
+    """What is ordinary in the times of a server's log: see binlog.gtid.read_opening."""
+    starts = record.engine == "mariadb" or record.server_version.startswith("5.")
+    return Rules(starts=starts, replica=record.role == "replica")
+
+
+def cut_between(
+    start: LogPosition,
+    base_files: Sequence[Path],
+    log: tuple[Record, Relocation],
+    target: datetime | Exact,
+    anchors: Sequence[Anchor] = (),
+) -> Cut:
+    """Find the cut, having proved that the log continues the base's own. Raise NotRecoverable if not.
+
+    A target that is a transaction is the first that is left out. Raise VerificationFailed when the log does
+    not hold it where it was found.
+    """
+    files = held_files(*log)
+    same = [f for f in files if f.name == start.file]
+    if not same:
+        raise NotRecoverable(
+            f"the log has a gap: the base ends in {start.file}, but {log[0].called} holds "
+            f"{files[0].name} to {files[-1].name} only"
+        )
+    require_same_log(base_files[-1], same[0], start.offset)
+    if isinstance(target, datetime | WholeLog):
+        return find_cut(files, start, target, times=Times(rules=rules_for(log[0]), anchors=tuple(anchors)))
+    if not isinstance(target, Transaction):
+        raise AssertionError(f"{target} is no place in a binlog")
+    stop = LogPosition.parse(target.start)
+    if stop < start:
+        raise NotRecoverable(f"the base ends at {start}: it holds the transaction at {stop} already")
+    cut = find_cut(files, start, stop)
+    if described(cut.first_skipped) != target:
+        raise VerificationFailed(f"the log that {log[0].called} holds has another transaction at {stop}")
+    return cut
+
+
+def find_in_parts(name: TransactionName, parts: Sequence[tuple[Record, Relocation]]) -> Searched:
+    """Look for a transaction in one log, of which each of `parts` holds some files, the newest part first."""
+    files: dict[str, Path] = {}
+    for part in parts:
+        # The newer the part, the more of a file it holds.
+        files = {file.name: file for file in held_files(*part)} | files
+    return find(name, sorted(files.values(), key=lambda file: sequence(file.name)))

@@ -1,0 +1,81 @@
+"""Replay on MySQL and Percona Server: the binlogs are given to the server as its relay logs.
+
+The server applies them with its own parallel applier (CHANGE REPLICATION SOURCE TO ... RELAY_LOG_FILE;
+MySQL manual, "START REPLICA Statement", UNTIL RELAY_LOG_FILE). A channel of our own brings its own relay
+log index, so the files stay where they are: no copy, no restart. The last file is cut off at the stop
+position first, so nothing from the target on can be read even by mistake.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.recovery.replay import Applier, LogRange, as_sql, follow
+from zbackup.engines.mysql.server.connection import Connection
+from zbackup.model.errors import VerificationFailed
+from zbackup.model.progress import Progress
+from zbackup.proc import secure_files
+
+CHANNEL = "zbackup"
+
+
+def forget_replication(connection: Connection) -> None:
+    """Remove every channel that came with the files: a clone must never call production's source."""
+    for row in connection.rows("SHOW REPLICA STATUS"):
+        connection.execute(f"RESET REPLICA ALL FOR CHANNEL {as_sql(row['Channel_Name'])}")
+
+
+def replay(
+    connection: Connection,
+    log: LogRange,
+    relay: Path,
+    progress: Progress,
+    told: Callable[[object], None],
+) -> None:
+    """Apply the range; `relay` is the server's relay log directory, `told` as for follow.
+
+    Raise VerificationFailed if it fails.
+    """
+    # As the kernel says, and not by name: the directories are those of the server's user.
+    facts = secure_files.stat(relay)
+    owner = (facts.st_uid, facts.st_gid)
+    secure_files.truncate(log.files[-1], log.stop.offset, owner[0])
+    index = relay / f"relay-{CHANNEL}.index"
+    secure_files.write_new(index, "".join(f"{file}\n" for file in log.files), mode=0o640, owner=owner)
+    channel = f"FOR CHANNEL {as_sql(CHANNEL)}"
+    connection.execute(
+        f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'none', SOURCE_USER = 'none', "
+        f"RELAY_LOG_FILE = {as_sql(str(log.files[0]))}, RELAY_LOG_POS = {log.start.offset} {channel}"
+    )
+    connection.execute(
+        f"START REPLICA SQL_THREAD UNTIL RELAY_LOG_FILE = {as_sql(log.stop.file)}, "
+        f"RELAY_LOG_POS = {log.stop.offset} {channel}"
+    )
+    follow(lambda: look(connection), log, progress, told)
+    connection.execute(f"RESET REPLICA ALL {channel}")
+
+
+def look(connection: Connection) -> Applier:
+    """Where the applier is. With several workers the position lags; it is exact once the applier stopped."""
+    row = next((r for r in connection.rows("SHOW REPLICA STATUS") if r["Channel_Name"] == CHANNEL), None)
+    if row is None:
+        raise VerificationFailed("the server has lost the replay's channel")
+    return Applier(
+        running=row["Replica_SQL_Running"] == "Yes",
+        # NULL while the thread is starting or ending.
+        idle=str(row["Replica_SQL_Running_State"]).startswith("Replica has read all relay log"),
+        position=LogPosition.of(row["Relay_Log_File"], int(row["Relay_Log_Pos"])),
+        error=_error(connection, row),
+    )
+
+
+def _error(connection: Connection, row: dict[str, Any]) -> str:
+    """The applier's error; the workers know it better than the coordinator, which only points at them."""
+    if not row["Last_SQL_Errno"]:
+        return ""
+    workers = connection.rows(
+        "SELECT last_error_message AS message FROM performance_schema.replication_applier_status_by_worker "
+        "WHERE last_error_number <> 0 ORDER BY last_error_timestamp LIMIT 1"
+    )
+    return str(workers[0]["message"] if workers else row["Last_SQL_Error"])

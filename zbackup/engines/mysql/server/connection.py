@@ -1,0 +1,237 @@
+"""Connections to a server. The only importer of PyMySQL; every failure is one clear line."""
+
+import math
+import ssl
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import pymysql
+from pymysql.constants import CLIENT, CR, ER
+from pymysql.cursors import DictCursor
+
+from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
+from zbackup.engines.mysql.server.privileges import grant, hint
+from zbackup.model.errors import DatabaseError
+
+# A limit on statements that the server's administrator has set is meant for applications. Either flavour
+# takes the other's part for a comment (MySQL reference manual and MariaDB's, "Comments").
+OWN_SETTINGS = (
+    "SET SESSION lc_messages = 'en_US'"
+    " /*!50708 , max_execution_time = 0 */ /*M!100101 , max_statement_time = 0 */"
+)
+CONNECT_LIMIT_S = 10
+
+# 1698 is ACCESS_DENIED_NO_PASSWORD_ERROR, which PyMySQL does not name: an account that logs in by its socket.
+SECURE_TRANSPORT_REQUIRED = 3159
+
+LOGIN_REFUSED = (ER.ACCESS_DENIED_ERROR, 1698)
+
+PRIVILEGE_MISSING = (
+    ER.SPECIFIC_ACCESS_DENIED_ERROR,
+    ER.TABLEACCESS_DENIED_ERROR,
+    ER.DBACCESS_DENIED_ERROR,
+    ER.COLUMNACCESS_DENIED_ERROR,
+    ER.PROCACCESS_DENIED_ERROR,
+    ER.KILL_DENIED_ERROR,
+)
+LOST = (CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, 0)
+
+
+class LoginRefused(DatabaseError):
+    """The server is up, but does not know this user with this password."""
+
+
+class PrivilegeMissing(DatabaseError):
+    """The account lacks a privilege, which the message names, with the statement that grants it."""
+
+
+class ConnectionLost(DatabaseError):
+    """The server ended the connection, and with it every lock that it held."""
+
+
+class StatementFailed(DatabaseError):
+    """The server refused a statement. `code` is its error number."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Connection:
+    """One session in autocommit mode. Raises the errors above. Rows are dictionaries by column name."""
+
+    def __init__(self, raw: "pymysql.Connection[DictCursor]", options: ConnectOptions) -> None:
+        self._raw = raw
+        self._options = options
+        self._account = self.version = ""
+        # Errors are told apart by their English words where the number does not say which privilege it is.
+        self.execute(OWN_SETTINGS)
+        who = self.one("SELECT CONNECTION_ID() AS id, CURRENT_USER() AS account, VERSION() AS version")
+        self._id, self._account = int(who["id"]), str(who["account"])
+        self.version = str(who["version"])
+
+    @property
+    def id(self) -> int:
+        """The server's number for this session, as in its process list."""
+        return self._id
+
+    @property
+    def where(self) -> str:
+        """The server's address, for messages."""
+        return self._options.where
+
+    def rows(self, statement: str, arguments: Sequence[object] = ()) -> list[dict[str, Any]]:
+        """Run one statement and fetch all of its result."""
+        try:
+            with self._raw.cursor() as cursor:
+                cursor.execute(statement, tuple(arguments) or None)
+                return list(cursor.fetchall())
+        except pymysql.MySQLError as failure:
+            raise self._named(failure, statement) from None
+
+    def one(self, statement: str, arguments: Sequence[object] = ()) -> dict[str, Any]:
+        """The first row; {} when there is none."""
+        return next(iter(self.rows(statement, arguments)), {})
+
+    def lacking(self, privilege: str, purpose: str) -> PrivilegeMissing:
+        """The error for a privilege that is missed where the server itself raises none."""
+        return PrivilegeMissing(
+            f"{self._options.user} at {self.where} may not {purpose}: {grant(privilege, self._account)}"
+        )
+
+    def _named(self, failure: pymysql.MySQLError, statement: str) -> DatabaseError:
+        code, text = _code_and_text(failure)
+        if code not in PRIVILEGE_MISSING:
+            return _named(failure, self._options, " ".join(statement.split()[:3]))
+        advice = hint(text, self._account, mariadb="mariadb" in self.version.lower())
+        return PrivilegeMissing(
+            f"{self._options.user} at {self.where} lacks a privilege: {text.rstrip('.')}"
+            + (f": {advice}" if advice else "")
+        )
+
+    def execute(self, statement: str, arguments: Sequence[object] = ()) -> None:
+        """Run one statement for its effect."""
+        self.rows(statement, arguments)
+
+    def script(self, text: str) -> None:
+        """Run any number of statements; the server parses them, so that no DELIMITER is needed.
+
+        What they return is thrown away. The error for one that is refused says which it was.
+        """
+        number = 1
+        try:
+            with self._raw.cursor() as cursor:
+                cursor.execute(text)
+                more = True
+                while more:
+                    number += 1
+                    more = bool(cursor.nextset())
+        except pymysql.MySQLError as failure:
+            raise self._named(failure, f"statement {number}") from None
+
+    def keep_for(self, seconds: float) -> None:
+        """The session may be silent for that long, or a little longer, before the server ends it."""
+        self.execute("SET SESSION wait_timeout = %s", (math.ceil(seconds) + 60,))
+
+    def close(self) -> None:
+        """End the session. Lost already is fine."""
+        try:
+            self._raw.close()
+        except pymysql.MySQLError:
+            return
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def connect(options: ConnectOptions, *, scripts: bool = False) -> Connection:
+    """Open a session; one for `scripts` takes several statements at once.
+
+    Raise LoginRefused, or DatabaseError when the server cannot be reached.
+    """
+    place: dict[str, Any] = (
+        {"unix_socket": options.socket} if options.socket else {"host": options.host, "port": options.port}
+    )
+    try:
+        raw = pymysql.connect(
+            **place,
+            **_tls(options),
+            user=options.user,
+            # PyMySQL would encode text as Latin-1; servers compare bytes, and clients send UTF-8.
+            password=options.password().encode(),
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=CONNECT_LIMIT_S,
+            program_name="zbackup",
+            cursorclass=DictCursor,
+            client_flag=CLIENT.MULTI_STATEMENTS if scripts else 0,
+        )
+    except pymysql.MySQLError as failure:
+        raise _named(failure, options, "connecting") from None
+    return Connection(raw, options)
+
+
+def _tls(options: ConnectOptions) -> dict[str, Any]:
+    if options.socket:
+        return {"ssl_disabled": True}
+    return {"ssl": _context(options, options.tls)} if options.tls else {}
+
+
+def _context(options: ConnectOptions, tls: TlsOptions) -> ssl.SSLContext:
+    """PyMySQL's own arguments leave the server's name unchecked when no CA file is given."""
+    try:
+        context = ssl.create_default_context(cafile=tls.ca or None)
+        if tls.cert:
+            context.load_cert_chain(tls.cert, tls.key or None)
+    except OSError as failure:
+        raise DatabaseError(f"cannot set up TLS to {options.where}: {failure}") from None
+    # The certificates that servers make for themselves lack what strict checking asks for.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not tls.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _code_and_text(failure: pymysql.MySQLError) -> tuple[int, str]:
+    code = int(failure.args[0]) if failure.args and isinstance(failure.args[0], int) else 0
+    text = str(failure.args[1]) if len(failure.args) > 1 else str(failure)
+    return code, text or "connection lost"
+
+
+def _tls_wanted(options: ConnectOptions) -> str:
+    """A server does not say that a login was refused for want of TLS."""
+    if options.socket:
+        return (
+            ", and whether the account requires TLS (SHOW CREATE USER: REQUIRE SSL), which no socket has: "
+            "then set host, port and tls instead of socket, or ALTER USER ... REQUIRE NONE"
+        )
+    if options.tls is None:
+        return ", and whether the account requires TLS (REQUIRE SSL): then set the instance's tls"
+    return ""
+
+
+def _named(failure: pymysql.MySQLError, options: ConnectOptions, doing: str) -> DatabaseError:
+    """The server's error under our name. Its text names users and privileges, but never passwords."""
+    code, text = _code_and_text(failure)
+    where = options.where
+    if code in LOGIN_REFUSED:
+        return LoginRefused(
+            f"{where} refused the login of {options.user}: {text}; check user and password"
+            f"{_tls_wanted(options)}"
+        )
+    if code == SECURE_TRANSPORT_REQUIRED:
+        return DatabaseError(f"{where} takes no login without TLS: {text}; set the instance's tls")
+    if code == CR.CR_SSL_CONNECTION_ERROR or (code == CR.CR_CONN_HOST_ERROR and "[SSL" in text):
+        return DatabaseError(f"no TLS with {where}: {text}; check the instance's tls settings")
+    if code in (CR.CR_CONNECTION_ERROR, CR.CR_CONN_HOST_ERROR):
+        return DatabaseError(f"cannot reach the server at {where}: {text}; is it running?")
+    if code in LOST:
+        return ConnectionLost(f"the server at {where} ended the connection during {doing}: {text}")
+    return StatementFailed(f"the server at {where} refused {doing}: {text} ({code})", code)

@@ -1,0 +1,199 @@
+"""Look at a running server: everything a job needs to know of it. Changes nothing."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from zbackup.engines.mysql.server import assess
+from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.server.directories import places
+from zbackup.engines.mysql.server.plugins import plugins
+from zbackup.engines.mysql.server.server_facts import recorded
+from zbackup.engines.mysql.server.status import Dialect, channels, dialect, log_status
+from zbackup.engines.mysql.server.tuning import tuning
+from zbackup.model.server import ServerFacts
+
+SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
+
+# Engines whose tables keep no rows on this disk that a snapshot could tear.
+WITHOUT_DATA = ("BLACKHOLE", "FEDERATED", "MRG_MYISAM", "MRG_MyISAM", "MEMORY", "SPIDER", "SEQUENCE")
+
+
+def inspect(connection: Connection) -> ServerFacts:
+    """Raise DatabaseError, naming the privilege, when the account may not see what it has to."""
+    server = dialect(connection)
+    variables = _variables(connection)
+    replication = channels(connection, server)
+    log = log_status(connection, server)
+    encryption = _encryption(connection, server, variables)
+    engines = _engines(connection)
+    torn = {name: count for name, count in engines.items() if name not in _safe_engines(connection)}
+    return ServerFacts(
+        flavor=server.flavor,
+        version=variables["version"],
+        server_uuid=_identity(server, variables),
+        role="replica" if replication else "primary",
+        applier_running=any(c.applier_running for c in replication),
+        places=places(variables, is_replica=bool(replication), outside=_outside(connection, server)),
+        position=str(log.position or ""),
+        gtid=log.gtid,
+        server=recorded(variables, encryption)
+        | plugins(connection, server, variables)
+        | _keyring_file(connection, server),
+        non_transactional=_some_tables(connection, tuple(torn)),
+        non_transactional_count=sum(torn.values()),
+        blockers=assess.blockers(server, variables, log, replication),
+        warnings=assess.warnings(variables, replication, engines, encryption),
+        tuning=tuning(variables, server),
+    )
+
+
+def _variables(connection: Connection) -> dict[str, str]:
+    rows = connection.rows("SHOW GLOBAL VARIABLES")
+    rows += connection.rows("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_enabled'")
+    return {row["Variable_name"]: str(row["Value"]) for row in rows}
+
+
+def _identity(server: Dialect, variables: Mapping[str, str]) -> str:
+    """What tells this server's log from another's of the same name.
+
+    MariaDB has no UUID of its own: its server_uid is made of a network card's address and the port, so it
+    changes with the hardware and says no more than this does.
+    """
+    if server.flavor == "mysql":
+        return variables["server_uuid"]
+    return f"server-id {variables['server_id']} at {variables['datadir']}"
+
+
+def _engines(connection: Connection) -> dict[str, int]:
+    """User tables counted by storage engine.
+
+    information_schema shows only tables on which the account has some privilege, and says nothing of the
+    others: that would pass for a server without MyISAM. A table of the server's own is the touchstone.
+    """
+    seen = connection.rows(
+        "SELECT TABLE_NAME FROM information_schema.TABLES "
+        "WHERE TABLE_SCHEMA = 'mysql' AND TABLE_NAME = 'time_zone_name'"
+    )
+    if not seen:
+        raise connection.lacking("SHOW VIEW", "see which tables there are")
+    return {
+        str(row["engine"]): int(row["tables"])
+        for row in connection.rows(
+            "SELECT ENGINE AS engine, COUNT(*) AS tables FROM information_schema.TABLES "
+            f"WHERE TABLE_TYPE <> 'VIEW' AND ENGINE IS NOT NULL AND {_user_tables()} GROUP BY ENGINE"
+        )
+    }
+
+
+def _user_tables() -> str:
+    return f"TABLE_SCHEMA NOT IN ({', '.join(repr(s) for s in SYSTEM_SCHEMAS)})"
+
+
+def _safe_engines(connection: Connection) -> set[str]:
+    rows = connection.rows("SELECT ENGINE FROM information_schema.ENGINES WHERE TRANSACTIONS = 'YES'")
+    return {str(row["ENGINE"]) for row in rows} | set(WITHOUT_DATA)
+
+
+def _some_tables(connection: Connection, engines: tuple[str, ...]) -> tuple[str, ...]:
+    if not engines:
+        return ()
+    rows = connection.rows(
+        "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, ENGINE AS e FROM information_schema.TABLES "
+        f"WHERE {_user_tables()} AND ENGINE IN ({', '.join(['%s'] * len(engines))}) "
+        f"ORDER BY 1, 2 LIMIT {assess.MOST_NAMED}",
+        engines,
+    )
+    return tuple(f"{row['s']}.{row['t']} ({row['e']})" for row in rows)
+
+
+def _outside(connection: Connection, server: Dialect) -> list[str]:
+    """Files of InnoDB's that have absolute paths. Needs PROCESS, as reading the process list does later."""
+    if server.flavor == "mysql":
+        query = (
+            "SELECT FILE_NAME AS file FROM information_schema.FILES "
+            "WHERE FILE_NAME LIKE '/%' AND FILE_TYPE <> 'TEMPORARY'"
+        )
+    elif server.is_mariadb(10, 6):
+        query = (
+            "SELECT FILENAME AS file FROM information_schema.INNODB_SYS_TABLESPACES WHERE FILENAME LIKE '/%'"
+        )
+    else:
+        query = "SELECT PATH AS file FROM information_schema.INNODB_SYS_DATAFILES WHERE PATH LIKE '/%'"
+    return [str(row["file"]) for row in connection.rows(query)]
+
+
+def _encryption(connection: Connection, server: Dialect, variables: Mapping[str, str]) -> str:
+    """What is encrypted and which keyring has the keys; "" when nothing is."""
+    names = (
+        "innodb_redo_log_encrypt",
+        "innodb_undo_log_encrypt",
+        "innodb_encrypt_log",
+        "aria_encrypt_tables",
+    )
+    parts = [name for name in names if variables.get(name) == "ON"]
+    if count := _encrypted_tablespaces(connection, server):
+        parts.append(f"{count} tablespaces")
+    if not parts:
+        return ""
+    return f"{', '.join(parts)}; keys in {_keyring(connection, server) or 'an unknown keyring'}"
+
+
+def _encrypted_tablespaces(connection: Connection, server: Dialect) -> int:
+    if server.is_mysql(8, 0):
+        query = "SELECT COUNT(*) AS n FROM information_schema.INNODB_TABLESPACES WHERE ENCRYPTION = 'Y'"
+    elif server.flavor == "mariadb":
+        query = (
+            "SELECT COUNT(*) AS n FROM information_schema.INNODB_TABLESPACES_ENCRYPTION "
+            "WHERE ENCRYPTION_SCHEME <> 0"
+        )
+    else:
+        query = (
+            "SELECT COUNT(*) AS n FROM information_schema.TABLES WHERE CREATE_OPTIONS LIKE '%ENCRYPTION%Y%'"
+        )
+    return int(connection.one(query)["n"])
+
+
+def _keyring(connection: Connection, server: Dialect) -> str:
+    """The active keyring plugin or component, "" for none."""
+    if server.flavor == "mariadb":
+        where = "PLUGIN_TYPE = 'ENCRYPTION'"
+    else:
+        where = "PLUGIN_NAME LIKE 'keyring%' AND PLUGIN_STATUS = 'ACTIVE'"
+    rows: list[dict[str, Any]] = connection.rows(
+        f"SELECT PLUGIN_NAME AS name FROM information_schema.PLUGINS WHERE {where}"
+    )
+    if not rows and server.is_mysql(8, 0, 24):
+        rows = connection.rows(
+            "SELECT STATUS_VALUE AS name FROM performance_schema.keyring_component_status "
+            "WHERE STATUS_KEY = 'Component_name'"
+        )
+    return ", ".join(str(row["name"]) for row in rows)
+
+
+def _keyring_file(connection: Connection, server: Dialect) -> dict[str, str]:
+    """Where MySQL's keyring component keeps the keys, without symbolic links; nothing without one."""
+    if not server.is_mysql(8, 0, 24):
+        return {}
+    rows = connection.rows(
+        "SELECT STATUS_VALUE AS file FROM performance_schema.keyring_component_status "
+        "WHERE STATUS_KEY = 'Data_file'"
+    )
+    file = next((str(row["file"]) for row in rows), "")
+    return {"keyring_file": str(Path(file).resolve())} if file else {}
+
+
+def global_privileges(connection: Connection, account: str) -> set[str]:
+    """What `account` (user@host) was granted on *.*; an account may always see its own."""
+    user, _, host = account.rpartition("@")
+    rows = connection.rows(
+        "SELECT PRIVILEGE_TYPE AS privilege FROM information_schema.USER_PRIVILEGES WHERE GRANTEE = %s",
+        (f"'{user}'@'{host}'",),
+    )
+    return {str(row["privilege"]).upper() for row in rows}
+
+
+def roles_in_use(connection: Connection) -> bool:
+    """Whether the account has privileges through roles, which are listed nowhere in one place."""
+    role = connection.one("SELECT CURRENT_ROLE() AS role")["role"]
+    return role not in (None, "", "NONE")

@@ -1,0 +1,46 @@
+"""A snapshot to read the log from, taken when a recovery needs one. The server is not asked.
+
+A recovery must be possible while the server is down, and logs need no lock: whatever was acknowledged some
+time before the snapshot is in them, and how long before, the engine knows.
+"""
+
+import time
+import uuid
+from collections.abc import Sequence
+
+from zbackup.catalog.local import Catalog
+from zbackup.jobs.backup.complete_record import finish
+from zbackup.jobs.backup.snapshot import UNLOCKED_LIMIT_S, find, free_name
+from zbackup.jobs.context import Context, mounted
+from zbackup.model.backup import Backup
+from zbackup.model.record import Record, to_properties
+
+
+def snapshot_log(
+    ctx: Context, catalog: Catalog, before: Sequence[Backup], like: Record, position: str = ""
+) -> Backup:
+    """Take it, with what `like` knows of the server, so that the log is found in it.
+
+    `before` are the backups there are. `position` is up to where the log certainly leads, if that is known.
+    """
+    time.sleep(ctx.recovery.log_delay_s)
+    members = tuple(sorted(mounted(catalog.datasets).items()))
+    record = Record(
+        backup=str(uuid.uuid4()),
+        instance=ctx.instance,
+        engine=like.engine,
+        purpose="log",
+        members=members,
+        taken=ctx.clock.now(),
+        clock=ctx.clock.reading(),
+        lock="none",
+        server_uuid=like.server_uuid,
+        server_version=like.server_version,
+        role=like.role,
+        position=position,
+        server=dict(like.server),
+    )
+    name = free_name(ctx, catalog)
+    names = [f"{dataset}@{name}" for dataset, _ in members]
+    ctx.zfs.snapshot(names, to_properties(record), timeout=UNLOCKED_LIMIT_S)
+    return finish(ctx, find(ctx, record, names), catalog.places, before)

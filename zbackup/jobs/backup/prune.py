@@ -1,0 +1,233 @@
+"""Destroy the backups that the retention policy no longer wants: look, plan, destroy one by one, report.
+
+A backup with several datasets is marked as condemned before the first of its snapshots goes, so that whoever
+comes after a run that was killed half-way knows that the rest may go too. What is incomplete for any other
+reason is never touched.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from zbackup.catalog.local import Catalog
+from zbackup.jobs.context import Context
+from zbackup.model.backup import Backup
+from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, PoolReadOnly
+from zbackup.model.retention import CONDEMNED
+from zbackup.model.snapshot import Snapshot
+from zbackup.plan.retention.log_snapshots import replaced
+from zbackup.plan.retention.retention import RetentionPlan, plan_retention
+
+log = structlog.get_logger()
+
+SLICE_S = 15.0
+"""Snapshots are due meanwhile: the instance's lock is let go at least this often."""
+PAUSE_S = 0.5
+"""Longer than others wait between two looks at the lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A backup that should have gone and is still there (or the rest of it), and why."""
+
+    backup: Backup
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunePlan:
+    """What would be done. `freed` is in bytes, None when nobody could tell.
+
+    `strays` are what is left at a destination of streams that no backup needs; they go too. `unreadable` are
+    (snapshot, problem) where nobody can tell what it is of: it is no reason for anything, and never touched.
+    """
+
+    retention: RetentionPlan
+    freed: int | None
+    strays: tuple[str, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneReport:
+    """What was done. `kept` is what the policy keeps; `skipped` is to be looked at; `left` were not tried."""
+
+    plan: PrunePlan
+    destroyed: tuple[Backup, ...]
+    skipped: tuple[Skipped, ...]
+    left: int = 0
+
+    @property
+    def more(self) -> bool:
+        """Whether going on at once gets further."""
+        return bool(self.left and self.destroyed)
+
+
+def plan_prune(ctx: Context) -> PrunePlan:
+    """Look and decide, and change nothing."""
+    return _plan(ctx, ctx.catalog())
+
+
+def _plan(ctx: Context, catalog: Catalog) -> PrunePlan:
+    retention = decide(ctx, catalog.backups)
+    freed = _freed(ctx, retention.destroy)
+    return PrunePlan(retention=retention, freed=freed, unreadable=catalog.unreadable)
+
+
+def prune(ctx: Context, limit_s: float = math.inf) -> PruneReport:
+    """Destroy what the policy does not keep, oldest first, beginning with none after `limit_s` seconds.
+
+    What is held, cloned from or busy by then is skipped and reported, and does not keep the others. Raise
+    Taken when somebody else works on the instance, CommandFailed when ZFS cannot be asked, PoolReadOnly when
+    it may change nothing.
+    """
+    done = _Done()
+    plan: PrunePlan | None = None
+    end = ctx.clock.monotonic() + limit_s
+    while True:
+        with ctx.alone("zbackup prune"):
+            catalog = ctx.catalog()
+            plan = plan or _plan(ctx, catalog)
+            retention = decide(ctx, catalog.backups)
+            if retention.note and not done.tried:
+                log.warning("prune.clock_in_doubt", why=retention.note)
+            _spare(ctx, retention)
+            left = _destroy_some(ctx, retention, done, end)
+            if not left or ctx.clock.monotonic() >= end:
+                destroyed, skipped = tuple(done.destroyed), tuple(done.skipped)
+                return PruneReport(plan=plan, destroyed=destroyed, skipped=skipped, left=left)
+        time.sleep(PAUSE_S)
+
+
+@dataclass(slots=True)
+class _Done:
+    destroyed: list[Backup] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    @property
+    def tried(self) -> set[str]:
+        return {b.record.backup for b in self.destroyed} | {s.backup.record.backup for s in self.skipped}
+
+
+def decide(ctx: Context, backups: Sequence[Backup]) -> RetentionPlan:
+    """What the policy says of an instance's backups, with what holds and clones say."""
+    now, reading = ctx.clock.now(), ctx.clock.reading()
+    pinned = pins(ctx, backups)
+    plan = plan_retention(backups, ctx.retention, now, ctx.zone, pinned, reading)
+    if ctx.retention.empty:
+        return plan
+    logs = replaced(backups, pinned)
+    going = sorted({*plan.destroy, *logs}, key=lambda b: (b.createtxg, b.record.backup))
+    return replace(plan, keep=tuple(k for k in plan.keep if k.backup not in logs), destroy=tuple(going))
+
+
+def drop_replaced_logs(ctx: Context, backups: Sequence[Backup]) -> tuple[Backup, ...]:
+    """Destroy the log-only snapshots that restores took and that a newer backup replaces; what is left.
+
+    The caller holds the instance's lock. What cannot be destroyed stays for the next time.
+    """
+    found = replaced(backups)
+    try:
+        pinned = pins(ctx, found) if found else {}
+    except CommandFailed as failure:
+        # A backup that was just taken is none the worse for it.
+        log.warning("log_snapshot.not_destroyed", snapshot=found[0].name, why=str(failure))
+        return tuple(backups)
+    gone = [b for b in found if b.record.backup not in pinned and not _failure(ctx, b)]
+    return tuple(b for b in backups if b not in gone)
+
+
+def _failure(ctx: Context, backup: Backup) -> str:
+    """Why it could not be destroyed, "" if it was."""
+    try:
+        why = _destroy(ctx, backup)
+    except PoolReadOnly as refused:
+        why = str(refused)
+    if why:
+        log.warning("log_snapshot.not_destroyed", snapshot=backup.name, why=why)
+    else:
+        log.info("log_snapshot.destroyed", snapshot=backup.name)
+    return why
+
+
+def pins(ctx: Context, backups: Sequence[Backup]) -> dict[str, list[str]]:
+    """By Record.backup, why something besides the policy needs a backup: holds, and clones made from it."""
+    holds = ctx.zfs.holds([s for b in backups for s in b.snapshots])
+    found: dict[str, list[str]] = {}
+    for backup in backups:
+        tags = dict.fromkeys(tag for s in backup.snapshots for tag in holds.get(s.guid, ()))
+        clones = dict.fromkeys(clone for s in backup.snapshots for clone in s.clones)
+        why = [f"held by {tag}" for tag in tags]
+        why += [f"origin of clone {name}" for name in dict.fromkeys(_clone_name(ctx, c) for c in clones)]
+        if why:
+            found[backup.record.backup] = why
+    return found
+
+
+def _clone_name(ctx: Context, dataset: str) -> str:
+    """A clone of zbackup's by its name, which its datasets lie below; any other by its dataset."""
+    below = dataset.removeprefix(f"{ctx.clones}/")
+    return below.partition("/")[0] if below != dataset else dataset
+
+
+def _freed(ctx: Context, backups: Sequence[Backup]) -> int | None:
+    try:
+        return ctx.zfs.destroying_frees([s for b in backups for s in b.snapshots])
+    except CommandFailed:
+        return None
+
+
+def _spare(ctx: Context, plan: RetentionPlan) -> None:
+    """A backup that was condemned and is whole stays after all if the policy now keeps it: say so there."""
+    for kept in plan.keep:
+        for snapshot in kept.backup.snapshots if kept.backup.complete else ():
+            if _is_marked(snapshot):
+                ctx.zfs.clear_property(str(snapshot), CONDEMNED)
+
+
+def _destroy_some(ctx: Context, plan: RetentionPlan, done: _Done, end: float) -> int:
+    """Destroy for as long as the lock may be held, and not after `end`; how many are left to be tried."""
+    end = min(end, ctx.clock.monotonic() + SLICE_S)
+    tried = done.tried
+    waiting = [b for b in plan.destroy if b.record.backup not in tried]
+    for number, backup in enumerate(waiting):
+        if ctx.clock.monotonic() >= end:
+            return len(waiting) - number
+        ctx.progress.phase("destroying", f"{backup.name}, {number + 1} of {len(waiting)}")
+        if why := _destroy(ctx, backup):
+            done.skipped.append(Skipped(backup, why))
+            log.warning("prune.skipped", snapshot=backup.name, why=why)
+        else:
+            done.destroyed.append(backup)
+            log.info("prune.destroyed", snapshot=backup.name)
+    return 0
+
+
+def _destroy(ctx: Context, backup: Backup) -> str:
+    """Destroy a backup's snapshots, the one with the mark last; return why it could not be, "" if it was."""
+    marked, *others = sorted(backup.snapshots, key=lambda s: not _is_marked(s))
+    try:
+        if len(backup.record.members) > 1 and not _is_marked(marked):
+            ctx.zfs.mark_snapshot(marked, CONDEMNED, ctx.clock.now().isoformat())
+        for snapshot in (*reversed(others), marked):
+            _destroy_one(ctx, snapshot)
+    except PoolReadOnly:
+        raise  # that concerns all of them, and skipping them one by one would only hide it
+    except (CommandFailed, NotFound) as failure:
+        return str(failure)
+    return ""
+
+
+def _destroy_one(ctx: Context, snapshot: Snapshot) -> None:
+    """Already gone is as good."""
+    try:
+        ctx.zfs.destroy_snapshot(snapshot)
+    except DatasetNotFound:
+        return
+
+
+def _is_marked(snapshot: Snapshot) -> bool:
+    return any(key == CONDEMNED for key, _ in snapshot.properties)

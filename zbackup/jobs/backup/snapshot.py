@@ -1,0 +1,193 @@
+"""Take a backup: hold the server still, one atomic snapshot, let go, write down how far it reaches."""
+
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+import structlog
+
+from zbackup.catalog.local import Catalog, group
+from zbackup.jobs.backup.complete_record import NON_TRANSACTIONAL, discard, finish, finish_all
+from zbackup.jobs.backup.prune import drop_replaced_logs
+from zbackup.jobs.context import Context
+from zbackup.model.backup import Backup
+from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
+from zbackup.model.record import Record, readable_properties
+from zbackup.model.server import LockChoice, ServerFacts
+from zbackup.plan.health.placement import Members, require_one_snapshot_covers
+
+log = structlog.get_logger()
+
+# Without a lock nobody waits for the snapshot, so it may take as long as a busy pool needs.
+UNLOCKED_LIMIT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotReport:
+    """What was taken, how, and what the operator should know."""
+
+    backup: Backup
+    lock: LockChoice
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPlan:
+    """What would be taken."""
+
+    name: str
+    members: Members
+    lock: LockChoice
+    warnings: tuple[str, ...]
+
+
+def plan_snapshot(ctx: Context) -> SnapshotPlan:
+    """Look and decide, and change nothing. Raises what `snapshot` would raise before it begins."""
+    _, _, plan = _look(ctx, ctx.catalog())
+    return plan
+
+
+def snapshot(ctx: Context) -> SnapshotReport:
+    """Take a consistent snapshot of the instance.
+
+    Raise DatabaseError, LockNotTaken, Refused (something lies elsewhere), VerificationFailed or
+    CommandFailed. Then no snapshot is left, but for one thing: when the last step fails, which only writes
+    down how far the data reaches, an unfinished backup stays, and the next run of any job finishes it.
+    """
+    with ctx.alone("zbackup snapshot"):
+        ctx.engine.heal()
+        catalog = ctx.catalog()
+        before = finish_all(ctx, catalog.places, catalog.backups)
+        facts, draft, plan = _look(ctx, catalog)
+        ctx.progress.phase("taking the snapshot", f"lock {plan.lock.kind}: {plan.lock.reason}")
+        backup = _take(ctx, facts, draft, plan)
+        try:
+            backup = finish(ctx, backup, catalog.places, before)
+        except (VerificationFailed, NotRecoverable, Refused):
+            discard(ctx, backup)
+            raise
+        record = backup.record
+        log.info(
+            "snapshot.created",
+            snapshot=backup.name,
+            lock=record.lock,
+            wait_ms=record.lock_wait_ms,
+            held_ms=record.lock_held_ms,
+            position=record.position,
+        )
+        drop_replaced_logs(ctx, (*before, backup))
+        return SnapshotReport(backup=backup, lock=plan.lock, warnings=plan.warnings)
+
+
+def _look(ctx: Context, catalog: Catalog) -> tuple[ServerFacts, Record, SnapshotPlan]:
+    facts = ctx.engine.inspect()
+    members = require_one_snapshot_covers(facts.places, catalog.datasets)
+    choice = ctx.engine.choose_lock(facts)
+    draft = Record(
+        backup=str(uuid.uuid4()),
+        instance=ctx.instance,
+        engine=facts.flavor,
+        members=members,
+        taken=ctx.clock.now(),
+        clock=ctx.clock.reading(),
+        lock=choice.kind,
+        server_uuid=facts.server_uuid,
+        server_version=facts.version,
+        role=facts.role,
+        server=dict(facts.server) | _remarks(facts),
+    )
+    # Known before anything is locked; and again with what the lock tells.
+    readable_properties(draft)
+    plan = SnapshotPlan(
+        name=free_name(ctx, catalog),
+        members=members,
+        lock=choice,
+        warnings=(*facts.blockers, *facts.warnings),
+    )
+    return facts, draft, plan
+
+
+def _remarks(facts: ServerFacts) -> dict[str, str]:
+    """What has to be known of the server when the backup is finished by somebody else, or restored."""
+    found = {
+        "blockers": "\n".join(facts.blockers),
+        "warnings": "\n".join(facts.warnings),
+        NON_TRANSACTIONAL: str(facts.non_transactional_count or ""),
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def _take(ctx: Context, facts: ServerFacts, draft: Record, plan: SnapshotPlan) -> Backup:
+    """Nobody waits for the disks, or if it turns out that they had to, once more and waiting for them."""
+    try:
+        return _take_once(ctx, facts, draft, plan, let_go_early=plan.lock.kind != "none")
+    except _LetGoTooEarly:
+        log.info("snapshot.once_more", snapshot=plan.name, why="the lock was let go too early to be sure")
+        return _take_once(ctx, facts, draft, plan, let_go_early=False)
+
+
+class _LetGoTooEarly(VerificationFailed):
+    """What was written after the lock may be in the snapshot."""
+
+
+def _take_once(
+    ctx: Context, facts: ServerFacts, draft: Record, plan: SnapshotPlan, *, let_go_early: bool
+) -> Backup:
+    names = [f"{dataset}@{plan.name}" for dataset, _ in plan.members]
+    try:
+        # The command may outlast the lock, and never this block.
+        with ExitStack() as command:
+            with ctx.engine.consistent(facts, plan.lock.kind) as held:
+                record = replace(
+                    draft,
+                    taken=ctx.clock.now(),
+                    clock=ctx.clock.reading(),
+                    position=held.position,
+                    gtid=held.gtid,
+                    lock_wait_ms=held.lock_wait_ms,
+                    server=draft.server | dict(held.facts),
+                )
+                properties = readable_properties(record)
+                limit = UNLOCKED_LIMIT_S if record.lock == "none" else held.seconds_left()
+                taking = command.enter_context(ctx.zfs.taking(names, properties, timeout=limit))
+                (taking.wait_closed if let_go_early else taking.wait_taken)()
+                held.confirm()
+            taking.wait_taken()
+        backup = find(ctx, draft, names)
+        if not taking.proven(backup.createtxg):
+            raise _LetGoTooEarly(f"{plan.name} may hold what was written after the lock")
+    except (ZbackupError, KeyboardInterrupt):
+        _discard_draft(ctx, draft, names)
+        raise
+    learnt = replace(record, lock_held_ms=held.held_ms, server=record.server | dict(held.facts))
+    return Backup(record=learnt, snapshots=backup.snapshots)
+
+
+def _discard_draft(ctx: Context, draft: Record, names: Sequence[str]) -> None:
+    """The lock did not last, or the command was cut off: what came of it must not look like a backup."""
+    if backup := _found(ctx, draft, names):
+        discard(ctx, backup)
+
+
+def _found(ctx: Context, record: Record, names: Sequence[str]) -> Backup | None:
+    backups, _ = group(ctx.zfs.snapshots_named(names))
+    return next((b for b in backups if b.record.backup == record.backup), None)
+
+
+def find(ctx: Context, record: Record, names: Sequence[str]) -> Backup:
+    """The backup whose snapshots have these names, as it stands in ZFS.
+
+    Raise VerificationFailed unless every member has its snapshot.
+    """
+    backup = _found(ctx, record, names)
+    if backup is None or not backup.complete:
+        raise VerificationFailed("the snapshot just taken is not there on every dataset")
+    return backup
+
+
+def free_name(ctx: Context, catalog: Catalog) -> str:
+    """zbackup-20240501T100200Z, with a number behind it when that second has one already."""
+    plain = f"zbackup-{ctx.clock.now():%Y%m%dT%H%M%SZ}"
+    numbered = (f"{plain}-{n}" for n in range(2, 1000))
+    return plain if plain not in catalog.taken else next(n for n in numbered if n not in catalog.taken)

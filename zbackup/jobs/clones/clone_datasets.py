@@ -1,0 +1,278 @@
+"""A clone's datasets: made, found again, and destroyed, exactly those.
+
+<clones>/<name>       the clone's own: its description (the registry), server log, relay log, scratch
+<clones>/<name>/0..   clones of the backup's snapshots, one for each member
+"""
+
+import contextlib
+import json
+import os
+import shlex
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import structlog
+
+from zbackup.catalog.local import read_clones
+from zbackup.jobs.clones.claim import CLONE_PROPERTIES, announce
+from zbackup.jobs.clones.fetched_datasets import abort_partials, held
+from zbackup.jobs.context import Context
+from zbackup.model.backup import Backup
+from zbackup.model.clone import INTENT, PROPERTY, Clone
+from zbackup.model.errors import DatasetBusy, DatasetNotFound, NotFound, PoolSuspended, Refused
+from zbackup.model.record import PREFIX, Record, from_properties, to_properties
+from zbackup.model.recovery import Files, process_note
+from zbackup.model.relocation import Relocation
+from zbackup.model.snapshot import Dataset, Snapshot
+from zbackup.proc import secure_files
+from zbackup.proc.detached import Process
+from zbackup.proc.open_files import inside, told
+
+log = structlog.get_logger()
+
+PART = "zbackup:clone_part"
+SNAPSHOT = "zbackup:clone_snapshot"
+FRESH = "fresh-"
+ORIGIN = "zbackup-origin"
+"""The snapshot of a clone of a moment as it was handed over: what it is reset to."""
+RECORD = "record.json"
+STOP_LIMIT_S = 120.0
+
+
+def new_id() -> str:
+    return str(uuid.uuid4())
+
+
+def build(ctx: Context, clone: Clone, backup: Backup) -> Files:
+    """Make the clone's datasets and mount them. What exists after a failure is found by `destroy`."""
+    return fill(ctx, announce(ctx, clone), backup)
+
+
+def fill(ctx: Context, clone: Clone, backup: Backup) -> Files:
+    """Clone the backup's snapshots below the clone's own dataset, and mount them."""
+    container = f"{ctx.clones}/{clone.name}"
+    _write_record(ctx, clone, backup.record)
+    parts = {f"{container}/{number}": snapshot for number, snapshot in enumerate(backup.snapshots)}
+    ctx.zfs.clone_each(parts, {**CLONE_PROPERTIES, PART: clone.id})
+    for part in parts:
+        ctx.zfs.mount(part)
+    log.info("clone.built", clone=clone.name, backup=backup.name)
+    return _files(ctx, clone, backup.record)
+
+
+def open_again(ctx: Context, clone: Clone) -> Files:
+    """A clone's files, mounted if they are not (after a reboot)."""
+    container = f"{ctx.clones}/{clone.name}"
+    ctx.zfs.mount(container)
+    record = record_of(ctx, clone)
+    for number in range(len(record.members)):
+        ctx.zfs.mount(f"{container}/{number}")
+    return _files(ctx, clone, record)
+
+
+def record_of(ctx: Context, clone: Clone) -> Record:
+    """The record of the backup it was made from. Raise NotFound when that is lost."""
+    ctx.zfs.mount(f"{ctx.clones}/{clone.name}")
+    try:
+        record = from_properties(json.loads(secure_files.read_text(ctx.mountpoint / clone.name / RECORD)))
+    except (FileNotFoundError, ValueError):
+        record = None
+    if record is None:
+        raise NotFound(f"the clone {clone.name} has lost the record of what it was made from")
+    return replace(record, name=clone.backup)
+
+
+def with_record(ctx: Context, clone: Clone, record: Record) -> Files:
+    """The clone's files, which are of another backup now."""
+    _write_record(ctx, clone, record)
+    return _files(ctx, clone, record)
+
+
+def _write_record(ctx: Context, clone: Clone, record: Record) -> None:
+    """In one step: half a record would make the clone useless."""
+    secure_files.replace(ctx.mountpoint / clone.name / RECORD, json.dumps(to_properties(record)))
+
+
+def _files(ctx: Context, clone: Clone, record: Record) -> Files:
+    """Where a clone's files are; whoever starts a server on them calls in_sight_of."""
+    home = ctx.mountpoint / clone.name
+    moves = tuple((original, str(home / str(n))) for n, (_, original) in enumerate(record.members))
+    return Files(record=record, where=Relocation(moves), home=home, run=ctx.run_dir / clone.name, hide=())
+
+
+def in_sight_of(ctx: Context, files: Files, members: Sequence[Dataset], visible: Sequence[Clone]) -> Files:
+    """The files, for a server that sees these clones, and neither the original nor any other clone."""
+    homes = tuple(ctx.mountpoint / clone.name for clone in visible)
+    return replace(files, hide=_hidden_from(ctx, members, visible), beside=homes)
+
+
+def _hidden_from(ctx: Context, members: Sequence[Dataset], visible: Sequence[Clone]) -> tuple[str, ...]:
+    """Mountpoints that the server must not see."""
+    own = tuple(f"{ctx.clones}/{clone.name}" for clone in visible)
+    others = ctx.zfs.filesystems(ctx.clones)
+    for place in ctx.elsewhere:
+        with contextlib.suppress(DatasetNotFound, PoolSuspended):
+            others += ctx.zfs.filesystems(place)
+    foreign = [d for d in others if not any(d.name == o or d.name.startswith(o + "/") for o in own)]
+    return tuple(d.mountpoint for d in (*members, *foreign) if d.mountpoint)
+
+
+def describe(ctx: Context, clone: Clone) -> None:
+    """Write the clone's description anew."""
+    ctx.zfs.set_properties(f"{ctx.clones}/{clone.name}", {PROPERTY: clone.to_property()})
+
+
+def mark_ready(ctx: Context, clone: Clone) -> Clone:
+    """Write down that it is handed over."""
+    ready = replace(clone, state="ready")
+    describe(ctx, ready)
+    return ready
+
+
+def find_clone(ctx: Context, name: str) -> tuple[Clone, Dataset] | None:
+    """The clone of that name below this instance's clones dataset. Raise Refused when it cannot be read."""
+    there = read_clones(ctx.zfs, ctx.clones)
+    there.require_readable(name)
+    return next(((c, d) for c, d in there.found if c.name == name), None)
+
+
+def may_be_there(ctx: Context, name: str) -> bool:
+    """Whether there is a clone of that name, or one that cannot be read: what it needs has to stay."""
+    there = read_clones(ctx.zfs, ctx.clones)
+    return bool(there.problem(name)) or any(clone.name == name for clone, _ in there.found)
+
+
+def server_process(ctx: Context, name: str) -> Process | None:
+    """The clone's running server; None when it does not run."""
+    try:
+        process = Process.parse(secure_files.read_own(process_note(ctx.run_dir / name)))
+    except (FileNotFoundError, ValueError):
+        return None
+    return process if process.alive else None
+
+
+def stop_server(ctx: Context, name: str) -> None:
+    """Stop the clone's server in good order if it runs. Raise Refused when that takes root."""
+    _end(ctx, name, lambda process: process.stop(STOP_LIMIT_S))
+
+
+def kill_server(ctx: Context, name: str) -> None:
+    """End it at once: nobody needs its files any more. Raise Refused when that takes root."""
+    _end(ctx, name, lambda process: process.kill(STOP_LIMIT_S))
+
+
+def _end(ctx: Context, name: str, how: Callable[[Process], object]) -> None:
+    process = server_process(ctx, name)
+    if process is None:
+        return
+    try:
+        how(process)
+    except PermissionError as another_user:
+        raise Refused(
+            f"user id {os.geteuid()} cannot end the server of the clone {name}, process {process.pid}: "
+            f"only root can"
+        ) from another_user
+
+
+def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
+    """Stop the server and destroy the clone's datasets, each proven to be its own, one by one.
+
+    Raise Refused, before anything is done, when somebody else put a dataset or a snapshot there.
+    """
+    datasets = ctx.zfs.filesystems(container.name)
+    snapshots = _require_own(ctx, clone, datasets)
+    if clone.kind == "dev" and clone.state != "building":
+        # It is shown until its last dataset is gone, and never started again.
+        describe(ctx, replace(clone, state="destroying"))
+    kill_server(ctx, clone.name)
+    if clone.kind == "copy":
+        abort_partials(ctx, datasets[1:])
+    # Half reset, a part is a clone of another's snapshot, and has none of its own.
+    dependent = {c for s in snapshots for c in s.clones}
+    for dataset in [d for d in datasets if d.name in dependent]:
+        _destroy(ctx, dataset)
+    for snapshot in snapshots:
+        ctx.zfs.destroy_snapshot(snapshot)
+    rest = [d for d in datasets if d.name not in dependent]
+    for dataset in sorted(rest, key=lambda d: d.name, reverse=True):
+        _destroy(ctx, dataset)
+    if INTENT + clone.name in ctx.zfs.user_properties(ctx.clones).get(ctx.clones, {}):
+        ctx.zfs.clear_property(ctx.clones, INTENT + clone.name)
+    secure_files.remove_tree(ctx.run_dir / clone.name)
+    # Both are root's, and harmless: the daemon leaves them.
+    with contextlib.suppress(PermissionError):
+        secure_files.unlink(process_note(ctx.run_dir / clone.name))
+        # ZFS leaves the mountpoint behind when it could not tell that it had made it.
+        secure_files.remove_empty(ctx.mountpoint / clone.name)
+    log.info("clone.destroyed", clone=clone.name)
+
+
+def _destroy(ctx: Context, dataset: Dataset) -> None:
+    """Raise DatasetBusy, saying by whom where that can be seen."""
+    try:
+        ctx.zfs.destroy_filesystem(dataset)
+    except DatasetBusy as busy:
+        if dataset.mountpoint and (who := told(inside(dataset.mountpoint))):
+            busy.args = (f"{busy}; in there: {who}",)
+        raise
+
+
+def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> list[Snapshot]:
+    """The snapshots in it, which are its own too."""
+    snapshots = [s for d in datasets for s in ctx.zfs.snapshots(d.name)]
+    fetched = held(ctx, datasets[0].name) if clone.kind == "copy" else set()
+    own = [s for s in snapshots if dict(s.properties).get(SNAPSHOT) == clone.id or str(s.guid) in fetched]
+    if children := sorted({_owner(ctx, c) for s in own for c in s.clones} - {clone.name}):
+        raise Refused(f"the clone {clone.name} has children: destroy {', '.join(children)} first")
+    if backups := [str(s) for s in snapshots if s not in own and PREFIX + "backup" in dict(s.properties)]:
+        raise Refused(
+            f"the clone {clone.name} was in production's place, and holds backups of that time. When nobody "
+            f"needs them any more: {' && '.join(f'zfs destroy {shlex.quote(each)}' for each in backups)}"
+        )
+    foreign = _foreign(ctx, clone, datasets[1:])
+    foreign += ctx.zfs.volumes(datasets[0].name)
+    foreign += [str(s) for s in snapshots if s not in own]
+    if foreign:
+        raise Refused(
+            f"the clone {clone.name} holds what zbackup did not make: {', '.join(foreign)}. "
+            f"Destroy or move that first"
+        )
+    return own
+
+
+def require_parts(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> None:
+    """Raise Refused unless all of these are the clone's own."""
+    if foreign := _foreign(ctx, clone, datasets):
+        raise Refused(f"{foreign[0]} is in the clone {clone.name}, and zbackup did not make it")
+
+
+def _foreign(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> list[str]:
+    """Those below its own dataset that are not the clone's."""
+    if not datasets:
+        return []
+    container = f"{ctx.clones}/{clone.name}"
+    properties = ctx.zfs.user_properties(container)
+    foreign = [d.name for d in datasets if properties.get(d.name, {}).get(PART) != clone.id]
+    unmarked = [name for name in foreign if PART not in properties.get(name, {})]
+    if unmarked and clone.state in ("building", "resetting"):
+        origins = ctx.zfs.origins(container)
+        foreign = [name for name in foreign if name not in unmarked or not _is_part(clone, origins, name)]
+    return foreign
+
+
+def _owner(ctx: Context, dataset: str) -> str:
+    """The clone that a dataset belongs to."""
+    return dataset.removeprefix(f"{ctx.clones}/").partition("/")[0]
+
+
+def _is_part(clone: Clone, origins: Mapping[str, str], name: str) -> bool:
+    """Whether a dataset that lost its mark in a power cut is what the clone was being made of.
+
+    ZFS makes a clone in one transaction group and sets its properties in the next. Nobody but us makes, below
+    a clone of ours that is just being made, a numbered clone of the very snapshot that it is made from; or,
+    where it is being fetched, a numbered dataset.
+    """
+    if not name.rpartition("/")[2].removeprefix(FRESH).isdecimal():
+        return False
+    return clone.kind == "copy" or origins[name].rpartition("@")[2] in (clone.backup, ORIGIN)

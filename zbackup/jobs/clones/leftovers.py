@@ -1,0 +1,35 @@
+"""Clones of an instance that nobody finished, and that nobody works on. Looks only."""
+
+from collections.abc import Sequence
+
+from zbackup.catalog.local import read_clones
+from zbackup.jobs.clones.clone_datasets import server_process
+from zbackup.jobs.context import Context
+from zbackup.model.clone import Clone
+from zbackup.plan.clones.clone_name import recovery_of
+from zbackup.plan.health.leftovers import Leftover, is_unfinished
+from zbackup.proc.lock import holder
+
+
+def leftovers(ctx: Context) -> tuple[Leftover, ...]:
+    """Those below every dataset that the instance's clones may be below, but for what cannot be read."""
+    found = []
+    for at in ctx.everywhere():
+        suspects = [
+            c for c in _unfinished(at) if not holder(ctx.shared / f"clone-{recovery_of(c.name)}.lock")
+        ]
+        # Its maker may have finished it, and let go of the lock, since it was looked at.
+        still = {c.id for c in _unfinished(at)} if suspects else set()
+        found += [
+            Leftover(clone=c, running=server_process(at, c.name) is not None)
+            for c in suspects
+            if c.id in still
+        ]
+    return tuple(found)
+
+
+def _unfinished(ctx: Context) -> Sequence[Clone]:
+    known = read_clones(ctx.zfs, ctx.clones)
+    there = [clone for clone, _ in known.found if clone.instance == ctx.instance]
+    names = {clone.name for clone in there} | known.unreadable_names
+    return [c for c in there if is_unfinished(c) and not (c.kind == "copy" and recovery_of(c.name) in names)]

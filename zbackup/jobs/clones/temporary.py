@@ -1,0 +1,65 @@
+"""What a recovery makes for itself, and takes away again, or keeps for a look when it fails."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from zbackup.catalog.local import Catalog
+from zbackup.jobs.clones import clone_datasets
+from zbackup.jobs.context import Context
+from zbackup.model.backup import Backup
+from zbackup.model.clone import Clone
+from zbackup.model.errors import ZbackupError
+from zbackup.model.recovery import Files
+from zbackup.plan.clones.clone_name import log_name
+
+
+@contextmanager
+def removed_on_failure(ctx: Context, clone: Clone, *, keep: bool) -> Iterator[None]:
+    """The clone goes when the body fails, unless `keep`."""
+    try:
+        yield
+    except BaseException:
+        _take_away(ctx, clone, keep=keep)
+        raise
+
+
+@contextmanager
+def log_clone(
+    ctx: Context, catalog: Catalog, clone: Clone, log: Backup, *, keep: bool
+) -> Iterator[tuple[Files, list[Clone]]]:
+    """A clone to replay the log from, and the clones that a server may see. It is gone afterwards, unless
+    the body fails and `keep` is asked for.
+
+    Also where nothing is to be replayed: as long as the log is looked at, no prune may take it away.
+    """
+    name = log_name(clone.name)
+    source = replace(clone, id=clone_datasets.new_id(), name=name, kind="log", backup=log.name, port=0)
+    with removed_on_failure(ctx, source, keep=keep):
+        files = clone_datasets.build(ctx, source, log)
+        # Its server sees it alone: when we are killed, the clone goes first, and must be nobody's then.
+        yield clone_datasets.in_sight_of(ctx, files, catalog.places, [source]), [clone, source]
+    _take_away(ctx, source, keep=False)
+
+
+def _take_away(ctx: Context, clone: Clone, *, keep: bool) -> None:
+    """What cannot be removed is told of, and hides neither why the recovery failed nor that it succeeded."""
+    dataset = f"{ctx.clones}/{clone.name}"
+    if keep:
+        ctx.progress.note(f"kept for a look: {dataset}, {ctx.mountpoint / clone.name}")
+        _give_up(ctx, clone)
+        return
+    try:
+        found = clone_datasets.find_clone(ctx, clone.name)
+        # Of the same name may be another's, which may be why the recovery failed.
+        if found and found[0].id == clone.id:
+            clone_datasets.destroy(ctx, *found)
+    except ZbackupError as failure:
+        ctx.progress.note(f"{dataset} is left: {failure}. Remove it: zbackup clone destroy {clone.name}")
+
+
+def _give_up(ctx: Context, clone: Clone) -> None:
+    """A dev clone that is kept is nobody's leftover, and must not be started: it may not be masked."""
+    found = clone_datasets.find_clone(ctx, clone.name)
+    if found and found[0].kind == "dev" and found[0].id == clone.id:
+        clone_datasets.describe(ctx, replace(found[0], state="failed"))

@@ -1,0 +1,154 @@
+"""What keeps a drill from being in the way: one at a time on a host, and none where it is not wanted now."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zbackup.jobs.clones import clone_datasets
+from zbackup.jobs.clones.claim import everywhere
+from zbackup.jobs.context import Context
+from zbackup.model.errors import Postponed, VerificationFailed, ZbackupError
+from zbackup.model.progress import Progress
+from zbackup.plan.clones.clone_name import drill_name, log_name, recovery_of
+from zbackup.proc.lock import exclusive, holder
+
+POLL_S = 1.0
+LOOK_EVERY = 10
+"""Polls between two looks at who else restores, which asks ZFS."""
+
+MEMINFO = Path("/proc/meminfo")
+ARCSTATS = Path("/proc/spl/kstat/zfs/arcstats")
+
+# A recovery runs up to two servers side by side, which need more than their caches.
+SERVERS, BESIDE = 2, 256 * 1024**2
+
+
+def never() -> str:
+    """Nothing ends it."""
+    return ""
+
+
+@contextmanager
+def one_at_a_time(ctx: Context, what: str, *, wait: float = 60) -> Iterator[None]:
+    """No other drill runs on this host meanwhile, of whatever instance. Raise Taken, saying which does."""
+    # No instance's lock can be called so: a name has no dot.
+    with exclusive(ctx.shared / "zbackup.drill.lock", what, wait=wait, waiting=ctx.progress.note):
+        yield
+
+
+def restoring(ctx: Context) -> str:
+    """Which restore or new clone is being made on this host now, other than a drill; "" for none."""
+    for clone, _ in everywhere(ctx):
+        maker = recovery_of(clone.name)
+        if clone.state != "building" or maker == drill_name(clone.instance):
+            continue
+        if who := holder(ctx.shared / f"clone-{maker}.lock"):
+            return f"{who} makes {maker}"
+    return ""
+
+
+def memory_short(needed: int) -> str:
+    """Why a drill must wait for memory; "" where there is enough, or nobody says how much there is."""
+    free = _available()
+    if free is None or free >= needed:
+        return ""
+    return f"{free >> 20} MiB of memory are available, and {needed >> 20} MiB are needed"
+
+
+def memory_needed(ctx: Context) -> int:
+    """Bytes that a drill of this instance's takes."""
+    return SERVERS * ctx.recovery.memory + BESIDE
+
+
+def _available() -> int | None:
+    """What programs can have: ZFS gives back what is in its cache, which Linux does not count as such."""
+    try:
+        lines = (line.split() for line in MEMINFO.read_text().splitlines())
+        free = next(int(words[1]) * 1024 for words in lines if words[0] == "MemAvailable:")
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+    with suppress(OSError, ValueError, IndexError):
+        rows = (line.split() for line in ARCSTATS.read_text().splitlines())
+        arc = {words[0]: int(words[2]) for words in rows if len(words) == 3 and words[2].isdigit()}
+        free += max(0, arc.get("size", 0) - arc.get("c_min", 0))
+    return free
+
+
+@dataclass(slots=True)
+class Guard:
+    """Ends a drill that must not go on: `gives_way` says why it is to be tried later, and `limit` is after
+    how many seconds it has taken too long (0: never).
+
+    Its servers are killed, and whatever it does besides ends with the next progress it reports.
+    """
+
+    gives_way: Callable[[], str] = never
+    limit: float = 0.0
+    _why: ZbackupError | None = field(default=None, init=False)
+
+    @contextmanager
+    def watching(self, ctx: Context) -> Iterator[Progress]:
+        """Progress for the drill to report to. Raise why it was ended, whatever it failed with then."""
+        done = threading.Event()
+        watcher = threading.Thread(target=self._watch, args=(ctx, done), name="drill", daemon=True)
+        watcher.start()
+        try:
+            yield _Guarded(self, ctx.progress)
+        except ZbackupError as failure:
+            if self._why and failure is not self._why:
+                raise self._why from failure
+            raise
+        finally:
+            done.set()
+            watcher.join()
+
+    def require_wanted(self) -> None:
+        """Raise what ended it."""
+        if self._why:
+            raise self._why
+
+    def _watch(self, ctx: Context, done: threading.Event) -> None:
+        seconds = 0.0
+        while not done.wait(POLL_S):
+            seconds += POLL_S
+            if self._why is None:
+                self._why = self._reason(seconds)
+            if self._why:
+                self._end_servers(ctx)
+
+    def _reason(self, seconds: float) -> ZbackupError | None:
+        if self.limit and seconds > self.limit:
+            return VerificationFailed(f"it was not done within {self.limit:g} s (schedule.drill_limit)")
+        why = self.gives_way()
+        return Postponed(why) if why else None
+
+    def _end_servers(self, ctx: Context) -> None:
+        """Whatever waits for one goes on then, and fails. Again and again: another may have been started."""
+        name = drill_name(ctx.instance)
+        for each in (name, log_name(name)):
+            with suppress(ZbackupError, OSError):
+                clone_datasets.kill_server(ctx, each)
+
+
+@dataclass(frozen=True, slots=True)
+class _Guarded:
+    """Progress of a drill, which ends where it is not to go on."""
+
+    guard: Guard
+    progress: Progress
+
+    def phase(self, name: str, detail: str = "") -> None:
+        """See Progress. Raise what ended the drill."""
+        self.guard.require_wanted()
+        self.progress.phase(name, detail)
+
+    def advance(self, done: int, total: int, unit: str = "B") -> None:
+        """See Progress. Raise what ended the drill."""
+        self.guard.require_wanted()
+        self.progress.advance(done, total, unit)
+
+    def note(self, text: str) -> None:
+        """See Progress. What goes wrong while it is taken away is told to the end."""
+        self.progress.note(text)

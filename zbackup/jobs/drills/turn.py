@@ -1,0 +1,108 @@
+"""A drill on schedule: whether one is due, whether it is wanted now, and who makes it."""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.drills.drill import DrillReport, drill, drill_here
+from zbackup.jobs.drills.guard import LOOK_EVERY, Guard, memory_needed, memory_short, restoring
+from zbackup.jobs.drills.verdicts import read
+from zbackup.model.drill import last_passed
+from zbackup.model.errors import Postponed, Refused, Taken, VerificationFailed, ZbackupError
+from zbackup.model.schedule import Retry, Timing
+from zbackup.plan.recovery.window import usable_bases
+from zbackup.plan.schedule import CLOCK_TOLERANCE, History, due
+from zbackup.proc.helper import ask_patiently
+
+NO_ROOT = (
+    "a drill starts a server as the user who owns its files, which takes root, and this daemon runs as user "
+    "id {uid}: systemctl enable --now zbackup-drill.socket"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillRules:
+    """When drills are due, and after how many seconds one has taken too long."""
+
+    timing: Timing
+    zone: ZoneInfo
+    limit: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillTurn:
+    """What came of it: the last drill that passed ended `at`, which may have been made by somebody else."""
+
+    at: datetime
+    report: DrillReport | None = None
+
+
+def drill_turn(
+    ctx: Context, target: ShipTarget | None, rules: DrillRules, stopping: Callable[[], bool]
+) -> DrillTurn:
+    """Make the drill if it is due still. Raise Postponed when it has to wait, and whatever drill() raises."""
+    passed = last_passed(read(ctx, target.name if target else ""))
+    if passed and not _is_due(passed.at, rules, ctx.clock.now()):
+        return DrillTurn(at=passed.at)
+    if os.geteuid() == 0:
+        return make(ctx, target, rules.limit, lambda: "the daemon is told to end" if stopping() else "")
+    if ctx.drill_helper is None:
+        raise Refused(NO_ROOT.format(uid=os.geteuid()))
+    question = {"verb": "drill", "instance": ctx.instance, "clone": target.name if target else ""}
+    return DrillTurn(at=_told(ask_patiently(ctx.drill_helper, question, stopping), ctx))
+
+
+def make(ctx: Context, target: ShipTarget | None, limit: float, told: Callable[[], str]) -> DrillTurn:
+    """Make the drill, as root. `told` says why it must not go on, "" if it may."""
+    if target is None and not usable_bases(ctx.catalog().backups):
+        raise Postponed(f"there is no backup of {ctx.instance} yet")
+    if why := restoring(ctx) or memory_short(memory_needed(ctx)):
+        raise Postponed(why)
+    guard = Guard(gives_way=_Wanted(ctx, told).why_not, limit=limit)
+    try:
+        if target:
+            report = drill(ctx, target, between=True, guard=guard)
+        else:
+            report = drill_here(ctx, between=True, guard=guard)
+    except Taken as busy:
+        raise Postponed(str(busy)) from busy
+    return DrillTurn(at=report.verdict.at, report=report)
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """Why a drill that is under way must not go on. Who else restores takes longer to find out."""
+
+    ctx: Context
+    told: Callable[[], str]
+    asked: int = 0
+
+    def why_not(self) -> str:
+        self.asked += 1
+        if why := self.told():
+            return why
+        if self.asked % LOOK_EVERY:
+            return ""
+        with suppress(ZbackupError):  # who cannot be seen is not waited for
+            return restoring(self.ctx)
+        return ""
+
+
+def _is_due(last: datetime, rules: DrillRules, now: datetime) -> bool:
+    wanted = due(rules.timing, Retry(first=1, most=1), History(last=last), now, rules.zone)
+    return wanted.at <= now + CLOCK_TOLERANCE
+
+
+def _told(answer: dict[str, object], ctx: Context) -> datetime:
+    """When the drill ended that the helper made. Raise what it says."""
+    said = str(answer.get("said", ""))
+    match answer.get("result"):
+        case "passed":
+            return ctx.clock.now()
+        case "postponed":
+            raise Postponed(said)
+    raise VerificationFailed(said or "the helper gave no reason")

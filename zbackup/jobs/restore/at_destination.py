@@ -1,0 +1,90 @@
+"""Recover from a destination's copies right where they lie, on this host: cloned, and nothing is copied.
+
+<clones>/<name>.copy       its description, below the dataset for clones on the copies' own pool
+<clones>/<name>.copy/0..   clones of the copies, each with one snapshot to be recovered or read from
+"""
+
+from zbackup.catalog.local import Catalog
+from zbackup.jobs.clones import clone_datasets
+from zbackup.jobs.clones.claim import CLONE_PROPERTIES
+from zbackup.jobs.clones.fetched_datasets import held
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.restore.fetch import announced, mounted, of_parts
+from zbackup.model.backup import Backup
+from zbackup.model.errors import Refused, Taken, ZbackupError
+from zbackup.plan.clones.clone_name import copy_name
+
+SNAPSHOT_LIMIT_S = 60.0
+
+
+def at_destination(ctx: Context, target: ShipTarget) -> Context:
+    """The same instance with its clones on the destination's pool. Raise Refused when that is not here."""
+    here = target.destination.here
+    if not here:
+        raise Refused(
+            f"{target.name} is {target.destination.place}, which is not on this host: give the command on "
+            "that host, where its configuration has the same place as zfs:pool/path"
+        )
+    pool = here.partition("/")[0]
+    return ctx.at(next(place for place in (ctx.clones, *ctx.elsewhere) if place.partition("/")[0] == pool))
+
+
+def clone_there(ctx: Context, name: str, base: Backup, source: Backup) -> Catalog:
+    """Both backups, of clones of their copies, for the recovery `name`; anew if there are any.
+
+    Raise Refused when an encrypted one cannot be opened, Taken when what was fetched has that name.
+    """
+    backups = (base,) if source is base else (base, source)
+    _require_keys(ctx, backups)
+    if found := clone_datasets.find_clone(ctx, copy_name(name)):
+        if held(ctx, found[1].name):
+            raise Taken(
+                f"{found[1].name} holds what was fetched for another restore: choose another --name, or "
+                f"zbackup clone destroy {copy_name(name)}"
+            )
+        clone_datasets.destroy(ctx, *found)
+    clone = announced(ctx, name, base, {})
+    container = f"{ctx.clones}/{clone.name}"
+    copies = [(backup, copy) for backup in backups for copy in backup.snapshots]
+    targets = {f"{container}/{number}": copy for number, (_, copy) in enumerate(copies)}
+    ctx.zfs.clone_each(targets, {**CLONE_PROPERTIES, "readonly": "on", clone_datasets.PART: clone.id})
+    parts = mounted(ctx, container, len(copies))
+    for backup in backups:
+        names = [f"{container}/{n}@{b.name}" for n, (b, _) in enumerate(copies) if b is backup]
+        ctx.zfs.snapshot(names, {clone_datasets.SNAPSHOT: clone.id}, timeout=SNAPSHOT_LIMIT_S)
+    made = {s.dataset: s for part in parts for s in ctx.zfs.snapshots(part.name)}
+    clone_datasets.mark_ready(ctx, clone)
+    return of_parts(
+        ctx,
+        parts,
+        (
+            Backup(
+                record=backup.record,
+                snapshots=tuple(made[f"{container}/{n}"] for n, (b, _) in enumerate(copies) if b is backup),
+            )
+            for backup in backups
+        ),
+    )
+
+
+def clean_up(ctx: Context, name: str) -> None:
+    """What was cloned for a recovery that failed goes, unless something of it was kept for a look."""
+    try:
+        found = clone_datasets.find_clone(ctx, copy_name(name))
+        if found and not held(ctx, found[1].name) and clone_datasets.find_clone(ctx, name) is None:
+            clone_datasets.destroy(ctx, *found)
+    except ZbackupError as failure:
+        ctx.progress.note(
+            f"{ctx.clones}/{copy_name(name)} is left: {failure}. Remove it: "
+            f"zbackup clone destroy {copy_name(name)}"
+        )
+
+
+def _require_keys(ctx: Context, backups: tuple[Backup, ...]) -> None:
+    for dataset in dict.fromkeys(s.dataset for backup in backups for s in backup.snapshots):
+        status, root = ctx.zfs.values(dataset, "keystatus", "encryptionroot")
+        if status == "unavailable":
+            raise Refused(
+                f"{dataset} is encrypted and its key is not loaded: zfs load-key {root}, then the same "
+                f"command goes on"
+            )

@@ -1,0 +1,175 @@
+"""Fetch from a destination what a recovery needs, and go on after a cut.
+
+<clones>/<name>.copy       its description: whose it is, and the guids of the snapshots it is to hold
+<clones>/<name>.copy/0..   the members, received read-only, each with the base's snapshot and the log's
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import structlog
+
+from zbackup.catalog.local import Catalog
+from zbackup.destinations.base import Session
+from zbackup.destinations.copies import StreamStep
+from zbackup.jobs.clones import clone_datasets
+from zbackup.jobs.clones.claim import announce
+from zbackup.jobs.clones.fetched_datasets import FETCHED, held
+from zbackup.jobs.context import Context
+from zbackup.model.backup import Backup
+from zbackup.model.clone import Clone
+from zbackup.model.errors import CommandFailed, NotResumable, Refused, StreamRefused, VerificationFailed
+from zbackup.model.snapshot import Dataset, Snapshot
+from zbackup.plan.clones.clone_name import copy_name
+from zbackup.plan.ship.stream_head import SIZE, require_copy
+from zbackup.proc.pipeline import Command, Head, Meter
+from zbackup.zfs.streams import ZfsStreams, failure_of, receive_argv
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Arriving:
+    """A stream on its way, and the dataset it goes to."""
+
+    leg: StreamStep
+    part: str
+
+
+def fetch(ctx: Context, session: Session, name: str, base: Backup, source: Backup, limit: int) -> Catalog:
+    """Have both backups here, for the recovery `name`; what an earlier run has fetched is used.
+
+    Returns them as a catalogue of their own. Raise Refused when an encrypted one cannot be opened here,
+    VerificationFailed when something else arrived; CommandFailed or ConnectionFailed, and what is there
+    by then is kept. `limit` is in bytes a second, 0 for none.
+    """
+    container = f"{ctx.clones}/{copy_name(name)}"
+    streams = _arriving(session, container, base, source)
+    clone = _prepare(ctx, name, base, {str(a.leg.copy.guid) for a in streams})
+    for number, arriving in enumerate(streams, 1):
+        ctx.progress.phase(f"fetching {arriving.leg.copy}", f"stream {number} of {len(streams)}")
+        _receive(ctx, session, clone, arriving, limit)
+    parts = mounted(ctx, container, len(base.snapshots))
+    backups = [_here(ctx, backup, parts) for backup in (base, *((source,) if source is not base else ()))]
+    clone_datasets.mark_ready(ctx, clone)
+    return of_parts(ctx, parts, backups)
+
+
+def of_parts(ctx: Context, parts: Sequence[Dataset], backups: Iterable[Backup]) -> Catalog:
+    """These backups alone. The original's datasets, if it is on this host, are none that a server may see."""
+    return Catalog(tuple(parts), tuple(backups), (), former=ctx.members())
+
+
+def sizes(session: Session, base: Backup, source: Backup) -> int:
+    """Bytes that would be fetched, by the destination's estimate."""
+    return sum(session.size(a.leg) for a in _arriving(session, "", base, source))
+
+
+def _prepare(ctx: Context, name: str, base: Backup, wanted: set[str]) -> Clone:
+    """The copy's own dataset, new or from an earlier run that wanted the same: snapshots of these guids."""
+    if found := clone_datasets.find_clone(ctx, copy_name(name)):
+        clone, dataset = found
+        if held(ctx, dataset.name) == wanted:
+            ctx.progress.note(f"going on with what was fetched into {dataset.name}")
+            ctx.zfs.mount(dataset.name)  # after a reboot it is not
+            return clone
+        ctx.progress.note(f"{dataset.name} holds other backups than are needed now, and is removed")
+        clone_datasets.destroy(ctx, clone, dataset)
+    return announced(ctx, name, base, {FETCHED: json.dumps(sorted(wanted))})
+
+
+def announced(ctx: Context, name: str, base: Backup, properties: Mapping[str, str]) -> Clone:
+    """A new copy for the recovery `name`, with nothing in it yet. Raise Taken when the name is another's."""
+    clone = Clone(
+        id=clone_datasets.new_id(),
+        name=copy_name(name),
+        instance=ctx.instance,
+        engine=base.record.engine,
+        kind="copy",
+        state="building",
+        created=ctx.clock.now(),
+        backup=base.name,
+    )
+    return announce(ctx, clone, properties=properties)
+
+
+def _arriving(session: Session, container: str, base: Backup, source: Backup) -> list[_Arriving]:
+    """Lines by their numbers, those of the base first: its members are 0, 1 and so on.
+
+    Where a line's streams begin anew, because none leads on from the base, what follows gets a dataset of its
+    own behind them.
+    """
+    wanted: dict[str, list[Snapshot]] = {}
+    for backup in (base, *((source,) if source is not base else ())):
+        for snapshot in backup.snapshots:
+            wanted.setdefault(snapshot.dataset, []).append(snapshot)
+    found: list[_Arriving] = []
+    more = count(len(wanted))
+    for number, copies in enumerate(wanted.values()):
+        part = number
+        for nth, leg in enumerate(session.legs(copies)):
+            if nth and leg.base is None:
+                part = next(more)
+            found.append(_Arriving(leg, f"{container}/{part}"))
+    return found
+
+
+def _receive(ctx: Context, session: Session, clone: Clone, arriving: _Arriving, limit: int) -> None:
+    leg, copy, part = arriving.leg, arriving.leg.copy, arriving.part
+    if _is_here(ctx, part, copy):
+        return
+    streams = ZfsStreams(ctx.zfs.runner)
+    total = session.size(leg)
+    meter = Meter(limit=limit, moved=lambda n: ctx.progress.advance(n, max(n, total)))
+    argv = receive_argv(part, {clone_datasets.PART: clone.id})
+    base = leg.base.guid if leg.base else None
+    receiver = Command(
+        argv=argv,
+        failure=lambda status, said: failure_of(argv, status, said),
+        head=Head(SIZE, lambda head: require_copy(head, copy.guid, base, str(copy))),
+    )
+    token, problem = streams.partial(part), ""
+    try:
+        session.fetch(leg, token, receiver, meter)
+    except (NotResumable, StreamRefused) as failure:
+        if not token or streams.partial(part) != token:
+            raise
+        problem = str(failure)
+    if problem:  # Not sooner: what is to be forgotten of the failure holds a stream's buffers.
+        ctx.progress.note(f"{copy} is fetched from its beginning: {problem}")
+        streams.abort(part)
+        session.fetch(leg, "", receiver, meter)
+    if not _is_here(ctx, part, copy):
+        raise VerificationFailed(f"what arrived in {part} is not {copy} (guid {copy.guid})")
+    log.info("fetch.received", snapshot=str(copy), dataset=part)
+
+
+def _is_here(ctx: Context, part: str, copy: Snapshot) -> bool:
+    found = ctx.zfs.snapshot_named(f"{part}@{copy.name}")
+    return found is not None and found.guid == copy.guid
+
+
+def mounted(ctx: Context, container: str, members: int) -> tuple[Dataset, ...]:
+    """What is below the container, at least so many, mounted. Raise Refused for want of a key."""
+    found = [d for d in ctx.zfs.filesystems(container) if d.name != container]
+    if len(found) < members:
+        raise VerificationFailed(f"{container} holds {len(found)} datasets of {members}")
+    for dataset in found:
+        try:
+            ctx.zfs.mount(dataset.name)
+        except CommandFailed as failure:
+            if "key" not in failure.stderr:
+                raise
+            raise Refused(
+                f"{dataset.name} is encrypted and its key is not loaded: zfs load-key {dataset.name}, "
+                f"then the same command goes on"
+            ) from failure
+    return tuple(d for d in ctx.zfs.filesystems(container) if d.name != container)
+
+
+def _here(ctx: Context, backup: Backup, parts: Sequence[Dataset]) -> Backup:
+    """The same backup, of the snapshots that were fetched."""
+    local = {s.guid: s for part in parts for s in ctx.zfs.snapshots(part.name)}
+    return Backup(record=backup.record, snapshots=tuple(local[s.guid] for s in backup.snapshots))

@@ -1,0 +1,65 @@
+"""What shipping leaves at the source: holds on what is being sent, and bookmarks to go on from."""
+
+from collections.abc import Sequence
+
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.model.backup import Backup
+from zbackup.model.shipping import Inventory, Origin, SourceDataset, bookmark_name, bookmarked
+from zbackup.model.snapshot import Snapshot
+from zbackup.plan.ship.ship import line_of
+from zbackup.zfs.streams import ZfsStreams
+
+
+def pin(
+    ctx: Context,
+    target: ShipTarget,
+    sources: Sequence[SourceDataset],
+    inventory: Inventory,
+    snapshots: Sequence[Snapshot],
+) -> None:
+    """Hold what is to be sent, and bookmark it, and what is there already if its bookmark is gone.
+
+    Done before a byte is sent: from then on the snapshot may be pruned at any time after it has arrived.
+    """
+    for snapshot in snapshots:
+        ctx.zfs.hold(target.tag, snapshot)
+    streams = ZfsStreams(ctx.zfs.runner)
+    for dataset in sources:
+        line = line_of(dataset, inventory)
+        guids = {s.guid for s in snapshots if s.dataset == dataset.name} | set(line.bases if line else ())
+        marked = {o.guid for o in _bookmarks(dataset, target)}
+        for guid in sorted(guids - marked):
+            found = dataset.origin(guid)
+            if found and "@" in found.name:
+                streams.bookmark(found.name, f"{dataset.name}#{bookmark_name(target.name, guid)}")
+
+
+def let_go(
+    ctx: Context,
+    target: ShipTarget,
+    backups: Sequence[Backup],
+    sources: Sequence[SourceDataset],
+    inventory: Inventory,
+) -> None:
+    """Everything wanted has arrived: release the holds, and destroy the bookmarks that newer ones replace.
+
+    A bookmark goes only when the line's newest copy is known to the source by another.
+    """
+    streams = ZfsStreams(ctx.zfs.runner)
+    for dataset in sources:
+        line = line_of(dataset, inventory)
+        bases = [guid for guid in (line.bases if line else ()) if dataset.origin(guid)]
+        for origin in _bookmarks(dataset, target) if bases else ():
+            if origin.guid not in bases:
+                streams.destroy_bookmark(origin.name)
+    held = [s for b in backups for s in b.snapshots if s.holds]
+    tags = ctx.zfs.holds(held)
+    for snapshot in held:
+        if target.tag in tags.get(snapshot.guid, ()):
+            ctx.zfs.release(target.tag, snapshot)
+
+
+def _bookmarks(dataset: SourceDataset, target: ShipTarget) -> list[Origin]:
+    """This destination's on the dataset."""
+    named = [(o, bookmarked(o.name.partition("#")[2])) for o in dataset.origins]
+    return [origin for origin, found in named if found and found[0] == target.name]

@@ -1,0 +1,283 @@
+"""Copy backups to a destination: look at both sides, plan, pin, send, commit, let go.
+
+The instance's own lock is held only while it is planned and pinned, for a stream may take hours and snapshots
+are due meanwhile. What is being sent is held, and bookmarked: the bookmark stays when the snapshot is pruned,
+and the next stream starts from it. A bookmark of a snapshot that never arrived does no harm, as the plan goes
+by what the destination says it has.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from zbackup.destinations.base import Session
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.ship.holds_and_bookmarks import let_go, pin
+from zbackup.jobs.ship.lag import write_down, write_down_commit
+from zbackup.model.backup import Backup
+from zbackup.model.errors import Diverged, Refused, Taken, ZbackupError
+from zbackup.model.shipping import Inventory, SourceDataset
+from zbackup.plan.ship.ship import (
+    Abort,
+    Commit,
+    Divergence,
+    NeedsInitial,
+    Send,
+    ShipPlan,
+    Steps,
+    UpToDate,
+    plan_ship,
+)
+from zbackup.plan.ship.wanted import wanted
+from zbackup.proc.lock import exclusive
+from zbackup.proc.pipeline import Command, Meter
+from zbackup.zfs.streams import ZfsStreams, failure_of, resume_argv, send_argv
+
+log = structlog.get_logger()
+
+
+def never() -> bool:
+    """Nobody wants it to stop."""
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShipLook:
+    """What would be done. `sizes` are estimates in bytes, for each Send of the plan."""
+
+    target: ShipTarget
+    plan: ShipPlan
+    sizes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One stream that arrived: its bytes, and how long it took in seconds."""
+
+    step: Send
+    size: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShipReport:
+    """What was done. `newest` is the newest backup of the instance that is committed there now, if any."""
+
+    target: ShipTarget
+    sent: tuple[Sent, ...] = ()
+    committed: tuple[Backup, ...] = ()
+    newest: Backup | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Both sides as they were looked at, and what follows."""
+
+    backups: tuple[Backup, ...]
+    sources: tuple[SourceDataset, ...]
+    inventory: Inventory
+    plan: ShipPlan
+
+
+@dataclass(slots=True)
+class _Done:
+    sent: list[Sent] = field(default_factory=list)
+    committed: list[Backup] = field(default_factory=list)
+
+
+def look(ctx: Context, target: ShipTarget, *, initial: bool = False) -> ShipLook:
+    """Look at both sides and plan, and change nothing."""
+    with alone(ctx, target), target.destination.connect() as session:
+        plan = _look(ctx, target, session.inventory(), initial=initial).plan
+    streams = ZfsStreams(ctx.zfs.runner)
+    return ShipLook(target=target, plan=plan, sizes=tuple(streams.size(_argv(s)) for s in _sends(plan)))
+
+
+def ready(ctx: Context, target: ShipTarget) -> str:
+    """How it is with the destination, in words. Raise what ship() would raise before it sends anything."""
+    try:
+        found = look(ctx, target)
+    except Taken:
+        return "a run is under way"
+    _require_plan(ctx, target, found.plan)
+    match found.plan:
+        case UpToDate(newest):
+            return f"up to date with {newest.name}" if newest else "there is no backup to ship yet"
+        case _:
+            sends = len(found.sizes)
+            return f"{sends} stream{'s' * (sends != 1)} to be sent"
+
+
+def ship(
+    ctx: Context, target: ShipTarget, *, initial: bool = False, stop: Callable[[], bool] = never
+) -> ShipReport:
+    """Bring the destination up to date. Cut off anywhere, the next run goes on.
+
+    Raise Diverged, with what is on both sides, when no stream can go on from what is there; Refused when a
+    full stream would be the first and nobody allowed it; Taken when another run ships to this destination;
+    ConnectionFailed or CommandFailed (which says where) for what fails. `stop` cuts a stream.
+    """
+    with alone(ctx, target), target.destination.connect() as session:
+        ctx.progress.phase("looking at both sides", target.destination.place)
+        inventory = session.inventory()
+        with ctx.alone(f"zbackup ship to {target.name} (planning)"):
+            sides = _look(ctx, target, inventory, initial=initial)
+            newest = write_down(ctx, target, sides.backups, inventory)
+            _require_plan(ctx, target, sides.plan)
+            pin(ctx, target, sides.sources, inventory, [s.snapshot for s in _sends(sides.plan)])
+        done = _Done()
+        for step in sides.plan.steps if isinstance(sides.plan, Steps) else ():
+            _act(ctx, target, session, step, done, stop)
+        if done.committed:
+            sides = replace(sides, inventory=session.inventory())
+            newest = write_down(ctx, target, sides.backups, sides.inventory)
+        _tidy(ctx, target, sides, again=bool(_sends(sides.plan)))
+    return ShipReport(target=target, sent=tuple(done.sent), committed=tuple(done.committed), newest=newest)
+
+
+def ship_all(ctx: Context, stop: Callable[[], bool] = never) -> tuple[ShipReport, ...]:
+    """Bring all of the instance's destinations up to date, one after the other.
+
+    One that fails does not keep the others from their turn; the first failure is raised when all had theirs.
+    """
+    reports = []
+    failures: list[ZbackupError] = []
+    for target in ctx.targets:
+        try:
+            reports.append(ship(ctx, target, stop=stop))
+        except ZbackupError as failure:
+            log.error(
+                "ship.failed", destination=target.name, error=type(failure).__name__, message=str(failure)
+            )
+            failures.append(failure)
+        if stop():
+            break
+    if failures:
+        raise failures[0]
+    return tuple(reports)
+
+
+@contextmanager
+def alone(ctx: Context, target: ShipTarget) -> Iterator[None]:
+    """One run at a time for an instance and a destination; others of the instance may work meanwhile."""
+    path = ctx.shared / f"{ctx.instance}.ship.{target.name}.lock"
+    with exclusive(path, "zbackup ship", wait=1):
+        yield
+
+
+def _look(ctx: Context, target: ShipTarget, inventory: Inventory, *, initial: bool) -> _Sides:
+    catalog = ctx.catalog()
+    names = {d.name for d in catalog.datasets}
+    # What a switch put aside is no line's future any more.
+    own = tuple(b for b in catalog.backups if all(s.dataset in names for s in b.snapshots))
+    sources = _sources(ctx, [d.name for d in catalog.datasets])
+    streams = ZfsStreams(ctx.zfs.runner)
+    begun = _begun(streams, sources, inventory)
+    now = (ctx.clock.now(), ctx.zone)
+    chosen = wanted(own, inventory, set(begun.values()), target.retention, now)
+    plan = plan_ship(chosen, sources, inventory, begun, initial=initial or target.initial)
+    return _Sides(catalog.backups, sources, inventory, plan)
+
+
+def _begun(streams: ZfsStreams, sources: Sequence[SourceDataset], inventory: Inventory) -> dict[str, int]:
+    """By line the guid of the snapshot that an interrupted stream was of, where it can be continued."""
+    partials = {line.name: line.partial for line in inventory.lines if line.partial}
+    tokens = {line: streams.token(p.token) for line, p in partials.items() if p.token}
+    # Without a token it is the whole stream that is sent again: all it takes is the snapshot.
+    here = {o.guid for source in sources for o in source.origins if "@" in o.name}
+    again = {line: p.guid for line, p in partials.items() if not p.token and p.guid in here}
+    return {line: token.guid for line, token in tokens.items() if token} | {
+        line: guid for line, guid in again.items() if guid is not None
+    }
+
+
+def _tidy(ctx: Context, target: ShipTarget, sides: _Sides, *, again: bool) -> None:
+    """`again`: what was sent has been pinned since the look."""
+    backups, sources = sides.backups, sides.sources
+    with ctx.alone(f"zbackup ship to {target.name} (letting go)"):
+        if again:
+            backups = ctx.catalog().backups
+            sources = _sources(ctx, [d.name for d in sources])
+        let_go(ctx, target, backups, sources, sides.inventory)
+
+
+def _sources(ctx: Context, names: Sequence[str]) -> tuple[SourceDataset, ...]:
+    streams = ZfsStreams(ctx.zfs.runner)
+    return tuple(d for d in streams.sources(ctx.datasets) if d.name in names)
+
+
+def _require_plan(ctx: Context, target: ShipTarget, plan: ShipPlan) -> None:
+    match plan:
+        case Divergence():
+            raise Diverged(diverged_text(ctx.instance, target, plan))
+        case NeedsInitial(datasets):
+            raise Refused(
+                f"nothing of {', '.join(datasets)} is at {target.destination.place} yet, and a first copy "
+                f"sends all of it: zbackup ship {ctx.instance} {target.name} --initial"
+            )
+
+
+def diverged_text(instance: str, target: ShipTarget, found: Divergence) -> str:
+    """What is on each side, and what would go on without destroying anything."""
+    here, there = ", ".join(found.here) or "no snapshot", ", ".join(found.there) or "no snapshot"
+    return (
+        f"{found.dataset} and its copy {instance}/{found.line} at {target.destination.place} have diverged: "
+        f"{found.why}. Here: {here}. There: {there}. Nothing was changed. To go on and lose neither, "
+        f"put the old copies aside ({target.destination.aside}) and begin anew: "
+        f"zbackup ship {instance} {target.name} --initial"
+    )
+
+
+def _sends(plan: ShipPlan) -> Sequence[Send]:
+    return [s for s in plan.steps if isinstance(s, Send)] if isinstance(plan, Steps) else []
+
+
+def _act(
+    ctx: Context,
+    target: ShipTarget,
+    session: Session,
+    step: Abort | Send | Commit,
+    done: _Done,
+    stop: Callable[[], bool],
+) -> None:
+    match step:
+        case Abort(line, why):
+            log.info("ship.aborted", line=line, why=why, destination=target.name)
+            session.abort(line)
+        case Send():
+            done.sent.append(_send(ctx, target, session, step, stop))
+        case Commit(backup, parts):
+            session.commit(backup.record, parts, ctx.clock.now().isoformat())
+            done.committed.append(backup)
+            write_down_commit(ctx, target, backup)
+            log.info("ship.committed", snapshot=backup.name, destination=target.name)
+
+
+def _send(ctx: Context, target: ShipTarget, session: Session, step: Send, stop: Callable[[], bool]) -> Sent:
+    argv = _argv(step)
+    total = ZfsStreams(ctx.zfs.runner).size(argv)
+    ctx.progress.phase(f"sending {step.snapshot} to {target.name}")
+    ctx.progress.advance(0, total)
+    meter = Meter(limit=target.limit, moved=lambda n: ctx.progress.advance(n, max(n, total)), stop=stop)
+    sender = Command(argv=argv, failure=lambda status, said: failure_of(argv, status, said))
+    began = ctx.clock.monotonic()
+    size = session.store(step.part, sender, meter)
+    seconds = ctx.clock.monotonic() - began
+    log.info(
+        "ship.sent",
+        snapshot=str(step.snapshot),
+        destination=target.name,
+        base=step.origin.name if step.origin else None,
+        resumed=bool(step.token),
+        bytes=size,
+        seconds=round(seconds, 3),
+    )
+    return Sent(step, size, seconds)
+
+
+def _argv(step: Send) -> tuple[str, ...]:
+    if step.token:
+        return resume_argv(step.token, raw=step.part.raw)
+    return send_argv(str(step.snapshot), step.origin.name if step.origin else None, raw=step.part.raw)

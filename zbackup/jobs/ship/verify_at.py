@@ -1,0 +1,198 @@
+"""Compare what is at a destination with what is here: identities, records, and data read from both disks.
+
+What is in a bucket is proven by itself: by listings, or by reading every byte.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from zbackup.destinations.base import Provable, Readable, Session
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.ship.lag import ever_arrived
+from zbackup.jobs.ship.ship import alone, never
+from zbackup.model.backup import Backup
+from zbackup.model.errors import (
+    CommandFailed,
+    ConnectionFailed,
+    DatasetNotFound,
+    Stopped,
+    VerificationFailed,
+)
+from zbackup.model.shipping import Checked
+from zbackup.model.snapshot import Snapshot
+from zbackup.proc.pipeline import Command, Meter
+from zbackup.zfs.stream_content import read_content
+from zbackup.zfs.streams import ZfsStreams, content_argv, failure_of
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBack:
+    """A snapshot that was read on both sides: so many bytes of its data, all of it if `whole`."""
+
+    snapshot: Snapshot
+    size: int
+    whole: bool
+    same: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """`compared` are the committed backups that are here, too, and `alone` those that are only there.
+
+    `proven` are those that were looked at by themselves. `problems` are what is not as it must be, one line
+    each; with none of them all is well.
+    """
+
+    target: ShipTarget
+    compared: tuple[Backup, ...]
+    alone: tuple[Backup, ...]
+    read: tuple[ReadBack, ...]
+    problems: tuple[str, ...]
+    proven: tuple[Checked, ...] = ()
+
+
+def verify_at(
+    ctx: Context, target: ShipTarget, *, most: int, stop: Callable[[], bool] = never
+) -> VerifyReport:
+    """Compare all that is committed there, and read the newest that is on both sides.
+
+    `most` is how many bytes of each of its datasets are read, 0 for all, -1 for none; of a bucket all or
+    nothing is read, never faster than the target's limit. Nothing is changed on either side. Raise what
+    connecting and reading raises, and Stopped when `stop` says so; a difference is a problem in the report.
+    """
+    with alone(ctx, target), target.destination.connect() as session:
+        ctx.progress.phase("looking at both sides", target.destination.place)
+        copies = session.copies()
+        mine = _backups(ctx)
+        here = {b.record.backup: b for b in mine or ()}
+        pairs = [(b, here[b.record.backup]) for b in copies.backups if b.record.backup in here]
+        problems = [f"{name} cannot be read: {problem}" for name, problem in copies.unreadable]
+        if not copies.backups:
+            problems += [_nothing(ctx, target)]
+        problems += [text for there, mine in pairs for text in _differences(there, mine)]
+        complete = [(there, mine) for there, mine in pairs if mine.complete]
+        meter = Meter(limit=target.limit, stop=stop)
+        read = _read(ctx, session, *complete[-1], most, meter) if complete and most >= 0 else ()
+        proven = _prove(ctx, session, deep=most == 0, meter=meter)
+        if mine is None and copies.backups:
+            proven += _read_there(ctx, session, copies.backups[-1], most, meter)
+    problems += [f"{checked.name}: {text}" for checked in proven for text in checked.problems]
+    problems += [f"{r.snapshot} holds other data at {target.destination.place}" for r in read if not r.same]
+    for text in problems:
+        log.error("verify.different", destination=target.name, problem=text)
+    return VerifyReport(
+        target=target,
+        compared=tuple(there for there, _ in pairs),
+        alone=tuple(b for b in copies.backups if b.record.backup not in here),
+        read=tuple(read),
+        problems=tuple(problems),
+        proven=proven,
+    )
+
+
+def prove_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never) -> VerifyReport:
+    """As verify_at, for who reads no report: raise VerificationFailed when anything is different, when
+    nothing could be compared, and when data was to be read and none was."""
+    report = verify_at(ctx, target, most=target.sample, stop=stop)
+    problems = list(report.problems)
+    if problems == [_nothing(ctx, target)] and not _arrived_once(ctx, target):
+        log.info("verify.nothing_yet", destination=target.name)
+        return report
+    if not (problems or report.compared or report.proven):
+        problems = [f"none of the {len(report.alone)} backups that are there is here, too"]
+    elif not (problems or report.read or report.proven) and target.sample >= 0:
+        problems = ["no data was read: of no backup that is there all snapshots are here, too"]
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if problems[1:] else ""
+        raise VerificationFailed(f"{problems[0]}{more}")
+    return report
+
+
+def _nothing(ctx: Context, target: ShipTarget) -> str:
+    return f"there is no committed backup of {ctx.instance} at {target.destination.place}"
+
+
+def _arrived_once(ctx: Context, target: ShipTarget) -> bool:
+    """Whether there should be something. On a host that has nothing of the instance there should."""
+    try:
+        return ever_arrived(ctx, target)
+    except DatasetNotFound:
+        return True
+
+
+def _backups(ctx: Context) -> Sequence[Backup] | None:
+    """None where nothing of the instance is: after the fire, what is there is proven by itself."""
+    try:
+        return ctx.catalog().backups
+    except DatasetNotFound as gone:
+        if ctx.members():
+            raise
+        ctx.progress.note(f"{gone}: what is there is not compared with anything, but read by itself")
+        return None
+
+
+def _read_there(
+    ctx: Context, session: Session, newest: Backup, most: int, meter: Meter
+) -> tuple[Checked, ...]:
+    """Read the newest backup over there: ZFS proves each block of it. What cannot be read is its problem."""
+    if not isinstance(session, Readable) or isinstance(session, Provable) or most < 0:
+        return ()
+    read, problems = 0, []
+    for copy in newest.snapshots:
+        ctx.progress.phase(f"reading {copy}", "at the destination")
+        try:
+            read += session.content(copy, most, meter).size
+        except (ConnectionFailed, Stopped):
+            raise
+        except CommandFailed as failure:
+            problems.append(f"{copy} cannot be read: {failure}")
+    return (Checked(backup=newest.record.backup, name=newest.name, problems=tuple(problems), read=read),)
+
+
+def _prove(ctx: Context, session: Session, *, deep: bool, meter: Meter) -> tuple[Checked, ...]:
+    if not isinstance(session, Provable):
+        return ()
+    meter = replace(meter, moved=lambda count: ctx.progress.advance(count, count))
+    found = []
+    for checked in session.verify(deep=deep, meter=meter):
+        ctx.progress.phase("proven", checked.name)
+        found.append(checked)
+    return tuple(found)
+
+
+def _differences(there: Backup, mine: Backup) -> list[str]:
+    """A pruned part of a backup here is no difference."""
+    found = []
+    guids = {s.guid for s in there.snapshots}
+    found += [f"{s} (guid {s.guid}) is another snapshot there" for s in mine.snapshots if s.guid not in guids]
+    if mine.finished and there.record != mine.record:
+        found.append(f"{there.name} says something else of itself there")
+    return found
+
+
+def _read(
+    ctx: Context, session: Session, there: Backup, mine: Backup, most: int, meter: Meter
+) -> Sequence[ReadBack]:
+    if not isinstance(session, Readable):
+        return ()
+    copies = {s.guid: s for s in there.snapshots}
+    streams = ZfsStreams(ctx.zfs.runner)
+    found = []
+    for snapshot in mine.snapshots:
+        if snapshot.guid not in copies:
+            continue
+        ctx.progress.phase(f"reading {snapshot}", "on both sides")
+        over_there = session.content(copies[snapshot.guid], most, meter)
+        argv = content_argv(str(snapshot), raw=streams.encrypted(snapshot.dataset))
+        here = read_content(_local(argv), most, meter)
+        same = here == over_there
+        found.append(ReadBack(snapshot=snapshot, size=here.size, whole=here.whole, same=same))
+    return found
+
+
+def _local(argv: tuple[str, ...]) -> Command:
+    return Command(argv=argv, failure=lambda status, said: failure_of(argv, status, said))

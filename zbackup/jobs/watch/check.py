@@ -1,0 +1,186 @@
+"""The doctor: would a snapshot be taken, and would it restore? Looks only."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from zbackup.catalog.local import Catalog, read_clones
+from zbackup.jobs.backup.complete_record import times_out_of_order
+from zbackup.jobs.clones.leftovers import leftovers
+from zbackup.jobs.context import Context, live_files
+from zbackup.jobs.ship.ship import ready
+from zbackup.jobs.ship.stale_holds import find_stale
+from zbackup.jobs.watch.doctor import examine
+from zbackup.model.errors import ZbackupError
+from zbackup.model.finding import Finding, Health, worst
+from zbackup.model.server import ServerFacts
+from zbackup.plan.health.health import Expected, damaged_log, log_times, unreadable_clones
+from zbackup.plan.health.keys import not_loaded
+from zbackup.plan.health.leftovers import of_leftovers
+from zbackup.plan.health.placement import require_one_snapshot_covers
+from zbackup.zfs.facts import ZfsFacts
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """All findings of one instance."""
+
+    instance: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def exit_status(self) -> int:
+        """The status of the first critical finding that keeps zbackup from its work; 0 for none.
+
+        Others, such as a pool that lacks a disk, are the machine's: they hide none of ours, and end with 1.
+        """
+        found = [f.exit_status for f in self.findings if f.severity == "critical"]
+        return next(filter(None, found), ZbackupError.exit_status if found else 0)
+
+    @property
+    def health(self) -> Health:
+        return worst(self.findings)
+
+
+def check(ctx: Context, expected: Expected) -> CheckReport:
+    """Look at everything that can be looked at; what one problem hides is left out, never guessed."""
+    doctor = _Doctor()
+    catalog = doctor.look(
+        "datasets",
+        ctx.catalog,
+        lambda c: ", ".join(d.name for d in c.datasets),
+        lambda c: not_loaded(ZfsFacts(ctx.zfs.runner).settings([d.name for d in c.datasets])),
+    )
+    facts = doctor.look("server", ctx.engine.inspect, _describe)
+    if facts is not None:
+        _check_server(ctx, doctor, facts, catalog)
+    if catalog is not None:
+        _check_log(ctx, doctor, catalog, running=facts is not None)
+        _check_backups(ctx, doctor, catalog)
+        known = catalog
+        advice = doctor.look(
+            "settings",
+            lambda: examine(ctx, known, facts, expected),
+            lambda found: f"{len(found)} remark{'s' * (len(found) != 1)}" if found else "no problems found",
+        )
+        for finding in advice or []:
+            doctor.add(finding)
+    elif any(target.destination.here for target in ctx.targets):
+        text = "where only copies of it lie, as on a host that receives them, see zbackup received"
+        doctor.add(Finding(severity="advice", subject="datasets", text=text))
+    for target in ctx.targets:
+        place = target.destination.place
+        doctor.look(f"destination {target.name}", partial(ready, ctx, target), f"{place}: {{}}".format)
+    return CheckReport(instance=ctx.instance, findings=tuple(doctor.findings))
+
+
+def _check_server(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: Catalog | None) -> None:
+    choice = doctor.look("lock", lambda: ctx.engine.choose_lock(facts), lambda c: f"{c.kind}: {c.reason}")
+    if choice is not None:
+        doctor.look(
+            "privileges",
+            lambda: ctx.engine.require_privileges(facts, choice.kind),
+            lambda _: f"the account has what the lock {choice.kind} needs",
+        )
+    if catalog is not None:
+        doctor.look(
+            "placement",
+            lambda: require_one_snapshot_covers(facts.places, catalog.datasets),
+            lambda members: f"all files lie on {len(members)} datasets of one pool",
+        )
+    members = [d.mountpoint for d in catalog.datasets if d.mountpoint] if catalog else []
+    doctor.look(
+        "server program",
+        lambda: ctx.recovery.check_version(facts.server, facts.version, members),
+        lambda program: program,
+    )
+    for blocker in facts.blockers:
+        doctor.add(Finding(severity="critical", subject="recovery", text=blocker, exit_status=9))
+    for warning in facts.warnings:
+        doctor.add(Finding(severity="warning", subject="server", text=warning))
+
+
+def _check_log(ctx: Context, doctor: "_Doctor", catalog: Catalog, *, running: bool) -> None:
+    """Whether the log that the server writes now leads on from the newest backup."""
+    known = [b for b in catalog.backups if b.complete and b.finished and b.record.log_to]
+    newest = max(known, key=lambda b: b.createtxg, default=None)
+    if newest is None or newest.record.breaks_log:
+        return
+    try:
+        held = newest.record, newest.browse(catalog.places)
+        damage = ctx.recovery.live_log_damage(held, live_files(catalog.datasets))
+    except (ZbackupError, OSError) as problem:
+        text = f"it cannot be told that it leads on from {newest.name}: {problem}"
+        doctor.add(Finding(severity="warning", subject="log", text=text, fix="zbackup window"))
+        return
+    for what in damage:
+        doctor.add(damaged_log(what, running=running))
+    if not damage:
+        doctor.add(Finding(severity="ok", subject="log", text=f"it can be read on from {newest.name}"))
+
+
+def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
+    for name, problem in catalog.unreadable:
+        doctor.add(Finding(severity="warning", subject="backups", text=f"{name} cannot be read: {problem}"))
+    for backup in catalog.backups:
+        if not backup.complete:
+            there = ", ".join(str(s) for s in backup.snapshots)
+            text = f"{backup.name} misses a dataset's snapshot and restores nothing; it still has {there}"
+            doctor.add(Finding(severity="warning", subject="backups", text=text))
+        elif not backup.finished:
+            text = f"{backup.name} was not finished; the next zbackup snapshot does that"
+            doctor.add(Finding(severity="warning", subject="backups", text=text))
+    for finding in log_times(times_out_of_order(catalog.backups)):
+        doctor.add(finding)
+    doctor.look(
+        "clones",
+        lambda: read_clones(ctx.zfs, ctx.clones),
+        lambda there: f"{len(there.found)} below {ctx.clones}",
+        lambda there: (*unreadable_clones(there.unreadable), *of_leftovers(leftovers(ctx))),
+    )
+    stale = doctor.look("pins", lambda: find_stale(ctx), lambda s: f"{len(s)} for destinations that are gone")
+    for mark in stale or []:
+        text = f"{mark.kind} {mark.tag or mark.name} on {mark.name}: {mark.why}; zbackup release --stale"
+        doctor.add(Finding(severity="warning", subject="pins", text=text))
+
+
+def _describe(facts: ServerFacts) -> str:
+    applier = (
+        f", applier {'running' if facts.applier_running else 'stopped'}" if facts.role == "replica" else ""
+    )
+    return f"{facts.flavor} {facts.version}, {facts.role}{applier}"
+
+
+class _Doctor:
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+
+    def add(self, finding: Finding) -> None:
+        self.findings.append(finding)
+
+    def look(
+        self,
+        subject: str,
+        question: Callable[[], T],
+        describe: Callable[[T], str],
+        problems: Callable[[T], Sequence[Finding]] = lambda _: (),
+    ) -> T | None:
+        """Ask; an expected failure becomes a finding, and None is returned.
+
+        An answer that shows no `problems` is described, and is ok.
+        """
+        try:
+            answer = question()
+            found = problems(answer)
+        except ZbackupError as problem:
+            self.add(
+                Finding(
+                    severity="critical", subject=subject, text=str(problem), exit_status=problem.exit_status
+                )
+            )
+            return None
+        self.findings += found or [Finding(severity="ok", subject=subject, text=describe(answer))]
+        return answer

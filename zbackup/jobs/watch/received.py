@@ -1,0 +1,174 @@
+"""How a host is that receives backups: what lies there, how old it is, what is arriving, and the room left.
+
+It has none of the instances' datasets, and may have no configuration. Looks only.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from zbackup.clock import Clock
+from zbackup.destinations.copies import Copies, by_server, committed
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.journal import Remembered
+from zbackup.jobs.ship.prune_at import plan_prune_at
+from zbackup.model.backup import Backup
+from zbackup.model.finding import Finding, Severity, worst
+from zbackup.model.record import PREFIX
+from zbackup.model.schedule import job_at
+from zbackup.model.shipping import COMMITTED
+from zbackup.model.snapshot import Snapshot
+from zbackup.model.space import Pool
+from zbackup.plan.health import received as plan
+from zbackup.plan.health.health import JobFacts
+from zbackup.zfs.datasets import Zfs
+from zbackup.zfs.facts import ZfsFacts
+from zbackup.zfs.streams import ZfsStreams
+
+INSTANCE = f"{PREFIX}instance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What the configuration says is done at a place: `due` backups that its rules want no more, and how
+    the daemon's jobs there went. `scheduled`: whether there are to be any."""
+
+    instance: str
+    destination: str
+    due: tuple[Backup, ...]
+    jobs: tuple[Remembered, ...]
+    scheduled: bool
+    max_lag: timedelta | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lot:
+    """The backups of one server of an instance, oldest first, in the dataset `home`.
+
+    `arrived` is when the newest was committed, by the clock of who sent it; `age` how much would be lost with
+    the host that has the database, at most.
+    """
+
+    instance: str
+    home: str
+    backups: tuple[Backup, ...]
+    arrived: str
+    age: timedelta | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """All that lies below `root`. `arriving` are datasets that hold a stream in part, which is under way or
+    was cut; `held` are (snapshot, tag). `used` and `available` are the bytes of `root`, by its quota."""
+
+    root: str
+    looked: datetime
+    lots: tuple[Lot, ...]
+    arriving: tuple[str, ...]
+    held: tuple[tuple[str, str], ...]
+    kept: tuple[Kept, ...]
+    used: int
+    available: int
+    pool: Pool
+    findings: tuple[Finding, ...]
+
+    @property
+    def health(self) -> Severity:
+        return worst(self.findings)
+
+
+def kept_at(ctx: Context, target: ShipTarget, remembered: Sequence[Remembered], *, scheduled: bool) -> Kept:
+    """What is done at the destination, which is on this host. Raise what connecting raises."""
+    names = {job_at("prune", target.name), job_at("verify", target.name)}
+    return Kept(
+        instance=ctx.instance,
+        destination=target.name,
+        due=plan_prune_at(ctx, target).retention.destroy,
+        jobs=tuple(r for r in remembered if r.instance == ctx.instance and r.job in names),
+        scheduled=scheduled,
+        max_lag=target.max_lag,
+    )
+
+
+def look(
+    zfs: Zfs,
+    clock: Clock,
+    root: str,
+    kept: Sequence[Kept] = (),
+    *,
+    most: timedelta | None = None,
+    daemon_runs: bool = False,
+) -> Received:
+    """Look, and judge. `most` is how old the newest backups may be. Raise DatasetNotFound for no root."""
+    now, facts = clock.now(), ZfsFacts(zfs.runner)
+    snapshots = zfs.snapshots_below(root)
+    promised = {f"{root}/{each.instance}": each.max_lag for each in kept}
+    found = {home: Copies((), ()) for home in promised} | _by_home(root, snapshots)
+    lots = tuple(lot for home, copies in found.items() for lot in _lots(home, copies, now))
+    tags = zfs.holds(snapshots)
+    held = tuple((str(s), tag) for s in snapshots for tag in tags.get(s.guid, ()))
+    pool, used = facts.pool(root.partition("/")[0]), facts.used(root)
+    available = facts.settings([root])[0].number("available")
+    ages = [
+        plan.LotFacts(instance=lot.instance, home=lot.home, age=lot.age, most=most or promised.get(lot.home))
+        for lot in lots
+    ]
+    findings = plan.judge(
+        plan.Facts(
+            root=root,
+            lots=ages,
+            unreadable=[problem for copies in found.values() for problem in copies.unreadable],
+            remains=sum(len(copies.remains) for copies in found.values()),
+            held=held,
+            pool=pool,
+            free_share=available / ((used + available) or 1),
+            jobs=[_job_facts(r) for each in kept for r in each.jobs],
+            scheduled=any(each.scheduled for each in kept),
+            daemon_runs=daemon_runs,
+        )
+    )
+    return Received(
+        root=root,
+        looked=now,
+        lots=lots,
+        arriving=tuple(f"{root}/{line.name}" for line in ZfsStreams(zfs.runner).lines(root) if line.partial),
+        held=held,
+        kept=tuple(kept),
+        used=used,
+        available=available,
+        pool=pool,
+        findings=findings,
+    )
+
+
+def _job_facts(job: Remembered) -> JobFacts:
+    return JobFacts(job=job.job, failures=job.failures, message=job.message, error=job.error)
+
+
+def _by_home(root: str, snapshots: Sequence[Snapshot]) -> dict[str, Copies]:
+    """The committed backups by the dataset that they lie in: ROOT/.../INSTANCE."""
+    homes: dict[str, list[Snapshot]] = {}
+    for snapshot in snapshots:
+        if instance := dict(snapshot.properties).get(INSTANCE):
+            homes.setdefault(_home(root, snapshot.dataset, instance), []).append(snapshot)
+    return {home: committed(copies) for home, copies in sorted(homes.items())}
+
+
+def _home(root: str, dataset: str, instance: str) -> str:
+    parts = dataset.removeprefix(f"{root}/").split("/")
+    end = parts.index(instance) + 1 if instance in parts else len(parts)
+    return "/".join((root, *parts[:end]))
+
+
+def _lots(home: str, copies: Copies, now: datetime) -> Iterator[Lot]:
+    name = home.rpartition("/")[2]
+    for backups in by_server(copies.backups) or [[]]:
+        newest = backups[-1] if backups else None
+        yield Lot(
+            instance=newest.record.instance if newest else name,
+            home=home,
+            backups=tuple(backups),
+            arrived=dict(newest.snapshots[-1].properties)[COMMITTED] if newest else "",
+            # One from the future is not newer: a clock was wrong.
+            age=max(now - newest.record.taken, timedelta()) if newest else None,
+        )

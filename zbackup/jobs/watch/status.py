@@ -1,0 +1,198 @@
+"""How an instance is: its newest backup, what can be restored, the daemon's jobs, room, and its health.
+
+The database server is not asked, so that this is cheap and always answers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from zbackup.catalog.local import Catalog, Clones, read_clones
+from zbackup.jobs.backup.complete_record import times_out_of_order
+from zbackup.jobs.clones.clone_datasets import server_process
+from zbackup.jobs.clones.leftovers import leftovers
+from zbackup.jobs.context import Context
+from zbackup.jobs.drills.verdicts import Drilled, drilled
+from zbackup.jobs.journal import Remembered
+from zbackup.jobs.ship.lag import Shipped, shipped
+from zbackup.jobs.watch.window import as_they_are
+from zbackup.jobs.watch.window import look as look_at_window
+from zbackup.model.backup import Backup
+from zbackup.model.finding import Finding, Health, worst
+from zbackup.model.space import DatasetSettings, Space
+from zbackup.plan.calendar import back
+from zbackup.plan.drill_health import DrillFacts
+from zbackup.plan.health import health
+from zbackup.plan.health.health import Expected
+from zbackup.plan.health.keys import not_loaded
+from zbackup.plan.health.leftovers import Leftover
+from zbackup.plan.recovery.window import RecoveryWindow, Window, moment_bases, usable_bases
+from zbackup.plan.retention.retention import plan_retention
+from zbackup.plan.retention.tiers import TierSpace, by_tier
+from zbackup.proc.lock import holder
+from zbackup.zfs.facts import ZfsFacts
+
+TREND = timedelta(days=7)
+SHORTEST_TREND = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """`working` is who works on the instance now, "" for nobody. `jobs` are the daemon's.
+
+    `shipped` is what has arrived at each destination, and `drills` what drills proved there and here.
+    `as_they_are` are backups that can be restored without a log. `gaps` are the causes of those in the
+    promised window, but for those that a switch made, which are in `switched`, and `lost` how much of it is
+    out of reach, though backups go back far enough: gaps, and what somebody destroyed. `servers` are
+    the clones whose server runs, and `leftovers` those that nobody finished.
+    """
+
+    instance: str
+    looked: datetime
+    newest: Backup | None
+    backups: int
+    clones: int
+    window: Window | None
+    gaps: tuple[str, ...]
+    lost: timedelta
+    space: Space
+    tiers: tuple[TierSpace, ...]
+    jobs: tuple[Remembered, ...]
+    daemon_runs: bool
+    working: str
+    shipped: tuple[Shipped, ...]
+    findings: tuple[Finding, ...]
+    as_they_are: tuple[Backup, ...] = ()
+    drills: tuple[Drilled, ...] = ()
+    switched: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    leftovers: tuple[Leftover, ...] = ()
+
+    @property
+    def health(self) -> Health:
+        return worst(self.findings)
+
+
+def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, daemon_runs: bool) -> Status:
+    """Look, and judge. Raise CommandFailed when ZFS cannot be asked."""
+    working = holder(ctx.lock_file)
+    catalog, now = ctx.catalog(), ctx.clock.now()
+    working = working or holder(ctx.lock_file)
+    reach, _ = look_at_window(ctx, catalog)
+    promised = back(now, ctx.retention.window, ctx.zone)
+    bases = usable_bases(catalog.backups)
+    known = read_clones(ctx.zfs, ctx.clones)
+    there = [clone for clone, _ in known.found if clone.instance == ctx.instance]
+    retention = plan_retention(catalog.backups, ctx.retention, now, ctx.zone, {}, ctx.clock.reading())
+    settings = ZfsFacts(ctx.zfs.runner).settings([d.name for d in catalog.datasets])
+    found = Status(
+        instance=ctx.instance,
+        looked=now,
+        newest=max(bases, key=lambda b: b.createtxg, default=None),
+        backups=len(catalog.backups),
+        clones=len(there),
+        servers=tuple(clone.name for clone in there if server_process(ctx, clone.name)),
+        leftovers=leftovers(ctx),
+        window=reach.overall,
+        gaps=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause != "switch"),
+        switched=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause == "switch"),
+        lost=lost_of(catalog, reach, promised, now),
+        space=space(ctx, catalog, settings),
+        tiers=by_tier(retention),
+        jobs=tuple(row for row in remembered if row.instance == ctx.instance),
+        daemon_runs=daemon_runs,
+        working=working,
+        shipped=shipped(ctx, now),
+        findings=(),
+        as_they_are=as_they_are(ctx, catalog.backups),
+        drills=drilled(ctx, expected.drills),
+    )
+    judged = health.judge(_facts(found, catalog, known, retention.note), expected)
+    return replace(found, findings=(*not_loaded(settings), *judged))
+
+
+def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> health.Facts:
+    """What its health is judged by; `doubt` is why a prune does not count ages up to now."""
+    now, backups = status.looked, catalog.backups
+    oldest = min((b.record.taken for b in usable_bases(backups)), default=now)
+    waiting = max(now - oldest, timedelta())
+    return health.Facts(
+        now=now,
+        newest=status.newest.record.taken if status.newest else None,
+        # One that is being taken right now is not finished either.
+        unfinished=0 if status.working else sum(b.complete and not b.finished for b in backups),
+        broken=sum(not b.complete for b in backups),
+        unreadable=catalog.unreadable,
+        unreadable_clones=clones.unreadable,
+        future=tuple(b.name for b in backups if b.record.taken > now + health.FUTURE),
+        jobs=tuple(
+            health.JobFacts(job=r.job, failures=r.failures, message=r.message, error=r.error)
+            for r in status.jobs
+        ),
+        daemon_runs=status.daemon_runs,
+        pool=status.space.pool,
+        written_a_day=written_a_day(backups, now),
+        gaps=status.gaps,
+        switched=status.switched,
+        lost=status.lost,
+        alone=status.newest.record.blockers if status.newest else (),
+        doubt=doubt,
+        out_of_order=times_out_of_order(backups),
+        leftovers=status.leftovers,
+        drills=tuple(
+            DrillFacts(
+                destination=each.destination,
+                passed=each.age(now),
+                every=each.every,
+                failed=each.last.why if each.last else "",
+                waiting=waiting,
+            )
+            for each in status.drills
+        ),
+        lags=tuple(
+            health.Lag(destination=s.destination, behind=s.behind, most=s.max_lag, waiting=waiting)
+            for s in status.shipped
+        ),
+    )
+
+
+def lost_of(catalog: Catalog, reach: RecoveryWindow, promised: datetime, now: datetime) -> timedelta:
+    """How much of the promised window is out of reach. A window that has not had the time to grow that long
+    lacks nothing yet: what was before the first backup ever taken is not counted, nor what a switch lacks."""
+    if not moment_bases(catalog.backups):
+        # A server that keeps no log never led to any moment.
+        return timedelta()
+    records = [b.record for b in catalog.backups if b.finished]
+    first = min((since for r in records if (since := r.since or r.as_of)), default=now)
+    lacking = reach.lacking(max(promised, first), now)
+    made = [(gap.after, gap.to) for gap in reach.gaps if gap.cause == "switch"]
+    lost = sum((to - after for after, to in lacking), timedelta())
+    return lost - sum((_overlap(one, other) for one in lacking for other in made), timedelta())
+
+
+def _overlap(one: tuple[datetime, datetime], other: tuple[datetime, datetime]) -> timedelta:
+    return max(min(one[1], other[1]) - max(one[0], other[0]), timedelta())
+
+
+def space(ctx: Context, catalog: Catalog, settings: Sequence[DatasetSettings]) -> Space:
+    """What the instance occupies. Raise CommandFailed."""
+    zfs = ZfsFacts(ctx.zfs.runner)
+    return Space(
+        data=sum(s.number("usedbydataset") for s in settings),
+        snapshots=sum(s.number("usedbysnapshots") for s in settings),
+        clones=zfs.used(ctx.clones),
+        available=min(s.number("available") for s in settings),
+        pool=zfs.pool(catalog.datasets[0].pool),
+    )
+
+
+def written_a_day(backups: Sequence[Backup], now: datetime) -> float | None:
+    """Bytes a day that went into the snapshots of the last week; None when that is too short to tell."""
+    recent = [b for b in backups if now - TREND <= b.record.taken <= now]
+    if len(recent) < 2:
+        return None
+    span = recent[-1].record.taken - recent[0].record.taken
+    if span < SHORTEST_TREND:
+        return None
+    written = sum(s.written for b in recent[1:] for s in b.snapshots)
+    return written / (span / timedelta(days=1))

@@ -1,0 +1,126 @@
+"""What can be restored: every range of moments, every gap with its cause. Looks only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from zbackup.catalog.local import Catalog
+from zbackup.destinations.copies import Copies
+from zbackup.jobs.backup.prune import decide
+from zbackup.jobs.context import Context, ShipTarget, live_files
+from zbackup.model.backup import Backup
+from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
+from zbackup.model.log import place
+from zbackup.model.retention import Retention
+from zbackup.plan.calendar import back
+from zbackup.plan.recovery.coverage import log_known
+from zbackup.plan.recovery.window import LiveLog, RecoveryWindow, recovery_window, usable_bases
+from zbackup.plan.retention.retention import Kept, plan_retention
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowReport:
+    """The window at `now`; `promised` is the moment after which all should be in reach, and `lacking` what of
+    it is not. `as_they_are` are the backups that can be restored without a log. `kept` are those that a prune
+    by the rules `retention` would keep, with reasons. `note` says why the live log was not looked at, "" if
+    it was. `unreadable` are (snapshot, problem)."""
+
+    now: datetime
+    window: RecoveryWindow
+    retention: Retention
+    promised: datetime
+    lacking: tuple[tuple[datetime, datetime], ...]
+    kept: tuple[Kept, ...]
+    note: str
+    unreadable: tuple[tuple[str, str], ...] = ()
+    as_they_are: tuple[Backup, ...] = ()
+
+
+def window(ctx: Context) -> WindowReport:
+    """Look at all backups and at the live log."""
+    catalog = ctx.catalog()
+    now = ctx.clock.now()
+    found, note = _look(ctx, catalog, now)
+    promised = back(now, ctx.retention.window, ctx.zone)
+    return WindowReport(
+        now=now,
+        window=found,
+        retention=ctx.retention,
+        promised=promised,
+        lacking=found.lacking(promised, now),
+        kept=decide(ctx, catalog.backups).keep,
+        note=note,
+        unreadable=catalog.unreadable,
+        as_they_are=as_they_are(ctx, catalog.backups),
+    )
+
+
+def as_they_are(ctx: Context, backups: Sequence[Backup]) -> tuple[Backup, ...]:
+    """Those that can be restored as they are, with nothing replayed."""
+    return tuple(b for b in usable_bases(backups) if _opens(ctx, b))
+
+
+def _opens(ctx: Context, backup: Backup) -> bool:
+    try:
+        ctx.recovery.check_openable(backup.record)
+    except Refused:
+        return False
+    return True
+
+
+def look_at(ctx: Context, target: ShipTarget) -> tuple[Copies, RecoveryWindow]:
+    """The backups committed at a destination, and what can be restored with them alone."""
+    with target.destination.connect() as session:
+        copies = session.copies()
+    return copies, recovery_window(copies.backups, None, ctx.clock.now())
+
+
+def window_at(ctx: Context, target: ShipTarget) -> WindowReport:
+    """The window that a destination's backups give, by its own retention."""
+    copies, found = look_at(ctx, target)
+    now = ctx.clock.now()
+    promised = back(now, target.retention.window, ctx.zone)
+    return WindowReport(
+        now=now,
+        window=found,
+        retention=target.retention,
+        promised=promised,
+        lacking=found.lacking(promised, now),
+        kept=plan_retention(copies.backups, target.retention, now, ctx.zone, {}).keep,
+        note=f"only what is at {target.destination.place}",
+        unreadable=copies.unreadable,
+        as_they_are=as_they_are(ctx, copies.backups),
+    )
+
+
+def look(ctx: Context, catalog: Catalog) -> tuple[RecoveryWindow, str]:
+    """The window, and why the live log is not part of it ("" if it was looked at)."""
+    return _look(ctx, catalog, ctx.clock.now())
+
+
+def _look(ctx: Context, catalog: Catalog, now: datetime) -> tuple[RecoveryWindow, str]:
+    live, note = _live_log(ctx, catalog)
+    return recovery_window(catalog.backups, live, now), note
+
+
+def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:
+    newest = _newest(catalog.backups)
+    if newest is None:
+        return None, "no backup says which log it holds"
+    live = live_files(catalog.datasets)
+    try:
+        span = ctx.recovery.live_log((newest.record, newest.browse(catalog.places)), live)
+    except NotRecoverable:
+        return LiveLog("", ""), ""
+    except (ZbackupError, OSError) as problem:
+        return None, f"the live log cannot be looked at: {problem}"
+    if span is None:
+        return None, "the live log cannot be looked at from its files"
+    if place(span.first) > place(newest.record.log_to):
+        return LiveLog("", span.first), ""
+    return LiveLog(newest.record.log_id, span.first), ""
+
+
+def _newest(backups: Sequence[Backup]) -> Backup | None:
+    known = [b for b in backups if b.complete and b.finished and log_known(b.record)]
+    return max(known, key=lambda b: b.createtxg, default=None)

@@ -1,0 +1,114 @@
+"""How a new member joins a MongoDB replica set from a backup, by the set's own means. Pure.
+
+A member may begin with the files of another one (MongoDB manual, "Resync a Member of a Replica Set", "Sync
+by Copying Data Files from Another Member"): what it lacks it reads from the others' oplogs. Until the primary
+adds it, it finds no entry of its own in the set's configuration, and takes part in nothing (state REMOVED).
+"""
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from zbackup.model.backup import Backup
+from zbackup.model.errors import Refused
+from zbackup.model.moment import local_text
+from zbackup.plan.clones.member_flags import flags
+
+# Where the operator has to put in what only he knows.
+HOST, PORT = "HOST", "PORT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What is to be done, and the commands for it: of a shell, or with `mongosh` of the primary's."""
+
+    text: str
+    run: tuple[str, ...] = ()
+    mongosh: bool = False
+
+
+def member_steps(backup: Backup, name: str, zone: ZoneInfo) -> tuple[Step, ...]:
+    """From the backup to a member; `name` is what its datasets and directory are called.
+
+    Each dataset is mounted below one directory as it was below the root, so that what one says of the others
+    (links) is true again with that directory before it. Raise Refused for a server that is in no set.
+    """
+    server = backup.record.server
+    if "replica_set" not in server:
+        raise Refused(
+            f"{backup.name} is of a server that is in no replica set: nobody can follow it "
+            f"(zbackup clone create without --as-replica-of makes a server of its own)"
+        )
+    root = f"/var/lib/{name}"
+    dbpath = root + server["dbpath"]
+    mounts = sorted(_mounts(backup, name), key=lambda mount: len(mount[1]))
+    clone = [shlex.join(("zfs", "clone", "-o", f"mountpoint={root}{at}", s, d)) for s, at, d in mounts]
+    return (
+        Step(
+            text="Clone the backup. The new datasets are yours: zbackup neither lists nor destroys them",
+            run=tuple(clone),
+        ),
+        Step(
+            text="Let links in the files lead to the clones. As they are they lead to production's files",
+            run=(_relink(dbpath, root),),
+        ),
+        *_joining(backup, dbpath, zone),
+        Step(
+            text="When nobody needs it any more: rs.remove('HOST:PORT'), end its mongod, and",
+            run=tuple(shlex.join(("zfs", "destroy", d)) for _, _, d in reversed(mounts)),
+        ),
+    )
+
+
+def _joining(backup: Backup, dbpath: str, zone: ZoneInfo) -> tuple[Step, ...]:
+    """From the files to a member that has caught up."""
+    record, server = backup.record, backup.record.server
+    owner = f"the user with the id {server['uid']}" if "uid" in server else "the user"
+    return (
+        Step(
+            text=f"Start a mongod {record.server_version} on them, as {owner} that owns the files; the "
+            f"settings of the set's members (TLS, say) must be its own too, and {HOST} a name that its "
+            f"certificate is for, if it has one. It waits for the set (REMOVED)",
+            run=(_start(server, dbpath),),
+        ),
+        Step(
+            text="At the primary, add it",
+            run=(f"rs.add({{ host: '{HOST}:{PORT}', priority: 0, votes: 0, hidden: true }})",),
+            mongosh=True,
+        ),
+        Step(
+            text="It becomes a SECONDARY and catches up, as long as the primary's oplog begins before "
+            f"{local_text(record.as_of or record.taken, zone)}, which the backup is of; else it stays "
+            "RECOVERING: undo this, and begin with a newer backup",
+            run=("rs.status().members", "rs.printReplicationInfo()"),
+            mongosh=True,
+        ),
+    )
+
+
+def _mounts(backup: Backup, name: str) -> list[tuple[str, str, str]]:
+    """Snapshot, where its dataset was mounted, and the clone's name."""
+    members = backup.record.members
+    several = len(members) > 1
+    return [
+        (str(snapshot), at, f"{snapshot.dataset.partition('/')[0]}/{name}{f'-{number}' if several else ''}")
+        for number, (snapshot, (_, at)) in enumerate(zip(backup.snapshots, members, strict=True))
+    ]
+
+
+def _relink(dbpath: str, root: str) -> str:
+    body = f'ln -sfn {shlex.quote(root)}"$(readlink -f "$1")" "$1"'
+    each = ("-exec", "sh", "-c", body, "sh", "{}", ";")
+    return shlex.join(("find", dbpath, "-type", "l", "-lname", "/*", *each))
+
+
+def _start(server: dict[str, str], dbpath: str) -> str:
+    """With the original's own file of settings, if it has one, and what else it was told."""
+    options: dict[str, Any] = json.loads(server.get("options", "{}"))
+    home = dbpath.rstrip("/")
+    own = ["--dbpath", dbpath, "--port", PORT, "--logpath", f"{home}/mongod.log"]
+    own += ["--pidfilepath", f"{home}/mongod.pid", "--fork"]
+    given = ["--config", options["config"]] if "config" in options else []
+    return shlex.join((server.get("mongod", "mongod"), *given, *flags(server, options, HOST), *own))

@@ -1,0 +1,375 @@
+"""How an instance is. From what its backups, its pool and the daemon's memory say. Pure."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from zbackup.model.errors import PoolReadOnly, VerificationFailed
+from zbackup.model.finding import Finding, Severity
+from zbackup.model.log import LogDamage
+from zbackup.model.space import Pool
+from zbackup.plan.drill_health import GRACE, DrillFacts, of_drills
+from zbackup.plan.health.leftovers import Leftover, of_leftovers
+from zbackup.plan.lengths import length
+from zbackup.plan.schedule import DIFFERENT
+
+# A snapshot is late when the next one should have been there too; something is wrong when two are missing.
+LATE, LOST = 2.0, 3.0
+
+FAILURES_SERIOUS = 3
+FREE_LOW, FREE_SERIOUS = 0.20, 0.10
+DAYS_LOW = 3.0
+
+# Clocks of a database host that differ by more are wrong, not late.
+FUTURE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What the configuration promises: seconds between two snapshots (None: nobody said), a daemon, and how
+    many seconds the database is locked at most. `drills` are the destinations, "" for this host, of which
+    drills are on schedule, with the seconds between two."""
+
+    snapshot_every: float | None = None
+    daemon: bool = False
+    lock_ceiling: float = 0
+    drills: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFacts:
+    """How a job of the daemon's went lately. `error` is the name of the failure that counts."""
+
+    job: str
+    failures: int
+    message: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """How far a destination is behind (None: nothing is there), and how far it may be (None: nobody said).
+
+    `waiting` is how long the oldest backup has been here to be sent: where nothing is there yet, so much
+    would be lost.
+    """
+
+    destination: str
+    behind: timedelta | None
+    most: timedelta | None
+    waiting: timedelta = timedelta.max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """`newest` is when the newest usable backup was taken; `written_a_day` bytes that go into snapshots;
+    `gaps` are reasons for moments of the promised window that cannot be restored; `lost` is how much of the
+    promised window is out of reach although it was in reach once, or should have been, gaps included; `doubt`
+    is why a prune does not count ages up to now; `alone` why no log leads on from the newest backup;
+    `switched` are gaps that a switch made; `out_of_order` are transactions, each in a line, whose times
+    contradict the order of the log; `leftovers` are clones that nobody finished. `unreadable` are
+    (snapshot, problem), `unreadable_clones` (dataset, problem)."""
+
+    now: datetime
+    newest: datetime | None
+    unfinished: int
+    broken: int
+    future: tuple[str, ...]
+    jobs: tuple[JobFacts, ...]
+    daemon_runs: bool
+    pool: Pool
+    written_a_day: float | None
+    gaps: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
+    switched: tuple[str, ...] = ()
+    lost: timedelta = timedelta()
+    doubt: str = ""
+    lags: tuple[Lag, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
+    unreadable_clones: tuple[tuple[str, str], ...] = ()
+    out_of_order: tuple[str, ...] = ()
+    leftovers: tuple[Leftover, ...] = ()
+    drills: tuple[DrillFacts, ...] = ()
+
+
+def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
+    """What is to be said of an instance; nothing when all is ok."""
+    found = (
+        _age(facts, expected),
+        *_gaps(facts),
+        *_switched(facts),
+        _short(facts),
+        _alone(facts),
+        _daemon(facts, expected),
+        *of_jobs([job for job in facts.jobs if job.job not in {d.job for d in facts.drills if d.failed}]),
+        *_lags(facts.lags),
+        *of_drills(facts.drills),
+        _clock(facts),
+        _doubt(facts),
+        *log_times(facts.out_of_order),
+        _left(facts),
+        *of_leftovers(facts.leftovers),
+        *unreadable(facts.unreadable),
+        *unreadable_clones(facts.unreadable_clones),
+        *space(facts.pool, facts.written_a_day),
+    )
+    return tuple(finding for finding in found if finding is not None)
+
+
+def _age(facts: Facts, expected: Expected) -> Finding | None:
+    if facts.newest is None:
+        severity: Severity = "critical" if expected.snapshot_every else "warning"
+        text = "there is no backup to restore from"
+        return Finding(severity=severity, subject="snapshots", text=text, fix="zbackup snapshot")
+    if expected.snapshot_every is None:
+        return None
+    age, every = facts.now - facts.newest, timedelta(seconds=expected.snapshot_every)
+    if age <= LATE * every + GRACE:
+        return None
+    return Finding(
+        severity="critical" if age > LOST * every + GRACE else "warning",
+        subject="snapshots",
+        text=f"the newest is {length(age)} old, and there should be one every {length(every)}",
+        why="a restore replays all of the log since the newest snapshot before its moment, and the server "
+        "may purge log that no snapshot holds",
+        fix="zbackup snapshot",
+    )
+
+
+def _gaps(facts: Facts) -> list[Finding]:
+    return [
+        Finding(
+            severity="critical",
+            subject="window",
+            text=f"there is a gap in the promised window: {why}",
+            why="no moment in it can be restored, and nothing brings it back; see that no other follows",
+            fix="zbackup window",
+        )
+        for why in facts.gaps
+    ]
+
+
+def _switched(facts: Facts) -> list[Finding]:
+    return [
+        Finding(
+            severity="advice",
+            subject="window",
+            text=f"there is a gap that a switch made: {why}",
+            why="production was down then, or had no backup yet; it passes when it leaves the window",
+        )
+        for why in facts.switched
+    ]
+
+
+def _short(facts: Facts) -> Finding | None:
+    # Without a backup, or with a gap, that is said already.
+    if not facts.lost or facts.gaps or facts.newest is None:
+        return None
+    return Finding(
+        severity="critical",
+        subject="window",
+        text=f"the window is {length(facts.lost)} shorter than promised",
+        why="no moment of that time can be restored: backups are gone that no prune would have destroyed, or "
+        "the log behind the newest one does not lead on",
+        fix="zbackup window",
+    )
+
+
+def _alone(facts: Facts) -> Finding | None:
+    if not facts.alone:
+        return None
+    return Finding(
+        severity="warning",
+        subject="window",
+        text=f"no moment after the newest backup can be restored: {'; '.join(facts.alone)}",
+        why="a backup can be restored as it is (zbackup restore --to-backup), and nothing that came after it",
+        fix="zbackup check",
+    )
+
+
+def _daemon(facts: Facts, expected: Expected) -> Finding | None:
+    if facts.daemon_runs or not expected.daemon:
+        return None
+    return Finding(
+        severity="critical",
+        subject="daemon",
+        text="it has a schedule, but no zbackup daemon runs",
+        why="nothing happens on schedule",
+        fix="systemctl start zbackup",
+    )
+
+
+def of_jobs(jobs: Sequence[JobFacts]) -> list[Finding]:
+    """What is to be said of the daemon's jobs that fail."""
+    return [
+        Finding(
+            # That two sides differ does not pass.
+            severity="critical" if job.failures >= FAILURES_SERIOUS or job.error == DIFFERENT else "warning",
+            subject=job.job,
+            text=f"failed {job.failures} time{'s' * (job.failures > 1)} in a row, last: {job.message}",
+        )
+        for job in jobs
+        if job.failures
+    ]
+
+
+def _lags(lags: Sequence[Lag]) -> list[Finding]:
+    return [
+        Finding(
+            severity="critical",
+            subject="ship",
+            text=f"{lag.destination} "
+            + (f"is {length(lag.behind)} behind" if lag.behind is not None else "has no backup yet")
+            + f", and {length(lag.most)} was promised",
+            why="what is not there is lost with this host",
+            fix="zbackup ship",
+        )
+        for lag in lags
+        if lag.most is not None and (lag.waiting if lag.behind is None else lag.behind) > lag.most
+    ]
+
+
+def _clock(facts: Facts) -> Finding | None:
+    if not facts.future:
+        return None
+    return Finding(
+        severity="warning",
+        subject="clock",
+        text=f"snapshots were taken in the future: {', '.join(facts.future)}",
+        why="the host's clock is wrong now or was then: a moment given to a restore may not be the one meant",
+        fix="timedatectl status",
+    )
+
+
+def _doubt(facts: Facts) -> Finding | None:
+    if not facts.doubt:
+        return None
+    return Finding(
+        severity="advice",
+        subject="clock",
+        text=facts.doubt,
+        why="nothing is destroyed for an age in doubt; a clock that is always synchronised never is",
+        fix="timedatectl set-ntp true",
+    )
+
+
+def damaged_log(damage: LogDamage, *, running: bool) -> Finding:
+    """What is to be said of the server's own log, behind the newest backup; `running`: the server runs."""
+    if damage.torn and not running:
+        return Finding(
+            severity="warning",
+            subject="log",
+            text=f"the end of the server's log is torn: {damage.what}",
+            why="the server was killed, or had no room, while it wrote that; restores end in front of it",
+        )
+    return Finding(
+        severity="critical",
+        subject="log",
+        text=f"the server's log is damaged: {damage.what}",
+        why="no moment behind that can be restored until there is a newer backup, which begins after it",
+        fix="zbackup snapshot",
+        exit_status=VerificationFailed.exit_status,
+    )
+
+
+def log_times(out_of_order: Sequence[str]) -> list[Finding]:
+    """What is to be said of transactions whose times contradict the order of the log."""
+    return [
+        Finding(
+            severity="warning",
+            subject="log times",
+            text=f"times in the log contradict its order: {line}",
+            why="a clock was wrong, or a session set its own time; a restore to a moment that this puts in "
+            "doubt asks which of two transactions it is to stop before",
+            fix="zbackup restore --to MOMENT --dry-run",
+        )
+        for line in out_of_order
+    ]
+
+
+def _left(facts: Facts) -> Finding | None:
+    parts = [f"unfinished backups: {facts.unfinished}"] if facts.unfinished else []
+    parts += [f"backups that miss a dataset: {facts.broken}"] if facts.broken else []
+    if not parts:
+        return None
+    text = ", ".join(parts)
+    return Finding(severity="warning", subject="snapshots", text=text, fix="zbackup check")
+
+
+def unreadable_clones(found: Sequence[tuple[str, str]]) -> list[Finding]:
+    """What is to be said of clones whose description cannot be read: (dataset, problem)."""
+    return [
+        Finding(
+            severity="warning",
+            subject="clones",
+            text=f"{dataset} cannot be read: {problem}",
+            why="no command works on this clone; all others are as they were, and what it needs stays",
+            fix=f"set its property zbackup:clone right, or zfs destroy -r {shlex.quote(dataset)}",
+        )
+        for dataset, problem in found
+    ]
+
+
+def unreadable(found: Sequence[tuple[str, str]]) -> list[Finding]:
+    """What is to be said of snapshots whose record cannot be read: (snapshot, problem)."""
+    if not found:
+        return []
+    name, problem = found[0]
+    more = f" (and {len(found) - 1} more)" if found[1:] else ""
+    return [
+        Finding(
+            severity="warning",
+            subject="backups",
+            text=f"{name} and so its backup cannot be read: {problem}{more}",
+            why="nothing can be restored from it, and no prune destroys it; all others are as they were",
+        )
+    ]
+
+
+def space(pool: Pool, written_a_day: float | None) -> list[Finding]:
+    """What is to be said of a pool's room and state."""
+    found = []
+    if pool.readonly:
+        found.append(
+            Finding(
+                severity="critical",
+                subject="pool",
+                text=f"{pool.name} is imported read-only",
+                why="no backup can be taken, received or pruned there, and no clone be made",
+                fix="zpool export {0} && zpool import {0}".format(shlex.quote(pool.name)),
+                exit_status=PoolReadOnly.exit_status,
+            )
+        )
+    if pool.health != "ONLINE":
+        found.append(
+            Finding(
+                severity="critical",
+                subject="pool",
+                text=f"{pool.name} is {pool.health}",
+                why="a disk is missing or broken: backups on this pool share its fate",
+                fix=f"zpool status -x {pool.name}",
+            )
+        )
+    if pool.free_share < FREE_LOW:
+        found.append(
+            Finding(
+                severity="critical" if pool.free_share < FREE_SERIOUS else "warning",
+                subject="space",
+                text=f"{pool.name} has {pool.free_share:.0%} free",
+                why="a full pool stops the database, and ZFS writes ever more slowly on the way there",
+                fix=f"zfs list -o space -r {pool.name}",
+            )
+        )
+    if written_a_day and pool.free / written_a_day < DAYS_LOW:
+        found.append(
+            Finding(
+                severity="warning",
+                subject="space",
+                text=f"what is free on {pool.name} lasts {pool.free / written_a_day:.1f} days at the rate of "
+                f"the last snapshots, if none is destroyed",
+                why="a full pool stops the database",
+                fix="zbackup prune --dry-run",
+            )
+        )
+    return found

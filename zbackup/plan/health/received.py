@@ -1,0 +1,126 @@
+"""How a host is that receives backups. From what lies there and what was promised of it. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from zbackup.model.finding import Finding
+from zbackup.model.space import Pool
+from zbackup.plan.health.health import FREE_LOW, FREE_SERIOUS, JobFacts, of_jobs, space, unreadable
+from zbackup.plan.lengths import length
+
+_FULL = "nothing more can be received, and ZFS writes ever more slowly on the way there"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LotFacts:
+    """The backups of one server of an instance: how old the newest is, None when there is none, and how old
+    it may be, None if nobody said."""
+
+    instance: str
+    home: str
+    age: timedelta | None
+    most: timedelta | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """`unreadable` are (snapshot, problem); `remains` counts backups whose removal was cut short; `held` are
+    (snapshot, tag). `free_share` is what is left of the room of the dataset `root`, 0 to 1.
+
+    `jobs` are those of the daemon at this place; `scheduled` is whether there are to be any."""
+
+    root: str
+    lots: Sequence[LotFacts]
+    unreadable: Sequence[tuple[str, str]]
+    remains: int
+    held: Sequence[tuple[str, str]]
+    pool: Pool
+    free_share: float
+    jobs: Sequence[JobFacts] = ()
+    scheduled: bool = False
+    daemon_runs: bool = False
+
+
+def judge(facts: Facts) -> tuple[Finding, ...]:
+    """What is to be said of such a host; nothing when all is ok."""
+    return (
+        *_ages(facts),
+        *unreadable(facts.unreadable),
+        *_remains(facts),
+        *_held(facts),
+        *_room(facts),
+        *of_jobs(facts.jobs),
+        *_daemon(facts),
+    )
+
+
+def _ages(facts: Facts) -> list[Finding]:
+    why = "what is not here is lost with the host that has the database"
+    found = []
+    if not facts.lots:
+        text = f"there is no backup below {facts.root}"
+        found.append(Finding(severity="critical", subject="backups", text=text, why=why))
+    for lot in facts.lots:
+        if lot.age is None:
+            text = f"there is no backup of {lot.instance} in {lot.home} that is committed"
+        elif lot.most is not None and lot.age > lot.most:
+            text = (
+                f"the newest backup of {lot.instance} in {lot.home} is {length(lot.age)} old, and "
+                f"{length(lot.most)} was promised"
+            )
+        else:
+            continue
+        fix = f"zbackup ship {lot.instance}   (on the host that has the database)"
+        found.append(Finding(severity="critical", subject="backups", text=text, why=why, fix=fix))
+    return found
+
+
+def _remains(facts: Facts) -> list[Finding]:
+    if not facts.remains:
+        return []
+    text = f"of {facts.remains} backup{'s' * (facts.remains > 1)} a prune that was cut short left a part"
+    return [Finding(severity="warning", subject="prune", text=text, fix="zbackup prune INSTANCE --at NAME")]
+
+
+def _held(facts: Facts) -> list[Finding]:
+    return [
+        Finding(
+            severity="advice",
+            subject="holds",
+            text=f"{snapshot} is held by {tag}",
+            why="no prune takes it while it is held; a restore under way lets go by itself",
+            fix=f"zfs release '{tag}' '{snapshot}'",
+        )
+        for snapshot, tag in facts.held
+    ]
+
+
+def _room(facts: Facts) -> list[Finding]:
+    found = [replace(f, why=_FULL) if f.subject == "space" else f for f in space(facts.pool, None)]
+    if facts.free_share < min(FREE_LOW, facts.pool.free_share):
+        text = f"{facts.root} has {facts.free_share:.0%} of its room left"
+        found.append(
+            Finding(
+                severity="critical" if facts.free_share < FREE_SERIOUS else "warning",
+                subject="space",
+                text=text,
+                why="nothing more can be received when its quota is used up",
+                fix=f"zfs list -o space,quota -r {facts.root}",
+            )
+        )
+    return found
+
+
+def _daemon(facts: Facts) -> list[Finding]:
+    if facts.daemon_runs or not facts.scheduled:
+        return []
+    return [
+        Finding(
+            severity="critical",
+            subject="daemon",
+            text="something is to be done here on schedule, but no zbackup daemon runs",
+            why="nothing is pruned, and at last there is no room for what arrives",
+            fix="systemctl start zbackup",
+        )
+    ]

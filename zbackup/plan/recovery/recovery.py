@@ -1,0 +1,205 @@
+"""How to reach a moment: a base to start from and a later holder of the log. Pure.
+
+The rule everywhere: everything committed before the target is there, nothing from the target on.
+"""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from zbackup.model.backup import Backup
+from zbackup.model.errors import NotFound, NotRecoverable
+from zbackup.model.log import place
+from zbackup.model.record import Record
+from zbackup.plan.recovery.as_it_is import no_moments
+from zbackup.plan.recovery.coverage import Coverage, continues, first_break, log_known
+from zbackup.plan.recovery.window import moment_bases, recovery_window, usable_bases
+
+_NONE = "there is no finished backup to start from: run zbackup snapshot first"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryPlan:
+    """`base` to start from; `log` to replay from, None when a snapshot has to be taken for it now.
+
+    `as_it_is`: nothing is replayed, and `log` is `base`. `others` are later snapshots of which none is known
+    not to hold the log up to the target, when this one proves not to.
+    """
+
+    base: Backup
+    log: Backup | None
+    reason: str
+    as_it_is: bool = False
+    others: tuple[Backup, ...] = ()
+
+
+def plan_recovery(
+    target: datetime,
+    now: datetime,
+    backups: Sequence[Backup],
+    zone: ZoneInfo,
+    *,
+    cut: datetime | None = None,
+    base: str = "",
+) -> RecoveryPlan:
+    """The newest base whose last transaction is before the cut, and the oldest later log up to `target`.
+
+    `cut` is where the log will be cut, if that is not the target itself: a log that knows whole seconds only
+    is cut where the target's second begins, and a base that reaches into that second holds too much.
+    `base` names the one to start from instead of the newest. Raise NotFound when there is none of that name;
+    NotRecoverable, with the window, when no base is old enough or the target is in the future.
+    Times in messages are in `zone`.
+    """
+    cut = cut or target
+    usable = usable_bases(backups)
+    bases = [b for b in moment_bases(backups) if not base] or [b for b in usable if base in ("", b.name)]
+    if base and not bases:
+        raise NotFound(f"there is no finished backup {base} to start from: see zbackup list")
+    if alone := [b for b in bases if b.record.blockers]:
+        raise no_moments(max(alone, key=lambda b: (not _is_after(b, target), b.createtxg)))
+    reachable = recovery_window(backups, None, now).overall
+    if reachable is None:
+        raise NotRecoverable(_NONE)
+    if target > now:
+        raise NotRecoverable(
+            f"that moment is in the future; the recovery window is {reachable.describe(zone)}"
+        )
+    older = [b for b in bases if b.record.as_of and b.record.as_of < cut]
+    if not older:
+        coarse = " (the log knows whole seconds only)" if cut < target else ""
+        none = f"{base} is not that old" if base else "no backup is that old"
+        raise NotRecoverable(f"{none}; the recovery window is {reachable.describe(zone)}{coarse}")
+    start, log = _proven(target, older, backups) or _likeliest(target, older, backups)
+    require_whole_log(start, log, backups, f"the recovery window is {reachable.describe(zone)}")
+    others = tuple(b for b in _later(target, start, backups) if log and b is not log)
+    return RecoveryPlan(base=start, log=log, reason=_reason(start, log, asked=bool(base)), others=others)
+
+
+def require_whole_log(base: Backup, log: Backup | None, backups: Sequence[Backup], window: str) -> None:
+    """Raise NotRecoverable when the log from the base up to `log` is known to lack something."""
+    if broken := first_break(base, log, backups):
+        own = f"; that one can be restored as it is, with --to-backup {shlex.quote(broken.name)}"
+        raise NotRecoverable(
+            f"no whole log leads there from {base.name}: when {broken.name} was taken, "
+            f"{'; '.join(broken.record.blockers)}{own if broken.record.purpose == 'base' else ''}; {window}"
+        )
+
+
+def plan_as_it_is(base: Backup) -> RecoveryPlan:
+    """To restore a backup as it is."""
+    reason = f"{base.name} is restored as it is, with nothing replayed"
+    return RecoveryPlan(base=base, log=base, reason=reason, as_it_is=True)
+
+
+def plan_whole_log(backups: Sequence[Backup], *, base: str = "") -> RecoveryPlan:
+    """The newest backup, whatever its times say, and all of the log behind it, which is yet to be read.
+
+    `base` names the one to start from instead. Raise NotFound when there is none of that name, NotRecoverable
+    when there is none at all.
+    """
+    bases = [b for b in usable_bases(backups) if base in ("", b.name)]
+    if base and not bases:
+        raise NotFound(f"there is no finished backup {base} to start from: see zbackup list")
+    if not bases:
+        raise NotRecoverable(_NONE)
+    start = max(bases, key=_age)
+    chosen = f"{start.name} was asked for" if base else f"{start.name} is the newest backup"
+    return RecoveryPlan(base=start, log=None, reason=f"{chosen}; all of the log behind it is wanted")
+
+
+def farthest_log(base: Backup, backups: Sequence[Backup]) -> Backup | None:
+    """The snapshot that holds the most of the log behind a base; None where that was not recorded."""
+    holders = [
+        b
+        for b in backups
+        if b.complete and b.finished and continues(b, base) and not first_break(base, b, backups)
+    ]
+    return max(holders, key=lambda h: (place(h.record.log_to), h.createtxg), default=None)
+
+
+def drill_target(backups: Sequence[Backup]) -> tuple[datetime, str]:
+    """What proves most when it is tried: all of the log that snapshots hold, from the base before its end.
+
+    The moment is that of the last transaction, and the name that of the base. Where no older base leads to
+    the newest log, as with one backup alone, it is the newest base itself. Raise NotRecoverable when there
+    is none.
+    """
+    bases = [b for b in usable_bases(backups) if b.record.as_of]
+    if not bases:
+        raise NotRecoverable(_NONE)
+    newest_base = max(bases, key=_age)
+    newest = farthest_log(newest_base, backups) or newest_base
+    older = [
+        b
+        for b in bases
+        if not b.record.blockers
+        and continues(newest, b)
+        and place(b.record.log_to) < place(newest.record.log_to)
+        and not first_break(b, newest, backups)
+    ]
+    base = max(older, key=_age, default=newest_base)
+    return newest.record.as_of or newest.record.taken, base.name
+
+
+def _proven(
+    target: datetime, older: Sequence[Backup], backups: Sequence[Backup]
+) -> tuple[Backup, Backup] | None:
+    """The newest base for which a snapshot holds the log up to the target by its record, and that one."""
+    holders = [b for b in backups if b.complete and b.finished]
+    coverage = Coverage(holders)
+    for base in sorted(older, key=_newness, reverse=True):
+        found = coverage.reached(base)
+        if found and found.end >= target:
+            reaching = [h for h in holders if h.reaches(target) and continues(h, base)]
+            return base, min(reaching, key=lambda h: h.createtxg)
+    return None
+
+
+def _likeliest(
+    target: datetime, older: Sequence[Backup], backups: Sequence[Backup]
+) -> tuple[Backup, Backup | None]:
+    """Without such a record the log itself, or the live one, will show whether it reaches."""
+    base = max(older, key=_newness)
+    return base, next(iter(_later(target, base, backups)), None)
+
+
+def _later(target: datetime, base: Backup, backups: Sequence[Backup]) -> list[Backup]:
+    """Those that may hold the log that leads from the base to the target, the likeliest first."""
+    later = [
+        b
+        for b in backups
+        if b.complete
+        and b.createtxg >= base.createtxg
+        and b.reaches(target)
+        and not _is_other_log(b.record, base.record)
+        and not first_break(base, b, backups)
+    ]
+    return sorted(later, key=lambda b: (b.record.server_uuid != base.record.server_uuid, b.createtxg))
+
+
+def _is_other_log(one: Record, other: Record) -> bool:
+    """By what was recorded: what was between two logs of one server may be gone, or was not whole."""
+    return log_known(one) and log_known(other) and one.log_id != other.log_id
+
+
+def _is_after(backup: Backup, moment: datetime) -> bool:
+    return bool(backup.record.as_of and backup.record.as_of > moment)
+
+
+def _age(backup: Backup) -> tuple[int, str]:
+    return backup.createtxg, backup.record.backup
+
+
+def _newness(backup: Backup) -> tuple[datetime, int]:
+    return backup.record.as_of or backup.record.taken, backup.createtxg
+
+
+def _reason(base: Backup, log: Backup | None, *, asked: bool) -> str:
+    chosen = f"{base.name} was asked for" if asked else f"{base.name} is the newest backup before the target"
+    if log is None:
+        return f"{chosen}; no later one holds the log up to it yet"
+    if log is base:
+        return f"{base.name} holds the last transaction before the target itself: nothing to replay"
+    return f"{chosen}, {log.name} the first that reaches it"

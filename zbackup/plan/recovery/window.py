@@ -1,0 +1,221 @@
+"""Which moments can be restored, and where the gaps are and why: from what was recorded. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from zbackup.model.backup import Backup
+from zbackup.model.log import place
+from zbackup.model.moment import local_text
+from zbackup.plan.recovery.coverage import Coverage, log_known
+
+MOST_HOLES = 3
+"""So many gaps are told in a sentence; of more only how many there are."""
+
+Cause = Literal["purged", "reset", "not whole", "other server", "switch", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The moments that can be reached: after `start`, up to `end` (None: up to now, from the live log).
+
+    There are `gaps`, of which `holes` (after, up to) are in between. `unseen`: the live log was not looked
+    at, and may lead further.
+    """
+
+    start: datetime
+    end: datetime | None
+    gaps: int = 0
+    unseen: bool = False
+    holes: tuple[tuple[datetime, datetime], ...] = ()
+
+    def describe(self, zone: ZoneInfo, sep: str = ",") -> str:
+        end = local_text(self.end, zone) if self.end else "now"
+        end += " and as far on as the server's own log leads" if self.unseen else ""
+        return f"after {local_text(self.start, zone)}{sep} up to {end}{self._exceptions(zone)}"
+
+    def _exceptions(self, zone: ZoneInfo) -> str:
+        """What is not in it, to be said behind its ends; "" for nothing."""
+        if not self.holes:
+            return ""
+        if len(self.holes) > MOST_HOLES:
+            return f", except in {len(self.holes)} gaps"
+        said = (f"after {local_text(after, zone)} up to {local_text(to, zone)}" for after, to in self.holes)
+        return f", except {' and '.join(said)}"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLog:
+    """The server's own log at the time of the look: of which log it is ("": none that a backup holds), and
+    where it begins."""
+
+    log_id: str
+    first: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """Every moment after `after` and up to `to` can be restored. `live`: the end of it from the live log."""
+
+    after: datetime
+    to: datetime
+    live: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """No moment after `after` and up to `to` can be restored.
+
+    `older` is the last that leads up to it, `newer` the first behind it ("": the live log); `why` says what
+    became of the log between them.
+    """
+
+    after: datetime
+    to: datetime
+    cause: Cause
+    older: str
+    newer: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryWindow:
+    """All ranges and the gaps between them, oldest first. `looked`: at the live log, too."""
+
+    ranges: tuple[Range, ...]
+    gaps: tuple[Gap, ...]
+    looked: bool
+
+    @property
+    def overall(self) -> Window | None:
+        """From the first moment to the last; None when nothing can be restored."""
+        if not self.ranges:
+            return None
+        last = self.ranges[-1]
+        end = None if last.live else last.to
+        holes = tuple((gap.after, gap.to) for gap in self.gaps if gap.after < last.after)
+        return Window(
+            start=self.ranges[0].after, end=end, gaps=len(self.gaps), unseen=not self.looked, holes=holes
+        )
+
+    def lacking(self, start: datetime, now: datetime) -> tuple[tuple[datetime, datetime], ...]:
+        """What of a promise to reach every moment after `start` is not kept: pairs of after and up to.
+
+        Without a look at the live log the promise is taken to end where the last range does.
+        """
+        end = now if self.looked or not self.ranges else self.ranges[-1].to
+        found, reached = [], start
+        for each in self.ranges:
+            if each.after > reached:
+                found.append((reached, min(each.after, end)))
+            reached = max(reached, each.to)
+        if reached < end:
+            found.append((reached, end))
+        return tuple((after, to) for after, to in found if after < to)
+
+
+def usable_bases(backups: Sequence[Backup]) -> list[Backup]:
+    """Those that can be opened: complete, finished, and taken from a server that was asked."""
+    return [b for b in backups if b.complete and b.finished and b.record.purpose == "base"]
+
+
+def moment_bases(backups: Sequence[Backup]) -> list[Backup]:
+    """Of these, those that a log leads on from: the others are restored as they are only."""
+    return [b for b in usable_bases(backups) if not b.record.blockers]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What one base reaches, and the holder of the log that leads to its end."""
+
+    after: datetime
+    to: datetime
+    base: Backup
+    holder: Backup
+    live: bool
+    broken: Backup | None
+    """The first behind the base at which its log was not whole."""
+
+
+def recovery_window(backups: Sequence[Backup], live: LiveLog | None, now: datetime) -> RecoveryWindow:
+    """What can be reached with these backups, and with the live log if it was looked at."""
+    coverage = Coverage([b for b in backups if b.complete and b.finished])
+    pieces = sorted(
+        (_piece(base, coverage, live, now) for base in moment_bases(backups)),
+        key=lambda p: (p.after, p.base.createtxg),
+    )
+    ranges: list[Range] = []
+    gaps: list[Gap] = []
+    farthest: _Piece | None = None
+    for piece in pieces:
+        if farthest is not None and farthest.holder is piece.base and piece.to == piece.after:
+            continue  # A moment behind the end of its own log: others go on from there only if this one does.
+        if farthest is None or piece.after > farthest.to:
+            if farthest is not None:
+                gaps.append(_gap(farthest, piece.after, piece.base))
+            ranges.append(Range(after=piece.after, to=piece.to, live=piece.live))
+            farthest = piece
+        elif piece.to > farthest.to or (piece.live and not farthest.live):
+            ranges[-1] = Range(after=ranges[-1].after, to=piece.to, live=piece.live)
+            farthest = piece
+    if farthest is not None and live is not None and not farthest.live and farthest.to < now:
+        gaps.append(_tail(farthest, live, now))
+    return RecoveryWindow(ranges=tuple(ranges), gaps=tuple(gaps), looked=live is not None)
+
+
+def _piece(base: Backup, coverage: Coverage, live: LiveLog | None, now: datetime) -> _Piece:
+    record = base.record
+    if record.as_of is None or record.complete_to is None:
+        raise AssertionError("an unfinished backup is no base")
+    found = coverage.reached(base)
+    to, holder = (found.end, found.holder) if found else (record.complete_to, base)
+    broken = coverage.first_break(base)
+    continued = (
+        live is not None
+        and broken is None
+        and found is not None
+        and live.log_id == record.log_id
+        and place(live.first) <= place(record.log_to)
+    )
+    # A base's moment may be known less exactly than its log's end, and be behind it.
+    to = max(to, record.as_of, now) if continued else max(to, record.as_of)
+    return _Piece(record.as_of, to, base, holder, continued, broken)
+
+
+def _gap(before: _Piece, to: datetime, newer: Backup) -> Gap:
+    record = newer.record
+    if stopped := before.holder.record.stopped_for:
+        why = f"the server was stopped for the {stopped}, and {newer.name} is the first backup since"
+        return Gap(
+            after=before.to, to=to, cause="switch", older=before.holder.name, newer=newer.name, why=why
+        )
+    if before.broken and before.broken.createtxg > newer.createtxg:
+        before = replace(before, broken=None)
+    cause, why = _cause(before, record.log_id, record.log_from, f"{newer.name} holds", record.server_uuid)
+    return Gap(after=before.to, to=to, cause=cause, older=before.holder.name, newer=newer.name, why=why)
+
+
+def _tail(before: _Piece, live: LiveLog, now: datetime) -> Gap:
+    uuid = before.holder.record.server_uuid
+    cause, why = _cause(before, live.log_id or "none", live.first, "the server has", uuid)
+    return Gap(after=before.to, to=now, cause=cause, older=before.holder.name, newer="", why=why)
+
+
+def _cause(before: _Piece, log_id: str, first: str, who: str, server_uuid: str) -> tuple[Cause, str]:
+    """Why the log that begins at `first`, which `who` "holds" or "has", does not lead on from a base."""
+    record = before.holder.record
+    if broken := before.broken:
+        return "not whole", f"when {broken.name} was taken, {'; '.join(broken.record.blockers)}"
+    if not log_known(record) or not log_id:
+        return "unknown", f"which log {'it' if log_id else who.removesuffix(' holds')} holds was not recorded"
+    if record.server_uuid != server_uuid:
+        return "other server", f"{who} the log of another server: {server_uuid}, not {record.server_uuid}"
+    # Of the same log, and yet not enough for the base: then only what the base needs of it is gone.
+    end = before.base.record.log_to if log_id == record.log_id else record.log_to
+    if place(first) > place(end):
+        return "purged", f"the log behind {end} was purged: {who} it from {first} on"
+    if log_id == record.log_id:
+        return "purged", f"the log behind {end} was purged where no snapshot holds it"
+    return "reset", f"the log that ended at {end} was reset, rolled back or replaced: {who} another one"

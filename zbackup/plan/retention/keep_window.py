@@ -1,0 +1,85 @@
+"""What has to stay so that no moment of the promised window gets out of reach. Pure.
+
+Only snapshots count as holders of the log, not the live server: what it holds today it may purge tomorrow.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from zbackup.model.backup import Backup
+from zbackup.plan.recovery.coverage import Coverage, Reached, log_known
+
+Kept = tuple[Backup, str]
+
+
+def keep_for_window(
+    bases: Sequence[Backup],
+    holders: Sequence[Backup],
+    start: datetime,
+    preferred: Callable[[Backup], bool],
+    names: tuple[str, Callable[[datetime], str]],
+) -> Iterator[Kept]:
+    """The bases and log holders that reach everything after `start` which all of them together reach.
+
+    From what is reached so far, the base that leads farthest is taken, of equals a `preferred` one, then the
+    one with the least to replay. What is chosen stays the choice when anything else is gone, so a second
+    look, or one after half of the others were destroyed, keeps the same. `names` are what to call the window,
+    and how to write a moment.
+    """
+    called, say = names
+    yield from _unknown(holders, start)
+    choices = [_Choice(b, r, preferred(b)) for b, r in _leading_beyond(start, bases, holders)]
+    waiting = sorted(choices, key=lambda c: c.as_of, reverse=True)
+    reached, best, rule = start, None, "oldest base of"
+    while waiting or (best is not None and best.end > reached):
+        if best is None or best.end <= reached:
+            reached = max(reached, waiting[-1].as_of)
+        while waiting and waiting[-1].as_of <= reached:
+            best = max(filter(None, (best, waiting.pop())), key=lambda c: c.rank)
+        if best is not None and best.end > reached:
+            reached = best.end
+            yield best.base, f"{rule} the {called} window"
+            if best.holder is not best.base:
+                yield best.holder, f"log for the window up to {say(reached)}"
+            rule = "base for"
+
+
+def _leading_beyond(
+    start: datetime, bases: Sequence[Backup], holders: Sequence[Backup]
+) -> Iterator[tuple[Backup, Reached]]:
+    """The bases that lead anywhere behind `start`, and how far. `bases` are in order of creation.
+
+    Of one log an older base never leads farther than a newer one, so most need not be looked at.
+    """
+    coverage = Coverage(
+        [h for h in holders if (h.record.complete_to and h.record.complete_to > start) or h.record.breaks_log]
+    )
+    exhausted = set()
+    for base in reversed(bases):
+        if base.record.log_id in exhausted:
+            continue
+        if found := coverage.reached(base):
+            yield base, found
+        elif base.record.complete_to and base.record.complete_to <= start:
+            exhausted.add(base.record.log_id)
+
+
+class _Choice:
+    """A base, and how far it leads."""
+
+    def __init__(self, base: Backup, reached: Reached, preferred: bool) -> None:
+        if base.record.as_of is None:
+            raise AssertionError("an unfinished backup is no base")
+        self.base, self.holder = base, reached.holder
+        self.as_of, self.end = base.record.as_of, reached.end
+        self.rank = (self.end, preferred, self.as_of, base.createtxg, base.record.backup)
+
+
+def _unknown(holders: Sequence[Backup], start: datetime) -> Iterator[Kept]:
+    """Those that do not say which log they hold may be needed for the window: all in it, and one before."""
+    unknown = [h for h in holders if not log_known(h.record)]
+    before = [h for h in unknown if h.record.taken <= start and h.record.purpose == "base"]
+    why = "may be needed for the window: what log it holds is not recorded"
+    yield from ((h, why) for h in unknown if h.record.taken > start)
+    if before:
+        yield max(before, key=lambda h: h.createtxg), why

@@ -1,0 +1,163 @@
+"""Which backups stay, each with its reasons, and which go. Pure.
+
+A backup goes only when no rule wants it. Nothing here looks at names: identity is the record's.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from zbackup.model.backup import Backup
+from zbackup.model.moment import local_text
+from zbackup.model.reading import Reading
+from zbackup.model.retention import CONDEMNED, Retention, Tier
+from zbackup.plan.calendar import back, begins, label, period
+from zbackup.plan.recovery.clocks import certain_now, doubts, turned_back
+from zbackup.plan.retention.keep_window import keep_for_window
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A backup that stays, and every reason why."""
+
+    backup: Backup
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPlan:
+    """`destroy` is what goes, oldest first, remains of what a prune that was cut short began to destroy among
+    it. `keep` is everything else, oldest first. `note` says why ages are not counted up to now, or is ""."""
+
+    keep: tuple[Kept, ...]
+    destroy: tuple[Backup, ...]
+    note: str = ""
+
+
+def plan_retention(
+    backups: Sequence[Backup],
+    policy: Retention,
+    now: datetime,
+    zone: ZoneInfo,
+    pinned: Mapping[str, Sequence[str]],
+    reading: Reading | None = None,
+) -> RetentionPlan:
+    """What to do with an instance's backups, given in any order.
+
+    `reading` is what else is known of `now`; without it `now` is believed. `pinned` has, by
+    Record.backup, why something outside of the policy needs a backup: a hold, a clone, a destination's base.
+    An empty policy keeps everything.
+    """
+    ordered = sorted(backups, key=lambda b: (b.createtxg, b.record.backup))
+    if policy.empty:
+        why = ("there is no retention policy",)
+        return RetentionPlan(tuple(Kept(b, (*pinned.get(b.record.backup, ()), *why)) for b in ordered), ())
+    reasons = _Reasons(pinned)
+    condemned = {b.record.backup for b in ordered if not b.complete and _is_condemned(b)}
+    sound = [b for b in ordered if b.record.backup not in condemned and reasons.is_sound(b)]
+    note = ""
+    if reading is not None:
+        now, note = certain_now(ordered, now, reading, lambda at: _text(at, zone))
+    _keep(sound, reasons, policy, now, zone)
+    found = [(b, tuple(reasons.of(b))) for b in ordered]
+    keep = tuple(Kept(b, why) for b, why in found if why)
+    return RetentionPlan(keep, tuple(b for b, why in found if not why), note)
+
+
+def _text(moment: datetime, zone: ZoneInfo) -> str:
+    return local_text(moment.replace(microsecond=0), zone)
+
+
+class _Reasons:
+    """Why backups are kept, by their identity."""
+
+    def __init__(self, pinned: Mapping[str, Sequence[str]]) -> None:
+        self._found: dict[str, list[str]] = defaultdict(list)
+        for backup, why in pinned.items():
+            self._found[backup].extend(why)
+
+    def add(self, kept: Iterable[tuple[Backup, str]]) -> None:
+        for backup, why in kept:
+            if why not in self._found[backup.record.backup]:
+                self._found[backup.record.backup].append(why)
+
+    def of(self, backup: Backup) -> Sequence[str]:
+        return self._found.get(backup.record.backup, ())
+
+    def is_sound(self, backup: Backup) -> bool:
+        """Whether the policy may decide on it; if not it stays, and this says why."""
+        if problem := _problem(backup):
+            self.add([(backup, problem)])
+        return not problem
+
+
+def _problem(backup: Backup) -> str:
+    members = {dataset for dataset, _ in backup.record.members}
+    if elsewhere := [s.dataset for s in backup.snapshots if s.dataset not in members]:
+        return f"{elsewhere[0]} is not the dataset it was taken of"
+    if not backup.complete:
+        there = {s.dataset for s in backup.snapshots}
+        missing = ", ".join(sorted(members - there))
+        return f"incomplete, and not by a prune: the snapshot of {missing} is missing"
+    return "" if backup.finished else "not finished yet: the next zbackup snapshot does that"
+
+
+def _is_condemned(backup: Backup) -> bool:
+    members = {dataset for dataset, _ in backup.record.members}
+    return all(s.dataset in members for s in backup.snapshots) and any(
+        key == CONDEMNED for s in backup.snapshots for key, _ in s.properties
+    )
+
+
+def _keep(
+    sound: Sequence[Backup], reasons: _Reasons, policy: Retention, now: datetime, zone: ZoneInfo
+) -> None:
+    def say(moment: datetime) -> str:
+        return _text(moment, zone)
+
+    bases = [b for b in sound if b.record.purpose == "base"]
+    edges = [_edge(tier, now, zone) for tier in policy.tiers]
+    doubted = doubts(sound, now, lambda at: all(edge is not None and at < edge for edge in edges), say)
+    reasons.add(doubted.kept)
+    timed = [(b, b.record.taken.astimezone(zone)) for b in doubted.timed if b.record.purpose == "base"]
+    for tier, edge in zip(policy.tiers, edges, strict=True):
+        reasons.add(_of_tier(timed, tier, edge, zone))
+    if policy.last:
+        reasons.add((b, f"one of the last {policy.last}") for b in bases[-policy.last :])
+    reasons.add((b, "the newest") for b in (*bases[-1:], *sound[-1:]))
+    lacking = policy.minimum - sum(bool(reasons.of(b)) for b in bases)
+    spare = [b for b in bases if not reasons.of(b)]
+    reasons.add((b, f"at least {policy.minimum} backups are kept") for b in spare[-lacking:] if lacking > 0)
+    start = back(now, policy.window, zone)
+    reasons.add(turned_back(sound, start))
+    wanted = {b.record.backup for b in bases if reasons.of(b)}
+    called = f"{policy.window.count}-{policy.window.unit}"
+    # No moment is reached from the others: they would be kept in place of those that lead to it.
+    leading = [b for b in bases if not b.record.blockers]
+    chosen = keep_for_window(leading, sound, start, lambda b: b.record.backup in wanted, (called, say))
+    reasons.add(list(chosen))
+
+
+def _edge(tier: Tier, now: datetime, zone: ZoneInfo) -> datetime | None:
+    """The beginning of the oldest period that the tier still keeps; None: it keeps all."""
+    if tier.span is None:
+        return None
+    return begins(tier.step, back(now, tier.span, zone).astimezone(zone))
+
+
+def _of_tier(
+    timed: Sequence[tuple[Backup, datetime]], tier: Tier, edge: datetime | None, zone: ZoneInfo
+) -> list[tuple[Backup, str]]:
+    """The oldest backup of each period: once chosen, it stays the choice."""
+    found = []
+    before: int | None = None
+    for backup, local in timed:
+        if edge is not None and backup.record.taken < edge:
+            continue
+        number = period(tier.step, local)
+        if number != before:
+            found.append((backup, f"{tier.name} {label(tier.step, begins(tier.step, local), zone)}"))
+        before = number
+    return found

@@ -1,0 +1,275 @@
+"""What to send so that a destination has the backups it should have. Pure; identity is the guid, order is
+createtxg, and no clock and no name decides anything.
+
+Asked again after a run that was cut short anywhere, it plans what is left. It never plans to overwrite or to
+roll back: what has nothing in common with the source is said to have diverged, with what is on each side.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from zbackup.model.backup import Backup
+from zbackup.model.shipping import Inventory, Origin, Part, ReceivedSnapshot, SourceDataset, TargetDataset
+from zbackup.model.snapshot import Snapshot
+
+SHOWN = 3
+"""Snapshots of each side that the evidence of a divergence names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Give up what a destination kept of an interrupted stream that cannot be continued."""
+
+    line: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send one snapshot: from `origin` (None: a full stream), or on from where `token` says."""
+
+    part: Part
+    snapshot: Snapshot
+    origin: Origin | None
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """All of the backup's parts are there: from now on the destination lists it."""
+
+    backup: Backup
+    parts: tuple[Part, ...]
+
+
+Step = Abort | Send | Commit
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """To be done in this order."""
+
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpToDate:
+    """Nothing is to be sent. `newest` is the newest backup here that is committed there, if any."""
+
+    newest: Backup | None
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsInitial:
+    """Nothing is there yet, and nobody allowed a full stream of these datasets."""
+
+    datasets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """No stream can go on from what is there. `here` and `there` are the newest of either side."""
+
+    dataset: str
+    line: str
+    why: str
+    here: tuple[str, ...]
+    there: tuple[str, ...]
+
+
+ShipPlan = Steps | UpToDate | NeedsInitial | Divergence
+
+
+@dataclass(slots=True)
+class _Track:
+    """A dataset's line as it will be when the steps so far are done.
+
+    `newest` is the createtxg, here, of its newest copy that is committed.
+    """
+
+    dataset: SourceDataset
+    line: str
+    there: set[int]
+    bases: tuple[int, ...]
+    partial: int | None
+    token: str
+    restartable: bool
+    newest: int
+
+    def origin_before(self, snapshot: Snapshot) -> Origin | None:
+        """What an incremental stream to the snapshot can start from, the newest there is."""
+        found = [o for guid in self.bases if (o := self.dataset.origin(guid))]
+        older = [o for o in found if o.createtxg < snapshot.createtxg]
+        return max(older, key=lambda o: o.createtxg, default=None)
+
+    def arrived(self, guid: int) -> None:
+        self.there.add(guid)
+        self.bases = (guid,)
+        self.partial, self.token = None, ""
+
+
+def plan_ship(
+    wanted: Sequence[Backup],
+    datasets: Sequence[SourceDataset],
+    inventory: Inventory,
+    resumable: Mapping[str, int],
+    *,
+    initial: bool,
+) -> ShipPlan:
+    """How the destination gets the backups `wanted` (finished and complete, oldest first).
+
+    `resumable` has, by line, the guid that an interrupted stream there was of, if it can be continued; a
+    partial of a line that is not in it is stale. `initial`: a full stream of everything is allowed.
+    """
+    if not wanted:
+        return UpToDate(None)
+    tracks = {d.name: _track(d, inventory, resumable) for d in datasets}
+    members = {s.dataset for b in wanted for s in b.snapshots}
+    mine = [tracks[d.name] for d in datasets if d.name in members]
+    if problem := _divergence(mine, inventory):
+        return problem
+    if not initial and not any(t.there or t.partial for t in mine):
+        return NeedsInitial(tuple(t.dataset.name for t in mine))
+    steps = [step for b in wanted for step in _of_backup(b, tracks, inventory)]
+    if steps:
+        return Steps(tuple(steps))
+    committed = inventory.committed
+    return UpToDate(next((b for b in reversed(wanted) if b.record.backup in committed), None))
+
+
+def _track(dataset: SourceDataset, inventory: Inventory, resumable: Mapping[str, int]) -> _Track:
+    line = line_of(dataset, inventory)
+    partial = line.partial if line else None
+    return _Track(
+        dataset=dataset,
+        line=line.name if line else dataset.name,
+        there={c.guid for c in line.copies} if line else set(),
+        bases=_bases(dataset, line),
+        # A partial that cannot be continued is of no guid there can be.
+        partial=resumable.get(line.name, -1) if line and partial else None,
+        token=partial.token if partial else "",
+        restartable=line is not None and line.restartable,
+        newest=max((o.createtxg for o in _committed(dataset, line)), default=0),
+    )
+
+
+def _committed(dataset: SourceDataset, line: TargetDataset | None) -> list[Origin]:
+    guids = [copy.guid for copy in line.copies if copy.marked] if line else []
+    return [o for guid in guids if (o := dataset.origin(guid))]
+
+
+def _bases(dataset: SourceDataset, line: TargetDataset | None) -> tuple[int, ...]:
+    if line is None or (line.restartable and dataset.encrypted and not line.encrypted):
+        return ()
+    return line.bases
+
+
+def line_of(dataset: SourceDataset, inventory: Inventory) -> TargetDataset | None:
+    """The line with this dataset's snapshots, whatever the dataset is called now; else that of its name."""
+    own = {o.guid for o in dataset.origins}
+    known = [line for line in inventory.lines if any(c.guid in own for c in line.copies)]
+    # A clone shares no guid with its origin: two lines that do are two receives of one dataset.
+    return max(
+        known, key=lambda line: (line.name == dataset.name, line.name), default=inventory.line(dataset.name)
+    )
+
+
+def _divergence(mine: Sequence[_Track], inventory: Inventory) -> Divergence | None:
+    for track in mine:
+        line = inventory.line(track.line)
+        if line is None or (track.partial is not None and not line.copies):
+            continue
+        if why := _why_diverged(track, line):
+            return _evidence(track, line.copies, why)
+    common = any(track.there for track in mine)
+    strangers = [line for line in inventory.lines if line.copies or line.partial]
+    if strangers and not common and not any(t.partial is not None for t in mine):
+        why = "it holds backups of which no snapshot is of these datasets"
+        return _evidence(mine[0], strangers[0].copies, why, strangers[0].name)
+    return None
+
+
+def _why_diverged(track: _Track, line: TargetDataset) -> str:
+    if not line.copies:
+        return "a dataset is in its place that holds no backup"
+    known = any(track.dataset.origin(copy.guid) for copy in line.copies)
+    if track.restartable and known:
+        return ""
+    if not any(track.dataset.origin(guid) for guid in track.bases):
+        if known:
+            return "its newest snapshot is not at the source: taken there, or the source was rolled back"
+        return "no snapshot there is also at the source, nor a bookmark of one"
+    if track.dataset.encrypted and not line.encrypted:
+        return (
+            "it was received unencrypted, and the source is encrypted now: raw streams cannot go on from that"
+        )
+    return ""
+
+
+def _evidence(track: _Track, copies: Sequence[ReceivedSnapshot], why: str, line: str = "") -> Divergence:
+    here = sorted(track.dataset.origins, key=lambda o: o.createtxg)[-SHOWN:]
+    return Divergence(
+        dataset=track.dataset.name,
+        line=line or track.line,
+        why=why,
+        here=tuple(f"{o.name} (guid {o.guid})" for o in here),
+        there=tuple(f"@{c.name} (guid {c.guid})" for c in copies[-SHOWN:]),
+    )
+
+
+def _of_backup(backup: Backup, tracks: Mapping[str, _Track], inventory: Inventory) -> list[Step]:
+    """Nothing for one that is committed, or that a line has gone past without."""
+    if backup.record.backup in inventory.committed:
+        return []
+    pairs = [(s, tracks[s.dataset]) for s in backup.snapshots]
+    if any(_is_past(s, t) for s, t in pairs):
+        return []
+    steps: list[Step] = []
+    parts = []
+    for snapshot, track in pairs:
+        more, part = _of_snapshot(snapshot, track, backup.record.server_uuid)
+        steps += more
+        parts.append(part)
+    return [*steps, Commit(backup, tuple(parts))]
+
+
+def _is_past(snapshot: Snapshot, track: _Track) -> bool:
+    if track.restartable:
+        # Its stream may still be there, of a backup that was taken away there: others need it.
+        return snapshot.createtxg < track.newest
+    if snapshot.guid in track.there or not track.there:
+        return False
+    return track.origin_before(snapshot) is None
+
+
+def _of_snapshot(snapshot: Snapshot, track: _Track, server: str) -> tuple[list[Step], Part]:
+    raw = track.dataset.encrypted
+    if snapshot.guid in track.there:
+        part = Part(
+            line=track.line, guid=snapshot.guid, name=snapshot.name, base=None, raw=raw, server=server
+        )
+        return [], part
+    origin = track.origin_before(snapshot)
+    part = Part(
+        line=track.line,
+        guid=snapshot.guid,
+        name=snapshot.name,
+        base=origin.guid if origin else None,
+        raw=raw,
+        server=server,
+    )
+    steps: list[Step] = []
+    token = ""
+    if track.partial == snapshot.guid:
+        token = track.token
+    elif track.partial is not None:
+        steps.append(Abort(track.line, _why_aborted(track)))
+    steps.append(Send(part, snapshot, origin, token))
+    track.arrived(snapshot.guid)
+    return steps, part
+
+
+def _why_aborted(track: _Track) -> str:
+    if track.partial == -1:
+        return "the snapshot it was of is gone at the source, or its bookmark"
+    return "it is of a snapshot that is not to be sent any more"
