@@ -15,7 +15,7 @@ from tests.lab.pool import run
 from tests.lab.server_user import SERVER_UID
 from tests.system.house import ZBACKUP, House, Variant, after_writing, next_second, wait_until
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/give-no-more-than-needed.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/least-privilege.md"
 UID = 3333
 SANDBOX = ("unshare", "--mount", "--propagation", "slave", "--")
 AS_ZBACKUP = (
