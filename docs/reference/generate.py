@@ -6,7 +6,9 @@ A unit test compares the pages with what this would write, so that they stay tru
 import contextlib
 import io
 import os
+import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -14,7 +16,9 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from zbackup.cli.exit_status import meanings
+from zbackup.cli.exit_status import table as exit_status_table
 from zbackup.cli.main import invoke
+from zbackup.cli.options import FLAGS, VALUED
 from zbackup.config.clones import ClonePool, Clones, Mask, Replica
 from zbackup.config.retention import Retention
 from zbackup.config.s3 import S3
@@ -26,12 +30,13 @@ from zbackup.model.errors import ZbackupError
 
 HERE = Path(__file__).parent
 COMMANDS = (
-    (), ("check",), ("snapshot",), ("list",), ("restore",), ("prune",), ("window",), ("ship",),
+    ("check",), ("snapshot",), ("list",), ("restore",), ("prune",), ("window",), ("ship",),
     ("clone",), ("clone", "create"), ("clone", "list"), ("clone", "show"), ("clone", "dsn"), ("clone", "env"),
     ("clone", "reset"), ("clone", "snapshot"), ("clone", "promote"), ("clone", "extend"),
     ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("switch",),
     ("verify",), ("received",), ("release",), ("gate",), ("status",), ("daemon",),
 )  # fmt: skip
+GLOBAL = frozenset((*FLAGS, *VALUED, "--help", "--version", "--install-completion", "--show-completion"))
 SUB_TABLES = ("lock", "recovery", "clones", "retention", "schedule", "notify", "tls", "service", "ship")
 
 
@@ -41,16 +46,49 @@ def pages() -> dict[str, str]:
 
 
 def commands() -> str:
+    root = _help(())
+    usage, _, rest = root.partition("\n\nOptions:\n")
+    listed = rest[rest.index("Commands:") : rest.index("Exit status:")].rstrip()
     parts = [
         "# Commands",
-        "What `--help` says. The options of every command may stand before or after its name. Results go to "
-        "stdout, everything else to stderr; progress is shown on a terminal only. What `--json` prints is in "
-        "[json.md](json.md), the exit statuses are in [exit-status.md](exit-status.md).",
+        "What `--help` says. What all commands share stands here once: [global options](#global-options) and "
+        "[exit statuses](#exit-statuses). Results go to stdout, everything else to stderr; "
+        "progress is shown on a terminal only. What `--json` prints is in [json.md](json.md).",
         "Shell completion of commands, options, instances and clones: `zbackup --install-completion`.",
+        "## Global options",
+        "They may stand before or after the name of a command.",
+        f"```text\n{_entries(root, shared=True)}\n```",
+        "## Exit statuses",
+        "[Exit statuses](exit-status.md) has them with the kinds of errors that `--json` names. Where a "
+        "command has a special reason for a status, its section says so.",
+        f"```text\n{textwrap.dedent(exit_status_table())}\n```",
+        "## zbackup",
+        f"```text\n{usage}\n\n{listed}\n```",
     ]
     for command in COMMANDS:
-        parts += [f"## zbackup {' '.join(command)}".rstrip(), f"```text\n{_help(command)}\n```"]
+        parts += [f"## zbackup {' '.join(command)}", f"```text\n{_own(_help(command))}\n```"]
     return "\n\n".join(parts) + "\n"
+
+
+def _own(text: str) -> str:
+    """Leave the global options out of a command's help."""
+    before, _, rest = text.partition("\nOptions:\n")
+    _, _, after = rest.partition("\n\n")
+    own = _entries(text, shared=False)
+    kept = [before.rstrip(), f"Options:\n{own}" if own else "", after]
+    return "\n\n".join(part for part in kept if part)
+
+
+def _entries(text: str, *, shared: bool) -> str:
+    """Return the entries of `Options:` that every command has, or the others."""
+    section = text.partition("\nOptions:\n")[2].partition("\n\n")[0]
+    entries = re.split(r"\n(?=  -)", section)
+    return "\n".join(entry for entry in entries if _is_shared(entry) == shared)
+
+
+def _is_shared(entry: str) -> bool:
+    names = re.findall(r"(?:^|, )(--?[a-z-]+)", entry.strip().split("  ")[0])
+    return bool(GLOBAL.intersection(names))
 
 
 def _help(command: tuple[str, ...]) -> str:

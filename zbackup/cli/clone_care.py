@@ -16,7 +16,7 @@ from zbackup.jobs.dev_clones import snapshot as clone_snapshot
 from zbackup.model.moment import local_text, parse_time_to_come
 from zbackup.plan.clones.lease import end_of
 
-RESET = """Give a dev clone its data anew: what it was made of, or the newest there is.
+RESET = """Reset a dev clone to the data it was made of, or to the newest there is.
 
 Everything that was written to it is lost. Its name, port and passwords stay. Cut short, it is finished by
 running it again.
@@ -44,7 +44,7 @@ is moved or changed, as `zfs promote` would.
 zbackup clone promote dev1
 """
 
-EXTEND = """Set the end of a dev clone's lease anew, counted from now.
+EXTEND = """Extend a dev clone's lease, counted from now.
 
 \b
 zbackup clone extend dev1 --lease 8h

@@ -73,7 +73,7 @@ Lease = Annotated[
         show_default=False,
     ),
 ]
-Count = Annotated[int, typer.Option("--count", min=1, max=1000, help="Make so many, NAME-1 and so on.")]
+Count = Annotated[int, typer.Option("--count", min=1, max=1000, help="Number of clones, NAME-1 and so on.")]
 KeepAccounts = Annotated[
     bool, typer.Option("--keep-accounts", help="Leave production's accounts and passwords as they are.")
 ]

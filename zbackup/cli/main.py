@@ -192,7 +192,7 @@ def _given(words: list[str], option: str) -> bool:
 
 
 def _end_orderly_when_told() -> None:
-    """Being told to stop unwinds like Ctrl-C does, so that locks are let go and clones removed."""
+    """Being told to stop unwinds like Ctrl-C does, so that locks are released and clones removed."""
 
     def stop(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -16,7 +16,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed
 from zbackup.model.moment import local_text
 
-HELP = """Destroy the backups that the retention policy no longer wants.
+HELP = """Delete the backups that the retention policy no longer needs.
 
 Of one instance or all of them, as [instance.NAME.retention] says; without a policy nothing is destroyed.
 Every moment of the promised window that could be restored still can be afterwards. What is held, cloned

@@ -12,15 +12,16 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.ship.stale_holds import Stale, find_stale, release_stale
 from zbackup.model.errors import UsageError
 
-HELP = """Let go of snapshots that are pinned for a destination that is gone.
+HELP = """Release snapshots that are held for a destination that is gone.
 
-Shipping holds what it sends, and leaves a bookmark to go on from. When a destination is taken out of the
-configuration, or the host is renamed, nobody comes back for them: held snapshots are never pruned. Without
---yes they are listed and nothing is changed. Holds and bookmarks of others are never touched. When you have
-given a destination another name, ship to it before this: until then it goes on from the old bookmarks.
+Shipping holds what it sends, and leaves a bookmark that the next stream starts from. When a destination is
+taken out of the configuration, or the host is renamed, both stay for ever: held snapshots are never pruned.
+Without --yes they are listed and nothing is changed. Holds and bookmarks of others are never touched. When
+you have given a destination another name, ship to it before this: until then it continues from the old
+bookmarks.
 
 \b
-zbackup release --stale          what would be let go
+zbackup release --stale          what would be released
 zbackup release --stale --yes
 """
 
@@ -59,5 +60,5 @@ def _lines(done: Done[list[Stale]], *, yes: bool) -> str:
     if not done.result:
         return f"{name}: nothing is pinned for a destination that is gone"
     rows = [["  " + each.kind, each.name, each.tag, each.why] for each in done.result]
-    verb = "let go of" if yes else "would let go of (--yes does it)"
+    verb = "released" if yes else "would release (--yes does it)"
     return f"{name}: {verb}\n{tables.aligned(rows)}"

@@ -67,7 +67,7 @@ def command(
         bool, typer.Option("--dry-run", help="Show what would be sent, change nothing.")
     ] = False,
     parallel: Annotated[
-        int, typer.Option("--parallel", metavar="N", min=1, help="So many instances at a time.")
+        int, typer.Option("--parallel", metavar="N", min=1, help="Number of instances at a time.")
     ] = 1,
 ) -> None:
     settings = load(options.config)

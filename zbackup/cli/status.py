@@ -26,7 +26,7 @@ from zbackup.proc.lock import holder
 
 HELP = """Show how the instances are.
 
-Of one instance or all of them: ok, WARNING or CRITICAL with the reasons, the newest backup, what can be
+Of one instance or all of them: ok, warning or critical with the reasons, the newest backup, what can be
 restored, the daemon's last and next runs, and room. The database servers are not asked. What the
 daemon remembers of its runs comes from its state file, everything else from ZFS.
 

@@ -134,9 +134,11 @@ class Retention(Table):
         default=(),
         description="rules such as `hourly for 2 days`: the first backup of each period, for that long",
     )
-    last: StrictInt = Field(default=0, ge=0, le=10000, description="the newest so many are kept besides")
+    last: StrictInt = Field(
+        default=0, ge=0, le=10000, description="number of newest backups to keep, whatever the rules"
+    )
     minimum: StrictInt = Field(
-        default=2, ge=1, le=10000, description="so many are kept even when no rule wants them any more"
+        default=2, ge=1, le=10000, description="number of backups to keep even when no rule keeps them"
     )
     window: Period = Field(
         default=Span(7, "day"),

@@ -105,11 +105,11 @@ class S3(Table):
         "may write to the bucket can copy such ones here from another prefix that has the same key",
     )
     full_every: Annotated[float, BeforeValidator(units.duration)] | None = Field(
-        default=None, description="a full stream is sent anew when the last one is as old as this"
+        default=None, description="send a full stream again when the last one is as old as this"
     )
     max_chain: Annotated[int, Field(ge=0, le=10000, strict=True)] = Field(
-        default=100, description="or has so many incremental streams behind it; 0: no limit"
+        default=100, description="or has this number of incremental streams after it; 0: no limit"
     )
     max_share: Annotated[float, Field(ge=0)] = Field(
-        default=0.0, description="or these are together larger than this share of it; 0: no limit"
+        default=0.0, description="or they are together larger than this share of it; 0: no limit"
     )

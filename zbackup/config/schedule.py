@@ -91,7 +91,9 @@ class Schedule(Table):
         default=None,
         description='when to take snapshots: an interval ("5m"), or a cron expression ("0 3 * * *")',
     )
-    prune: When | None = Field(default=None, description="when to destroy what the retention lets go")
+    prune: When | None = Field(
+        default=None, description="when to delete what the retention policy no longer needs"
+    )
     ship: When | None = Field(
         default=None,
         description="when to copy backups to the instance's destinations ([[instance.NAME.ship]], which "
@@ -143,10 +145,10 @@ class Daemon(Table):
         "fetched again; may be deleted",
     )
     workers: Annotated[StrictInt, Field(ge=1, le=256)] = Field(
-        default=4, description="jobs at a time; one instance never has two, but for shipping"
+        default=4, description="jobs at a time; one instance runs one job at a time, plus one for shipping"
     )
     ships: Annotated[StrictInt, Field(ge=1, le=256)] = Field(
-        default=2, description="instances that are shipped at a time, besides `workers`"
+        default=2, description="instances that are shipped at a time, in addition to `workers`"
     )
     stop_limit: Seconds = Field(
         default=60.0, description="when told to stop, wait this long for the jobs that are running"

@@ -216,8 +216,8 @@ class Ship(Table):
     )
     prune: When | None = Field(
         default=None,
-        description="when the daemon destroys there what `retention` lets go: an interval, or a cron "
-        "expression. Default: never, as befits a host that may only add",
+        description="when the daemon deletes there what `retention` no longer needs: an interval, or a cron "
+        "expression. Default: never, which is right for a host whose key is append-only",
     )
     max_lag: Annotated[float, BeforeValidator(lag)] | None = Field(
         default=None,

@@ -335,6 +335,6 @@ def test_a_drill_of_what_is_here_compares_nothing() -> None:
 
 def test_marks_that_are_stale_are_listed_for_people() -> None:
     assert release._lines(done([STALE]), yes=False).splitlines() == [
-        "shop: would let go of (--yes does it)",
+        "shop: would release (--yes does it)",
         "  hold  tank/a@one  zbackup-ship:db1:shop:old  it is gone",
     ]
