@@ -1,5 +1,5 @@
 """ZFS as argument lists, and what it answers as types: datasets, snapshots, holds, streams, errors.
 
 Jobs, the catalog and destinations come in here; no decision is made in it.
-Read first: datasets, then guarded (destroy only what is proven ours) and errors (standard error as types).
+Read first: datasets, then streams and errors (standard error as types). guarded is what the gate asks.
 """
