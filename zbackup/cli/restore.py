@@ -33,7 +33,7 @@ from zbackup.model.moment import FORMS, Moment, parse_moment
 
 HELP = f"""Restore to a moment, as a new server.
 
-Everything committed before the moment is there, nothing from it on. It runs beside the original, whose
+Everything committed before the moment is there, nothing at it or later. It runs beside the original, whose
 server and datasets are not touched; it may even be down. The new one keeps running: see zbackup clone.
 
 A moment is {FORMS}. Without a zone it is in the configured
@@ -45,7 +45,7 @@ zbackup restore --to "2024-05-01 10:02"
 zbackup restore shop --to -15m --dry-run
 zbackup restore shop --to "yesterday 10:02:03.5" --name before-drop --port 3307 --read-only
 zbackup restore shop --before 3e11fa47-71ca-11e1-9e33-c80aa9429562:23     everything before this transaction
-zbackup restore shop --before binlog.000012:4711 --dry-run     the same by its place in the log
+zbackup restore shop --before binlog.000012:4711 --dry-run     the same by its position in the log
 zbackup restore shop --to-backup zbackup-20240501T080000Z   a backup as it is, with nothing replayed
 zbackup restore shop --to latest                   all that there is
 zbackup restore shop --to 10:02 --base zbackup-20240501T080000Z   from an older backup than it would take

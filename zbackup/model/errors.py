@@ -119,7 +119,7 @@ class StreamRefused(CommandFailed):
 
 
 class NotResumable(ZbackupError):
-    """A stream that was cut off cannot be continued where it was; it has to begin anew."""
+    """A stream that was cut off cannot be continued where it was; it has to start again."""
 
 
 class PoolSuspended(CommandFailed):

@@ -225,7 +225,7 @@ def diverged_text(instance: str, target: ShipTarget, found: Divergence) -> str:
     return (
         f"{found.dataset} and its copy {instance}/{found.line} at {target.destination.place} have diverged: "
         f"{found.why}. Here: {here}. There: {there}. Nothing was changed. To go on and lose neither, "
-        f"put the old copies aside ({target.destination.aside}) and begin anew: "
+        f"put the old copies aside ({target.destination.aside}) and start again: "
         f"zbackup ship {instance} {target.name} --initial"
     )
 
