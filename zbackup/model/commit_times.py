@@ -174,6 +174,8 @@ class CutSearch:
         """The latest believable time before the target of what stands before any cut."""
         self._doubtful: Point | None = None
         """In front of the first with no believable time, when only such ones follow."""
+        self._ahead = False
+        """Whether one of those carries a time from the target on."""
         self._first: Point | None = None
         """In front of the first at the target or later."""
         self._first_time = 0
@@ -221,15 +223,22 @@ class CutSearch:
         """The cut, when all was added."""
         end = Point(self._count, self._last, None)
         low = self._doubtful or self._first or end
-        if self._earliest_behind >= self._target - self._rules.tolerance or self._are_slow():
+        if self._are_in_ordinary_disorder() or self._are_slow():
             high, time = self._least or (end, self._within.ceiling)
             disputed = time - self._known > WIDE * self._rules.tolerance
         else:
             high, disputed = self._least_behind[0] if self._least_behind else end, True
-        if self._rules.starts and not disputed:
-            # What began earlier and stands in front of the first at the target ended before that.
+        if not disputed and (self._rules.starts or (self._came_to_target() and not self._ahead)):
+            # What carries an earlier time and stands in front of the first at the target is before it.
             low = self._first or end
         return Decision(low, high if disputed and high != low else None, self._behind)
+
+    def _are_in_ordinary_disorder(self) -> bool:
+        """Whether what carries an earlier time is so little behind that clocks that are right may do that."""
+        tolerance = self._rules.tolerance
+        least = self._least[1] if self._least else self._target
+        near = least - self._earliest_behind <= WIDE * tolerance
+        return near and self._earliest_behind >= self._target - tolerance
 
     def _are_slow(self) -> bool:
         """Whether what carries an earlier time began before the target and ended behind it.
@@ -316,8 +325,10 @@ class CutSearch:
             self._first, self._first_time = self._here(file, span), committed
             self._least = self._least_behind = (self._first, committed)
             self._early, self._latest, self._moved_on = 1, committed, committed
-        elif self._doubtful is None:
-            self._doubtful = self._here(file, span)
+        else:
+            if self._doubtful is None:
+                self._doubtful, self._ahead = self._here(file, span), False
+            self._ahead = self._ahead or committed >= self._target
 
     def _search_behind(self, file: int, spans: Iterator[Span], limit: int) -> None:
         """Look for what contradicts the first that was found."""

@@ -86,6 +86,19 @@ def test_the_liar_itself_is_disputed_when_its_neighbours_are_far_apart() -> None
     assert cut(last, 300) == (1, 2)
 
 
+def test_a_true_time_between_a_liar_and_the_target_belongs_before_the_target() -> None:
+    """Its neighbours are within what is ordinary, and by its own time it is far before the target."""
+    assert cut(log(REPLICA, 3600, 7, 3607, 3607, now=3607), 3606) == (2, None)
+    assert cut(log(MYSQL, 99, 7, 101, 101, now=101), 100) == (2, None)
+    assert cut(log(MYSQL, 99, 9_000_000, 101, now=101), 100) == (1, None)
+
+
+def test_a_time_far_in_the_future_in_front_of_those_just_before_the_target_is_asked_for() -> None:
+    """They are but a moment before the target, which is ordinary; that in front of them is not."""
+    assert cut(log(MYSQL, 0, 3600, 7, 7, 3607, now=3608), 7.000001) == (1, 4)
+    assert cut(log(MYSQL, 0, 7.4, 7, 7.2, 3607, now=3608), 7.3) == (1, None)
+
+
 def test_a_clock_that_stood_ahead_is_disputed_only_as_long_as_it_said() -> None:
     times = [*range(0, 100, 10), 3600, 3601, *range(100, 8000, 10)]
     world = log(MYSQL, *times, now=9000)
