@@ -2,15 +2,29 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 from hypothesis import given, settings
 
-from tests.unit.plan.histories import NOON, History, histories_with_gaps_in_the_log, made, reaches
+from tests.unit.plan.histories import (
+    NOON,
+    History,
+    at_hour,
+    condemned,
+    histories_with_gaps_in_the_log,
+    made,
+    policies,
+    reaches,
+)
+from tests.unit.samples import lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.record import STOPPED
-from zbackup.plan.retention.log_snapshots import replaced
+from zbackup.model.retention import Retention, Span, Tier
+from zbackup.plan.retention.log_snapshots import half_destroyed, replaced, without_replaced_logs
+from zbackup.plan.retention.retention import plan_retention
 
 HOUR = timedelta(hours=1)
+UTC = ZoneInfo("UTC")
 
 
 def log_only(number: int, **changes: object) -> Backup:
@@ -51,6 +65,31 @@ def test_mongodbs_that_do_not_say_which_log_they_hold_go_with_their_servers() ->
     )
 
 
+def test_the_policy_and_this_rule_do_not_rely_on_what_the_other_takes_away() -> None:
+    """Either the second base or the log-only snapshot may go, since the other leads there too; not both."""
+    first, second = base(1), made(7, at_hour(6), log=("log", 1, 7))
+    log = made(8, at_hour(7.5), as_of=at_hour(6.9), log=("log", 1, 8), purpose="log")
+    newest = made(9, at_hour(8), as_of=at_hour(6.9), log=("log", 7, 9))
+    policy = Retention(
+        tiers=(Tier(step=Span(1, "day"), span=None),), last=1, minimum=1, window=Span(7, "day")
+    )
+    plan = plan_retention([first, second, log, newest], policy, at_hour(9), UTC, {})
+    assert second in plan.destroy, "else this proves nothing"
+    assert names(replaced([first, second, log, newest])) == [log.name]
+    assert log in [k.backup for k in without_replaced_logs(plan).keep]
+
+
+@given(histories_with_gaps_in_the_log(), policies)
+@settings(max_examples=60)
+def test_no_moment_that_a_policy_keeps_is_lost(history: History, policy: Retention) -> None:
+    plan = plan_retention(history.backups, policy, history.now, UTC, {})
+    kept = [k.backup for k in plan.keep]
+    left = [k.backup for k in without_replaced_logs(plan).keep]
+    edges = [e for b in history.backups for e in (b.record.as_of, b.record.complete_to) if e]
+    for moment in (e + timedelta(microseconds=d) for e in edges for d in (-1, 0, 1)):
+        assert reaches(left, moment) or not reaches(kept, moment), moment
+
+
 @given(histories_with_gaps_in_the_log())
 @settings(max_examples=80)
 def test_every_moment_that_was_in_reach_still_is(history: History) -> None:
@@ -61,3 +100,18 @@ def test_every_moment_that_was_in_reach_still_is(history: History) -> None:
     for moment in (e + timedelta(microseconds=d) for e in edges for d in (-1, 0, 1)):
         assert reaches(left, moment) or not reaches(history.backups, moment), moment
     assert replaced(left) == [], "a second look finds nothing more"
+
+
+def test_data_that_reaches_further_than_its_own_log_is_no_reason() -> None:
+    """What was written between the end of its log and its snapshot is reached from the base before it."""
+    first, third = base(1), base(3)
+    late = replace(third, record=replace(third.record, complete_to=third.record.taken - HOUR / 60))
+    log, newer = log_only(4), base(5, first=2)
+    assert names(replaced([first, base(3), log, newer])) == [log.name]
+    assert replaced([first, late, log, newer]) == [], "the newer backup does not continue the first base"
+
+
+def test_those_that_a_killed_run_left_in_part_are_finished() -> None:
+    whole, foreign = log_only(2), condemned(base(4))
+    half = condemned(log_only(3))
+    assert names(half_destroyed([base(1), whole, half, foreign, lacking_one(whole)])) == [half.name]

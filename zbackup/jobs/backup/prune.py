@@ -8,7 +8,7 @@ reason is never touched.
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -18,7 +18,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, PoolReadOnly
 from zbackup.model.retention import CONDEMNED
 from zbackup.model.snapshot import Snapshot
-from zbackup.plan.retention.log_snapshots import replaced
+from zbackup.plan.retention.log_snapshots import half_destroyed, replaced, without_replaced_logs
 from zbackup.plan.retention.retention import RetentionPlan, plan_retention
 
 log = structlog.get_logger()
@@ -117,11 +117,7 @@ def decide(ctx: Context, backups: Sequence[Backup]) -> RetentionPlan:
     now, reading = ctx.clock.now(), ctx.clock.reading()
     pinned = pins(ctx, backups)
     plan = plan_retention(backups, ctx.retention, now, ctx.zone, pinned, reading)
-    if ctx.retention.empty:
-        return plan
-    logs = replaced(backups, pinned)
-    going = sorted({*plan.destroy, *logs}, key=lambda b: (b.createtxg, b.record.backup))
-    return replace(plan, keep=tuple(k for k in plan.keep if k.backup not in logs), destroy=tuple(going))
+    return plan if ctx.retention.empty else without_replaced_logs(plan, pinned)
 
 
 def drop_replaced_logs(ctx: Context, backups: Sequence[Backup]) -> tuple[Backup, ...]:
@@ -129,7 +125,7 @@ def drop_replaced_logs(ctx: Context, backups: Sequence[Backup]) -> tuple[Backup,
 
     The caller holds the instance's lock. What cannot be destroyed stays for the next time.
     """
-    found = replaced(backups)
+    found = [*half_destroyed(backups), *replaced(backups)]
     try:
         pinned = pins(ctx, found) if found else {}
     except CommandFailed as failure:
