@@ -1,5 +1,6 @@
 """What a restore does when a log source proves not to lead on, and what it says of moments out of reach."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,7 +13,7 @@ from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.log_source import examined, nothing_replayed
 from zbackup.jobs.restore.options import RestoreOptions
-from zbackup.jobs.restore.restore import window_named
+from zbackup.jobs.restore.restore import RestorePlan, require_whole_live_log, window_named
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.moment import Moment
 from zbackup.model.record import Record
@@ -46,6 +47,20 @@ def test_the_next_log_source_is_tried() -> None:
 def test_when_none_leads_on_it_is_the_firsts_reason_that_counts() -> None:
     with pytest.raises(NotRecoverable, match="backup-1 does not lead on"):
         examined(context(set()), CATALOG, KNOWN, MOMENT, RestoreOptions())
+
+
+def test_no_live_log_is_read_across_a_time_in_which_none_was_kept() -> None:
+    """`--to now` from an older base, asked for by name, would leave out without a word what nobody logged."""
+    off = {"blockers": "the binary log is off (log_bin = OFF)"}
+    broken = replace(BACKUPS[1], record=replace(BACKUPS[1].record, server=off))
+    assert broken.record.breaks_log
+    backups = (BACKUPS[0], broken, BACKUPS[2])
+    now = cast(RestorePlan, SimpleNamespace(base=BACKUPS[0], log=None))
+    with pytest.raises(NotRecoverable, match=r"no whole log leads there from .*the binary log is off"):
+        require_whole_live_log(now, backups, RestoreOptions())
+    require_whole_live_log(now, BACKUPS, RestoreOptions())
+    from_newest = cast(RestorePlan, SimpleNamespace(base=BACKUPS[2], log=None))
+    require_whole_live_log(from_newest, backups, RestoreOptions())
 
 
 def test_the_window_is_named_once() -> None:

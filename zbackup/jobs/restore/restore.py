@@ -26,7 +26,7 @@ from zbackup.jobs.restore.log_source import (
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
-from zbackup.model.errors import NotRecoverable, Taken, UsageError
+from zbackup.model.errors import DatasetNotFound, NotFound, NotRecoverable, Taken, UsageError
 from zbackup.model.exact import BackupName, Before, Exact, WholeLog
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment, local_text
@@ -42,6 +42,7 @@ from zbackup.plan.recovery.recovery import (
     plan_as_it_is,
     plan_recovery,
     plan_whole_log,
+    require_whole_log,
 )
 from zbackup.plan.recovery.window import recovery_window
 
@@ -105,7 +106,15 @@ def plan_restore(ctx: Context, moment: Moment, options: RestoreOptions) -> Resto
     catalog = ctx.catalog()
     note_unreadable(ctx, catalog.unreadable)
     with window_named(ctx, catalog.backups):
-        return make_plan(ctx, catalog, catalog.backups, moment, options)
+        plan = make_plan(ctx, catalog, catalog.backups, moment, options)
+        require_whole_live_log(plan, catalog.backups, options)
+        return plan
+
+
+def require_whole_live_log(plan: RestorePlan, backups: Sequence[Backup], options: RestoreOptions) -> None:
+    """Raise NotRecoverable where the server's own log is to be read, and lacked something since the base."""
+    if plan.log is None and not options.stored_only:
+        require_whole_log(plan.base, None, backups, "start from a newer backup, or name a moment before that")
 
 
 @contextmanager
@@ -141,6 +150,7 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool
             backups = finish_all(ctx, catalog.places, catalog.backups)
             looked.enter_context(window_named(ctx, backups))
             plan = make_plan(ctx, catalog, backups, moment, options)
+            require_whole_live_log(plan, backups, options)
             if plan.log is None and options.stored_only:
                 newest = farthest_log(plan.base, backups) or max(
                     (b for b in backups if b.complete and b.finished), key=lambda b: b.createtxg
@@ -173,8 +183,13 @@ def _act(
             raise
         following, *others = plan.others
         ctx.progress.note(f"{plan.log.name} does not lead there ({failure}): trying {following.name}")
+        why = failure
     again = replace(plan, log=following, others=tuple(others), replay=None)
-    return _act(ctx, catalog, again, moment, options, let_go)
+    try:
+        return _act(ctx, catalog, again, moment, options, let_go)
+    except (DatasetNotFound, NotFound) as gone:
+        # Nobody holds the instance's lock any more: a prune may have been faster.
+        raise why from gone
 
 
 def make_plan(

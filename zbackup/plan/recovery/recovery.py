@@ -174,6 +174,7 @@ def _later(target: datetime, base: Backup, backups: Sequence[Backup]) -> list[Ba
         and b.createtxg >= base.createtxg
         and b.reaches(target)
         and not _is_other_log(b.record, base.record)
+        and not b.record.breaks_log
         and not first_break(base, b, backups)
     ]
     return sorted(later, key=lambda b: (b.record.server_uuid != base.record.server_uuid, b.createtxg))
