@@ -104,11 +104,13 @@ class Recovery(Protocol):
         when it is another log, or there is none.
         """
 
-    def live_log_damage(self, newest: tuple[Record, Relocation], live: Relocation) -> tuple[LogDamage, ...]:
+    def live_log_damage(
+        self, newest: tuple[Record, Relocation], live: Relocation
+    ) -> tuple[LogDamage, ...] | None:
         """What keeps the server's own log from being read behind the newest backup.
 
-        Arguments as for `live_log`. () where it is sound, or where that cannot be told from the server's
-        files. Raise NotRecoverable when it is another log, or there is none.
+        Arguments as for `live_log`. () where it is sound, None where the server's files do
+        not tell. Raise NotRecoverable when it is another log, or there is none.
         """
 
     @property

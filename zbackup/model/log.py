@@ -83,10 +83,14 @@ class LogSpan:
 
 @dataclass(frozen=True, slots=True)
 class LogDamage:
-    """What is wrong with a log. `torn`: its newest file ends within what was being written last."""
+    """What is wrong with a log. `torn`: its newest file ends within what was being written last.
+
+    `unread`: nothing was found, but not all of it was read.
+    """
 
     what: str
     torn: bool = False
+    unread: bool = False
 
 
 @lru_cache(maxsize=65_536)

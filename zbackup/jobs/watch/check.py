@@ -15,7 +15,7 @@ from zbackup.jobs.watch.doctor import examine
 from zbackup.model.errors import ZbackupError
 from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.server import ServerFacts
-from zbackup.plan.health.health import Expected, damaged_log, log_times, unreadable_clones
+from zbackup.plan.health.health import Expected, damaged_log, log_times, no_log_behind, unreadable_clones
 from zbackup.plan.health.keys import not_loaded
 from zbackup.plan.health.leftovers import of_leftovers
 from zbackup.plan.health.placement import require_one_snapshot_covers
@@ -58,7 +58,7 @@ def check(ctx: Context, expected: Expected) -> CheckReport:
     if facts is not None:
         _check_server(ctx, doctor, facts, catalog)
     if catalog is not None:
-        _check_log(ctx, doctor, catalog, running=facts is not None)
+        _check_log(ctx, doctor, catalog, facts)
         _check_backups(ctx, doctor, catalog)
         known = catalog
         advice = doctor.look(
@@ -103,11 +103,17 @@ def _check_server(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: 
         doctor.add(Finding(severity="warning", subject="server", text=warning))
 
 
-def _check_log(ctx: Context, doctor: "_Doctor", catalog: Catalog, *, running: bool) -> None:
+def _check_log(ctx: Context, doctor: "_Doctor", catalog: Catalog, facts: ServerFacts | None) -> None:
     """Whether the log that the server writes now leads on from the newest backup."""
-    known = [b for b in catalog.backups if b.complete and b.finished and b.record.log_to]
-    newest = max(known, key=lambda b: b.createtxg, default=None)
-    if newest is None or newest.record.breaks_log:
+    sound = [b for b in catalog.backups if b.complete and b.finished]
+    newest = max(
+        (b for b in sound if b.record.log_to or b.record.breaks_log), key=lambda b: b.createtxg, default=None
+    )
+    if newest is None:
+        return
+    if newest.record.breaks_log:
+        if not (facts and facts.blockers):  # which say it already
+            doctor.add(no_log_behind(newest))
         return
     try:
         held = newest.record, newest.browse(catalog.places)
@@ -116,9 +122,9 @@ def _check_log(ctx: Context, doctor: "_Doctor", catalog: Catalog, *, running: bo
         text = f"it cannot be told that it leads on from {newest.name}: {problem}"
         doctor.add(Finding(severity="warning", subject="log", text=text, fix="zbackup window"))
         return
-    for what in damage:
-        doctor.add(damaged_log(what, running=running))
-    if not damage:
+    for what in damage or ():
+        doctor.add(damaged_log(what, running=facts is not None))
+    if damage == ():
         doctor.add(Finding(severity="ok", subject="log", text=f"it can be read on from {newest.name}"))
 
 

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from zbackup.model.backup import Backup
 from zbackup.model.errors import PoolReadOnly, VerificationFailed
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.log import LogDamage
 from zbackup.model.space import Pool
-from zbackup.plan.drill_health import GRACE, DrillFacts, of_drills
+from zbackup.plan.health.drill_health import GRACE, DrillFacts, of_drills
 from zbackup.plan.health.leftovers import Leftover, of_leftovers
 from zbackup.plan.lengths import length
 from zbackup.plan.schedule import DIFFERENT
@@ -254,8 +255,22 @@ def _doubt(facts: Facts) -> Finding | None:
     )
 
 
+def no_log_behind(newest: Backup) -> Finding:
+    """What is to be said where the newest backup was taken when the server kept no whole log."""
+    return Finding(
+        severity="warning",
+        subject="log",
+        text=f"no moment after {newest.name} can be restored: when it was taken, "
+        f"{'; '.join(newest.record.blockers)}",
+        why="whatever the server logs now, nothing leads there from that backup",
+        fix="zbackup snapshot, once that is put right",
+    )
+
+
 def damaged_log(damage: LogDamage, *, running: bool) -> Finding:
     """What is to be said of the server's own log, behind the newest backup; `running`: the server runs."""
+    if damage.unread:
+        return Finding(severity="advice", subject="log", text=f"of the server's own log {damage.what}")
     if damage.torn and not running:
         return Finding(
             severity="warning",

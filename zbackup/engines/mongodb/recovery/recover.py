@@ -88,9 +88,11 @@ class MongoRecovery:
         """By asking the server, as nobody else can read its files. Raise DatabaseError if it is down."""
         return live_span(self.connect, newest[0]) if self.connect else None
 
-    def live_log_damage(self, newest: tuple[Record, Relocation], live: Relocation) -> tuple[LogDamage, ...]:
-        """Nothing: a mongod alone can read its files, and ends where it cannot."""
-        return ()
+    def live_log_damage(
+        self, newest: tuple[Record, Relocation], live: Relocation
+    ) -> tuple[LogDamage, ...] | None:
+        """Nobody can tell: a mongod alone can read its files, and ends where it cannot."""
+        return None
 
     @property
     def log_delay_s(self) -> float:

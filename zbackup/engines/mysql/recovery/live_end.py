@@ -27,7 +27,8 @@ def damage(
 
     Raise GapError or DifferentLog when it is not the one that `newest` holds and ends in.
 
-    The newest file is always read, and those before it while that is no more than `most` bytes together.
+    The newest file is always read, and those before it while that is no more than `most` bytes together:
+    else the first of what is returned says so (`unread`).
     A file that is not the newest may end in the middle of an event, after a crash: restores know that.
     """
     record, _ = newest
@@ -40,6 +41,8 @@ def damage(
         start = known.offset if known.file == file.name else FIRST_EVENT
         read += secure_files.size(file) - start
         if read > most and file != files[-1]:
+            what = f"only the files after {file.name} were read, for it is large"
+            found.append(LogDamage(what, unread=True))
             break
         try:
             if file == files[-1] and (end := _stuck(file, start, writing_s)) is not None:
@@ -51,7 +54,8 @@ def damage(
         except BinlogDamaged as damaged:
             found.append(LogDamage(str(damaged)))
         except BinlogEncrypted:
-            return ()  # that it is, is told as what it means: no log can be read
+            found.append(LogDamage(f"{file.name} is encrypted, and so is the log behind the newest backup"))
+            break
     return tuple(reversed(found))
 
 

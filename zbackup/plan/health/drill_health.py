@@ -1,0 +1,57 @@
+"""Drills that failed, or did not come when they were promised. Pure."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from zbackup.model.finding import Finding, Severity
+from zbackup.plan.lengths import length
+
+GRACE = timedelta(minutes=2)
+
+# A drill may have to wait for a restore, or for the next morning.
+LATE_DRILL = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillFacts:
+    """Drills of what is at a destination, "" for this host: how long ago one passed (None: never), how often
+    one was promised (None: nobody said), and why the last one failed, "" if it did not.
+
+    `waiting` is how long there has been a backup to try.
+    """
+
+    destination: str
+    passed: timedelta | None
+    every: timedelta | None
+    failed: str = ""
+    waiting: timedelta = timedelta()
+
+    @property
+    def job(self) -> str:
+        return f"drill:{self.destination}" if self.destination else "drill"
+
+
+def of_drills(drills: Sequence[DrillFacts]) -> list[Finding]:
+    """One that failed, whoever made it; and one that did not come when it was promised."""
+    found = []
+    for drill in drills:
+        where = f"at {drill.destination}" if drill.destination else "of this host's backups"
+        options = (
+            f"--at {shlex.quote(drill.destination)} --read none --drill" if drill.destination else "--drill"
+        )
+        age = drill.waiting if drill.passed is None else drill.passed
+        if drill.failed:
+            severity: Severity = "critical"
+            text = f"the last drill {where} failed: {drill.failed}"
+        elif drill.every is not None and age > LATE_DRILL * drill.every + GRACE:
+            severity = "warning"
+            last = "none has passed yet" if drill.passed is None else f"the last passed {length(age)} ago"
+            text = f"drills {where} are to be every {length(drill.every)}, and {last}"
+        else:
+            continue
+        why = "what was never restored is not known to be a backup"
+        fix = f"zbackup verify {options}"
+        found.append(Finding(severity=severity, subject=drill.job, text=text, why=why, fix=fix))
+    return found
