@@ -46,9 +46,9 @@ time.sleep(120)
 # As on a kernel before 5.12.
 OLD_KERNEL = """
 import errno
-from zbackup.proc import enter, mounts
+from zbackup.proc import enter_namespace, mounts
 def missing(*_):
     raise OSError(errno.ENOSYS, "no such call")
 mounts._set_attributes = missing
-enter.main(enter.read_order())
+enter_namespace.main(enter_namespace.read_order())
 """

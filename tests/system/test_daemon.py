@@ -358,7 +358,7 @@ def test_a_drill_that_fails_is_critical_and_a_killed_one_is_removed(house: House
         seen = house.zb("status", "--json", config=broken).data[0]
         run.process.send_signal(signal.SIGTERM)
         run.end(60)
-    assert seen["health"] == "error" and "drill" in [f["subject"] for f in seen["findings"]]
+    assert seen["health"] == "critical" and "drill" in [f["subject"] for f in seen["findings"]]
     assert seen["drills"][0]["passed"] == before and seen["drills"][0]["last"]["why"]
     assert "drill FAILED" in house.zb("list", config=broken).out
     plugin = house.zb("status", "--plugin", config=broken)

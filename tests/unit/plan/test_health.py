@@ -8,7 +8,7 @@ import pytest
 from zbackup.model.finding import worst
 from zbackup.model.log import LogDamage
 from zbackup.model.space import Pool
-from zbackup.plan.drill_health import DrillFacts
+from zbackup.plan.health.drill_health import DrillFacts
 from zbackup.plan.health.health import Expected, Facts, JobFacts, Lag, damaged_log, judge
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)

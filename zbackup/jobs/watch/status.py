@@ -21,8 +21,8 @@ from zbackup.model.backup import Backup
 from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.space import DatasetSettings, Space
 from zbackup.plan.calendar import back
-from zbackup.plan.drill_health import DrillFacts
 from zbackup.plan.health import health
+from zbackup.plan.health.drill_health import DrillFacts
 from zbackup.plan.health.health import Expected
 from zbackup.plan.health.keys import not_loaded
 from zbackup.plan.health.leftovers import Leftover
