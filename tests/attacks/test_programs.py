@@ -74,6 +74,13 @@ class Victim:
         program.write_text(PLANTED.format(trace=self.trace, says=says, real=self.real))
         program.chmod(0o755)
 
+    def plant_in_backup(self) -> None:
+        """The attacker's program among the server's files, and so in a backup."""
+        evil = Path(run("zfs", "get", "-Hpo", "value", "mountpoint", self.dataset).strip()) / "evil"
+        evil.mkdir(exist_ok=True)
+        self.plant(evil / self.name)
+        self.zb("snapshot")
+
     def zb(self, *words: str) -> Any:
         """What zbackup answers with secrets in its environment."""
         return self.house.zb(*words, "--json", config=self.config, environment=SECRETS).data
@@ -194,10 +201,7 @@ def test_check_runs_no_program_of_the_servers_user(victim: Victim, installed: Pa
 
 
 def test_a_restore_runs_none_and_its_server_holds_no_secret(victim: Victim) -> None:
-    evil = Path(run("zfs", "get", "-Hpo", "value", "mountpoint", victim.dataset).strip()) / "evil"
-    evil.mkdir()
-    victim.plant(evil / victim.name)
-    victim.zb("snapshot")
+    victim.plant_in_backup()
     assert victim.recorded()[HINT[victim.kind]] == str(victim.planted), "it is there to be believed"
     victim.zb("restore", "--to", "now", "--name", "r")
     victim.untouched()
@@ -226,6 +230,7 @@ def test_nothing_in_a_clone_can_be_run(victim: Victim) -> None:
 
 def test_a_forged_record_chooses_no_program_where_it_is_restored(victim: Victim) -> None:
     """The name of a drill is known beforehand, and so is where what was shipped will lie."""
+    victim.plant_in_backup()
     victim.zb("ship")
     forged = victim.house.home / "clones" / DRILL / "0" / "evil" / victim.name
     server = json.dumps(victim.recorded() | {HINT[victim.kind]: str(forged)})
