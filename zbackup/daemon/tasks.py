@@ -19,7 +19,7 @@ from zbackup.jobs.watch.cleanup import reconcile
 from zbackup.jobs.watch.status import Status, look
 from zbackup.model.errors import ConfigError
 from zbackup.model.schedule import Interval, Job, JobKind, Retry, Timing, job_at, parted
-from zbackup.plan.schedule import History
+from zbackup.plan.schedule import History, offset
 
 # Snapshots are due meanwhile, and an instance has one job at a time.
 PRUNE_TURN_S = 30.0
@@ -98,7 +98,13 @@ def drill_rules(settings: Settings, instance: str, target: ShipTarget | None) ->
         timing = next((ship.drill for ship in table.ship if ship.label == target.name), None)
     if timing is None:
         raise ConfigError([f"instance.{instance}: no drill is scheduled there any more"])
-    return DrillRules(timing=timing, zone=settings.timezone, limit=table.schedule.drill_limit)
+    job = job_at("drill", target.name) if target else "drill"
+    return DrillRules(
+        timing=timing,
+        zone=settings.timezone,
+        limit=table.schedule.drill_limit,
+        offset=offset(":".join((instance, job)), table.schedule.jitter),
+    )
 
 
 def histories(remembered: Iterable[Remembered]) -> dict[Key, History]:

@@ -1,13 +1,17 @@
 """From the configuration to what the daemon does."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from zbackup import app
 from zbackup.config.load import parse
+from zbackup.daemon.job_table import JobTable
 from zbackup.daemon.service import fixed_at_start
-from zbackup.daemon.tasks import histories, tasks
+from zbackup.daemon.tasks import drill_rules, histories, tasks
+from zbackup.jobs.drills.turn import _is_due
 from zbackup.jobs.journal import Remembered
 from zbackup.model.cron import Cron
 from zbackup.model.errors import ConfigError
@@ -106,3 +110,38 @@ def test_drills_here_and_at_a_destination() -> None:
     )
     rows = [Remembered(instance="shop", job="drill:here", last=NOW)]
     assert histories(rows) == {("shop", "drill:here"): History(last=NOW)}
+
+
+@pytest.mark.parametrize("destination", ["", "here"])
+def test_a_drill_is_due_in_the_table_of_jobs_when_it_is_due_for_its_maker(destination: str) -> None:
+    """Else the table calls for a drill that is not made, and calls again at once."""
+    ship = SHIP.replace("]]\n", ']]\ndrill = "1h"\n')
+    settings = parse(f'{SHOP}schedule = {{ drill = "1h", jitter = "50m" }}\n{ship}')
+    task = next(
+        t for t in tasks(settings) if t.key[1] == (f"drill:{destination}" if destination else "drill")
+    )
+    rules = drill_rules(
+        settings, "shop", cast(Any, SimpleNamespace(name=destination)) if destination else None
+    )
+    assert rules.offset > 60
+    for late in range(0, 7200, 120):
+        now = NOW + timedelta(seconds=late)
+        table = JobTable(
+            cast(Any, SimpleNamespace(now=lambda n=now: n, monotonic=float)), cast(Any, _Never()), _run
+        )
+        table.set_tasks([task], {task.key: History(last=NOW)})
+        assert (table.due()[task.key].at <= now) == _is_due(NOW, rules, now), now
+
+
+class _Never:
+    """A scheduler that begins nothing."""
+
+    def at(self, *_: object, **__: object) -> None:
+        pass
+
+    def forget(self, *_: object) -> None:
+        pass
+
+
+def _run(_: object) -> Any:
+    raise AssertionError("nothing is begun")

@@ -106,7 +106,7 @@ def test_a_verdict_counts_for_the_backup_that_it_names() -> None:
     assert of_backups(ctx, (marked(made(1, NOON), "{"),)) == {}
 
 
-RULES = DrillRules(timing=Interval(3600), zone=ZoneInfo("UTC"), limit=60)
+RULES = DrillRules(timing=Interval(3600), zone=ZoneInfo("UTC"), limit=60, offset=0)
 
 
 def test_one_that_passed_since_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,11 +26,13 @@ NO_ROOT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillRules:
-    """When drills are due, and after how many seconds one has taken too long."""
+    """When drills are due, `offset` seconds into each slot, and after how many seconds one has taken too
+    long."""
 
     timing: Timing
     zone: ZoneInfo
     limit: float
+    offset: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +95,9 @@ class _Wanted:
 
 
 def _is_due(last: datetime, rules: DrillRules, now: datetime) -> bool:
-    wanted = due(rules.timing, Retry(first=1, most=1), History(last=last), now, rules.zone)
+    # As the daemon's table of jobs counts it: else that one calls for what is not made here, without end.
+    history, retry = History(last=last), Retry(first=1, most=1)
+    wanted = due(rules.timing, retry, history, now, rules.zone, offset=rules.offset)
     return wanted.at <= now + CLOCK_TOLERANCE
 
 
