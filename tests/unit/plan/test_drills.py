@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.plan.histories import History, at_hour, made, sound_histories
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import place
+from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_drill, of_drills
 from zbackup.plan.recovery.coverage import continues
 from zbackup.plan.recovery.drills import plan_drill, plan_whole_drill
 from zbackup.plan.recovery.window import usable_bases
@@ -71,3 +72,12 @@ def test_whatever_there_is_can_be_drilled(history: History, passed: set[str]) ->
         and place(b.record.log_to) > place(found.base.record.log_to)
         for b in backups
     ), "and the log up to there is in a backup"
+
+
+def test_a_drill_that_passed_is_told_with_its_age() -> None:
+    here = DrillFacts(destination="", passed=timedelta(days=2), every=None)
+    there = DrillFacts(destination="cloud", passed=None, every=None)
+    assert described_drill(here) == "the last of this host's backups passed 2 days ago"
+    assert described_drill(there) == "the last at cloud has not passed yet"
+    assert of_drills([here, there]) == []
+    assert NO_DRILL.severity == "advice" and NO_DRILL.fix == "zbackup verify --drill"

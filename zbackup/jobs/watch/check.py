@@ -9,12 +9,14 @@ from zbackup.catalog.local import Catalog, read_clones
 from zbackup.jobs.backup.complete_record import times_out_of_order
 from zbackup.jobs.clones.leftovers import leftovers
 from zbackup.jobs.context import Context, live_files
+from zbackup.jobs.drills.verdicts import drilled
 from zbackup.jobs.ship.ship import ready
 from zbackup.jobs.ship.stale_holds import find_stale
 from zbackup.jobs.watch.doctor import examine
 from zbackup.model.errors import ZbackupError
 from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.server import ServerFacts
+from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_drill, of_drills
 from zbackup.plan.health.health import Expected, damaged_log, log_times, no_log_behind, unreadable_clones
 from zbackup.plan.health.keys import not_loaded
 from zbackup.plan.health.leftovers import of_leftovers
@@ -60,6 +62,7 @@ def check(ctx: Context, expected: Expected) -> CheckReport:
     if catalog is not None:
         _check_log(ctx, doctor, catalog, facts)
         _check_backups(ctx, doctor, catalog)
+        _check_drills(ctx, doctor, catalog)
         known = catalog
         advice = doctor.look(
             "settings",
@@ -151,6 +154,31 @@ def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
     for mark in stale or []:
         text = f"{mark.kind} {mark.tag or mark.name} on {mark.name}: {mark.why}; zbackup release --stale"
         doctor.add(Finding(severity="warning", subject="pins", text=text))
+
+
+def _check_drills(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
+    """Whether a restore was tried lately is what tells most of whether one will work."""
+    if not any(b.complete and b.finished for b in catalog.backups):
+        return
+
+    def facts() -> list[DrillFacts]:
+        now = ctx.clock.now()
+        return [
+            DrillFacts(
+                destination=each.destination,
+                passed=each.age(now),
+                every=None,
+                failed=each.last.why if each.last else "",
+            )
+            for each in drilled(ctx, ())
+        ]
+
+    doctor.look(
+        "drills",
+        facts,
+        lambda there: "; ".join(map(described_drill, there)),
+        lambda there: of_drills(there) if there else [NO_DRILL],
+    )
 
 
 def _describe(facts: ServerFacts) -> str:

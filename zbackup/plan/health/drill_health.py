@@ -33,6 +33,22 @@ class DrillFacts:
         return f"drill:{self.destination}" if self.destination else "drill"
 
 
+NO_DRILL = Finding(
+    severity="advice",
+    subject="drills",
+    text="no backup of this instance was ever restored to prove it",
+    why="what was never restored is not known to be a backup",
+    fix="zbackup verify --drill",
+)
+
+
+def described_drill(drill: DrillFacts) -> str:
+    """One that passed."""
+    where = f"at {drill.destination}" if drill.destination else "of this host's backups"
+    age = "has not passed yet" if drill.passed is None else f"passed {length(drill.passed)} ago"
+    return f"the last {where} {age}"
+
+
 def of_drills(drills: Sequence[DrillFacts]) -> list[Finding]:
     """One that failed, whoever made it; and one that did not come when it was promised."""
     found = []
