@@ -125,11 +125,9 @@ class Metrics:
         """A job has ended."""
         result = "failure" if outcome.error else "postponed" if outcome.postponed else "success"
         kind, destination = parted(outcome.job)
-        if kind == "drill" and result != "postponed":
-            labels = (outcome.instance, destination)
-            self._drill_result.labels(*labels).set(int(not outcome.error))
-            if outcome.evidence:
-                _set(self._drill_passed, labels, outcome.evidence)
+        # What the last drill proved, its verdict says (`watched`): a job also fails that could try nothing.
+        if kind == "drill" and result == "success" and outcome.evidence:
+            _set(self._drill_passed, (outcome.instance, destination), outcome.evidence)
         self._runs.labels(outcome.instance, outcome.job, result).inc()
         self._seconds.labels(outcome.instance, outcome.job).observe(outcome.seconds)
 

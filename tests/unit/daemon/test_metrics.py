@@ -43,6 +43,14 @@ def served(metrics: Metrics) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("zbackup_")]
 
 
+def test_a_drill_that_could_not_be_tried_is_no_verdict() -> None:
+    metrics = filled()
+    before = [line for line in served(metrics) if "drill_last_result{" in line]
+    ended = Outcome(instance="shop", job="drill", started=NOW, seconds=2, error="ConnectionFailed")
+    metrics.ended(ended)
+    assert before == [line for line in served(metrics) if "drill_last_result{" in line] != []
+
+
 def names(lines: list[str]) -> set[str]:
     return {SUFFIX.sub("", re.split(r"[{ ]", line)[0]) for line in lines}
 
