@@ -32,7 +32,7 @@ def exchange(ctx: Context, clone: Clone, state: State, make: Callable[[], None])
         _destroy(ctx, clone, leftover)
     make()
     for fresh in _fresh(ctx, clone):
-        place = fresh.name.replace(f"/{FRESH}", "/")
+        place = _place(fresh)
         for old in _part(ctx, clone, place):
             _destroy(ctx, clone, old)
         ctx.zfs.rename(fresh, place)
@@ -46,10 +46,16 @@ def settle(ctx: Context, clone: Clone) -> None:
     They were whole before the first of the old ones went, and what they hold may be nowhere else by now.
     """
     for fresh in _fresh(ctx, clone):
-        place = fresh.name.replace(f"/{FRESH}", "/")
+        place = _place(fresh)
         if not ctx.zfs.exists(place):
             ctx.zfs.rename(fresh, place)
             ctx.zfs.mount(place)
+
+
+def _place(fresh: Dataset) -> str:
+    """What it is to be called. The clone itself may be called fresh-something."""
+    container, _, name = fresh.name.rpartition("/")
+    return f"{container}/{name.removeprefix(FRESH)}"
 
 
 def clone_fresh(ctx: Context, clone: Clone, backup: Backup) -> None:
