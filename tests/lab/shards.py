@@ -162,10 +162,13 @@ def find_modules(words: Sequence[str], start: Path, pattern: str = "test_*.py") 
 
 def find_here(word: str, start: Path) -> list[str]:
     """The modules of `word` that run on this machine: a directory may hold such and others."""
+    found: dict[str, None] = {}
     for pattern in ("test_*.py", "selftest_*.py"):
         with contextlib.suppress(FileNotFoundError):
-            return find_modules([word], start, pattern)
-    raise FileNotFoundError(f"no such test module: {word}")
+            found.update(dict.fromkeys(find_modules([word], start, pattern)))
+    if not found:
+        raise FileNotFoundError(f"no such test module: {word}")
+    return list(found)
 
 
 def _shortest(path: Path, start: Path) -> str:

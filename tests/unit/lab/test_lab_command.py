@@ -53,11 +53,20 @@ def test_modules_are_found_once_and_in_order(tmp_path: Path) -> None:
 
 
 def test_modules_for_this_machine_are_found_by_either_name(tmp_path: Path) -> None:
-    for name in ("lab/selftest_a.py", "lab/other.py", "there/test_b.py", "empty/c.py"):
+    for name in (
+        "lab/selftest_a.py",
+        "lab/other.py",
+        "there/test_b.py",
+        "empty/c.py",
+        "both/selftest_a.py",
+        "both/d/test_b.py",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     assert find_here("lab", tmp_path) == ["lab/selftest_a.py"]
     assert find_here("there", tmp_path) == ["there/test_b.py"]
+    assert find_here("both", tmp_path) == ["both/d/test_b.py", "both/selftest_a.py"]
+    assert find_here("both/selftest_a.py", tmp_path) == ["both/selftest_a.py"]
     for word in ("empty", "nothing.py"):
         with pytest.raises(FileNotFoundError):
             find_here(word, tmp_path)
