@@ -1,7 +1,8 @@
 """What is written down of drills, when one is due, and what one gives way to."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from tests.unit.plan.histories import made
 from tests.unit.samples import NOON
+from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills import drill, guard, turn
 from zbackup.jobs.drills.drill import UNTRIED
@@ -22,7 +24,16 @@ from zbackup.jobs.drills.verdicts import drilled, of_backups, read, write_down
 from zbackup.jobs.watch.root_helper import obey_drill
 from zbackup.model.backup import Backup
 from zbackup.model.drill import VERDICT, Verdict, to_text
-from zbackup.model.errors import DatabaseError, DatasetNotFound, Postponed, Refused, VerificationFailed
+from zbackup.model.errors import (
+    ConnectionFailed,
+    DatabaseError,
+    DatasetNotFound,
+    NotRecoverable,
+    Postponed,
+    Refused,
+    VerificationFailed,
+    ZbackupError,
+)
 from zbackup.model.progress import Silent
 from zbackup.model.schedule import Interval
 from zbackup.model.snapshot import Snapshot
@@ -194,20 +205,25 @@ def test_the_helper_makes_the_drills_that_are_on_schedule(monkeypatch: pytest.Mo
                 return
             case ("cloud", 7.0):
                 raise Postponed("a restore is being made")
+            case ("vault", _):
+                raise ConnectionFailed(("ssh",), 255, "No route to host", "vault")
             case _:
                 raise VerificationFailed("a table is damaged:\nshop.orders")
 
     monkeypatch.setattr("zbackup.jobs.watch.root_helper.make", make)
-    limits = {("shop", ""): 5.0, ("shop", "cloud"): 7.0, ("shop", "offsite"): 9.0}
+    limits = {("shop", ""): 5.0, ("shop", "cloud"): 7.0, ("shop", "offsite"): 9.0, ("shop", "vault"): 9.0}
+    targets = tuple(SimpleNamespace(name=name) for name in ("cloud", "offsite", "vault"))
 
     def ask(line: str) -> dict[str, Any]:
-        return obey_drill(line, {"shop": context(Host())}, limits, lambda: "")
+        return obey_drill(line, {"shop": context(Host(), targets=targets)}, limits, lambda: "")
 
     assert ask(QUESTION % "") == {"result": "passed", "said": ""}
     assert ask(QUESTION % "cloud") == {"result": "postponed", "said": "a restore is being made"}
     assert ask(QUESTION % "offsite") == {"result": "failed", "said": "a table is damaged: shop.orders"}
+    said = "no connection to vault: No route to host"
+    assert ask(QUESTION % "vault") == {"result": "untried", "said": said}, "no word of the backup"
     with pytest.raises(Refused, match="no such drill is on schedule"):
-        ask(QUESTION % "vault")
+        ask(QUESTION % "attic")
     with pytest.raises(Refused, match="no such verb"):
         ask(QUESTION.replace("drill", "end-lease") % "x")
 
@@ -220,6 +236,48 @@ def test_what_the_helper_says_is_what_came_of_it() -> None:
         told({"result": "postponed", "said": "later"}, ctx)
     with pytest.raises(VerificationFailed, match="no reason"):
         told({}, ctx)
+    with pytest.raises(ZbackupError, match="no route") as untried:
+        told({"result": "untried", "said": "no route"}, ctx)
+    assert type(untried.value) is ZbackupError, "it is no verdict"
+
+
+@pytest.mark.parametrize(
+    ("copies", "before", "kind"),
+    [
+        (Copies((), ()), (), Postponed),
+        (Copies((), (("x@y", "unreadable"),)), (), NotRecoverable),
+        (Copies((), ()), (PASSED,), NotRecoverable),
+    ],
+)
+def test_a_destination_that_nothing_has_arrived_at_is_waited_for_and_one_that_lost_all_is_not(
+    monkeypatch: pytest.MonkeyPatch, copies: Copies, before: tuple[Verdict, ...], kind: type
+) -> None:
+    @contextmanager
+    def connect() -> Iterator[Any]:
+        yield SimpleNamespace(copies=lambda: copies)
+
+    def nothing(*_: object, **__: object) -> None:
+        raise NotRecoverable("there is no committed backup of shop at s3")
+
+    target = cast(Any, SimpleNamespace(name="cloud", destination=SimpleNamespace(connect=connect)))
+    monkeypatch.setattr(turn, "restoring", lambda _: "")
+    monkeypatch.setattr(turn, "memory_needed", lambda _: 0)
+    monkeypatch.setattr(turn, "drill", nothing)
+    ctx = context(Host())
+    for verdict in before:
+        write_down(ctx, "cloud", None, verdict)
+    with pytest.raises(kind, match="no committed backup"):
+        turn.make(ctx, target, 60, lambda: "")
+
+
+def test_a_verdict_from_the_future_says_nothing_of_how_long_ago_one_passed() -> None:
+    """Else no drill would be missed until that moment has come."""
+    host = Host()
+    ctx = context(host)
+    write_down(ctx, "", None, PASSED)
+    (here,) = drilled(ctx, [("", 60)])
+    assert here.age(NOON - timedelta(seconds=1)) == timedelta(), "two clocks of one host"
+    assert here.age(NOON - timedelta(days=400)) is None
 
 
 def test_what_is_fetched_for_a_drill_does_not_fill_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from zbackup.jobs.drills.drill import DrillReport, drill, drill_here
 from zbackup.jobs.drills.guard import LOOK_EVERY, Guard, memory_needed, memory_short, restoring
 from zbackup.jobs.drills.verdicts import read
 from zbackup.model.drill import last_passed
-from zbackup.model.errors import Postponed, Refused, Taken, VerificationFailed, ZbackupError
+from zbackup.model.errors import NotRecoverable, Postponed, Refused, Taken, VerificationFailed, ZbackupError
 from zbackup.model.schedule import Retry, Timing
 from zbackup.plan.recovery.window import usable_bases
 from zbackup.plan.schedule import CLOCK_TOLERANCE, History, due
@@ -72,7 +72,20 @@ def make(ctx: Context, target: ShipTarget | None, limit: float, told: Callable[[
             report = drill_here(ctx, between=True, guard=guard)
     except Taken as busy:
         raise Postponed(str(busy)) from busy
+    except NotRecoverable as none:
+        if target and _nothing_yet(ctx, target):
+            raise Postponed(str(none)) from none
+        raise
     return DrillTurn(at=report.verdict.at, report=report)
+
+
+def _nothing_yet(ctx: Context, target: ShipTarget) -> bool:
+    """Whether no backup has arrived there. Not where one was tried before: then they are lost."""
+    if read(ctx, target.name):
+        return False
+    with target.destination.connect() as session:
+        copies = session.copies()
+    return not (copies.backups or copies.unreadable or copies.remains)
 
 
 @dataclass(slots=True)
@@ -109,4 +122,6 @@ def _told(answer: dict[str, object], ctx: Context) -> datetime:
             return ctx.clock.now()
         case "postponed":
             raise Postponed(said)
+        case "untried":
+            raise ZbackupError(said)
     raise VerificationFailed(said or "the helper gave no reason")

@@ -24,6 +24,7 @@ from zbackup.model.drill import (
     to_text,
 )
 from zbackup.model.errors import DatasetNotFound, NotFound
+from zbackup.plan.schedule import CLOCK_TOLERANCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +38,10 @@ class Drilled:
     every: timedelta | None
 
     def age(self, now: datetime) -> timedelta | None:
-        """How long ago one passed."""
-        return max(now - self.passed.at, timedelta()) if self.passed else None
+        """How long ago one passed; None also where nobody can tell, because the clock was put back since."""
+        if self.passed is None or self.passed.at > now + CLOCK_TOLERANCE:
+            return None
+        return max(now - self.passed.at, timedelta())
 
 
 def write_down(ctx: Context, destination: str, base: Backup | None, verdict: Verdict) -> None:

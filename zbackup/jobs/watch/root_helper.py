@@ -12,6 +12,7 @@ from typing import Any
 
 from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones.lease import end_lease
+from zbackup.jobs.drills.drill import UNTRIED
 from zbackup.jobs.drills.turn import make
 from zbackup.jobs.watch.cleanup import remove_unfinished
 from zbackup.model.drill import one_line
@@ -59,6 +60,8 @@ def obey_drill(
         make(ctx, target, limits[instance, destination], told)
     except Postponed as later:
         return {"result": "postponed", "said": str(later)}
+    except UNTRIED as failure:
+        return {"result": "untried", "said": one_line(str(failure))}
     except ZbackupError as failure:
         return {"result": "failed", "said": one_line(str(failure))}
     return {"result": "passed", "said": ""}
