@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +28,7 @@ from zbackup.model.errors import (
     ConnectionFailed,
     DatabaseError,
     DatasetNotFound,
+    NotFound,
     NotRecoverable,
     Postponed,
     Refused,
@@ -37,6 +38,7 @@ from zbackup.model.errors import (
 from zbackup.model.progress import Silent
 from zbackup.model.schedule import Interval
 from zbackup.model.snapshot import Snapshot
+from zbackup.plan.recovery.drills import DrillPlan
 
 PASSED = Verdict(backup="backup-1", name="zbackup-1", at=NOON, to=NOON, tables=3)
 FAILED = replace(PASSED, backup="backup-2", name="zbackup-2", why="it does not open")
@@ -163,6 +165,106 @@ def test_memory_that_zfs_would_give_back_counts(tmp_path: Path, monkeypatch: pyt
     assert memory_short(1 << 60) == "", "nobody knows"
 
 
+def a_clone(name: str, state: str = "building", instance: str = "shop") -> Any:
+    return SimpleNamespace(name=name, instance=instance, state=state)
+
+
+@pytest.mark.parametrize("clone", [a_clone("shop-drill", "ready"), a_clone("shop-drill", instance="SHOP")])
+def test_the_server_of_a_users_clone_with_a_drills_name_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, clone: Any
+) -> None:
+    killed: list[str] = []
+    monkeypatch.setattr("zbackup.jobs.clones.clone_datasets.find_clone", lambda *_: (clone, None))
+    monkeypatch.setattr("zbackup.jobs.clones.clone_datasets.kill_server", lambda _, name: killed.append(name))
+    Guard()._end_servers(context(Host()))
+    assert killed == []
+
+
+def test_a_drill_waits_for_room_and_ends_for_want_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = [49]
+    pool = {"name": "tank", "size": 1000 << 20}
+    facts = SimpleNamespace(pool=lambda _: SimpleNamespace(**pool, free=free[0] << 20))
+    monkeypatch.setattr(guard, "ZfsFacts", lambda _: facts)
+    monkeypatch.setattr(turn, "restoring", lambda _: "")
+    monkeypatch.setattr(turn, "memory_needed", lambda _: 0)
+    host = cast(Any, SimpleNamespace(runner=None))
+    ctx = context(host, catalog=lambda: SimpleNamespace(backups=(made(1, NOON),)))
+    with pytest.raises(Postponed, match="tank has 49 MiB free, and a twentieth"):
+        turn.make(ctx, None, 60, lambda: "")
+    wanted = turn._Wanted(ctx, ctx, lambda: "")
+    assert any("tank has 49 MiB" in wanted.why_not() for _ in range(guard.LOOK_EVERY))
+    free[0] = 50
+    assert not any(wanted.why_not() for _ in range(2 * guard.LOOK_EVERY))
+
+
+def _a_drill(ctx: Context, recover: Callable[..., Any], there: Callable[[], bool] = lambda: True) -> Any:
+    base = made(1, NOON)
+    plan = DrillPlan(base=base, moment=NOON, whole=False)
+    what = drill._Drill(
+        plan=plan, between=True, destination="", here=None, at=ctx, there=there, recover=recover
+    )
+    return drill._tried(ctx, what, Guard())
+
+
+@dataclass(frozen=True)
+class Place:
+    """What of a context a drill itself uses, to be replaced in parts."""
+
+    zfs: Any
+    progress: Any = field(default_factory=Silent)
+    instance: str = "shop"
+    clones: str = "tank/zbackup"
+    mountpoint: Path = Path("/clones")
+    zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
+    clock: Any = field(default_factory=lambda: SimpleNamespace(now=lambda: NOON))
+    elsewhere: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize("failure", [Refused("a snapshot of somebody else's"), NotFound("gone"), None])
+def test_a_drill_that_passed_has_passed_whatever_its_removal_comes_to(
+    monkeypatch: pytest.MonkeyPatch, failure: Exception | None
+) -> None:
+    ctx = cast(Context, Place(Host()))
+    report = SimpleNamespace(replay=None, recovered=SimpleNamespace(last_applied=None))
+
+    def destroy(*_: object) -> None:
+        if failure:
+            raise failure
+
+    monkeypatch.setattr(drill, "destroy", destroy)
+    monkeypatch.setattr(drill, "_remove_leftover", lambda *_: None)
+    with pytest.raises(Refused) if isinstance(failure, Refused) else nullcontext():
+        _a_drill(ctx, lambda *_: report)
+    (verdict,) = read(ctx, "")
+    assert verdict.passed
+
+
+def test_a_leftover_that_cannot_be_removed_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    ctx = cast(Context, Place(Host()))
+
+    def refuse(*_: object) -> None:
+        raise Refused("a snapshot of somebody else's")
+
+    monkeypatch.setattr(drill, "working_on", lambda *_: nullcontext())
+    monkeypatch.setattr(drill.clone_datasets, "find_clone", lambda _, name: (a_clone(name), None))
+    monkeypatch.setattr(drill.clone_datasets, "destroy", refuse)
+    with pytest.raises(Refused):
+        _a_drill(ctx, lambda *_: None)
+    assert read(ctx, "") == ()
+
+
+def test_while_a_switch_is_half_done_nothing_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    ctx = cast(Context, Place(Host()))
+
+    def half_done(*_: object) -> None:
+        raise Refused("a switch was cut short")
+
+    monkeypatch.setattr(drill, "switches", lambda *_: ())
+    assert drill._is_settled(ctx)
+    monkeypatch.setattr(drill, "require_settled", half_done)
+    assert not drill._is_settled(ctx)
+
+
 @pytest.mark.parametrize(
     ("gives_way", "limit", "why", "kind"),
     [
@@ -175,6 +277,9 @@ def test_what_must_not_go_on_ends_with_its_next_progress_or_without_its_server(
 ) -> None:
     killed: list[str] = []
     monkeypatch.setattr(guard, "POLL_S", 0.01)
+    monkeypatch.setattr(
+        "zbackup.jobs.clones.clone_datasets.find_clone", lambda _, name: (a_clone(name), None)
+    )
     monkeypatch.setattr("zbackup.jobs.clones.clone_datasets.kill_server", lambda _, name: killed.append(name))
     with pytest.raises(kind, match=why), Guard(gives_way, limit).watching(context(Host())) as progress:
         until = time.monotonic() + 30
@@ -259,7 +364,8 @@ def test_a_destination_that_nothing_has_arrived_at_is_waited_for_and_one_that_lo
     def nothing(*_: object, **__: object) -> None:
         raise NotRecoverable("there is no committed backup of shop at s3")
 
-    target = cast(Any, SimpleNamespace(name="cloud", destination=SimpleNamespace(connect=connect)))
+    target = cast(Any, SimpleNamespace(name="cloud", destination=SimpleNamespace(connect=connect, here="")))
+    monkeypatch.setattr(turn, "room_short", lambda _: "")
     monkeypatch.setattr(turn, "restoring", lambda _: "")
     monkeypatch.setattr(turn, "memory_needed", lambda _: 0)
     monkeypatch.setattr(turn, "drill", nothing)

@@ -8,11 +8,13 @@ from functools import partial
 
 import structlog
 
+from zbackup.catalog.switched import require_settled, switches
 from zbackup.jobs.backup.complete_record import TIMES_OUT_OF_ORDER
+from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import announce
-from zbackup.jobs.clones.lifecycle import destroy
+from zbackup.jobs.clones.lifecycle import destroy, working_on
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.drills.guard import Guard, one_at_a_time
+from zbackup.jobs.drills.guard import Guard, is_drills, one_at_a_time
 from zbackup.jobs.drills.verdicts import of_backups, write_down
 from zbackup.jobs.restore.at_destination import at_destination
 from zbackup.jobs.restore.from_destination import (
@@ -44,7 +46,7 @@ from zbackup.model.errors import (
 )
 from zbackup.model.moment import Moment
 from zbackup.model.recovery import Checked, Files
-from zbackup.plan.clones.clone_name import copy_name, drill_name
+from zbackup.plan.clones.clone_name import copy_name, drill_name, log_name
 from zbackup.plan.health.health import FREE_SERIOUS
 from zbackup.plan.recovery.drills import DrillPlan, plan_drill, plan_whole_drill
 from zbackup.zfs.facts import ZfsFacts
@@ -161,7 +163,7 @@ def drill_here(ctx: Context, *, between: bool = False, guard: Guard | None = Non
             destination="",
             here=plan.base,
             at=ctx,
-            there=lambda: _is_there(plan, lambda: ctx.catalog().backups),
+            there=lambda: _is_settled(ctx) and _is_there(plan, lambda: ctx.catalog().backups),
             recover=recover,
         )
         return _tried(ctx, what, guard or Guard())
@@ -174,18 +176,36 @@ def _is_there(plan: DrillPlan, look: Callable[[], Sequence[Backup]]) -> bool:
     return True
 
 
+def _is_settled(ctx: Context) -> bool:
+    """No switch is half done, which keeps all of the instance's backups from being looked at."""
+    try:
+        require_settled(switches(ctx.zfs, ctx.clones, ctx.instance))
+    except Refused:
+        return False
+    return True
+
+
+def _remove_leftover(ctx: Context, name: str) -> None:
+    """What a killed drill left of its clone. Not what was fetched for it."""
+    with working_on(ctx, name, WHAT):
+        for each in (name, log_name(name)):
+            found = clone_datasets.find_clone(ctx, each)
+            if found and is_drills(ctx, found[0]):
+                clone_datasets.destroy(ctx, *found)
+
+
 def _tried(ctx: Context, what: _Drill, guard: Guard) -> DrillReport:
     began = ctx.clock.now()
     plan, name = what.plan, drill_name(ctx.instance)
     moment = Moment(plan.moment, LATEST if plan.whole else "drill", ctx.zone, is_now=plan.whole)
     checks = _Checks(ctx)
+    _remove_leftover(what.at, name)  # what keeps it from going is no failure of the backup
     try:
-        with guard.watching(ctx) as progress:
+        with guard.watching(what.at) as progress:
             inner, checks.ctx = replace(ctx, progress=progress), replace(what.at, progress=progress)
             finish = Finish(begin=partial(announce, checks.ctx), hand_over=checks.hand_over)
             options = RestoreOptions(name=name, finish=finish, base=plan.base.name, accept_clock=True)
             report = what.recover(inner, moment, options)
-        destroy((what.at,), name)
     except ZbackupError as failure:
         if what.between:
             _leave_nothing(what.at)
@@ -194,6 +214,8 @@ def _tried(ctx: Context, what: _Drill, guard: Guard) -> DrillReport:
         raise
     verdict = _write(ctx, what, began, report, checks.found)
     log.info("drill.passed", destination=what.destination, backup=plan.base.name, seconds=verdict.seconds)
+    with suppress(NotFound):  # the daemon was faster: nobody holds the name any more
+        destroy((what.at,), name)
     return DrillReport(
         restored=report, took=timedelta(seconds=verdict.seconds), verdict=verdict, checked=checks.found
     )

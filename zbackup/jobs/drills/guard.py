@@ -9,14 +9,19 @@ from pathlib import Path
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import everywhere
 from zbackup.jobs.context import Context
+from zbackup.model.clone import Clone
 from zbackup.model.errors import Postponed, VerificationFailed, ZbackupError
 from zbackup.model.progress import Progress
 from zbackup.plan.clones.clone_name import drill_name, log_name, recovery_of
 from zbackup.proc.lock import exclusive, holder
+from zbackup.zfs.facts import ZfsFacts
 
 POLL_S = 1.0
 LOOK_EVERY = 10
 """Polls between two looks at who else restores, which asks ZFS."""
+
+LEAST_FREE = 0.05
+"""Of the pool. Less than what a drill may not fetch into: one that was let do that is not ended for it."""
 
 MEMINFO = Path("/proc/meminfo")
 ARCSTATS = Path("/proc/spl/kstat/zfs/arcstats")
@@ -47,6 +52,21 @@ def restoring(ctx: Context) -> str:
         if who := holder(ctx.shared / f"clone-{maker}.lock"):
             return f"{who} makes {maker}"
     return ""
+
+
+def is_drills(ctx: Context, clone: Clone) -> bool:
+    """Whether a clone with a drill's name is one: of this instance, and never handed over to anybody."""
+    mine = recovery_of(clone.name) == drill_name(ctx.instance)
+    return mine and clone.instance == ctx.instance and clone.state == "building"
+
+
+def room_short(ctx: Context) -> str:
+    """Why a drill must wait for room where its clone is; "" where there is enough. What it replays goes
+    there, and production may lie on it."""
+    pool = ZfsFacts(ctx.zfs.runner).pool(ctx.clones.partition("/")[0])
+    if pool.free >= LEAST_FREE * pool.size:
+        return ""
+    return f"{pool.name} has {pool.free >> 20} MiB free, and a twentieth of the pool is to be left"
 
 
 def memory_short(needed: int) -> str:
@@ -129,7 +149,9 @@ class Guard:
         name = drill_name(ctx.instance)
         for each in (name, log_name(name)):
             with suppress(ZbackupError, OSError):
-                clone_datasets.kill_server(ctx, each)
+                found = clone_datasets.find_clone(ctx, each)
+                if found and is_drills(ctx, found[0]):
+                    clone_datasets.kill_server(ctx, each)
 
 
 @dataclass(frozen=True, slots=True)

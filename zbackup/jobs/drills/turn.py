@@ -9,8 +9,9 @@ from zoneinfo import ZoneInfo
 
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.drills.drill import DrillReport, drill, drill_here
-from zbackup.jobs.drills.guard import LOOK_EVERY, Guard, memory_needed, memory_short, restoring
+from zbackup.jobs.drills.guard import LOOK_EVERY, Guard, memory_needed, memory_short, restoring, room_short
 from zbackup.jobs.drills.verdicts import read
+from zbackup.jobs.restore.at_destination import at_destination
 from zbackup.model.drill import last_passed
 from zbackup.model.errors import NotRecoverable, Postponed, Refused, Taken, VerificationFailed, ZbackupError
 from zbackup.model.schedule import Retry, Timing
@@ -62,9 +63,10 @@ def make(ctx: Context, target: ShipTarget | None, limit: float, told: Callable[[
     """Make the drill, as root. `told` says why it must not go on, "" if it may."""
     if target is None and not usable_bases(ctx.catalog().backups):
         raise Postponed(f"there is no backup of {ctx.instance} yet")
-    if why := restoring(ctx) or memory_short(memory_needed(ctx)):
+    at = at_destination(ctx, target) if target and target.destination.here else ctx
+    if why := restoring(ctx) or memory_short(memory_needed(ctx)) or room_short(at):
         raise Postponed(why)
-    guard = Guard(gives_way=_Wanted(ctx, told).why_not, limit=limit)
+    guard = Guard(gives_way=_Wanted(ctx, at, told).why_not, limit=limit)
     try:
         if target:
             report = drill(ctx, target, between=True, guard=guard)
@@ -93,6 +95,7 @@ class _Wanted:
     """Why a drill that is under way must not go on. Who else restores takes longer to find out."""
 
     ctx: Context
+    at: Context
     told: Callable[[], str]
     asked: int = 0
 
@@ -103,7 +106,7 @@ class _Wanted:
         if self.asked % LOOK_EVERY:
             return ""
         with suppress(ZbackupError):  # who cannot be seen is not waited for
-            return restoring(self.ctx)
+            return restoring(self.ctx) or room_short(self.at)
         return ""
 
 

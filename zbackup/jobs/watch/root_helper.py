@@ -14,9 +14,10 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones.lease import end_lease
 from zbackup.jobs.drills.drill import UNTRIED
 from zbackup.jobs.drills.turn import make
+from zbackup.jobs.drills.verdicts import read
 from zbackup.jobs.watch.cleanup import remove_unfinished
 from zbackup.model.drill import one_line
-from zbackup.model.errors import Postponed, Refused, ZbackupError
+from zbackup.model.errors import Postponed, Refused, VerificationFailed, ZbackupError
 
 _FIELDS = {"verb", "instance", "clone"}
 
@@ -56,6 +57,7 @@ def obey_drill(
         raise Refused("no such drill is on schedule in the helper's configuration")
     ctx = contexts[instance]
     target = next((t for t in ctx.targets if t.name == destination), None)
+    before = read(ctx, destination)[-1:]
     try:
         make(ctx, target, limits[instance, destination], told)
     except Postponed as later:
@@ -63,7 +65,11 @@ def obey_drill(
     except UNTRIED as failure:
         return {"result": "untried", "said": one_line(str(failure))}
     except ZbackupError as failure:
-        return {"result": "failed", "said": one_line(str(failure))}
+        # One that could not be begun, or that passed and could not be removed, says nothing of the backup.
+        after = read(ctx, destination)[-1:]
+        failed = after != before and not after[-1].passed
+        proven = failed or isinstance(failure, VerificationFailed)
+        return {"result": "failed" if proven else "untried", "said": one_line(str(failure))}
     return {"result": "passed", "said": ""}
 
 
