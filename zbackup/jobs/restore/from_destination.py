@@ -17,6 +17,7 @@ from zbackup.jobs.restore.latest import LATEST, moment_of_backup
 from zbackup.jobs.restore.locate_transaction import locate_in, moment_of
 from zbackup.jobs.restore.log_source import nothing_replayed
 from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.preconditions import require_free, require_possible, require_unused, require_usable
 from zbackup.jobs.restore.restore import (
     RestorePlan,
     RestoreReport,
@@ -24,10 +25,6 @@ from zbackup.jobs.restore.restore import (
     choose,
     make_plan,
     note_unreadable,
-    require_free,
-    require_possible,
-    require_unused,
-    require_usable,
 )
 from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup

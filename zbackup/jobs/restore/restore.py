@@ -12,7 +12,7 @@ from zbackup.jobs.backup.complete_record import finish_all
 from zbackup.jobs.backup.log_snapshot import snapshot_log
 from zbackup.jobs.backup.prune import drop_replaced_logs
 from zbackup.jobs.clones import clone_datasets
-from zbackup.jobs.clones.claim import announce, everywhere, require_free_port
+from zbackup.jobs.clones.claim import announce
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.clones.temporary import log_clone, removed_on_failure
 from zbackup.jobs.context import Context
@@ -24,17 +24,16 @@ from zbackup.jobs.restore.log_source import (
     require_undisputed,
 )
 from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.preconditions import require_free, require_possible, require_unused, require_usable
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
-from zbackup.model.errors import DatasetNotFound, NotFound, NotRecoverable, Taken, UsageError
+from zbackup.model.errors import DatasetNotFound, NotFound, NotRecoverable
 from zbackup.model.exact import BackupName, Before, Exact, WholeLog
-from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.progress import Phase, Stopwatch
 from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
-from zbackup.model.snapshot import Dataset
-from zbackup.plan.clones.clone_name import default_name, log_name, require_good
-from zbackup.plan.recovery.as_it_is import at_own_moment, find_backup, no_moments
+from zbackup.plan.clones.clone_name import default_name
+from zbackup.plan.recovery.as_it_is import at_own_moment, find_backup
 from zbackup.plan.recovery.before_transaction import plan_before
 from zbackup.plan.recovery.recovery import (
     RecoveryPlan,
@@ -265,20 +264,6 @@ def _outside(replay: ReplayRange | None) -> tuple[str, ...]:
     )
 
 
-def require_possible(ctx: Context, options: RestoreOptions) -> None:
-    """Raise UsageError when what is asked for is not to be had with this engine, or not together."""
-    if not isinstance(options.exact, ClusterTime) and not options.replica_set:
-        return
-    if ctx.engine_name != "mongodb":
-        raise UsageError(
-            f"{ctx.instance} is {ctx.engine_name}: only MongoDB has cluster times and replica sets"
-        )
-    if options.replica_set and not options.port:
-        raise UsageError("--as-replica-set needs --port: a member of a set is known by host and port")
-    if options.replica_set and options.read_only:
-        raise UsageError("--as-replica-set and --read-only exclude each other: a member writes its own oplog")
-
-
 def _note_replica(ctx: Context, plan: RestorePlan, replay: ReplayRange | None) -> None:
     """What a replica had not received is in no log of its own, and only its source knows of it."""
     record = plan.log.record if plan.log else None
@@ -298,42 +283,6 @@ def note_unreadable(ctx: Context, unreadable: Sequence[tuple[str, str]]) -> None
     """Say which backups nobody can start from; all others count."""
     for name, problem in unreadable:
         ctx.progress.note(f"{name} and so its backup cannot be read: {problem}")
-
-
-def require_usable(ctx: Context, choice: RecoveryPlan) -> None:
-    """Raise Refused when what is chosen cannot be opened, or no log leads on from it."""
-    base = choice.base
-    if base.record.blockers:
-        ctx.recovery.check_openable(base.record)
-        if not choice.as_it_is:
-            raise no_moments(base)
-    ctx.recovery.check_program(base.record)
-
-
-def require_free(ctx: Context, name: str, options: RestoreOptions) -> None:
-    """The name and the port are free, or the name is that of our own leftover, which is removed."""
-    for leftover in require_unused(ctx, name, options):
-        # Its maker holds the lock we hold now, or is dead.
-        ctx.progress.note(f"removing what a killed run left of {leftover[0].name}")
-        clone_datasets.destroy(ctx, *leftover)
-
-
-def require_unused(ctx: Context, name: str, options: RestoreOptions) -> list[tuple[Clone, Dataset]]:
-    """Raise Taken when the name or the port is not free; returns what runs that were cut short left of it."""
-    if options.name:
-        require_good(options.name)
-    if options.port:
-        require_free_port(options.port, everywhere(ctx))
-    leftovers = []
-    for wanted in (name, log_name(name)):
-        found = clone_datasets.find_clone(ctx, wanted)
-        if found and found[0].state == "building":
-            leftovers.append(found)
-        for place in ctx.everywhere()[1:] if found in leftovers else ctx.everywhere():
-            dataset = f"{place.clones}/{wanted}"
-            if place.zfs.exists(dataset):
-                raise Taken(f"{dataset} exists: choose another --name, or zbackup clone destroy {wanted}")
-    return leftovers
 
 
 def act(

@@ -1,0 +1,65 @@
+"""What has to be so before a restore makes anything: options, names, ports, and what can be opened."""
+
+from zbackup.jobs.clones import clone_datasets
+from zbackup.jobs.clones.claim import everywhere, require_free_port
+from zbackup.jobs.context import Context
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.model.clone import Clone
+from zbackup.model.errors import Taken, UsageError
+from zbackup.model.log import ClusterTime
+from zbackup.model.snapshot import Dataset
+from zbackup.plan.clones.clone_name import log_name, require_good
+from zbackup.plan.recovery.as_it_is import no_moments
+from zbackup.plan.recovery.recovery import (
+    RecoveryPlan,
+)
+
+
+def require_possible(ctx: Context, options: RestoreOptions) -> None:
+    """Raise UsageError when what is asked for is not to be had with this engine, or not together."""
+    if not isinstance(options.exact, ClusterTime) and not options.replica_set:
+        return
+    if ctx.engine_name != "mongodb":
+        raise UsageError(
+            f"{ctx.instance} is {ctx.engine_name}: only MongoDB has cluster times and replica sets"
+        )
+    if options.replica_set and not options.port:
+        raise UsageError("--as-replica-set needs --port: a member of a set is known by host and port")
+    if options.replica_set and options.read_only:
+        raise UsageError("--as-replica-set and --read-only exclude each other: a member writes its own oplog")
+
+
+def require_usable(ctx: Context, choice: RecoveryPlan) -> None:
+    """Raise Refused when what is chosen cannot be opened, or no log leads on from it."""
+    base = choice.base
+    if base.record.blockers:
+        ctx.recovery.check_openable(base.record)
+        if not choice.as_it_is:
+            raise no_moments(base)
+    ctx.recovery.check_program(base.record)
+
+
+def require_free(ctx: Context, name: str, options: RestoreOptions) -> None:
+    """The name and the port are free, or the name is that of our own leftover, which is removed."""
+    for leftover in require_unused(ctx, name, options):
+        # Its maker holds the lock we hold now, or is dead.
+        ctx.progress.note(f"removing what a killed run left of {leftover[0].name}")
+        clone_datasets.destroy(ctx, *leftover)
+
+
+def require_unused(ctx: Context, name: str, options: RestoreOptions) -> list[tuple[Clone, Dataset]]:
+    """Raise Taken when the name or the port is not free; returns what runs that were cut short left of it."""
+    if options.name:
+        require_good(options.name)
+    if options.port:
+        require_free_port(options.port, everywhere(ctx))
+    leftovers = []
+    for wanted in (name, log_name(name)):
+        found = clone_datasets.find_clone(ctx, wanted)
+        if found and found[0].state == "building":
+            leftovers.append(found)
+        for place in ctx.everywhere()[1:] if found in leftovers else ctx.everywhere():
+            dataset = f"{place.clones}/{wanted}"
+            if place.zfs.exists(dataset):
+                raise Taken(f"{dataset} exists: choose another --name, or zbackup clone destroy {wanted}")
+    return leftovers
