@@ -37,6 +37,9 @@ MOST_MS = 10**12
 STOPPED = "stopped_for"
 """In Record.server: the switch that the server had been stopped for, so that its log ends there."""
 
+TIMES_OUT_OF_ORDER = "times_out_of_order"
+"""In Record.server: transactions behind the backup before whose times contradict the order of the log."""
+
 OF_DATA_ALONE = ("InnoDB's redo log is disabled", "innodb_flush_log_at_trx_commit = 0")
 """How those blockers begin that leave the server's log whole: others lead across such a backup."""
 

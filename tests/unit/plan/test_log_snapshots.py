@@ -18,7 +18,7 @@ from tests.unit.plan.histories import (
 )
 from tests.unit.samples import lacking_one
 from zbackup.model.backup import Backup
-from zbackup.model.record import STOPPED
+from zbackup.model.record import STOPPED, TIMES_OUT_OF_ORDER
 from zbackup.model.retention import Retention, Span, Tier
 from zbackup.plan.retention.log_snapshots import half_destroyed, replaced, without_replaced_logs
 from zbackup.plan.retention.retention import plan_retention
@@ -53,8 +53,8 @@ def test_one_that_holds_log_that_nothing_else_does_stays() -> None:
 
 def test_one_that_is_needed_for_other_reasons_stays() -> None:
     assert replaced([base(1), log_only(2), base(3)], {"backup-2"}) == []
-    stopped = log_only(2, server={STOPPED: "switch to x"})
-    assert replaced([base(1), stopped, base(3)]) == []
+    for said in ({STOPPED: "switch to x"}, {TIMES_OUT_OF_ORDER: "a transaction is later than its snapshot"}):
+        assert replaced([base(1), log_only(2, server=said), base(3)]) == []
 
 
 def test_mongodbs_that_do_not_say_which_log_they_hold_go_with_their_servers() -> None:

@@ -20,16 +20,13 @@ from zbackup.model.errors import (
     Refused,
     VerificationFailed,
 )
-from zbackup.model.record import Record, from_properties, to_properties
+from zbackup.model.record import TIMES_OUT_OF_ORDER, Record, from_properties, to_properties
 from zbackup.model.snapshot import Dataset
 
 log = structlog.get_logger()
 
 # In Record.server: how many tables there were that no crash recovery makes whole; not there for none.
 NON_TRANSACTIONAL = "non_transactional"
-
-# In Record.server: transactions behind the backup before whose times contradict the order of the log.
-TIMES_OUT_OF_ORDER = "times_out_of_order"
 
 
 def times_out_of_order(backups: Sequence[Backup]) -> tuple[str, ...]:

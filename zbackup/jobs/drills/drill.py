@@ -9,7 +9,6 @@ from functools import partial
 import structlog
 
 from zbackup.catalog.switched import require_settled, switches
-from zbackup.jobs.backup.complete_record import TIMES_OUT_OF_ORDER
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import announce
 from zbackup.jobs.clones.lifecycle import destroy, working_on
@@ -45,6 +44,7 @@ from zbackup.model.errors import (
     ZbackupError,
 )
 from zbackup.model.moment import Moment
+from zbackup.model.record import TIMES_OUT_OF_ORDER
 from zbackup.model.recovery import Checked, Files
 from zbackup.plan.clones.clone_name import copy_name, drill_name, log_name
 from zbackup.plan.health.health import FREE_SERIOUS

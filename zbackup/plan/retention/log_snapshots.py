@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from zbackup.model.backup import Backup
+from zbackup.model.record import TIMES_OUT_OF_ORDER
 from zbackup.model.retention import CONDEMNED
 from zbackup.plan.recovery.coverage import continues, first_break, log_known
 from zbackup.plan.recovery.window import moment_bases
@@ -26,8 +27,10 @@ def replaced(backups: Sequence[Backup], pinned: Collection[str] = ()) -> list[Ba
         for b in whole
         if b.record.purpose == "log"
         and b.record.backup not in pinned
-        # It says that a server was stopped for a switch, which explains a gap.
+        # It says that a server was stopped for a switch, which explains a gap; or it may be the only one to
+        # say that times in the log contradict its order.
         and not b.record.stopped_for
+        and TIMES_OUT_OF_ORDER not in b.record.server
         and all(s.dataset in dict(b.record.members) for s in b.snapshots)
         and _is_replaced(b, bases[: bisect_left(ages, b.createtxg)], whole)
     ]
