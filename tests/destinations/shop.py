@@ -57,7 +57,7 @@ class Shop:
         secret: str = "",
         lock_days: int = 0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        shelf: Path | None = None,
+        cache: Path | None = None,
         ca: Path | None = None,
         **storing: object,
     ) -> S3Destination:
@@ -86,7 +86,7 @@ class Shop:
             options=options,
             storing=StorageSettings(**(how | storing)),  # type: ignore[arg-type]
             now=now,
-            shelf=shelf,
+            cache=cache,
         )
 
     @contextmanager

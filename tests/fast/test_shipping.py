@@ -72,7 +72,7 @@ def _require_next_is_incremental(world: World, ctx: Context) -> None:
 
 
 def test_a_stream_that_is_cut_off(world: World, ctx: Context) -> None:
-    """What arrived in part is no copy, and the next ship goes on with it."""
+    """What arrived in part is no copy, and the next ship resumes it."""
     target = ctx.targets[0]
     for nth in (1, 2):
         kept = world.keep()

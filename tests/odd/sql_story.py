@@ -241,7 +241,7 @@ class SqlStory(Story):
 
 
 def _set_clock(offset: int) -> None:
-    """Ahead of the monotonic one by so many ns, as nearly as can be: the journal goes by that one."""
+    """Nanoseconds ahead of the monotonic one, as nearly as can be: the journal goes by that one."""
     for _ in range(100):
         time.clock_settime_ns(time.CLOCK_REALTIME, time.monotonic_ns() + offset)
         if abs(time.time_ns() - time.monotonic_ns() - offset) < NEAR_NS:

@@ -31,8 +31,8 @@ class Verdict:
     """What a drill of one backup proved, which ended `at`.
 
     `backup` is the identity of the one that was started from and `name` what it is called. `to` is the moment
-    that it was brought to, by replaying so many `transactions` (None: the engine does not tell), and `tables`
-    how many were checked. `why` is why it failed, "" when it did not.
+    that it was brought to. `transactions` is how many were replayed for that (None: the engine does not tell)
+    and `tables` how many were checked. `why` is why it failed, "" when it did not.
     """
 
     backup: str

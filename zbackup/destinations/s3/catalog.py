@@ -63,7 +63,7 @@ def _look(pages: ManifestStore, parallel: int) -> tuple[BucketContents, Sequence
         )
         doubtful = seen.doubtful() if pages.sealed_only else []
         problems = tuple(pool.map(lambda stream: _foreign(pages, stream, begun.get(stream)), doubtful))
-    pages.shelf.keep_only([*entries, *(begun[stream] for stream in doubtful if stream in begun)])
+    pages.cache.keep_only([*entries, *(begun[stream] for stream in doubtful if stream in begun)])
     foreign = {s: why for s, why in zip(doubtful, problems, strict=True) if isinstance(why, str) and why}
     return _without(seen, foreign, pages), [g for g in (*read, *problems) if isinstance(g, _Gone)]
 

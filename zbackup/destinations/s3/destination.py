@@ -19,7 +19,7 @@ from zbackup.destinations.s3.signatures import Signatures
 class S3Destination:
     """`prefix` is what all keys begin with; `now` is the time, which decides when a chain is old.
 
-    `shelf` is the directory below which pages of the bucket are kept (None: they are not).
+    `cache` is the directory below which pages of the bucket are kept (None: they are not).
     """
 
     name: str
@@ -29,7 +29,7 @@ class S3Destination:
     options: S3Options
     storing: StorageSettings
     now: Callable[[], datetime]
-    shelf: Path | None = None
+    cache: Path | None = None
 
     @property
     def here(self) -> str:
@@ -58,6 +58,6 @@ class S3Destination:
                         bound_only=not self.storing.accept_unbound,
                     ),
                     sealed_only=self.storing.sealed_only,
-                    shelf=PageCache(self.shelf, (self.options.endpoint, self.options.bucket, layout.root)),
+                    cache=PageCache(self.cache, (self.options.endpoint, self.options.bucket, layout.root)),
                 ),
             )

@@ -16,8 +16,8 @@ from zbackup.destinations.s3.settings import S3Options, StorageSettings
 from zbackup.model.errors import ConfigError
 
 
-def destination(ship: Ship, to: S3Place, instance: str, clock: Clock, shelf: Path) -> S3Destination:
-    """Nothing is read or connected to yet, secrets neither. Pages are kept below the directory `shelf`."""
+def destination(ship: Ship, to: S3Place, instance: str, clock: Clock, cache: Path) -> S3Destination:
+    """Nothing is read or connected to yet, secrets neither. Pages are kept below the directory `cache`."""
     return S3Destination(
         name=ship.label,
         place=str(to),
@@ -26,7 +26,7 @@ def destination(ship: Ship, to: S3Place, instance: str, clock: Clock, shelf: Pat
         options=_options(ship.s3, to),
         storing=_storing(ship.s3),
         now=clock.now,
-        shelf=shelf,
+        cache=cache,
     )
 
 

@@ -38,7 +38,7 @@ class Proven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestStore:
-    """Of an instance's part of a bucket. `known` are manifests by their keys: they never change. `shelf` has
+    """Of an instance's part of a bucket. `known` are manifests by their keys: they never change. `cache` has
     those of earlier runs.
 
     With `sealed_only`, what is neither sealed nor encrypted was not written by whoever has the key.
@@ -48,7 +48,7 @@ class ManifestStore:
     layout: Layout
     sealing: Signatures
     sealed_only: bool
-    shelf: PageCache
+    cache: PageCache
     known: dict[str, Manifest] = field(default_factory=dict)
 
     def manifest(self, key: str) -> Manifest:
@@ -61,8 +61,8 @@ class ManifestStore:
         return self.known[key]
 
     def listed(self, entry: Entry) -> Manifest:
-        """As manifest(), of an object that has just been listed: it is not fetched if it is on the shelf."""
-        kept = None if entry.key in self.known else self.shelf.take(entry)
+        """As manifest(), of an object that has just been listed: it is not fetched if it is in the cache."""
+        kept = None if entry.key in self.known else self.cache.take(entry)
         if kept is not None:
             try:
                 self.known[entry.key] = self._manifest(entry.key, kept)
@@ -71,7 +71,7 @@ class ManifestStore:
         if entry.key not in self.known:
             body = self.bucket.get(entry.key, MOST_MANIFEST)
             self.known[entry.key] = self._manifest(entry.key, body)
-            self.shelf.keep(entry, body)
+            self.cache.keep(entry, body)
         return self.known[entry.key]
 
     def _manifest(self, key: str, body: bytes | bytearray) -> Manifest:

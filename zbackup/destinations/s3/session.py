@@ -102,7 +102,7 @@ class S3Session:
         )
         # What is proven is what is there, and not what was read of it before.
         self.pages.known.clear()
-        return verifier.verify(look(replace(self.pages, shelf=NO_CACHE), self.storing.parallel))
+        return verifier.verify(look(replace(self.pages, cache=NO_CACHE), self.storing.parallel))
 
     def strays(self) -> tuple[str, ...]:
         return tuple(str(stream) for stream in self._keeper.strays(self.found(), self._now()))

@@ -71,7 +71,7 @@ class StreamHeaders:
         if entry is None:
             return f"how {stream} was stored is not to be found"
         where = f"{self.pages.bucket.place}/{entry.key}"
-        kept = self.pages.shelf.take(entry)
+        kept = self.pages.cache.take(entry)
         try:
             body = kept or self.pages.bucket.get(entry.key, MOST_HEADER)
             header = begun_from(body, where)
@@ -83,7 +83,7 @@ class StreamHeaders:
         except Refused as keyless:
             return f"{keyless}: add it to old_keys, if it is yours"
         if kept is None:
-            self.pages.shelf.keep(entry, body)
+            self.pages.cache.keep(entry, body)
         return ""
 
     def problem(self, stream: StreamId, said: StreamHeader) -> str:

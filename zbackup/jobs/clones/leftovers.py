@@ -18,7 +18,7 @@ def leftovers(ctx: Context) -> tuple[Leftover, ...]:
         suspects = [
             c for c in _unfinished(at) if not holder(ctx.shared / f"clone-{recovery_of(c.name)}.lock")
         ]
-        # Its maker may have finished it, and let go of the lock, since it was looked at.
+        # Its maker may have finished it, and released the lock, since it was looked at.
         still = {c.id for c in _unfinished(at)} if suspects else set()
         found += [
             Leftover(clone=c, running=server_process(at, c.name) is not None)

@@ -270,7 +270,7 @@ def _reached(plan: DrillPlan, report: RestoreReport) -> datetime:
 
 def _leave_nothing(ctx: Context) -> None:
     """What was fetched would take room until the next drill on schedule, which wants another backup. By hand
-    the same command goes on with it, after a cut or when its key was loaded."""
+    the same command resumes it, after a cut or when its key was loaded."""
     with suppress(ZbackupError):
         destroy((ctx,), copy_name(drill_name(ctx.instance)))
 

@@ -101,7 +101,7 @@ class Guard:
     """Ends a drill that must not go on: `gives_way` says why it is to be tried later, and `limit` is after
     how many seconds it has taken too long (0: never).
 
-    Its servers are killed, and whatever it does besides ends with the next progress it reports.
+    Its servers are killed, and whatever else it does ends with the next progress it reports.
     """
 
     gives_way: Callable[[], str] = never

@@ -122,7 +122,7 @@ def test_a_file_begun_by_a_long_statement_is_cut_like_any_other(tmp_path: Path) 
 
 
 def stamp(path: Path, offset: int, seconds: int) -> None:
-    """Let the event at `offset` have begun so many seconds later."""
+    """Let the event at `offset` have begun that many seconds later."""
     data = bytearray(path.read_bytes())
     (size,) = struct.unpack_from("<I", data, offset + 9)
     struct.pack_into("<I", data, offset, NOW // 1_000_000 + seconds)

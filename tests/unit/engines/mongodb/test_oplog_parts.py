@@ -7,7 +7,7 @@ import bson
 import pytest
 from bson.timestamp import Timestamp
 
-from zbackup.engines.mongodb.clone.error_log_tail import last_words, stable_checkpoint
+from zbackup.engines.mongodb.clone.error_log_tail import error_log_tail, stable_checkpoint
 from zbackup.engines.mongodb.oplog import append, continuation, oplog
 from zbackup.engines.mongodb.oplog.find_stop import Cut, shortfall
 from zbackup.engines.mongodb.oplog.oplog_entry import describe, transaction
@@ -194,20 +194,20 @@ def test_last_words_are_the_errors_without_the_noise(tmp_path: Path) -> None:
     trace = '{"s":"F","id":3,"msg":"BACKTRACE: {bt}","attr":{"a":1}}'
     harmless = '{"s":"E","id":4,"msg":"TCP FastOpen unavailable"}'
     file = log_file(tmp_path, harmless, QUIET, fatal, trace, QUIET)
-    assert last_words(file) == "***aborting after fassert() failure"
+    assert error_log_tail(file) == "***aborting after fassert() failure"
 
 
 def test_last_words_are_the_last_lines_when_nothing_failed(tmp_path: Path) -> None:
-    assert last_words(log_file(tmp_path, *[QUIET] * 20)).splitlines() == ['all well {"n": 1}'] * 10
-    assert last_words(tmp_path / "nothing") == ""
+    assert error_log_tail(log_file(tmp_path, *[QUIET] * 20)).splitlines() == ['all well {"n": 1}'] * 10
+    assert error_log_tail(tmp_path / "nothing") == ""
 
 
 def test_half_a_line_is_no_error(tmp_path: Path) -> None:
     file = log_file(tmp_path, QUIET, QUIET, QUIET[:30])
-    assert last_words(file).splitlines() == ['all well {"n": 1}', 'all well {"n": 1}', QUIET[:30]]
+    assert error_log_tail(file).splitlines() == ['all well {"n": 1}', 'all well {"n": 1}', QUIET[:30]]
 
 
 def test_a_complaint_about_an_option_is_an_error(tmp_path: Path) -> None:
-    assert last_words(log_file(tmp_path, QUIET, "Error parsing command line: x" + "y" * 500)).startswith(
+    assert error_log_tail(log_file(tmp_path, QUIET, "Error parsing command line: x" + "y" * 500)).startswith(
         "Error parsing command line: xyyy"
     )

@@ -45,7 +45,7 @@ class Session:
 
 @pytest.mark.parametrize("kind", ["ftwrl", "backup-lock"])
 def test_a_session_with_a_lock_is_ended_by_the_server(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From before the lock is asked for until it is let go, whatever becomes of us."""
+    """From before the lock is asked for until it is released, whatever becomes of us."""
     sessions: list[Session] = []
 
     def connect(_: ConnectOptions) -> Session:
@@ -63,5 +63,5 @@ def test_a_session_with_a_lock_is_ended_by_the_server(kind: Any, monkeypatch: py
         assert session.silence <= 10
         held.since -= 6
         held.confirm()
-        assert session.silence <= 4, "each statement starts the server's count anew"
+        assert session.silence <= 4, "each statement restarts the server's count"
     assert session.closed

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bson.timestamp import Timestamp
 
-from zbackup.engines.mongodb.clone.error_log_tail import last_words, stable_checkpoint
+from zbackup.engines.mongodb.clone.error_log_tail import error_log_tail, stable_checkpoint
 from zbackup.engines.mongodb.clone.identity import as_internal_user
 from zbackup.engines.mongodb.clone.server_options import Place, Purpose, Shape, arguments
 from zbackup.engines.mongodb.options import ConnectOptions, Login
@@ -127,9 +127,8 @@ class CloneServer:
 
     def failure(self, what: str) -> DatabaseError:
         """What happened, with the server's own last words."""
-        return DatabaseError(
-            f"the temporary server {what}; the end of {self.place.output}:\n{last_words(self.place.output)}"
-        )
+        said = error_log_tail(self.place.output)
+        return DatabaseError(f"the temporary server {what}; the end of {self.place.output}:\n{said}")
 
     def _start(self, shape: Shape) -> Process:
         # One that was killed leaves its socket behind, and a new one is what we wait for.

@@ -22,7 +22,7 @@ _NOISE = ("BACKTRACE", "Frame", "/proc/self/maps")
 Line = dict[str, Any]
 
 
-def last_words(output: Path) -> str:
+def error_log_tail(output: Path) -> str:
     """The end of a server's output, for a message: why it gave up if it said so, else its last lines.
 
     What is not a log line, such as the complaint about an option, counts as a reason.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from zbackup.engines.orphans import strays
+from zbackup.engines.links_and_mounts import links_and_mounts
 from zbackup.model.errors import Refused
 from zbackup.model.server import Place
 from zbackup.proc import secure_files
@@ -46,6 +46,6 @@ def works_there(data: Path, pid: int) -> bool:
 def places(data: Path) -> tuple[Place, ...]:
     """Each place once, the data directory first."""
     found: dict[str, str] = {}
-    for what, path in (("data", data), ("journal", data / "journal"), *strays(data, DEPTH)):
+    for what, path in (("data", data), ("journal", data / "journal"), *links_and_mounts(data, DEPTH)):
         found.setdefault(os.path.realpath(path), what)
     return tuple(Place(what, path) for path, what in found.items())

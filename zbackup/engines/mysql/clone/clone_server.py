@@ -14,7 +14,7 @@ from zbackup.engines.mysql.binlog.files import index_without_links
 from zbackup.engines.mysql.clone import outside_directories
 from zbackup.engines.mysql.clone.accounts import Account
 from zbackup.engines.mysql.clone.disk_full_guard import killed_when_full
-from zbackup.engines.mysql.clone.error_log_tail import last_words
+from zbackup.engines.mysql.clone.error_log_tail import error_log_tail
 from zbackup.engines.mysql.clone.keyring import own_copy
 from zbackup.engines.mysql.clone.server_options import Place, Shape, arguments
 from zbackup.engines.mysql.options import ConnectOptions
@@ -321,7 +321,7 @@ class CloneServer:
 
     def failure(self, what: str, *, without: str = "") -> DatabaseError:
         """The error, with the reason in the server's log, of which lines that hold `without` are left out."""
-        said = last_words(self.place.output, without=without)
+        said = error_log_tail(self.place.output, without=without)
         return DatabaseError(f"the temporary server {what}; {self.place.output} says:\n{said}")
 
 

@@ -17,7 +17,7 @@ _REASON = re.compile(r"\[ERROR\]|\[FATAL\]|\bgot signal \d+|\bgot exception\b|As
 _CLOCK = re.compile(r"^\d{4}-\d\d-\d\d[T ]+\S+ +\d+ ")
 
 
-def last_words(output: Path, *, without: str = "") -> str:
+def error_log_tail(output: Path, *, without: str = "") -> str:
     """The errors of the last start, without the time: the first of them, and the last. If it named none, its
     last lines. Lines that hold `without` are left out."""
     lines = last_lines(output, TAIL, without=without).splitlines()

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from zbackup.engines.orphans import strays
+from zbackup.engines.links_and_mounts import links_and_mounts
 from zbackup.model.server import Place
 
 # variable -> what lives there. Unset or empty means the data directory, which is listed anyway.
@@ -58,7 +58,7 @@ def _named(
     for file in outside:
         yield "tablespace", datadir / file
     # MyISAM's DATA DIRECTORY makes links inside a database's directory; a database may be one, or a mount.
-    yield from strays(datadir, DEPTH)
+    yield from links_and_mounts(datadir, DEPTH)
 
 
 def system_files(data_file_path: str) -> list[str]:

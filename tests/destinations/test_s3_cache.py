@@ -30,7 +30,7 @@ class Counted:
     def copies(self) -> tuple[Copies, int]:
         """As a new run sees them, and how many objects it fetched."""
         self.through.seen.clear()
-        with self.shop.session(endpoint=self.through.endpoint, shelf=self.home, **self.how) as session:
+        with self.shop.session(endpoint=self.through.endpoint, cache=self.home, **self.how) as session:
             return session.copies(), self.fetched()
 
     def fetched(self) -> int:
@@ -144,7 +144,7 @@ def test_what_was_kept_is_not_taken_for_what_was_changed_since(counted: Counted)
     copies, asked = counted.copies()
     assert [where for where, _ in copies.unreadable] == [key] and asked == 1
     with (
-        counted.shop.session(shelf=counted.home, **counted.how) as session,
+        counted.shop.session(cache=counted.home, **counted.how) as session,
         pytest.raises(VerificationFailed, match="cannot be understood"),
     ):
         session.inventory()
@@ -154,7 +154,7 @@ def test_a_verification_reads_the_bucket(counted: Counted) -> None:
     """Also what the same run has listed already, by what was kept."""
     counted.copies()
     with counted.shop.session(
-        endpoint=counted.through.endpoint, shelf=counted.home, **counted.how
+        endpoint=counted.through.endpoint, cache=counted.home, **counted.how
     ) as session:
         counted.through.seen.clear()
         assert len(session.copies().backups) == BACKUPS and counted.fetched() == 0
@@ -169,8 +169,8 @@ def test_a_page_of_another_key_is_no_better_for_having_been_kept(
     shop = new_shop(server, tmp_path)
     with shop.session() as session:
         ship(session, shop, stream(11, size=1000), part(11), 1)
-    shelf = tmp_path / "state"
+    state = tmp_path / "state"
     for keys, readable in (((), True), ((key,), False), ((), True)):
-        with shop.session(shelf=shelf, keys=keys) as session:
+        with shop.session(cache=state, keys=keys) as session:
             copies = session.copies()
         assert (len(copies.backups), len(copies.unreadable)) == (readable, not readable)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from zbackup.engines.mysql.clone.error_log_tail import last_words
+from zbackup.engines.mysql.clone.error_log_tail import error_log_tail
 
 MARIADB = """\
 2026-11-22  1:01:40 0 [Note] Starting MariaDB 10.11.18-MariaDB source revision x as process 77
@@ -23,18 +23,18 @@ MYSQL = """\
 def test_the_errors_of_the_last_start_are_why(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text(MARIADB)
-    assert last_words(log).splitlines() == [
+    assert error_log_tail(log).splitlines() == [
         "[ERROR] InnoDB: The file './ibdata1' is of a different size",
         "[ERROR] Unknown/unsupported storage engine: InnoDB",
     ]
     log.write_text(MARIADB + MYSQL)
-    assert last_words(log) == "[ERROR] [MY-012574] [InnoDB] Unable to lock ./ibdata1 error: 11"
+    assert error_log_tail(log) == "[ERROR] [MY-012574] [InnoDB] Unable to lock ./ibdata1 error: 11"
 
 
 def test_of_many_the_first_and_the_last_are_told(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("".join(f"2026-11-22  1:01:50 0 [ERROR] {n}\n" for n in range(9)))
-    assert last_words(log).split("\n") == [
+    assert error_log_tail(log).split("\n") == [
         "[ERROR] 0",
         "[ERROR] 1",
         "[ERROR] 2",
@@ -46,6 +46,6 @@ def test_of_many_the_first_and_the_last_are_told(tmp_path: Path) -> None:
 
 def test_one_that_names_none_has_its_last_lines(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
-    assert last_words(log) == ""
+    assert error_log_tail(log) == ""
     log.write_text("a secret\nmysqld: Out of memory\n")
-    assert last_words(log, without="secret") == "mysqld: Out of memory"
+    assert error_log_tail(log, without="secret") == "mysqld: Out of memory"

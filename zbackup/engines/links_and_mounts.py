@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def strays(top: Path, depth: int) -> Iterator[tuple[str, Path]]:
+def links_and_mounts(top: Path, depth: int) -> Iterator[tuple[str, Path]]:
     """What is there and where, such as ("link shop/index", /data/shop/index); `depth` 1 is `top` alone.
 
     What this account may not read is not looked into.
