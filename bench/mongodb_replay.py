@@ -37,6 +37,7 @@ from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Serving
 from zbackup.model.relocation import Relocation
+from zbackup.model.target import Time
 from zbackup.proc.detached import Process
 
 THREADS = 4
@@ -179,7 +180,7 @@ def by_zbackup(scene: Scene, number: int) -> float:
     recovery = MongoRecovery(server=program, memory=CACHE, workers=os.cpu_count() or 1)
     clock = Silent()
     began = time.monotonic()
-    recovery.recover(base, log, datetime.now(UTC) + timedelta(seconds=1), Serving(), clock)
+    recovery.recover(base, log, Time(datetime.now(UTC) + timedelta(seconds=1)), Serving(), clock)
     process = Process.parse(base.process.read_text())
     try:
         compare(scene, base.run / "mongod.sock")

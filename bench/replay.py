@@ -32,6 +32,7 @@ from zbackup.engines.mysql.server.inspect import inspect
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Serving
 from zbackup.model.relocation import Relocation
+from zbackup.model.target import Time
 from zbackup.proc.detached import Process
 
 THREADS = 4
@@ -175,7 +176,7 @@ def by_zbackup(scene: Scene, number: int) -> float:
     files = (_files(scene, base, run / "b"), _files(scene, log, run / "l"))
     # Times in MariaDB's log are whole seconds, and a target is rounded down to one.
     everything = datetime.now(UTC) + timedelta(seconds=1)
-    recovery.recover(files[0], files[1], everything, Serving(), clock)
+    recovery.recover(files[0], files[1], Time(everything), Serving(), clock)
     process = Process.parse(files[0].process.read_text())
     try:
         compare(scene, run / "b" / "mysqld.sock")

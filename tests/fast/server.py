@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from zbackup.model.cloning import Adoption
 from zbackup.model.commit_times import Anchor
 from zbackup.model.errors import DatabaseError, LockNotTaken, NotRecoverable, VerificationFailed
-from zbackup.model.exact import Exact, TransactionName, WholeLog
 from zbackup.model.log import LogSpan, Searched, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import LockChoice, Place, ServerFacts
+from zbackup.model.target import Target, WholeLog, time_of
+from zbackup.model.transaction_name import TransactionName
 
 if TYPE_CHECKING:
     from tests.fast.world import World
@@ -150,19 +151,18 @@ class FakeRecovery:
         self,
         base: tuple[Record, Relocation],
         log: tuple[Record, Relocation],
-        target: datetime,
-        exact: Exact | None = None,
+        target: Target,
         anchors: Sequence[Anchor] = (),
     ) -> ReplayRange | None:
         rows, full = self._rows(base[1]), self._log(log[1])
-        count = self._cut(rows, full, target, exact)
+        count = self._cut(rows, full, target)
         return ReplayRange(
             last_applied=self._transaction(full, count - 1) if count > len(rows) else None,
             first_skipped=self._transaction(full, count) if count < len(full) else None,
             transactions=count - len(rows),
             log_bytes=0,
             out_of_order=0,
-            effective_target=target,
+            effective_target=time_of(target),
         )
 
     def check_program(self, record: Record) -> str:
@@ -181,13 +181,12 @@ class FakeRecovery:
         self,
         base: Files,
         log: Files,
-        target: datetime,
+        target: Target,
         serving: Serving | None,
         progress: Progress,
-        exact: Exact | None = None,
     ) -> Recovered:
         rows, full = self._rows(base.where), self._log(log.where)
-        applied = full[: self._cut(rows, full, target, exact)]
+        applied = full[: self._cut(rows, full, target)]
         self._run(base, {"rows": applied}, {"log": applied}, serving, "recover")
         return self._recovered(applied)
 
@@ -218,17 +217,15 @@ class FakeRecovery:
 
         self.world.door(("engine", what), act)
 
-    def _cut(
-        self, rows: tuple[int, ...], full: tuple[int, ...], target: datetime, exact: Exact | None
-    ) -> int:
+    def _cut(self, rows: tuple[int, ...], full: tuple[int, ...], target: Target) -> int:
         """How many of the log are applied."""
         if full[: len(rows)] != rows:
             raise NotRecoverable("the log does not lead on from the rows")
-        if isinstance(exact, WholeLog):
+        if isinstance(target, WholeLog):
             return len(full)
-        if isinstance(exact, Transaction):
-            return int(exact.start.rpartition(":")[2])
-        return max(len(rows), sum(self._time(n) < target for n in full))
+        if isinstance(target, Transaction):
+            return int(target.start.rpartition(":")[2])
+        return max(len(rows), sum(self._time(n) < time_of(target) for n in full))
 
     def _recovered(self, applied: tuple[int, ...]) -> Recovered:
         return Recovered(

@@ -23,6 +23,7 @@ from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.watch.cleanup import reconcile
 from zbackup.model.errors import NotFound, Taken
 from zbackup.model.moment import Moment
+from zbackup.model.target import WholeLog
 
 _MEANT = re.compile(r", \('zbackup:making.r1.copy', '[^']*'\)")
 OPTIONS = RestoreOptions(name="r1")
@@ -118,7 +119,7 @@ def test_now_by_a_snapshot_of_the_log(world: World, ctx: Context) -> None:
     """Nobody knows what "now" will be: all that was committed before the command began is there."""
     now = Moment(world.now, "now", ZoneInfo("UTC"), is_now=True)
     kept = world.keep()
-    assert restore(ctx, now, OPTIONS).plan.target == now.exclusive_end > now.at
+    assert restore(ctx, now, OPTIONS).plan.target == WholeLog(now.exclusive_end)
     world.put_back(kept)
     for each in every_break(world, lambda: restore(ctx, now, OPTIONS), ("fails late", "killed before")):
         if each.known:

@@ -22,7 +22,8 @@ from zbackup.engines.mysql.binlog.find_stop import find_cut
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import check_events, microseconds, transactions
 from zbackup.engines.mysql.binlog.same_log import require_same_log
-from zbackup.model.exact import Gtid, parse_transaction
+from zbackup.model.target import Time
+from zbackup.model.transaction_name import Gtid, parse_transaction
 
 STATEMENTS = "--binlog-format=STATEMENT"
 NO_CHECKSUMS = "--binlog-checksum=NONE"
@@ -163,7 +164,7 @@ def test_cuts_where_the_server_stood(plain: DatabaseServer) -> None:
         stood.append((SystemClock().now().replace(microsecond=0), where(plain)))
         time.sleep(1.1)
     for number, (moment, position) in enumerate(stood):
-        cut = find_cut(files(plain), start, moment)
+        cut = find_cut(files(plain), start, Time(moment))
         assert cut.transactions == sum(range(number + 2))
         passed = [t for file in files(plain) for t in transactions(file) if t.end <= position]
         assert cut.last_applied == passed[-1]

@@ -76,9 +76,9 @@ NAMED = (
     ),
     Mutant(
         "a restore's target is the moment, and not the end of it",
-        "zbackup/jobs/restore/restore.py",
-        "    target = moment.exclusive_end\n",
-        "    target = moment.at\n",
+        "zbackup/model/target.py",
+        "            end = target.exclusive_end\n",
+        "            end = target.at\n",
         ("tests/fast/test_restore.py",),
     ),
     Mutant(

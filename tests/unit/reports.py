@@ -42,6 +42,7 @@ from zbackup.model.retention import Retention, Span, Tier
 from zbackup.model.shipped import arrived_of
 from zbackup.model.snapshot import Snapshot
 from zbackup.model.space import Pool, Space
+from zbackup.model.target import Time
 from zbackup.plan.recovery.window import Gap, Range, RecoveryWindow, Window
 from zbackup.plan.retention.retention import Kept, RetentionPlan
 from zbackup.plan.retention.tiers import TierSpace
@@ -90,14 +91,15 @@ def a_transaction(minute: int, start: int, gtid: str) -> Transaction:
     )  # fmt: skip
 
 
-ASKED = restore_report.Asked("shop", parse_moment("2024-05-01 10:02", BERLIN, at(30)))
+ASKED = restore_report.Asked("shop", BERLIN, parse_moment("2024-05-01 10:02", BERLIN, at(30)))
 REPLAY = ReplayRange(
     last_applied=a_transaction(1, 5000, "u:41"), first_skipped=a_transaction(2, 5100, "u:42"),
     transactions=32, log_bytes=3 * 1024**2, out_of_order=0, effective_target=ASKED.moment.at,
 )  # fmt: skip
 PLAN = RestorePlan(
-    name="shop-x", target=ASKED.moment.at, base=a_backup(), log=None, reason="newest before", replay=REPLAY
-)
+    name="shop-x", asked=ASKED.target, target=Time(ASKED.target.at), base=a_backup(), log=None,
+    reason="newest before", replay=REPLAY,
+)  # fmt: skip
 CLONE = Clone(
     id="i", name="shop-x", instance="shop", engine="mysql", kind="restore", state="ready", created=at(30),
     backup="zbackup-20240501T080000Z", target=ASKED.moment.at.isoformat(), reached="u:1-41", port=3307,

@@ -1,7 +1,7 @@
 """zbackup restore"""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -14,22 +14,23 @@ from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan,
 from zbackup.cli.working import OneInstance, on_one
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.restore.from_destination import (
+    backup_there,
     latest_moment,
-    moment_of_copy,
-    moment_there,
     plan_restore_from,
     plan_restore_there,
     restore_from,
     restore_there,
+    transaction_there,
 )
-from zbackup.jobs.restore.latest import LATEST, latest_here, moment_here
-from zbackup.jobs.restore.locate_transaction import locate, moment_of
+from zbackup.jobs.restore.latest import LATEST, backup_here, latest_here
+from zbackup.jobs.restore.locate_transaction import locate
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import RestorePlan, plan_restore, restore
 from zbackup.model.errors import ClockAccepted, UsageError
-from zbackup.model.exact import BackupName, TransactionName, parse_transaction
 from zbackup.model.log import ClusterTime
-from zbackup.model.moment import FORMS, Moment, parse_moment
+from zbackup.model.moment import FORMS, parse_moment
+from zbackup.model.target import RestoreTarget
+from zbackup.model.transaction_name import TransactionName, parse_transaction
 
 HELP = f"""Restore to a moment, as a new server.
 
@@ -55,9 +56,7 @@ zbackup restore docs --to-timestamp 1714557720,1 --port 27018 --as-replica-set r
 """
 
 
-Named = ClusterTime | TransactionName | BackupName
-
-Target = Annotated[
+To = Annotated[
     str | None,
     typer.Option("--to", metavar="MOMENT", help="The moment to restore to.", show_default=False),
 ]
@@ -163,7 +162,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     options: Options,
     instance: OneInstance = None,
     *,
-    to: Target = None,
+    to: To = None,
     to_timestamp: ToTimestamp = None,
     before: BeforeOption = None,
     to_backup: ToBackup = None,
@@ -179,8 +178,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     keep: Keep = False,
     dry_run: DryRun = False,
 ) -> None:
-    exact = _exact(to, to_timestamp, before, to_backup)
-    if base and isinstance(exact, BackupName):
+    named = _named(to, to_timestamp, before, to_backup)
+    if base and to_backup is not None:
         raise UsageError("--to-backup names what is restored: leave out --base")
     choice = RestoreOptions(
         name=name,
@@ -193,77 +192,90 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         accept_clock=accept_clock,
     )
     with on_one(options, "restore", instance) as ctx:
-        target = app.choose_target(ctx, origin) if origin else None
-        if there and not target:
+        destination = app.choose_target(ctx, origin) if origin else None
+        if there and not destination:
             raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
-        asked = _asked(ctx, target, to or "", exact, choice)
-        choice = replace(choice, exact=asked.exact)
-        ctx.progress.note(headline(asked))
+        target = _target(ctx, destination, named, choice)
+        ctx.progress.note(headline(Asked(ctx.instance, ctx.zone, target)))
         if dry_run:
-            plan = _planned(ctx, target, asked.moment, choice, there=there)
-        elif target:
+            plan = _planned(ctx, destination, target, choice, there=there)
+        elif destination:
             bring_back = restore_there if there else restore_from
-            report = bring_back(ctx, target, asked.moment, choice)
+            report = bring_back(ctx, destination, target, choice)
         else:
-            report = restore(ctx, asked.moment, choice)
+            report = restore(ctx, target, choice)
+    asked = Asked(ctx.instance, ctx.zone, plan.asked if dry_run else report.plan.asked)
     if dry_run:
         emit(options, "restore", plan_shape(asked, plan), lambda: render_plan(asked, plan))
     else:
-        done = asked.known(report)
-        emit(options, "restore", report_shape(done, report), lambda: render_report(done, report))
+        emit(options, "restore", report_shape(asked, report), lambda: render_report(asked, report))
     if (plan if dry_run else report).clock_accepted:
         raise typer.Exit(ClockAccepted.exit_status)
 
 
-def _asked(
-    ctx: Context, target: ShipTarget | None, to: str, exact: Named | None, choice: RestoreOptions
-) -> Asked:
-    if isinstance(exact, ClusterTime):
-        return Asked(ctx.instance, Moment(exact.second, str(exact), ctx.zone), exact)
-    if exact is None:
-        return Asked(ctx.instance, _moment(ctx, target, to, choice))
-    if isinstance(exact, BackupName):
-        of = moment_of_copy(ctx, target, exact) if target else moment_here(ctx, exact)
-        return Asked(ctx.instance, of, exact)
-    if target:
-        return Asked(ctx.instance, moment_there(ctx, target, exact, choice.base), exact)
-    before = locate(ctx, exact, choice.base)
-    return Asked(ctx.instance, moment_of(ctx, before), before)
+@dataclass(frozen=True, slots=True)
+class _Backup:
+    name: str
 
 
-def _moment(ctx: Context, target: ShipTarget | None, to: str, choice: RestoreOptions) -> Moment:
-    if to.strip().lower() == LATEST:
-        return latest_moment(ctx, target, choice) if target else latest_here(ctx)
-    return parse_moment(to, ctx.zone, ctx.clock.now())
+def _named(
+    to: str | None, to_timestamp: str | None, before: str | None, to_backup: str | None
+) -> str | ClusterTime | TransactionName | _Backup:
+    """What was named as the target; a moment as text. Raise UsageError unless there is exactly one."""
+    match (to, to_timestamp, before, to_backup):
+        case (str(), None, None, None):
+            return to
+        case (None, str(), None, None):
+            return _cluster_time(to_timestamp)
+        case (None, None, str(), None):
+            return parse_transaction(before)
+        case (None, None, None, str()):
+            return _Backup(to_backup.strip())
+    raise UsageError(
+        "say where to restore to, by one of --to MOMENT, --to-backup NAME, --before TRANSACTION and "
+        "--to-timestamp SECONDS,INC"
+    )
+
+
+def _cluster_time(text: str) -> ClusterTime:
+    try:
+        return ClusterTime.parse(text)
+    except ValueError as wrong:
+        raise UsageError(f"--to-timestamp: {wrong}") from wrong
+
+
+def _target(
+    ctx: Context,
+    destination: ShipTarget | None,
+    named: str | ClusterTime | TransactionName | _Backup,
+    choice: RestoreOptions,
+) -> RestoreTarget:
+    """Look up what was named, among the backups or in the log where that takes a look."""
+    match named:
+        case ClusterTime():
+            return named
+        case str():
+            if named.strip().lower() != LATEST:
+                return parse_moment(named, ctx.zone, ctx.clock.now())
+            return latest_moment(ctx, destination, choice) if destination else latest_here(ctx)
+        case _Backup():
+            return backup_there(destination, named.name) if destination else backup_here(ctx, named.name)
+    if destination:
+        return transaction_there(ctx, destination, named, choice.base)
+    return locate(ctx, named, choice.base)
 
 
 def _planned(
-    ctx: Context, target: ShipTarget | None, moment: Moment, choice: RestoreOptions, *, there: bool
+    ctx: Context,
+    destination: ShipTarget | None,
+    target: RestoreTarget,
+    choice: RestoreOptions,
+    *,
+    there: bool,
 ) -> RestorePlan:
-    if target:
-        return (plan_restore_there if there else plan_restore_from)(ctx, target, moment, choice)
-    return plan_restore(ctx, moment, choice)
-
-
-def _exact(
-    to: str | None, to_timestamp: str | None, before: str | None, to_backup: str | None
-) -> Named | None:
-    """The exact target if one was given. Raise UsageError unless there is exactly one target."""
-    if sum(target is not None for target in (to, to_timestamp, before, to_backup)) != 1:
-        raise UsageError(
-            "say where to restore to, by one of --to MOMENT, --to-backup NAME, --before TRANSACTION and "
-            "--to-timestamp SECONDS,INC"
-        )
-    if to_backup is not None:
-        return BackupName(to_backup.strip())
-    if before is not None:
-        return parse_transaction(before)
-    if to_timestamp is None:
-        return None
-    try:
-        return ClusterTime.parse(to_timestamp)
-    except ValueError as wrong:
-        raise UsageError(f"--to-timestamp: {wrong}") from wrong
+    if destination:
+        return (plan_restore_there if there else plan_restore_from)(ctx, destination, target, choice)
+    return plan_restore(ctx, target, choice)
 
 
 def _replica_set(name: str) -> str:

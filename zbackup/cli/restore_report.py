@@ -1,35 +1,41 @@
 """What is said of a restore, planned or done: as JSON and for people."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from zbackup.cli import shapes, tables
 from zbackup.cli.output import plain
 from zbackup.jobs.restore.restore import RestorePlan, RestoreReport
-from zbackup.model.exact import BackupName, Before, Gtid, LogPlace, TransactionName
 from zbackup.model.log import ClusterTime, Transaction, how_many
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.progress import Phase
 from zbackup.model.recovery import Recovered, ReplayRange
+from zbackup.model.target import BackupAsItIs, BeforeTransaction, RestoreTarget, UnseenTransaction
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was asked for, to say it back."""
+    """What was asked for, to say it back: of which instance, and the target, with times in `zone`."""
 
     instance: str
-    moment: Moment
-    exact: ClusterTime | Before | TransactionName | BackupName | None = None
+    zone: ZoneInfo
+    target: RestoreTarget
 
-    def known(self, report: RestoreReport) -> "Asked":
-        """With what was found out of a transaction of which only the name was known."""
-        skipped = report.recovered.first_skipped
-        if not isinstance(self.exact, TransactionName) or skipped is None:
-            return self
-        before = Before(name=self.exact, transaction=skipped, logs=frozenset())
-        return replace(self, moment=replace(self.moment, at=skipped.committed), exact=before)
+    @property
+    def moment(self) -> Moment:
+        """The target as a moment."""
+        if isinstance(self.target, Moment):
+            return self.target
+        text = str(self.target) if isinstance(self.target, ClusterTime) else str(self.target.name)
+        return Moment(self.target.at, text, self.zone)
+
+    @property
+    def before(self) -> str:
+        """The name of the transaction before which the restore ends, "" if it ends elsewhere."""
+        is_transaction = isinstance(self.target, UnseenTransaction | BeforeTransaction)
+        return self.moment.text if is_transaction else ""
 
 
 def plan_shape(asked: Asked, plan: RestorePlan) -> dict[str, Any]:
@@ -63,8 +69,8 @@ def _common_shape(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -
     return {
         "instance": asked.instance,
         "target": plain(asked.moment),
-        "cluster_time": str(asked.exact) if isinstance(asked.exact, ClusterTime) else None,
-        "before": _name(asked) or None,
+        "cluster_time": str(asked.target) if isinstance(asked.target, ClusterTime) else None,
+        "before": asked.before or None,
         "to_backup": plan.base.name if plan.as_it_is else None,
         "clone": plan.name,
         "base": shapes.backup(plan.base),
@@ -95,7 +101,7 @@ def render_plan(asked: Asked, plan: RestorePlan) -> str:
     """The plan for people. Nothing of it has been done."""
     rows = _plan_rows(asked, plan) + _replay_rows(plan, plan.replay, "would replay")
     if plan.replay and not plan.as_it_is:
-        rows += _end_rows(plan.replay, asked.moment.zone)
+        rows += _end_rows(plan.replay, asked.zone)
     rows.append(("clone", f"{plan.name} would be made"))
     return _sheet(f"Plan for {headline(asked)}", rows, _remarks(asked, plan, plan.replay))
 
@@ -104,7 +110,7 @@ def render_report(asked: Asked, report: RestoreReport) -> str:
     """What was done, and how to reach the result."""
     rows = _plan_rows(asked, report.plan) + _replay_rows(report.plan, report.replay, "replayed")
     if not report.plan.as_it_is:
-        rows += _end_rows(report.recovered, asked.moment.zone)
+        rows += _end_rows(report.recovered, asked.zone)
     rows += [
         ("position", report.recovered.position or "none: it keeps no log"),
         *([] if _is_mongodb(report.plan) else [("GTIDs", report.recovered.gtid or "none")]),
@@ -120,16 +126,16 @@ def render_report(asked: Asked, report: RestoreReport) -> str:
 
 def headline(asked: Asked) -> str:
     moment = asked.moment.describe()
-    match asked.exact:
+    match asked.target:
         case ClusterTime():
-            return f"{asked.instance} as of cluster time {asked.exact}, within {moment}"
-        case Before():
-            return f"{asked.instance} before {asked.exact.name}, committed {moment}"
-        case Gtid() | LogPlace():
-            return f"{asked.instance} before {asked.exact}, which was committed before {moment}"
-        case BackupName():
-            return f"{asked.instance} as it is in {asked.exact}, whose data reaches to {moment}"
-        case None:
+            return f"{asked.instance} as of cluster time {asked.target}, within {moment}"
+        case BeforeTransaction():
+            return f"{asked.instance} before {asked.target.name}, committed {moment}"
+        case UnseenTransaction():
+            return f"{asked.instance} before {asked.target.name}, which was committed before {moment}"
+        case BackupAsItIs():
+            return f"{asked.instance} as it is in {asked.target.name}, whose data reaches to {moment}"
+        case Moment():
             return f"{asked.instance} as of {moment}"
 
 
@@ -138,17 +144,12 @@ def _took(phases: Sequence[Phase]) -> str:
     return f"{tables.length(sum(phase.seconds for phase in phases))}: {each}"
 
 
-def _name(asked: Asked) -> str:
-    exact = asked.exact.name if isinstance(asked.exact, Before) else asked.exact
-    return str(exact) if isinstance(exact, TransactionName) else ""
-
-
 def _is_mongodb(plan: RestorePlan) -> bool:
     return plan.base.record.engine == "mongodb"
 
 
 def _plan_rows(asked: Asked, plan: RestorePlan) -> list[tuple[str, str]]:
-    zone = asked.moment.zone
+    zone = asked.zone
     as_of = plan.base.record.as_of
     log = plan.log.name if plan.log else "a snapshot to be taken now"
     what = "data" if plan.base.record.blockers else "last transaction"
@@ -201,7 +202,7 @@ def _remarks(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -> lis
     effective = replay.effective_target
     if effective < asked.moment.at:
         found.append(
-            f"the log knows whole seconds only, so the cut is at {local_text(effective, asked.moment.zone)}"
+            f"the log knows whole seconds only, so the cut is at {local_text(effective, asked.zone)}"
         )
     if replay.later:
         more = how_many(replay.later.transactions - replay.transactions)

@@ -8,13 +8,14 @@ from typing import Protocol
 
 from zbackup.model.cloning import Adoption
 from zbackup.model.commit_times import Anchor
-from zbackup.model.exact import Exact, TransactionName
 from zbackup.model.log import LogDamage, LogSpan, Searched
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
 from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import LockChoice, ServerFacts
+from zbackup.model.target import Target
+from zbackup.model.transaction_name import TransactionName
 
 
 class Held(Protocol):
@@ -139,14 +140,13 @@ class Recovery(Protocol):
         self,
         base: tuple[Record, Relocation],
         log: tuple[Record, Relocation],
-        target: datetime,
-        exact: Exact | None = None,
+        target: Target,
         anchors: Sequence[Anchor] = (),
     ) -> ReplayRange | None:
         """What a replay would apply; changes nothing. Raise NotRecoverable when the log does not reach.
 
-        `exact` as for `recover`; `anchors` are clock readings that bound the times in the log. None when that
-        cannot be known from files: the engine's log is read while recovering, on clones.
+        `target` is of a kind that the engine knows; `anchors` are clock readings that bound the times in the
+        log. None when that cannot be known from files: the engine's log is read while recovering, on clones.
         """
 
     def check_program(self, record: Record) -> str:
@@ -169,14 +169,13 @@ class Recovery(Protocol):
         self,
         base: Files,
         log: Files,
-        target: datetime,
+        target: Target,
         serving: Serving | None,
         progress: Progress,
-        exact: Exact | None = None,
     ) -> Recovered:
         """Bring the base's files to the target and leave a server running on them; none if `serving` is None.
 
-        `exact`, of the kind that the engine knows, counts instead where it is given.
+        `target` as for `examine`.
         Raise VerificationFailed when the result is not exactly what it must be; ClockDisputed when the log's
         times contradict its order at the target, where `examine` cannot tell.
         """

@@ -57,7 +57,7 @@ class ClusterTime:
         return cls(int(found[1]), int(found[2]))
 
     @property
-    def second(self) -> datetime:
+    def at(self) -> datetime:
         """The second it is in."""
         return datetime.fromtimestamp(self.seconds, UTC)
 

@@ -50,11 +50,12 @@ from zbackup.jobs.clones.lifecycle import CloneList
 from zbackup.jobs.context import Context
 from zbackup.jobs.watch.check import CheckReport
 from zbackup.model.errors import UsageError
-from zbackup.model.exact import parse_transaction
 from zbackup.model.finding import Finding
 from zbackup.model.moment import parse_moment
 from zbackup.model.recovery import LaterCut
 from zbackup.model.server import LockChoice
+from zbackup.model.target import BeforeTransaction, UnseenTransaction
+from zbackup.model.transaction_name import parse_transaction
 from zbackup.plan.recovery.window import RecoveryWindow, Window
 from zbackup.plan.retention.retention import RetentionPlan
 
@@ -81,7 +82,7 @@ def test_restore_report_for_people() -> None:
 
 
 def test_restore_plan_says_what_is_unusual() -> None:
-    asked = restore_report.Asked("shop", parse_moment("2024-05-01 10:02:00.5", BERLIN, at(30)))
+    asked = restore_report.Asked("shop", BERLIN, parse_moment("2024-05-01 10:02:00.5", BERLIN, at(30)))
     replay = dataclasses.replace(REPLAY, last_applied=None, out_of_order=2)
     plan = dataclasses.replace(PLAN, replay=replay, log=a_backup(), warnings=("2 channels write one log",))
     text = restore_report.render_plan(asked, plan)
@@ -98,18 +99,18 @@ def test_a_restore_before_a_transaction_names_it_as_it_was_asked_for() -> None:
     recovered = dataclasses.replace(REPORT.recovered, first_skipped=left_out)
     report = dataclasses.replace(REPORT, recovered=recovered)
     name = parse_transaction("binlog.000012:5150")
-    asked = dataclasses.replace(ASKED, exact=name)
+    asked = dataclasses.replace(ASKED, target=UnseenTransaction(name, ASKED.target.at))
     assert restore_report.headline(asked).startswith(
         "shop before binlog.000012:5150, which was committed before 2024-05-01 10:02:00 CEST"
     )
-    known = asked.known(report)
+    found = BeforeTransaction(name=name, transaction=left_out, logs=frozenset())
+    known = dataclasses.replace(ASKED, target=found)
     assert restore_report.headline(known).startswith(
         "shop before binlog.000012:5150, committed 2024-05-01 10:02:59.250000 CEST"
     )
     for each in (asked, known):
         shape = restore_report.report_shape(each, report)
         assert (shape["before"], shape["cluster_time"]) == ("binlog.000012:5150", None)
-    assert known.known(report) == known
     assert restore_report.report_shape(ASKED, report)["before"] is None
 
 

@@ -15,6 +15,7 @@ from zbackup.engines.mysql.recovery import adopt, memory_tables
 from zbackup.model.cloning import PrivateServer
 from zbackup.model.recovery import Files
 from zbackup.model.relocation import Relocation
+from zbackup.model.target import Time
 from zbackup.proc.detached import Process
 
 
@@ -104,4 +105,4 @@ def test_appending_to_an_oplog_is_watched_with_both_servers(monkeypatch: pytest.
     recovery = mongodb.MongoRecovery(server=None, memory=1, workers=1)
     progress: Any = SimpleNamespace(phase=lambda *_: None)
     with pytest.raises(Merged):
-        recovery.recover(files, files, PLAIN.taken, None, progress)
+        recovery.recover(files, files, Time(PLAIN.taken), None, progress)

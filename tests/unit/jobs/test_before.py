@@ -12,7 +12,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.restore.locate_transaction import locate_in
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable
-from zbackup.model.exact import parse_transaction
+from zbackup.model.transaction_name import parse_transaction
 
 
 def test_a_log_that_is_purged_meanwhile_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:

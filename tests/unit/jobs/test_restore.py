@@ -15,15 +15,14 @@ from zbackup.jobs.restore.log_source import examined, nothing_replayed
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import RestorePlan, require_whole_live_log, window_named
 from zbackup.model.errors import NotRecoverable
-from zbackup.model.moment import Moment
 from zbackup.model.record import Record
 from zbackup.model.snapshot import Dataset
+from zbackup.model.target import Time
 
 PLACES = tuple(Dataset(name=n, guid=i, mountpoint=m) for i, (n, m) in enumerate(PLAIN.members))
 CATALOG = Catalog(PLACES, (), ())
 BACKUPS = [backup(n, n, n) for n in (1, 2, 3)]
 KNOWN = (BACKUPS, BACKUPS[0], BACKUPS)
-MOMENT = Moment(at(9), "then", ZoneInfo("UTC"))
 
 
 def context(leading: set[str]) -> Context:
@@ -40,13 +39,13 @@ def context(leading: set[str]) -> Context:
 
 
 def test_the_next_log_source_is_tried() -> None:
-    found = examined(context({"backup-2"}), CATALOG, KNOWN, MOMENT, RestoreOptions())
+    found = examined(context({"backup-2"}), CATALOG, KNOWN, Time(at(9)))
     assert (found.log, found.others) == (BACKUPS[1], (BACKUPS[2],))
 
 
 def test_when_none_leads_on_it_is_the_firsts_reason_that_counts() -> None:
     with pytest.raises(NotRecoverable, match="backup-1 does not lead on"):
-        examined(context(set()), CATALOG, KNOWN, MOMENT, RestoreOptions())
+        examined(context(set()), CATALOG, KNOWN, Time(at(9)))
 
 
 def test_no_live_log_is_read_across_a_time_in_which_none_was_kept() -> None:

@@ -17,9 +17,9 @@ from zbackup.jobs.restore.from_destination import _choose, _found, latest_moment
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, Refused
-from zbackup.model.exact import parse_transaction
 from zbackup.model.log import Searched, Transaction
 from zbackup.model.moment import Moment
+from zbackup.model.transaction_name import parse_transaction
 
 
 def chosen(backups: list[Backup]) -> tuple[str, list[str]]:

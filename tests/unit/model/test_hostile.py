@@ -12,11 +12,11 @@ from zbackup.engines.mongodb.recovery.reach import reach
 from zbackup.engines.mysql.binlog.position import recorded_position
 from zbackup.model.clone import from_property
 from zbackup.model.errors import VerificationFailed
-from zbackup.model.exact import Gtid
 from zbackup.model.log import place
 from zbackup.model.record import PREFIX, Record, from_properties, to_properties
 from zbackup.model.shipped import SHIPPED, arrived
 from zbackup.model.shipping import copy_of
+from zbackup.model.transaction_name import Gtid
 
 
 def read(properties: dict[str, str]) -> Record | None:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from tests.unit.samples import NOON, at, backup, lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
-from zbackup.model.exact import Before, parse_transaction
 from zbackup.model.log import Transaction, place
+from zbackup.model.target import BeforeTransaction
+from zbackup.model.transaction_name import parse_transaction
 from zbackup.plan.recovery.before_transaction import covering, log_holders, plan_before, plan_unseen
 from zbackup.plan.recovery.coverage import continues
 from zbackup.plan.recovery.recovery import RecoveryPlan
@@ -25,13 +26,13 @@ def held(number: int, first: int, last: int, log: str = "a", **changes: object) 
     return backup(number, 7, 7, log_id=log, **ends, **changes)
 
 
-def before(start: int, end: int, *logs: str) -> Before:
+def before(start: int, end: int, *logs: str) -> BeforeTransaction:
     found = Transaction(start=f"binlog.000001:{start}", end=f"binlog.000001:{end}", committed=NOON)
     name = parse_transaction(f"binlog.000001:{start}")
-    return Before(name=name, transaction=found, logs=frozenset(logs or ("a",)))
+    return BeforeTransaction(name=name, transaction=found, logs=frozenset(logs or ("a",)))
 
 
-def plan(target: Before, backups: list[Backup], base: str = "") -> RecoveryPlan:
+def plan(target: BeforeTransaction, backups: list[Backup], base: str = "") -> RecoveryPlan:
     return plan_before(target, NOW, backups, BERLIN, base=base)
 
 
@@ -157,7 +158,7 @@ def test_by_records_alone_the_same_is_chosen(backups: list[Backup], start: int, 
         assert (found.base, found.log) == (seen.base, seen.log)
 
 
-def _reached(target: Before, backups: list[Backup]) -> bool:
+def _reached(target: BeforeTransaction, backups: list[Backup]) -> bool:
     try:
         return plan(target, backups).log is not None
     except NotRecoverable:

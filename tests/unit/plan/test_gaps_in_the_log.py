@@ -19,10 +19,11 @@ from tests.unit.plan.histories import (
 from zbackup.engines.mysql.server.assess import OF_LOG_ALONE
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable
-from zbackup.model.exact import Before, parse_transaction
 from zbackup.model.log import Transaction
 from zbackup.model.record import OF_DATA_ALONE
 from zbackup.model.retention import Retention
+from zbackup.model.target import BeforeTransaction
+from zbackup.model.transaction_name import parse_transaction
 from zbackup.plan.calendar import back
 from zbackup.plan.recovery.before_transaction import plan_before, plan_unseen
 from zbackup.plan.recovery.recovery import drill_target, farthest_log, plan_recovery
@@ -74,7 +75,7 @@ def test_no_transaction_behind_it_is_reached() -> None:
     begin, end = "binlog.000003:50", "binlog.000003:90"
     name = parse_transaction(begin)
     there = Transaction(start=begin, end=end, gtid=None, committed=at_hour(2.9))
-    before = Before(name=name, transaction=there, logs=frozenset({"log"}))
+    before = BeforeTransaction(name=name, transaction=there, logs=frozenset({"log"}))
     with pytest.raises(NotRecoverable, match="when zbackup-2 was taken"):
         plan_before(before, NOW, backups, UTC_ZONE)
     with pytest.raises(NotRecoverable, match="when zbackup-2 was taken"):

@@ -16,13 +16,14 @@ from zbackup.catalog.local import group
 from zbackup.destinations.copies import by_server, committed
 from zbackup.model.backup import Backup
 from zbackup.model.errors import ZbackupError
-from zbackup.model.exact import Before, Gtid, LogPlace
 from zbackup.model.log import Transaction
 from zbackup.model.reading import Reading
 from zbackup.model.record import PREFIX, to_properties
 from zbackup.model.retention import Retention
 from zbackup.model.shipping import COMMITTED, PARTS, commit_properties
 from zbackup.model.snapshot import Snapshot
+from zbackup.model.target import BeforeTransaction
+from zbackup.model.transaction_name import FilePosition, Gtid
 from zbackup.plan.recovery.before_transaction import covering, log_holders, plan_before, plan_unseen
 from zbackup.plan.recovery.recovery import drill_target, plan_recovery
 from zbackup.plan.recovery.window import LiveLog, recovery_window
@@ -81,12 +82,12 @@ def plans_end(backups: Sequence[Backup], rules: Retention, reading: Reading) -> 
     for name in (
         Gtid("mysql", PLAIN.server_uuid, 5),
         Gtid("mariadb", "0-1", 5),
-        LogPlace("binlog.000012", 9),
+        FilePosition("binlog.000012", 9),
     ):
         ends(lambda name=name: plan_unseen(name, backups))  # type: ignore[misc]
         logs = frozenset(b.record.log_id for b in backups)
         transaction = Transaction(start="binlog.000012:9", end="binlog.000012:99", committed=NOON)
-        before = Before(name=name, transaction=transaction, logs=logs)
+        before = BeforeTransaction(name=name, transaction=transaction, logs=logs)
         ends(lambda before=before: plan_before(before, now, backups, BERLIN))  # type: ignore[misc]
 
 

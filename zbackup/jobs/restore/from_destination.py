@@ -13,8 +13,8 @@ from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.restore.at_destination import at_destination, clean_up, clone_there
 from zbackup.jobs.restore.fetch import fetch, sizes
-from zbackup.jobs.restore.latest import LATEST, moment_of_backup
-from zbackup.jobs.restore.locate_transaction import locate_in, moment_of
+from zbackup.jobs.restore.latest import LATEST, as_it_is
+from zbackup.jobs.restore.locate_transaction import locate_in
 from zbackup.jobs.restore.log_source import nothing_replayed
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.preconditions import require_free, require_possible, require_unused, require_usable
@@ -29,12 +29,19 @@ from zbackup.jobs.restore.restore import (
 from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
-from zbackup.model.exact import BackupName, Before, TransactionName
 from zbackup.model.log import place
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.progress import Stopwatch
+from zbackup.model.target import (
+    BackupAsItIs,
+    BeforeTransaction,
+    RestoreTarget,
+    UnseenTransaction,
+    replay_target,
+)
+from zbackup.model.transaction_name import TransactionName
 from zbackup.plan.clones.clone_name import copy_name, default_name
-from zbackup.plan.recovery.before_transaction import may_hold, plan_unseen
+from zbackup.plan.recovery.before_transaction import may_hold
 from zbackup.plan.recovery.recovery import RecoveryPlan, farthest_log, plan_whole_log
 from zbackup.plan.recovery.window import usable_bases
 from zbackup.plan.retention.arrival import first_to_reach
@@ -90,8 +97,10 @@ def _whose(backup: Backup) -> str:
     return f"of {backup.record.members[0][0]} and server {backup.record.server_uuid}"
 
 
-def moment_there(ctx: Context, target: ShipTarget, name: TransactionName, base: str = "") -> Moment:
-    """Behind that transaction, as far as the destination's backups tell: one that they lead up to.
+def transaction_there(
+    ctx: Context, target: ShipTarget, name: TransactionName, base: str = ""
+) -> UnseenTransaction:
+    """That transaction, if the destination's backups lead up to it, as far as they tell.
 
     When it was committed is known only when its log is here. Raise NotRecoverable.
     """
@@ -100,53 +109,53 @@ def moment_there(ctx: Context, target: ShipTarget, name: TransactionName, base: 
         copies = session.copies().to_restore()
     if not copies.backups:
         raise NotRecoverable(_none(ctx, target, copies))
-    found = _choice(
-        ctx, copies, Moment(ctx.clock.now(), str(name), ctx.zone), RestoreOptions(exact=name, base=base)
-    )
-    log = found.log
+    log = _choice(ctx, copies, UnseenTransaction(name, ctx.clock.now()), base).log
     if log is None or log.record.complete_to is None:
         raise AssertionError("a recovery without a finished log source was planned")
-    return Moment(log.record.complete_to, str(name), ctx.zone)
+    return UnseenTransaction(name, log.record.complete_to)
 
 
-def moment_of_copy(ctx: Context, target: ShipTarget, name: BackupName) -> Moment:
-    """Of the last transaction in that backup at the destination. Raise NotFound."""
+def backup_there(target: ShipTarget, name: str) -> BackupAsItIs:
+    """The backup of that name at the destination, as it is. Raise NotFound."""
     with target.destination.connect() as session:
         copies = session.copies().to_restore()
-    return moment_of_backup(ctx, name, copies.backups, f"zbackup list --at {target.name}")
+    return as_it_is(name, copies.backups, f"zbackup list --at {target.name}")
 
 
 def plan_restore_from(
-    ctx: Context, target: ShipTarget, moment: Moment, options: RestoreOptions
+    ctx: Context, target: ShipTarget, asked: RestoreTarget, options: RestoreOptions
 ) -> RestorePlan:
     """Decide by what the destination's backups say of themselves, and fetch and change nothing."""
-    require_possible(ctx, options)
-    name = options.name or default_name(ctx.instance, moment.at)
+    require_possible(ctx, asked, options)
+    name = options.name or default_name(ctx.instance, asked.at)
     require_unused(ctx, name, options)
     with target.destination.connect() as session:
-        choice = _choose(ctx, target, session.copies().to_restore(), moment, options)
+        choice = _choose(ctx, target, session.copies().to_restore(), asked, options)
         source = choice.log or choice.base
         size = sizes(session, choice.base, source)
     return RestorePlan(
         name=name,
-        target=moment.at,
+        asked=asked,
+        target=replay_target(asked, accept_clock=options.accept_clock),
         base=choice.base,
         log=source,
         reason=choice.reason,
-        replay=nothing_replayed(moment.at) if choice.as_it_is else None,
+        replay=nothing_replayed(asked.at) if choice.as_it_is else None,
         fetch=size,
         as_it_is=choice.as_it_is,
     )
 
 
 def plan_restore_there(
-    ctx: Context, target: ShipTarget, moment: Moment, options: RestoreOptions
+    ctx: Context, target: ShipTarget, asked: RestoreTarget, options: RestoreOptions
 ) -> RestorePlan:
     """The same for a restore where the copies are, which fetches nothing."""
-    return replace(plan_restore_from(at_destination(ctx, target), target, moment, options), fetch=0)
+    return replace(plan_restore_from(at_destination(ctx, target), target, asked, options), fetch=0)
 
 
-def restore_there(ctx: Context, target: ShipTarget, moment: Moment, options: RestoreOptions) -> RestoreReport:
+def restore_there(
+    ctx: Context, target: ShipTarget, asked: RestoreTarget, options: RestoreOptions
+) -> RestoreReport:
     """Recover it on the destination's own pool, from clones of what is there. No data is copied.
 
     Raise Refused when the destination is not on this host, and whatever restore_from() raises.
@@ -156,10 +165,12 @@ def restore_there(ctx: Context, target: ShipTarget, moment: Moment, options: Res
     def bring(_: Session, name: str, base: Backup, source: Backup) -> Catalog:
         return clone_there(at, name, base, source)
 
-    return _restore(at, target, moment, options, _Way(bring, clean_up))
+    return _restore(at, target, asked, options, _Way(bring, clean_up))
 
 
-def restore_from(ctx: Context, target: ShipTarget, moment: Moment, options: RestoreOptions) -> RestoreReport:
+def restore_from(
+    ctx: Context, target: ShipTarget, asked: RestoreTarget, options: RestoreOptions
+) -> RestoreReport:
     """Fetch what is needed into new datasets beside the clones, and recover it there as always.
 
     Cut off while it fetches, the same command goes on. What was fetched goes with the clone. Raise
@@ -169,7 +180,7 @@ def restore_from(ctx: Context, target: ShipTarget, moment: Moment, options: Rest
     def bring(session: Session, name: str, base: Backup, source: Backup) -> Catalog:
         return fetch(ctx, session, name, base, source, target.limit)
 
-    return _restore(ctx, target, moment, options, _Way(bring, _note_kept))
+    return _restore(ctx, target, asked, options, _Way(bring, _note_kept))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +195,12 @@ class _Way:
 def _restore(
     ctx: Context,
     target: ShipTarget,
-    moment: Moment,
+    asked: RestoreTarget,
     options: RestoreOptions,
     way: _Way,
 ) -> RestoreReport:
-    require_possible(ctx, options)
-    name = options.name or default_name(ctx.instance, moment.at)
+    require_possible(ctx, asked, options)
+    name = options.name or default_name(ctx.instance, asked.at)
     watch = Stopwatch(ctx.progress, ctx.clock.monotonic)
     ctx = replace(ctx, progress=watch)
     with working_on(ctx, name, "zbackup restore"), ExitStack() as failed:
@@ -197,23 +208,22 @@ def _restore(
         ctx.progress.phase("looking", f"which backup, at {target.destination.place}")
         with target.destination.connect() as session:
             there = session.copies().to_restore()
-            choice = _choose(ctx, target, there, moment, options)
+            choice = _choose(ctx, target, there, asked, options)
             base, source = choice.base, choice.log or choice.base
             failed.callback(way.failed, ctx, name)
             with remote_holds(ctx, target, session, name, there, (base, source)):
                 catalog = way.bring(session, name, base, source)
-        if isinstance(options.exact, TransactionName):
-            before = _found(ctx, options.exact, catalog, base)
-            options, moment = replace(options, exact=before, name=name), moment_of(ctx, before)
+        if isinstance(asked, UnseenTransaction):
+            asked, options = _found(ctx, asked.name, catalog, base), replace(options, name=name)
         # What was fetched to read the log from, also where its record does not say how far it reaches.
-        plan = make_plan(ctx, catalog, catalog.backups, moment, options, log=catalog.backups[-1])
-        report = act(ctx, catalog, plan, moment, options, _nothing)
+        plan = make_plan(ctx, catalog, catalog.backups, asked, options, log=catalog.backups[-1])
+        report = act(ctx, catalog, plan, options, _nothing)
         failed.pop_all()
         return replace(report, phases=watch.phases())
 
 
 def _choose(
-    ctx: Context, target: ShipTarget, copies: Copies, moment: Moment, options: RestoreOptions
+    ctx: Context, target: ShipTarget, copies: Copies, asked: RestoreTarget, options: RestoreOptions
 ) -> RecoveryPlan:
     """Base, log source and why. There is no live log to go on with: a backup has to reach the moment."""
     place = target.destination.place
@@ -221,16 +231,17 @@ def _choose(
         raise NotRecoverable(_none(ctx, target, copies))
     note_unreadable(ctx, copies.unreadable)
     backups = copies.backups
-    if moment.text == LATEST:
+    latest = isinstance(asked, Moment) and asked.text == LATEST
+    if latest:
         backups = tuple(_latest(ctx, target, copies, options))
-    choice = _choice(ctx, replace(copies, backups=backups), moment, options)
+    choice = _choice(ctx, replace(copies, backups=backups), asked, options.base)
     if (servers := len(by_server(copies.backups))) > 1:
         ctx.progress.note(
             f"backups of {servers} servers, or from before the datasets were moved, lie at {place}: "
             f"{choice.base.name}, which is chosen, is {_whose(choice.base)}; --base NAME starts from another"
         )
     require_usable(ctx, choice)
-    if moment.text == LATEST and not choice.as_it_is:
+    if latest and not choice.as_it_is:
         newest = max(backups, key=lambda b: b.createtxg)
         return replace(choice, log=farthest_log(choice.base, backups) or newest, others=())
     if choice.log is None:
@@ -242,7 +253,7 @@ def _choose(
     return choice
 
 
-def _found(ctx: Context, name: TransactionName, catalog: Catalog, base: Backup) -> Before:
+def _found(ctx: Context, name: TransactionName, catalog: Catalog, base: Backup) -> BeforeTransaction:
     """The transaction in what was fetched. Raise NotRecoverable when the base holds it after all."""
     before = locate_in(ctx, name, catalog)
     if place(base.record.log_to) > place(before.transaction.start):
@@ -250,27 +261,20 @@ def _found(ctx: Context, name: TransactionName, catalog: Catalog, base: Backup) 
     return before
 
 
-def _choice(ctx: Context, copies: Copies, moment: Moment, options: RestoreOptions) -> RecoveryPlan:
+def _choice(ctx: Context, copies: Copies, asked: RestoreTarget, base: str) -> RecoveryPlan:
     """What was possible first; of what nothing reaches, what all of them together are good for."""
-    name = options.exact
-    if isinstance(name, TransactionName):
-
-        def look_up(backups: Sequence[Backup]) -> RecoveryPlan:
-            return plan_unseen(name, backups, base=options.base)
-
-        return first_to_reach(by_server(copies.backups), lambda b: may_hold(b, name), look_up) or look_up(
-            copies.backups
-        )
 
     def plan(backups: Sequence[Backup]) -> RecoveryPlan:
-        return choose(ctx, backups, moment, options)
+        return choose(ctx, backups, asked, base)
 
-    if moment.text == LATEST or isinstance(options.exact, BackupName):
+    def reaches(backup: Backup) -> bool:
+        if isinstance(asked, UnseenTransaction):
+            return may_hold(backup, asked.name)
+        return backup.reaches(asked.at)
+
+    if isinstance(asked, BackupAsItIs) or (isinstance(asked, Moment) and asked.text == LATEST):
         return plan(copies.backups)
-    wanted = moment.at
-    return first_to_reach(by_server(copies.backups), lambda b: b.reaches(wanted), plan) or plan(
-        copies.backups
-    )
+    return first_to_reach(by_server(copies.backups), reaches, plan) or plan(copies.backups)
 
 
 def _none(ctx: Context, target: ShipTarget, copies: Copies) -> str:

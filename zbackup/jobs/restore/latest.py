@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
-from zbackup.model.exact import BackupName
 from zbackup.model.moment import Moment, parse_moment
+from zbackup.model.target import BackupAsItIs
 from zbackup.plan.recovery.as_it_is import find_backup, latest_as_it_is
 
 LATEST = "latest"
@@ -20,14 +20,12 @@ def latest_here(ctx: Context) -> Moment:
     return Moment(now.at, LATEST, ctx.zone, is_now=True)
 
 
-def moment_here(ctx: Context, name: BackupName) -> Moment:
-    """Of the last transaction in that backup on this host. Raise NotFound or NotRecoverable."""
-    return moment_of_backup(ctx, name, ctx.catalog().backups)
+def backup_here(ctx: Context, name: str) -> BackupAsItIs:
+    """The backup of that name on this host, as it is. Raise NotFound or NotRecoverable."""
+    return as_it_is(name, ctx.catalog().backups)
 
 
-def moment_of_backup(
-    ctx: Context, name: BackupName, backups: Sequence[Backup], shown: str = "zbackup list"
-) -> Moment:
-    """Of the last transaction in the backup of that name. Raise NotFound or NotRecoverable."""
-    record = find_backup(name.name, backups, shown).record
-    return Moment(record.as_of or record.taken, name.name, ctx.zone)
+def as_it_is(name: str, backups: Sequence[Backup], shown: str = "zbackup list") -> BackupAsItIs:
+    """The backup of that name, as it is. Raise NotFound or NotRecoverable."""
+    record = find_backup(name, backups, shown).record
+    return BackupAsItIs(name, record.as_of or record.taken)

@@ -7,11 +7,12 @@ from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context, live_files
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable, VerificationFailed, ZbackupError
-from zbackup.model.exact import Before, Gtid, TransactionName
 from zbackup.model.log import Searched, Transaction, place
-from zbackup.model.moment import Moment, local_text
+from zbackup.model.moment import local_text
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
+from zbackup.model.target import BeforeTransaction
+from zbackup.model.transaction_name import Gtid, TransactionName
 from zbackup.plan.recovery.before_transaction import covering, log_holders
 
 UNKNOWN = ""
@@ -28,7 +29,7 @@ class _Log:
     parts: list[Part]
 
 
-def locate(ctx: Context, name: TransactionName, base: str = "") -> Before:
+def locate(ctx: Context, name: TransactionName, base: str = "") -> BeforeTransaction:
     """Look it up; changes nothing. `base` names the backup to start from: only its log is looked at then.
 
     Raise UsageError when the name means nothing in such a log, NotRecoverable when it is in none of those
@@ -39,12 +40,14 @@ def locate(ctx: Context, name: TransactionName, base: str = "") -> Before:
     return _located(ctx, name, catalog, _logs(ctx, catalog, base))
 
 
-def locate_in(ctx: Context, name: TransactionName, catalog: Catalog) -> Before:
+def locate_in(ctx: Context, name: TransactionName, catalog: Catalog) -> BeforeTransaction:
     """The same in the backups of a catalogue alone."""
     return _located(ctx, name, catalog, _stored(catalog, log_holders(catalog.backups)))
 
 
-def _located(ctx: Context, name: TransactionName, catalog: Catalog, logs: Iterable[_Log]) -> Before:
+def _located(
+    ctx: Context, name: TransactionName, catalog: Catalog, logs: Iterable[_Log]
+) -> BeforeTransaction:
     searched = [(log, each) for log in logs if (each := _find(ctx, name, log))]
     if not searched:
         raise NotRecoverable("there is no finished backup to start from: run zbackup snapshot first")
@@ -61,7 +64,7 @@ def _located(ctx: Context, name: TransactionName, catalog: Catalog, logs: Iterab
             "say which with --base, the backup to start from"
         )
     [(transaction, held_by)] = found.items()
-    return Before(name=name, transaction=transaction, logs=frozenset(held_by))
+    return BeforeTransaction(name=name, transaction=transaction, logs=frozenset(held_by))
 
 
 def _find(ctx: Context, name: TransactionName, log: _Log) -> Searched | None:
@@ -77,11 +80,6 @@ def _find(ctx: Context, name: TransactionName, log: _Log) -> Searched | None:
         # Nobody is kept from working on the instance meanwhile, and a server purges when it wants to.
         gone = f"{problem}; if it was purged or pruned just now, try again"
         raise NotRecoverable(f"the log cannot be searched for {name}: {gone}") from problem
-
-
-def moment_of(ctx: Context, target: Before) -> Moment:
-    """When the transaction was committed, as finely as its log knows."""
-    return Moment(target.transaction.committed, str(target.name), ctx.zone)
 
 
 def _logs(ctx: Context, catalog: Catalog, base: str) -> Iterator[_Log]:

@@ -6,13 +6,13 @@ from datetime import datetime
 
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context, live_files
-from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.model.backup import Backup
 from zbackup.model.commit_times import Anchor, micros
 from zbackup.model.errors import ClockDisputed, NotRecoverable
 from zbackup.model.log import Transaction, how_many
-from zbackup.model.moment import Moment, local_text
+from zbackup.model.moment import local_text
 from zbackup.model.recovery import ReplayRange
+from zbackup.model.target import Target, Time
 from zbackup.plan.recovery.clock_anchors import END_OF_LOG, anchors_of
 
 
@@ -29,8 +29,7 @@ def examined(
     ctx: Context,
     catalog: Catalog,
     known: tuple[Sequence[Backup], Backup, Sequence[Backup | None]],
-    moment: Moment,
-    options: RestoreOptions,
+    target: Target,
 ) -> Examined:
     """The first of the log sources that leads on from the base; None stands for the live log.
 
@@ -40,13 +39,12 @@ def examined(
     backups, base, sources = known
     why: NotRecoverable | None = None
     files = (base.record, base.browse(catalog.places))
-    target, stop = moment.exclusive_end, options.stop(moment)
     for number, source in enumerate(sources, 1):
         where = source.browse(catalog.places) if source else live_files(catalog.datasets)
         record = source.record if source else base.record
         anchors = clock_anchors(ctx, backups, base, source)
         try:
-            replay = ctx.recovery.examine(files, (record, where), target, stop, anchors)
+            replay = ctx.recovery.examine(files, (record, where), target, anchors)
         except NotRecoverable as failure:
             why = why or failure
             continue
@@ -77,11 +75,9 @@ def clock_anchors(
     return (*found, Anchor(place=END_OF_LOG, earliest=now, latest=now, clock=ctx.clock.reading()))
 
 
-def require_undisputed(
-    ctx: Context, replay: ReplayRange | None, moment: Moment, options: RestoreOptions
-) -> None:
+def require_undisputed(ctx: Context, replay: ReplayRange | None, target: Target) -> None:
     """Raise ClockDisputed when the log can be read in two ways there, unless its times are accepted."""
-    if replay is None or replay.later is None or options.accept_clock:
+    if replay is None or replay.later is None or not isinstance(target, Time) or target.accept_clock:
         return
     first, later = replay.first_skipped, replay.later.first_skipped
     between = replay.later.transactions - replay.transactions
@@ -90,7 +86,7 @@ def require_undisputed(
     if first is None:
         raise AssertionError("a log that ends before the target has no later end")
     raise ClockDisputed(
-        f"the log's times contradict its order around {local_text(moment.at, ctx.zone)}, so it is not known "
+        f"the log's times contradict its order around {local_text(target.at, ctx.zone)}, so it is not known "
         f"where that is: before {_named(ctx, first)}, or {how_many(between)} later, {where}; look at them "
         f"with mysqlbinlog, then say --before {first.start} or {ways} instead of --to, or take the earlier "
         "with --accept-clock"

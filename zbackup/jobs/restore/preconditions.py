@@ -8,16 +8,15 @@ from zbackup.model.clone import Clone
 from zbackup.model.errors import Taken, UsageError
 from zbackup.model.log import ClusterTime
 from zbackup.model.snapshot import Dataset
+from zbackup.model.target import RestoreTarget
 from zbackup.plan.clones.clone_name import log_name, require_good
 from zbackup.plan.recovery.as_it_is import no_moments
-from zbackup.plan.recovery.recovery import (
-    RecoveryPlan,
-)
+from zbackup.plan.recovery.recovery import RecoveryPlan
 
 
-def require_possible(ctx: Context, options: RestoreOptions) -> None:
+def require_possible(ctx: Context, target: RestoreTarget, options: RestoreOptions) -> None:
     """Raise UsageError when what is asked for is not to be had with this engine, or not together."""
-    if not isinstance(options.exact, ClusterTime) and not options.replica_set:
+    if not isinstance(target, ClusterTime) and not options.replica_set:
         return
     if ctx.engine_name != "mongodb":
         raise UsageError(

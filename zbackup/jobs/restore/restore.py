@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import structlog
 
@@ -28,13 +28,23 @@ from zbackup.jobs.restore.preconditions import require_free, require_possible, r
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatasetNotFound, NotFound, NotRecoverable
-from zbackup.model.exact import BackupName, Before, Exact, WholeLog
+from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.progress import Phase, Stopwatch
 from zbackup.model.recovery import Files, Recovered, ReplayRange, Serving
+from zbackup.model.target import (
+    BackupAsItIs,
+    BeforeTransaction,
+    RestoreTarget,
+    Target,
+    UnseenTransaction,
+    WholeLog,
+    replay_target,
+    time_of,
+)
 from zbackup.plan.clones.clone_name import default_name
 from zbackup.plan.recovery.as_it_is import at_own_moment, find_backup
-from zbackup.plan.recovery.before_transaction import plan_before
+from zbackup.plan.recovery.before_transaction import plan_before, plan_unseen
 from zbackup.plan.recovery.recovery import (
     RecoveryPlan,
     farthest_log,
@@ -50,8 +60,11 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePlan:
-    """What will be done. `log` is None while the snapshot to read the log from is still to be taken, and
-    `replay` when the engine can tell only afterwards what it replayed.
+    """What will be done for the target that was `asked` for.
+
+    The replay stops at `target`; it is None where nothing is replayed, or the transaction has yet to be found.
+    `log` is None while the snapshot to read the log from is still to be taken, and `replay` when the engine
+    can tell only afterwards what it replayed.
 
     `warnings` are what was said of the server when the backups were taken that this starts from. `fetch` is
     how many bytes would come from a destination, 0 for none or unknown. `as_it_is`: the base is restored as
@@ -59,7 +72,8 @@ class RestorePlan:
     """
 
     name: str
-    target: datetime
+    asked: RestoreTarget
+    target: Target | None
     base: Backup
     log: Backup | None
     reason: str
@@ -68,6 +82,15 @@ class RestorePlan:
     fetch: int = 0
     as_it_is: bool = False
     others: tuple[Backup, ...] = ()
+
+    @property
+    def stop(self) -> Target:
+        """Where to stop: as it was found in the log, if it was, which is searched for it once."""
+        if self.target is None:
+            raise AssertionError(f"{self.asked} is no place in a log, or was not searched for")
+        if self.replay is None:
+            return self.target
+        return self.replay.first_skipped or WholeLog(time_of(self.target))
 
     @property
     def clock_accepted(self) -> bool:
@@ -98,14 +121,14 @@ class RestoreReport:
         return self.recovered.clock_accepted or self.plan.clock_accepted
 
 
-def plan_restore(ctx: Context, moment: Moment, options: RestoreOptions) -> RestorePlan:
+def plan_restore(ctx: Context, target: RestoreTarget, options: RestoreOptions) -> RestorePlan:
     """Look and decide, and change nothing; without a later snapshot the live log is looked at."""
-    require_possible(ctx, options)
-    require_unused(ctx, options.name or default_name(ctx.instance, moment.at), options)
+    require_possible(ctx, target, options)
+    require_unused(ctx, options.name or default_name(ctx.instance, target.at), options)
     catalog = ctx.catalog()
     note_unreadable(ctx, catalog.unreadable)
     with window_named(ctx, catalog.backups):
-        plan = make_plan(ctx, catalog, catalog.backups, moment, options)
+        plan = make_plan(ctx, catalog, catalog.backups, target, options)
         require_whole_live_log(plan, catalog.backups, options)
         return plan
 
@@ -128,15 +151,17 @@ def window_named(ctx: Context, backups: Sequence[Backup]) -> Iterator[None]:
         raise
 
 
-def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool = False) -> RestoreReport:
-    """Recover the instance as of the moment into a clone with a server of its own.
+def restore(
+    ctx: Context, target: RestoreTarget, options: RestoreOptions, *, held: bool = False
+) -> RestoreReport:
+    """Recover the instance as of the target into a clone with a server of its own.
 
-    Everything committed before the moment is there and nothing from it on. Raise NotRecoverable, Taken,
+    Everything committed before the target is there, and nothing after it. Raise NotRecoverable, Taken,
     Refused before anything is made; VerificationFailed or DatabaseError after which, unless `keep`, what
     was made is gone again. `held`: the caller holds the lock of the clone's name.
     """
-    require_possible(ctx, options)
-    name = options.name or default_name(ctx.instance, moment.at)
+    require_possible(ctx, target, options)
+    name = options.name or default_name(ctx.instance, target.at)
     watch = Stopwatch(ctx.progress, ctx.clock.monotonic)
     ctx = replace(ctx, progress=watch)
     with nullcontext() if held else working_on(ctx, name, "zbackup restore"):
@@ -148,21 +173,21 @@ def restore(ctx: Context, moment: Moment, options: RestoreOptions, *, held: bool
             note_unreadable(ctx, catalog.unreadable)
             backups = finish_all(ctx, catalog.places, catalog.backups)
             looked.enter_context(window_named(ctx, backups))
-            plan = make_plan(ctx, catalog, backups, moment, options)
+            plan = make_plan(ctx, catalog, backups, target, options)
             require_whole_live_log(plan, backups, options)
             if plan.log is None and options.stored_only:
                 newest = farthest_log(plan.base, backups) or max(
                     (b for b in backups if b.complete and b.finished), key=lambda b: b.createtxg
                 )
-                plan = make_plan(ctx, catalog, backups, moment, options, log=newest)
+                plan = make_plan(ctx, catalog, backups, target, options, log=newest)
             elif plan.log is None:
                 ctx.progress.phase("taking a snapshot", "to read the log from")
                 taken = snapshot_log(ctx, catalog, backups, plan.base.record)
                 ctx.progress.note(f"took {taken.name} to read the log from")
                 backups = drop_replaced_logs(ctx, (*backups, taken))
-                plan = make_plan(ctx, catalog, backups, moment, options, log=taken)
+                plan = make_plan(ctx, catalog, backups, target, options, log=taken)
             _note_replica(ctx, plan, plan.replay)
-            report = _act(ctx, catalog, plan, moment, options, alone.close)
+            report = _act(ctx, catalog, plan, options, alone.close)
             return replace(report, phases=watch.phases())
 
 
@@ -170,13 +195,12 @@ def _act(
     ctx: Context,
     catalog: Catalog,
     plan: RestorePlan,
-    moment: Moment,
     options: RestoreOptions,
     let_go: Callable[[], None],
 ) -> RestoreReport:
     """Go on with the next log source when one proves not to lead on from the base."""
     try:
-        return act(ctx, catalog, plan, moment, options, let_go)
+        return act(ctx, catalog, plan, options, let_go)
     except NotRecoverable as failure:
         if not plan.others or options.keep or plan.log is None:
             raise
@@ -185,7 +209,7 @@ def _act(
         why = failure
     again = replace(plan, log=following, others=tuple(others), replay=None)
     try:
-        return _act(ctx, catalog, again, moment, options, let_go)
+        return _act(ctx, catalog, again, options, let_go)
     except (DatasetNotFound, NotFound) as gone:
         # Nobody holds the instance's lock any more: a prune may have been faster.
         raise why from gone
@@ -195,24 +219,28 @@ def make_plan(
     ctx: Context,
     catalog: Catalog,
     backups: tuple[Backup, ...],
-    moment: Moment,
+    asked: RestoreTarget,
     options: RestoreOptions,
     log: Backup | None = None,
 ) -> RestorePlan:
-    target = moment.exclusive_end
-    choice = choose(ctx, backups, moment, options)
+    """Decide with these backups, and look into the log. `log`: read this one, whatever else there is."""
+    target = replay_target(asked, accept_clock=options.accept_clock)
+    choice = choose(ctx, backups, asked, options.base)
     base = choice.base
     require_usable(ctx, choice)
     if serving := _serving(options):
         ctx.recovery.check_serving(base.record, serving)
     sources = (log,) if log else (choice.log, *choice.others)
     if choice.as_it_is:
-        found = Examined(log or base, nothing_replayed(target), ())
+        found = Examined(log or base, nothing_replayed(asked.at), ())
+    elif target is None:
+        raise AssertionError(f"{asked} was not searched for")
     else:
-        found = examined(ctx, catalog, (backups, base, sources), moment, options)
-        require_undisputed(ctx, found.replay, moment, options)
+        found = examined(ctx, catalog, (backups, base, sources), target)
+        require_undisputed(ctx, found.replay, target)
     return RestorePlan(
-        name=options.name or default_name(ctx.instance, moment.at),
+        name=options.name or default_name(ctx.instance, asked.at),
+        asked=asked,
         target=target,
         base=base,
         log=found.log,
@@ -228,23 +256,27 @@ def make_plan(
     )
 
 
-def choose(ctx: Context, backups: Sequence[Backup], moment: Moment, options: RestoreOptions) -> RecoveryPlan:
+def choose(ctx: Context, backups: Sequence[Backup], target: RestoreTarget, base: str) -> RecoveryPlan:
     """Which of the backups to start from and to read the log from. Raise NotRecoverable."""
-    if isinstance(options.exact, BackupName):
-        return plan_as_it_is(find_backup(options.exact.name, backups))
-    own = at_own_moment(moment.at, backups) if options.exact is None else None
-    if own and options.base in ("", own.name):
+    if isinstance(target, BackupAsItIs):
+        return plan_as_it_is(find_backup(target.name, backups))
+    if isinstance(target, UnseenTransaction):
+        return plan_unseen(target.name, backups, base=base)
+    own = at_own_moment(target.at, backups) if isinstance(target, Moment) else None
+    if own and base in ("", own.name):
         return plan_as_it_is(own)
     # What a backup has is not in the future, whatever this host's clock says: it may be another's.
     now = max((ctx.clock.now(), *(b.record.complete_to for b in backups if b.record.complete_to)))
-    if isinstance(options.exact, Before):
-        return plan_before(options.exact, now, backups, ctx.zone, base=options.base)
-    if moment.is_now and options.exact is None:
-        return plan_whole_log(backups, base=options.base)
-    # A cluster time is somewhere within its second, and the log has to reach beyond that.
-    wanted = max(moment.at, min(moment.at + timedelta(seconds=1), now)) if options.exact else moment.at
-    cut = ctx.recovery.cut_for(moment.exclusive_end)
-    return plan_recovery(wanted, now, backups, ctx.zone, cut=cut, base=options.base)
+    if isinstance(target, BeforeTransaction):
+        return plan_before(target, now, backups, ctx.zone, base=base)
+    if isinstance(target, Moment) and target.is_now:
+        return plan_whole_log(backups, base=base)
+    wanted = target.at
+    if isinstance(target, ClusterTime):
+        # It is somewhere within its second, and the log has to reach beyond that.
+        wanted = max(wanted, min(wanted + timedelta(seconds=1), now))
+    cut = ctx.recovery.cut_for(target.at)
+    return plan_recovery(wanted, now, backups, ctx.zone, cut=cut, base=base)
 
 
 def _recorded_warnings(*backups: Backup) -> tuple[str, ...]:
@@ -272,7 +304,7 @@ def _note_replica(ctx: Context, plan: RestorePlan, replay: ReplayRange | None) -
     if replay.first_skipped:
         return
     end = replay.last_applied.committed if replay.last_applied and not plan.replay else record.as_of
-    if (record.complete_to or record.as_of) < plan.target:
+    if plan.target and (record.complete_to or record.as_of) < time_of(plan.target):
         ctx.progress.note(
             f"this replica's log ends at {local_text(end, ctx.zone)}: what its source committed "
             f"after that and before the target is not in it"
@@ -289,7 +321,6 @@ def act(
     ctx: Context,
     catalog: Catalog,
     plan: RestorePlan,
-    moment: Moment,
     options: RestoreOptions,
     let_go: Callable[[], None],
 ) -> RestoreReport:
@@ -304,7 +335,7 @@ def act(
         state="building",
         created=ctx.clock.now(),
         backup=plan.base.name,
-        target=moment.at.isoformat(),
+        target=plan.asked.at.isoformat(),
         port=options.port,
         read_only=options.read_only,
         replica_set=options.replica_set,
@@ -313,8 +344,7 @@ def act(
     with removed_on_failure(ctx, clone, keep=options.keep):
         clone = finish.begin(clone) if finish else announce(ctx, clone)
         base = clone_datasets.fill(ctx, clone, plan.base)
-        stop = _stop(plan, moment, options)
-        base, recovered = _recovered(ctx, catalog, (clone, base), plan, options, stop, let_go)
+        base, recovered = _recovered(ctx, catalog, (clone, base), plan, options, let_go)
         base = replace(base, beside=())
         clone = replace(clone, reached=recovered.gtid or recovered.position)
         clone = finish.hand_over(base, clone) if finish else clone_datasets.mark_ready(ctx, clone)
@@ -325,22 +355,12 @@ def act(
     return RestoreReport(plan=plan, clone=clone, recovered=recovered, socket=path, connect=line)
 
 
-def _stop(plan: RestorePlan, moment: Moment, options: RestoreOptions) -> Exact | None:
-    """Where to stop, as it was decided already if it was: a log is looked through for it once."""
-    if plan.as_it_is:
-        return None
-    if plan.replay is None:
-        return options.stop(moment)
-    return plan.replay.first_skipped or WholeLog()
-
-
 def _recovered(
     ctx: Context,
     catalog: Catalog,
     made: tuple[Clone, Files],
     plan: RestorePlan,
     options: RestoreOptions,
-    stop: Exact | None,
     let_go: Callable[[], None],
 ) -> tuple[Files, Recovered]:
     """Let the engine do it with the clone that was made, and its files."""
@@ -354,7 +374,7 @@ def _recovered(
     with log_clone(ctx, catalog, clone, plan.log, keep=options.keep) as (source, visible):
         let_go()
         base = clone_datasets.in_sight_of(ctx, base, catalog.places, visible)
-        recovered = ctx.recovery.recover(base, source, plan.target, _serving(options), ctx.progress, stop)
+        recovered = ctx.recovery.recover(base, source, plan.stop, _serving(options), ctx.progress)
     return base, recovered
 
 

@@ -10,9 +10,10 @@ from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
-from zbackup.model.exact import Before, Gtid, TransactionName
 from zbackup.model.log import place
 from zbackup.model.moment import local_text
+from zbackup.model.target import BeforeTransaction
+from zbackup.model.transaction_name import Gtid, TransactionName
 from zbackup.plan.recovery.coverage import Place, continues, first_break, log_known
 from zbackup.plan.recovery.recovery import RecoveryPlan, require_whole_log
 from zbackup.plan.recovery.window import moment_bases, recovery_window, usable_bases
@@ -37,7 +38,7 @@ def covering(holders: Sequence[Backup]) -> list[Backup]:
 
 
 def plan_before(
-    target: Before, now: datetime, backups: Sequence[Backup], zone: ZoneInfo, *, base: str = ""
+    target: BeforeTransaction, now: datetime, backups: Sequence[Backup], zone: ZoneInfo, *, base: str = ""
 ) -> RecoveryPlan:
     """The newest base whose log ends before the transaction, and the oldest later log that holds that whole.
 
@@ -130,7 +131,7 @@ def _leading_back(backup: Backup) -> Place:
 
 
 def _why_none(
-    target: Before,
+    target: BeforeTransaction,
     now: datetime,
     backups: Sequence[Backup],
     zone: ZoneInfo,

@@ -16,7 +16,7 @@ from zbackup.engines.mysql.binlog.errors import BinlogDamaged
 from zbackup.engines.mysql.binlog.find import find
 from zbackup.engines.mysql.binlog.find_stop import find_cut
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.model.exact import Gtid, LogPlace, parse_transaction
+from zbackup.model.transaction_name import FilePosition, Gtid, parse_transaction
 
 NOW = 1_700_000_000_000_000
 
@@ -128,7 +128,7 @@ def test_a_place_names_what_it_lies_in_and_the_cut_is_before_that(
     log = mysql_log(tmp_path_factory.mktemp("log"), logs)
     path = data.draw(st.sampled_from(log.files))
     offset = data.draw(st.integers(0, path.stat().st_size + 10))
-    searched = find(LogPlace(path.name, offset), log.files)
+    searched = find(FilePosition(path.name, offset), log.files)
     inside = [i for i, (p, w) in enumerate(log.written) if p == path and w.start <= offset < w.end]
     if not inside:
         assert searched.found is None
@@ -191,9 +191,9 @@ def test_what_was_before_the_oldest_file_is_said(tmp_path: Path) -> None:
     assert (searched.first, searched.last) == ("binlog.000002", "binlog.000003")
     assert "was before binlog.000002" in searched.why
     assert searched.begun
-    assert "there is no binlog.000001 any more" in find(LogPlace("binlog.000001", 4), log.files[1:]).why
-    assert find(LogPlace("binlog.000009", 4), log.files).why == "there is no binlog.000009"
-    other = LogPlace("mysqld-bin.000001", 4)
+    assert "there is no binlog.000001 any more" in find(FilePosition("binlog.000001", 4), log.files[1:]).why
+    assert find(FilePosition("binlog.000009", 4), log.files).why == "there is no binlog.000009"
+    other = FilePosition("mysqld-bin.000001", 4)
     assert find(other, log.files[1:]).why == "there is no mysqld-bin.000001"
 
 
@@ -203,7 +203,7 @@ def test_without_gtids_nothing_is_called_by_one(tmp_path: Path) -> None:
     path = tmp_path / "binlog.000001"
     path.write_bytes(builder.data)
     assert find(Gtid("mysql", str(SERVER), 1), [path]).found is None
-    assert find(LogPlace(path.name, builder.written[0].start), [path]).found
+    assert find(FilePosition(path.name, builder.written[0].start), [path]).found
 
 
 @given(

@@ -12,8 +12,8 @@ from zbackup.engines.mongodb.clone.program import find_program, series
 from zbackup.engines.mongodb.clone.server_options import Place, Shape, arguments
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.model.errors import Refused, UsageError
-from zbackup.model.exact import parse_transaction
 from zbackup.model.recovery import Serving
+from zbackup.model.transaction_name import parse_transaction
 
 PLACE = Place(home=Path("/clones/x"), run=Path("/run/zbackup/x"))
 RECORDED = {"dbpath": "/var/lib/mongodb"}

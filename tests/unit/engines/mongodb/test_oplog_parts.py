@@ -13,6 +13,7 @@ from zbackup.engines.mongodb.oplog.find_stop import Cut, shortfall
 from zbackup.engines.mongodb.oplog.oplog_entry import describe, transaction
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import ClusterTime
+from zbackup.model.target import Time
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -32,7 +33,7 @@ def stored(*increments: int) -> dict[Timestamp, bytes]:
 def test_a_cluster_time_is_read_and_written() -> None:
     assert ClusterTime.parse(" 1714557720, 12") == ClusterTime(1714557720, 12)
     assert str(ClusterTime(1714557720, 12)) == "1714557720,12"
-    assert ClusterTime(1714557720, 12).second == datetime(2024, 5, 1, 10, 2, tzinfo=UTC)
+    assert ClusterTime(1714557720, 12).at == datetime(2024, 5, 1, 10, 2, tzinfo=UTC)
     assert ClusterTime(9, 2) < ClusterTime(10, 1) < ClusterTime(10, 2)
 
 
@@ -149,9 +150,9 @@ def test_an_entry_that_nobody_may_write_is_named() -> None:
 
 def test_a_log_that_ends_long_before_the_target_is_pointed_out() -> None:
     ends = Cut(applied=entry(8), skipped=None)
-    assert shortfall(ends, NOON + timedelta(seconds=20)) == ""
-    assert "ends at 2026-05-01T12:00:00Z" in shortfall(ends, NOON + timedelta(seconds=21))
-    assert shortfall(Cut(applied=entry(8), skipped=entry(9)), NOON + timedelta(days=1)) == ""
+    assert shortfall(ends, Time(NOON + timedelta(seconds=20))) == ""
+    assert "ends at 2026-05-01T12:00:00Z" in shortfall(ends, Time(NOON + timedelta(seconds=21)))
+    assert shortfall(Cut(applied=entry(8), skipped=entry(9)), Time(NOON + timedelta(days=1))) == ""
 
 
 # what the server says of itself

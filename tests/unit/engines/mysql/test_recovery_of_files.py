@@ -17,11 +17,12 @@ from zbackup.engines.mysql.recovery.replay_bounds import effective_target
 from zbackup.engines.mysql.recovery.verify_replay import end_found, is_exact
 from zbackup.model.commit_times import Anchor
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
-from zbackup.model.exact import LogPlace, WholeLog, parse_transaction
 from zbackup.model.reading import Reading
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Reach
 from zbackup.model.relocation import Relocation
+from zbackup.model.target import Time, WholeLog
+from zbackup.model.transaction_name import FilePosition, parse_transaction
 
 NOW = 1_700_000_000_000_000
 RECOVERY = MysqlRecovery(flavor="mysql", server=None, memory=1, workers=1)
@@ -178,7 +179,7 @@ def test_a_replay_goes_from_the_base_to_the_target(log: Log) -> None:
     log.rotate()
     log.commit(40, 50, 45)
     later = (record(log.end()), log.copy("later"))
-    found = RECOVERY.examine(base, later, moment(50))
+    found = RECOVERY.examine(base, later, Time(moment(50)))
     assert found.transactions == 3
     assert found.last_applied is not None and found.last_applied.committed == moment(40)
     assert found.first_skipped is not None and found.first_skipped.committed == moment(50)
@@ -190,7 +191,7 @@ def test_nothing_to_replay(log: Log) -> None:
     log.commit(10)
     base = (record(log.end()), log.copy("base"))
     log.commit(20)
-    found = RECOVERY.examine(base, (record(log.end()), log.copy("later")), moment(20))
+    found = RECOVERY.examine(base, (record(log.end()), log.copy("later")), Time(moment(20)))
     assert (found.transactions, found.log_bytes, found.last_applied) == (0, 0, None)
 
 
@@ -202,7 +203,7 @@ def test_purged_logs_are_a_gap_with_both_ends(log: Log) -> None:
     log.rotate()
     del log.files[1]
     with pytest.raises(NotRecoverable, match=r"gap.*binlog\.000001.*binlog\.000002 to binlog\.000003"):
-        RECOVERY.examine(base, (record(log.end()), log.copy("later")), moment(99))
+        RECOVERY.examine(base, (record(log.end()), log.copy("later")), Time(moment(99)))
 
 
 def test_a_hole_in_the_middle_is_a_gap(log: Log) -> None:
@@ -213,7 +214,7 @@ def test_a_hole_in_the_middle_is_a_gap(log: Log) -> None:
         log.commit(20)
     del log.files[3]
     with pytest.raises(NotRecoverable, match=r"between binlog\.000002 and binlog\.000004"):
-        RECOVERY.examine(base, (record(log.end()), log.copy("later")), moment(99))
+        RECOVERY.examine(base, (record(log.end()), log.copy("later")), Time(moment(99)))
 
 
 def test_another_servers_log_of_the_same_name_is_refused(log: Log, tmp_path: Path) -> None:
@@ -223,7 +224,7 @@ def test_another_servers_log_of_the_same_name_is_refused(log: Log, tmp_path: Pat
     other = Log(tmp_path / "other")
     other.commit(11, 20, 30)
     with pytest.raises(NotRecoverable, match="another server"):
-        RECOVERY.examine(base, (record(other.end()), other.copy("s")), moment(99))
+        RECOVERY.examine(base, (record(other.end()), other.copy("s")), Time(moment(99)))
 
 
 def test_a_log_that_ends_before_the_base_is_refused(log: Log) -> None:
@@ -231,7 +232,7 @@ def test_a_log_that_ends_before_the_base_is_refused(log: Log) -> None:
     earlier = (record(log.end()), log.copy("earlier"))
     log.commit(20)
     with pytest.raises(NotRecoverable):
-        RECOVERY.examine((record(log.end()), log.copy("base")), earlier, moment(99))
+        RECOVERY.examine((record(log.end()), log.copy("base")), earlier, Time(moment(99)))
 
 
 def test_a_backup_without_its_logs_dataset_is_refused(log: Log) -> None:
@@ -240,10 +241,9 @@ def test_a_backup_without_its_logs_dataset_is_refused(log: Log) -> None:
 
 
 def test_mariadbs_clock_knows_whole_seconds_and_the_rest_is_left_out() -> None:
-    target = moment(999_999)
+    target = Time(moment(999_999), accept_clock=True)
     assert effective_target("mysql", target) == target
-    rounded = effective_target("mariadb", target)
-    assert rounded == moment(0) and target - rounded < timedelta(seconds=1)
+    assert effective_target("mariadb", target) == Time(moment(0), accept_clock=True)
 
 
 def test_the_cut_is_before_the_transaction_that_is_named_whatever_its_time(log: Log) -> None:
@@ -252,17 +252,17 @@ def test_the_cut_is_before_the_transaction_that_is_named_whatever_its_time(log: 
     log.rotate()
     log.commit(20, 20, 20, 20, 5)
     later = (record(log.end()), log.copy("log"))
-    name = LogPlace("binlog.000002", log.files[2].written[2].start + 1)
+    name = FilePosition("binlog.000002", log.files[2].written[2].start + 1)
     found = RECOVERY.find(name, [later, base]).found
     assert found and found.gtid.endswith(":4")
-    replay = RECOVERY.examine(base, later, found.committed, found)
+    replay = RECOVERY.examine(base, later, found)
     assert replay and (replay.transactions, replay.out_of_order) == (2, 0)
     assert replay.first_skipped == found
     assert replay.last_applied and replay.last_applied.end == found.start
     with pytest.raises(NotRecoverable, match=r"it holds the transaction at \S+ already"):
-        RECOVERY.examine(later, later, found.committed, found)
+        RECOVERY.examine(later, later, found)
     with pytest.raises(VerificationFailed, match="has another transaction at"):
-        RECOVERY.examine(base, later, found.committed, replace(found, gtid="other"))
+        RECOVERY.examine(base, later, replace(found, gtid="other"))
 
 
 def test_a_gtid_has_to_be_of_the_servers_flavour() -> None:
@@ -307,13 +307,13 @@ def test_a_time_of_the_future_is_told_from_the_clock_when_the_log_was_read(log: 
     later = (record(log.end()), log.copy("later"))
     now = NOW + 100 * second
     anchor = Anchor(place=(1, log.end().offset), earliest=now, latest=now, clock=Reading("b", 1.0, False))
-    found = RECOVERY.examine(base, later, moment(61 * second), None, (anchor,))
+    found = RECOVERY.examine(base, later, Time(moment(61 * second)), (anchor,))
     assert (found.transactions, found.later) == (3, None)
-    disputed = RECOVERY.examine(base, later, moment(30 * second), None, (anchor,))
+    disputed = RECOVERY.examine(base, later, Time(moment(30 * second)), (anchor,))
     assert disputed.first_skipped and disputed.first_skipped.gtid.endswith(":3")
     assert disputed.later and disputed.later.transactions == 2
     assert disputed.later.first_skipped and disputed.later.first_skipped.gtid.endswith(":4")
-    whole = RECOVERY.examine(base, later, moment(30 * second), WholeLog())
+    whole = RECOVERY.examine(base, later, WholeLog(moment(30 * second)))
     assert (whole.transactions, whole.first_skipped, whole.later) == (4, None, None)
 
 

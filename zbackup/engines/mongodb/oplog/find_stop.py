@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from bson.timestamp import Timestamp
 
@@ -12,9 +13,9 @@ from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.model.commit_times import TOLERANCE
 from zbackup.model.errors import ClockDisputed, NotRecoverable
-from zbackup.model.exact import AcceptClock, Exact, WholeLog
-from zbackup.model.log import ClusterTime
+from zbackup.model.log import ClusterTime, Transaction
 from zbackup.model.moment import utc_text
+from zbackup.model.target import Target, Time, WholeLog, time_of
 
 # A primary with nothing to do writes an entry all the same, every 10 seconds (its parameter
 # periodicNoopIntervalSecs); twice that may pass before one is missed.
@@ -39,8 +40,7 @@ def find_cut(
     log: Connection,
     continued: Continuation,
     begin: Timestamp,
-    target: datetime,
-    exact: Exact | None,
+    target: Target,
     taken: datetime,
 ) -> Cut:
     """The cut is before the first entry, in the order of the log, that was written at the target or later.
@@ -52,34 +52,40 @@ def find_cut(
     NotRecoverable when the base is past the cut; ClockDisputed when an entry behind it is earlier than the
     target by more than is ordinary, unless the clock is accepted.
     """
-    wanted = {"ts": {"$gt": begin, "$lte": continued.sure.ts}}
-    if isinstance(exact, WholeLog):
+    if isinstance(target, WholeLog):
         return Cut(applied=oplog.last(log, continued.sure.ts), skipped=None)
-    timed = not isinstance(exact, ClusterTime)
-    if isinstance(exact, ClusterTime):
-        wanted["ts"]["$gte"] = Timestamp(exact.seconds, exact.increment)
+    if isinstance(target, Transaction):
+        raise AssertionError(f"{target} is no cluster time")
+    wanted: dict[str, Any] = {"ts": {"$gt": begin, "$lte": continued.sure.ts}}
+    if isinstance(target, ClusterTime):
+        wanted["ts"]["$gte"] = Timestamp(target.seconds, target.increment)
         behind = begin >= wanted["ts"]["$gte"]
     else:
-        behind = _written(log, begin, target)
+        wanted["wall"] = {"$gte": target.at, "$lte": taken + TAKEN_WITHIN}
+        behind = _written(log, begin, target.at)
     if behind:
         raise NotRecoverable(
             f"the base already holds what was written up to {begin.time},{begin.inc}, which is not before "
             "the target: start from an older backup (--base)"
         )
-    believable = {"$gte": target, "$lte": taken + TAKEN_WITHIN}
-    skipped = oplog.find_first(log, {**wanted, "wall": believable} if timed else wanted)
+    skipped = oplog.find_first(log, wanted)
     if skipped is None:
         return Cut(applied=oplog.last(log, continued.sure.ts), skipped=None)
+    if isinstance(target, ClusterTime):
+        return Cut(applied=oplog.before(log, skipped["ts"]), skipped=skipped)
+    return _by_time(log, skipped, target, continued.sure, taken)
+
+
+def _by_time(log: Connection, skipped: oplog.Entry, target: Time, sure: OpTime, taken: datetime) -> Cut:
+    """Cut before `skipped`, the first entry from the time on; raise ClockDisputed as find_cut() does."""
     applied = oplog.before(log, skipped["ts"])
-    if not timed:
-        return Cut(applied=applied, skipped=skipped)
-    strange = oplog.last_behind(log, skipped, target - TOLERANCE, continued.sure.ts)
+    strange = oplog.last_behind(log, skipped, target.at - TOLERANCE, sure.ts)
     if wall_time(applied) > taken + TAKEN_WITHIN:
         # Of the last one that is in nobody knows whether it is from before the target.
         strange = strange or applied
-    if strange is not None and not isinstance(exact, AcceptClock):
-        raise _disputed(target, skipped, strange)
-    count = oplog.count_behind(log, skipped, target)
+    if strange is not None and not target.accept_clock:
+        raise _disputed(target.at, skipped, strange)
+    count = oplog.count_behind(log, skipped, target.at)
     return Cut(applied=applied, skipped=skipped, behind=count, disputed=strange is not None)
 
 
@@ -93,10 +99,12 @@ def _disputed(target: datetime, skipped: oplog.Entry, strange: oplog.Entry) -> C
     )
 
 
-def shortfall(cut: Cut, target: datetime) -> str:
-    """A warning when the log ends well before the target: its server was down then, or had not caught up."""
+def shortfall(cut: Cut, target: Target) -> str:
+    """Warn when the log ends well before the target: its server was down then, or had not caught up."""
+    if isinstance(target, WholeLog):
+        return ""
     end = wall_time(cut.applied)
-    if cut.skipped is not None or target - end <= SILENCE:
+    if cut.skipped is not None or time_of(target) - end <= SILENCE:
         return ""
     return (
         f"the log source's oplog ends at {utc_text(end)}: its server was down or lagged then, and what "

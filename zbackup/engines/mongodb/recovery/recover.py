@@ -37,12 +37,13 @@ from zbackup.engines.stall import STALL_S
 from zbackup.model.cloning import Adoption
 from zbackup.model.commit_times import Anchor
 from zbackup.model.errors import NotRecoverable, Refused, UsageError
-from zbackup.model.exact import Exact, TransactionName, WholeLog
 from zbackup.model.log import LogDamage, LogSpan, Searched
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
+from zbackup.model.target import Target, time_of
+from zbackup.model.transaction_name import TransactionName
 from zbackup.proc.programs import require_elsewhere
 
 
@@ -119,8 +120,7 @@ class MongoRecovery:
         self,
         base: tuple[Record, Relocation],
         log: tuple[Record, Relocation],
-        target: datetime,
-        exact: Exact | None = None,
+        target: Target,
         anchors: Sequence[Anchor] = (),
     ) -> ReplayRange | None:
         """Nothing: an oplog can be read by a mongod only, on a clone of its own."""
@@ -154,10 +154,9 @@ class MongoRecovery:
         self,
         base: Files,
         log: Files,
-        target: datetime,
+        target: Target,
         serving: Serving | None,
         progress: Progress,
-        exact: Exact | None = None,
     ) -> Recovered:
         """Merge the oplogs, let mongod recover to the cut, and serve the result."""
         server, source = self._server(base), self._server(log)
@@ -169,9 +168,9 @@ class MongoRecovery:
             # Both answer before they are watched together: only then they have nothing to do but this.
             _ = opened.connection, reading.connection
             with opened.progressing(reading.process):
-                merged = _merge(opened, reading, target, exact, progress)
+                merged = _merge(opened, reading, target, progress)
             opened.shut_down()
-        if not isinstance(exact, WholeLog) and (warning := shortfall(merged.cut, target)):
+        if warning := shortfall(merged.cut, target):
             progress.note(warning)
         progress.phase("replaying", f"{merged.replay.transactions} oplog entries")
         with server.temporary("replay") as replayed:
@@ -261,8 +260,7 @@ class MongoRecovery:
 def _merge(
     opened: Temporary,
     reading: Temporary,
-    target: datetime,
-    exact: Exact | None,
+    target: Target,
     progress: Progress,
 ) -> Merged:
     """Make the base's oplog end at the cut, complete; see continuation for what is proved before."""
@@ -271,7 +269,7 @@ def _merge(
     continued = continuation(base, log, whole=was_still(reading.server.files.record))
     base_exact = _require_recorded(base, log, opened.server.files.record)
     taken = reading.server.files.record.taken
-    cut = find_cut(log, continued, begin, target, exact, taken)
+    cut = find_cut(log, continued, begin, target, taken)
     entries, bytes_ = append(base, log, continued, cut.applied["ts"], progress)
     oplog.end_at(base, cut.applied["ts"])
     replay = ReplayRange(
@@ -280,7 +278,7 @@ def _merge(
         transactions=entries,
         log_bytes=bytes_,
         out_of_order=cut.behind,
-        effective_target=target,
+        effective_target=time_of(target),
     )
     return Merged(begin=begin, cut=cut, replay=replay, base_exact=base_exact)
 

@@ -10,7 +10,7 @@ from typing import Final
 from uuid import UUID
 
 from zbackup.engines.mysql.binlog.events import GTID_LIST
-from zbackup.model.exact import Gtid
+from zbackup.model.transaction_name import Gtid
 
 _NUMBER: Final = Struct("<Q")
 _INTERVAL: Final = Struct("<Q Q")

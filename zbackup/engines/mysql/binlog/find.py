@@ -8,8 +8,8 @@ from zbackup.engines.mysql.binlog.errors import BinlogDamaged
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LoggedTransaction
 from zbackup.engines.mysql.binlog.reader import begun, describe, opened
-from zbackup.model.exact import Gtid, LogPlace, TransactionName
 from zbackup.model.log import Searched
+from zbackup.model.transaction_name import FilePosition, Gtid, TransactionName
 
 
 def find(name: TransactionName, files: Sequence[Path]) -> Searched:
@@ -27,7 +27,7 @@ def find(name: TransactionName, files: Sequence[Path]) -> Searched:
     )
 
 
-def find_place(place: LogPlace, files: Sequence[Path]) -> tuple[LoggedTransaction | None, str]:
+def find_place(place: FilePosition, files: Sequence[Path]) -> tuple[LoggedTransaction | None, str]:
     """The transaction that the place lies in or that begins there; else None, and why."""
     file = next((f for f in files if f.name == place.file), None)
     if file is None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -12,8 +11,8 @@ from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
 from zbackup.engines.mysql.binlog.reader import begun, describe, last_begun, microseconds, opened
 from zbackup.engines.mysql.binlog.scan import Span
 from zbackup.model.commit_times import Anchor, CutSearch, Point, Rules, bounds, dependable
-from zbackup.model.exact import WholeLog
 from zbackup.model.recovery import LaterCut
+from zbackup.model.target import Time, WholeLog
 from zbackup.proc import secure_files
 
 
@@ -48,12 +47,12 @@ class Cut:
 def find_cut(
     files: Sequence[Path],
     start: LogPosition,
-    target: datetime | LogPosition | WholeLog,
+    target: Time | LogPosition | WholeLog,
     *,
     end: LogPosition | None = None,
     times: Times | None = None,
 ) -> Cut:
-    """Cut the log before the first transaction, in log order, that was committed at `target` or later.
+    """Cut the log before the first transaction, in log order, that was committed at the target or later.
 
     A `target` that is a position cuts before the first transaction that stands there or behind, whatever its
     time, and nothing is read of later files. The whole log is cut nowhere.
@@ -65,8 +64,8 @@ def find_cut(
     """
     place = target if isinstance(target, LogPosition) else None
     files = chain(files, start, end or place)
-    if isinstance(target, datetime):
-        return _by_time(files, start, end, microseconds(target), times or Times(rules=Rules()))
+    if isinstance(target, Time):
+        return _by_time(files, start, end, microseconds(target.at), times or Times(rules=Rules()))
     count = 0
     last_applied: LoggedTransaction | None = None
     first_skipped: LoggedTransaction | None = None

@@ -48,12 +48,13 @@ from zbackup.engines.stall import STALL_S
 from zbackup.model.cloning import Adoption
 from zbackup.model.commit_times import Anchor
 from zbackup.model.errors import UsageError
-from zbackup.model.exact import AcceptClock, Exact, Gtid, TransactionName
 from zbackup.model.log import LogDamage, LogSpan, Searched, how_many
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
+from zbackup.model.target import Target, Time, time_of
+from zbackup.model.transaction_name import Gtid, TransactionName
 from zbackup.proc import secure_files
 from zbackup.proc.programs import require_elsewhere
 
@@ -120,7 +121,7 @@ class MysqlRecovery:
 
     def cut_for(self, target: datetime) -> datetime:
         """The target as the log's clock can tell it: see effective_target."""
-        return effective_target(self.flavor, target)
+        return time_of(effective_target(self.flavor, Time(target)))
 
     def check_name(self, name: TransactionName) -> None:
         """A GTID has to be of the flavour."""
@@ -136,24 +137,22 @@ class MysqlRecovery:
         self,
         base: tuple[Record, Relocation],
         log: tuple[Record, Relocation],
-        target: datetime,
-        exact: Exact | None = None,
+        target: Target,
         anchors: Sequence[Anchor] = (),
     ) -> ReplayRange:
         """What a replay from `base` would apply; changes nothing.
 
         Raise NotRecoverable when the log has a gap, is another server's, or the base is already past it.
         """
-        exact = None if isinstance(exact, AcceptClock) else exact
-        effective = target if exact else effective_target(base[0].engine, target)
-        cut = cut_between(end_of(*base), held_files(*base), log, exact or effective, anchors)
+        effective = effective_target(base[0].engine, target)
+        cut = cut_between(end_of(*base), held_files(*base), log, effective, anchors)
         return ReplayRange(
             last_applied=described(cut.last_applied),
             first_skipped=described(cut.first_skipped),
             transactions=cut.transactions,
             log_bytes=cut.log_bytes,
             out_of_order=cut.out_of_order,
-            effective_target=effective,
+            effective_target=time_of(effective),
             later=cut.later,
             outside=_outside(base[0], held_files(*base)[-1], held_files(*log), cut),
         )
@@ -185,10 +184,9 @@ class MysqlRecovery:
         self,
         base: Files,
         log: Files,
-        target: datetime,
+        target: Target,
         serving: Serving | None,
         progress: Progress,
-        exact: Exact | None = None,
     ) -> Recovered:
         """Open the base, prove it is what was recorded, replay to the target, and serve the result."""
         server = self._server(base)
@@ -203,8 +201,8 @@ class MysqlRecovery:
                 require_recorded_state(temporary.connection, base.record, base_files[-1])
                 forget_replication(server.flavor, temporary.connection)
             start = end_of(base.record, base.where, base_files)
-            stop = exact or effective_target(base.record.engine, target)
-            cut = cut_between(start, base_files, (log.record, log.where), stop)
+            effective = effective_target(base.record.engine, target)
+            cut = cut_between(start, base_files, (log.record, log.where), effective)
             with memory_tables.set_aside(temporary.connection, base.record, temporary.progressing):
                 self._replay(temporary, log, start, cut, progress)
             progress.phase("verifying", f"that it ends at {cut.stop}")

@@ -1,7 +1,7 @@
 """Where a replay begins and ends in the log among backups' files, and where a transaction stands in it."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.files import sequence
@@ -12,18 +12,21 @@ from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.recovery.covered_log import held_files
 from zbackup.model.commit_times import Anchor, Rules
 from zbackup.model.errors import NotRecoverable, VerificationFailed
-from zbackup.model.exact import Exact, TransactionName, WholeLog
-from zbackup.model.log import Searched, Transaction
+from zbackup.model.log import ClusterTime, Searched
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
+from zbackup.model.target import Target, Time, WholeLog
+from zbackup.model.transaction_name import TransactionName
 
 
-def effective_target(flavor: str, target: datetime) -> datetime:
-    """The target as the log's clock can tell it: MariaDB's knows whole seconds only.
+def effective_target(flavor: str, target: Target) -> Target:
+    """Round a time down to what the log's clock can tell: MariaDB's knows whole seconds only.
 
-    Rounded down, so that nothing from the target on can slip in.
+    So nothing that was committed at the target or later can slip in.
     """
-    return target.replace(microsecond=0) if flavor == "mariadb" else target
+    if flavor != "mariadb" or not isinstance(target, Time):
+        return target
+    return replace(target, at=target.at.replace(microsecond=0))
 
 
 def rules_for(record: Record) -> Rules:
@@ -36,7 +39,7 @@ def cut_between(
     start: LogPosition,
     base_files: Sequence[Path],
     log: tuple[Record, Relocation],
-    target: datetime | Exact,
+    target: Target,
     anchors: Sequence[Anchor] = (),
 ) -> Cut:
     """Find the cut, having proved that the log continues the base's own. Raise NotRecoverable if not.
@@ -52,9 +55,9 @@ def cut_between(
             f"{files[0].name} to {files[-1].name} only"
         )
     require_same_log(base_files[-1], same[0], start.offset)
-    if isinstance(target, datetime | WholeLog):
+    if isinstance(target, Time | WholeLog):
         return find_cut(files, start, target, times=Times(rules=rules_for(log[0]), anchors=tuple(anchors)))
-    if not isinstance(target, Transaction):
+    if isinstance(target, ClusterTime):
         raise AssertionError(f"{target} is no place in a binlog")
     stop = LogPosition.parse(target.start)
     if stop < start:

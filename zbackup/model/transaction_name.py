@@ -1,16 +1,15 @@
-"""Targets that are exact: a place in a log instead of a time, and how people name one."""
+"""Names by which people tell one transaction: its GTID, or its position in the log."""
 
 import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from zbackup.model.errors import UsageError
-from zbackup.model.log import ClusterTime, Transaction
 
 _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _MYSQL: Final = re.compile(rf"(?P<source>{_UUID}(?::[a-z_][a-z0-9_]{{0,31}})?):(?P<number>[0-9]{{1,19}})")
 _MARIADB: Final = re.compile(r"(?P<domain>[0-9]{1,10})-(?P<server>[0-9]{1,10})-(?P<number>[0-9]{1,20})")
-_PLACE: Final = re.compile(r"(?P<file>[^/:\s]+\.[0-9]{6,10}):(?P<offset>[0-9]{1,19})")
+_POSITION: Final = re.compile(r"(?P<file>[^/:\s]+\.[0-9]{6,10}):(?P<offset>[0-9]{1,19})")
 _RANGE: Final = re.compile(r"(?P<first>[0-9]{1,19})(?:-(?P<last>[0-9]{1,19}))?")
 _SEVERAL: Final = re.compile(rf"{_UUID}:.*[-:,].*|[0-9]+-[0-9]+-[0-9]+\s*,.*")
 
@@ -61,7 +60,7 @@ class Gtid:
 
 
 @dataclass(frozen=True, slots=True)
-class LogPlace:
+class FilePosition:
     """An offset in a binlog file: it names the transaction that it lies in, or that begins there."""
 
     file: str
@@ -71,45 +70,7 @@ class LogPlace:
         return f"{self.file}:{self.offset}"
 
 
-TransactionName = Gtid | LogPlace
-
-
-@dataclass(frozen=True, slots=True)
-class BackupName:
-    """One backup as it is, with nothing replayed: its snapshots' name, or the identity in its record."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Before:
-    """Everything that stands in the log before `transaction`, and nothing from it on.
-
-    `name` is what it was called when it was asked for, `logs` the ids (Record.log_id) of the logs it is in:
-    more than one where they go on from the same beginning.
-    """
-
-    name: TransactionName
-    transaction: Transaction
-    logs: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class WholeLog:
-    """All there is in the log, whatever its times say."""
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptClock:
-    """The moment as the log's times have it, also where they contradict the log's order."""
-
-
-Exact = ClusterTime | Transaction | WholeLog | AcceptClock
-"""What an engine is told in addition to a moment: the cluster time, or the transaction, that is left out
-first; or how to take the moment."""
+TransactionName = Gtid | FilePosition
 
 
 def parse_transaction(text: str) -> TransactionName:
@@ -120,8 +81,8 @@ def parse_transaction(text: str) -> TransactionName:
         return Gtid("mysql", found["source"], int(found["number"]))
     if (found := _MARIADB.fullmatch(lower)) and _in_range(found):
         return Gtid("mariadb", f"{int(found['domain'])}-{int(found['server'])}", int(found["number"]))
-    if (found := _PLACE.fullmatch(cleaned)) and int(found["offset"]) < 2**63:
-        return LogPlace(found["file"], int(found["offset"]))
+    if (found := _POSITION.fullmatch(cleaned)) and int(found["offset"]) < 2**63:
+        return FilePosition(found["file"], int(found["offset"]))
     if _SEVERAL.fullmatch(lower):
         raise UsageError(f'"{text}" is not one transaction: write {FORMS}')
     raise UsageError(f'"{text}" names no transaction: write {FORMS}')

@@ -1,0 +1,90 @@
+"""Targets of a restore: what is asked for, and where an engine stops its replay."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from zbackup.model.log import ClusterTime, Transaction
+from zbackup.model.moment import Moment
+from zbackup.model.transaction_name import TransactionName
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """Everything committed before `at`, and nothing after it.
+
+    `accept_clock`: where the log's times contradict its order around `at`, they count as they are.
+    """
+
+    at: datetime
+    accept_clock: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WholeLog:
+    """All there is in the log, whatever its times say. It was asked for up to `at`, which is now."""
+
+    at: datetime
+
+
+Target = Time | Transaction | ClusterTime | WholeLog
+"""Where a replay stops: before a time, before a transaction or cluster time, or at the end of the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeforeTransaction:
+    """Everything that stands in the log before `transaction`, and nothing after it.
+
+    `name` is what it was called when it was asked for, `logs` the ids (Record.log_id) of the logs it is in:
+    more than one where they go on from the same beginning.
+    """
+
+    name: TransactionName
+    transaction: Transaction
+    logs: frozenset[str]
+
+    @property
+    def at(self) -> datetime:
+        """When the transaction was committed."""
+        return self.transaction.committed
+
+
+@dataclass(frozen=True, slots=True)
+class UnseenTransaction:
+    """The same, while the log is out of sight: a time `at` which the transaction was committed already."""
+
+    name: TransactionName
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class BackupAsItIs:
+    """One backup, with nothing replayed: its snapshots' name, or the identity in its record.
+
+    `at` is the moment to which its data reaches.
+    """
+
+    name: str
+    at: datetime
+
+
+RestoreTarget = Moment | ClusterTime | BeforeTransaction | UnseenTransaction | BackupAsItIs
+"""What a restore is asked for; `at` is the time it is known by."""
+
+
+def replay_target(target: RestoreTarget, *, accept_clock: bool = False) -> Target | None:
+    """Tell where to stop a replay; None where nothing is replayed, or the log is out of sight as yet."""
+    match target:
+        case Moment():
+            end = target.exclusive_end
+            return WholeLog(end) if target.is_now else Time(end, accept_clock)
+        case BeforeTransaction():
+            return target.transaction
+        case ClusterTime():
+            return target
+        case UnseenTransaction() | BackupAsItIs():
+            return None
+
+
+def time_of(target: Target) -> datetime:
+    """Tell a target as a time: everything committed before it is in, as far as the log's times are right."""
+    return target.committed if isinstance(target, Transaction) else target.at
