@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zbackup.model.anchors import Anchor
 from zbackup.model.cloning import Adoption
-from zbackup.model.commit_times import Anchor
 from zbackup.model.errors import DatabaseError, LockNotTaken, NotRecoverable, VerificationFailed
 from zbackup.model.log import LogSpan, Searched, Transaction
 from zbackup.model.progress import Progress

@@ -6,8 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from zbackup.model.anchors import Anchor
 from zbackup.model.cloning import Adoption
-from zbackup.model.commit_times import Anchor
 from zbackup.model.log import LogDamage, LogSpan, Searched
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record

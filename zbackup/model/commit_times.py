@@ -4,28 +4,26 @@ The order of a log is the truth: what stands before a transaction was not commit
 testimony. A host's clock may have stood ahead or have been put back, on MariaDB any session may set its own
 time, and on a replica the times are another host's. So a transaction's effective commit time is an interval:
 bounded by its neighbours' times, by the times in the headers of log files, and by readings of this host's
-clock that were taken with snapshots (Anchor). Where a target lies outside of all disputed intervals there is
+clock that were taken with snapshots (anchors). Where a target lies outside of all disputed intervals there is
 one cut; else there are two readings of the log, and somebody has to say which is right.
 
 All times are microseconds since 1970, as the log has them; a transaction is (start, end, committed), and a
 place is the number of a log file and an offset.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Final
-
-from zbackup.model.reading import Reading
 
 Span = tuple[int, int, int]
 Place = tuple[int, int]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_SECOND: Final = 1_000_000
-_NEVER: Final = 1 << 62
+SECOND: Final = 1_000_000
+NEVER: Final = 1 << 62
 
 TOLERANCE: Final = timedelta(seconds=2)
 """Less is ordinary: a leap second or a nudge of the time service puts a clock back by up to one second, whole
@@ -34,10 +32,6 @@ microseconds to milliseconds."""
 
 REPLICA_TOLERANCE: Final = timedelta(seconds=10)
 """The same on a replica: several sources, or workers that do not keep the commit order, are seconds apart."""
-
-DRIFT: Final = 5e-4
-"""How far, per second, a wall clock that is not stepped may go off the machine's uptime: adjtimex(2) slews by
-500 ppm at most."""
 
 WIDE: Final = 2
 """An interval of this many tolerances at most is as good as a time: both ends may be off by one."""
@@ -62,28 +56,17 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Anchor:
-    """This host's clock when the log ended at `place`, in microseconds: what stands before it was committed
-    by `latest`, and what stands behind it not before `earliest`; unless the server was a `replica` then: that
-    has its source's times, and what follows may have been committed there any lag ago. `clock` is what else
-    was known then."""
-
-    place: Place
-    earliest: int
-    latest: int
-    clock: Reading | None = None
-    replica: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """The part of a log in which the cut for one target has to be: not before `after`, not behind `upto`
-    (None: its end). Times in it that are not within `floor` and `ceiling` are certainly wrong."""
+    (None: its end). Times in it that are not within `floor` and `ceiling` are certainly wrong. In front of
+    it they had come to `said` at least, and those later than `passed` are certainly wrong."""
 
     after: Place = (0, 0)
+    said: int = 0
+    passed: int = 0
     upto: Place | None = None
     floor: int = 0
-    ceiling: int = _NEVER
+    ceiling: int = NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,54 +94,6 @@ def micros(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
-def dependable(anchors: Iterable[Anchor], rules: Rules) -> list[Anchor]:
-    """Those that can be relied on, in the order of the log.
-
-    The clock as it is now is what people go by. In the run of the machine in which the newest were taken, its
-    uptime tells which of the others a clock had that was stepped since. Of another run those of a
-    synchronised clock are good. Whatever is later than what was taken after it is not.
-    """
-    ordered = sorted(anchors, key=lambda a: (a.place, a.clock.uptime if a.clock else 0.0))
-    present = {a.clock.boot for a in ordered if a.clock and a.place == ordered[-1].place}
-    found: list[Anchor] = []
-    nearest: dict[str, Anchor] = {}
-    least = _NEVER
-    for anchor in reversed(ordered):
-        clock = anchor.clock
-        if clock is None or not (clock.synchronised or clock.boot in present):
-            continue
-        in_step = _same_clock(anchor, nearest.get(clock.boot, anchor), rules.tolerance)
-        if in_step and anchor.earliest <= least + rules.tolerance:
-            nearest[clock.boot] = anchor
-            least = min(least, anchor.latest)
-            found.append(anchor)
-    return found[::-1]
-
-
-def _same_clock(one: Anchor, other: Anchor, tolerance: int) -> bool:
-    """Whether the wall clock was not stepped between two readings in one run of the machine."""
-    if one.clock is None or other.clock is None:
-        return True
-    passed = (other.clock.uptime - one.clock.uptime) * _SECOND
-    return abs(other.earliest - one.earliest - passed) <= tolerance + abs(passed) * DRIFT
-
-
-def bounds(anchors: Sequence[Anchor], target: int, rules: Rules) -> Bounds:
-    """What dependable anchors, in the order of the log, say of the cut for a target."""
-    slack = rules.tolerance
-    before = [a for a in anchors if a.latest + slack <= target]
-    # A replica's times may be behind this host's clock by any lag, and so by them is what follows.
-    behind = [] if rules.replica else [a for a in anchors if not a.replica and a.earliest - slack >= target]
-    low, high = (before[-1] if before else None), (behind[0] if behind else None)
-    last = high or (anchors[-1] if anchors else None)
-    return Bounds(
-        after=low.place if low else (0, 0),
-        upto=high.place if high else None,
-        floor=low.earliest - slack if low and not (rules.replica or low.replica) else 0,
-        ceiling=last.latest + slack if last else _NEVER,
-    )
-
-
 class CutSearch:
     """Finds the cut for a target while a log is read once, from where a replay would begin to its end.
 
@@ -170,12 +105,13 @@ class CutSearch:
         self._target, self._within, self._rules = target, within, rules
         self._count = 0
         self._last: tuple[int, Span] | None = None
-        self._known = within.floor
+        self._known = max(within.floor, within.said)
         """The latest believable time before the target of what stands before any cut."""
         self._doubtful: Point | None = None
         """In front of the first with no believable time, when only such ones follow."""
-        self._ahead = False
-        """Whether one of those carries a time from the target on."""
+        self._ahead = self._back = False
+        """Whether one of those carries a time from the target on, and one a time that would be believable
+        had the log not come further before."""
         self._first: Point | None = None
         """In front of the first at the target or later."""
         self._first_time = 0
@@ -183,8 +119,10 @@ class CutSearch:
         """In front of that which has the least time from the target on, `_first` or one behind it."""
         self._least_behind: tuple[Point, int] | None = None
         """The same of what follows the last that carries a time before the target."""
+        self._leaps: list[tuple[int, int]] = []
+        """From which time to which those before the target leapt, where they began statements."""
         self._behind = self._slow = self._early = 0
-        self._earliest_behind = self._moved_on = _NEVER
+        self._earliest_behind = self._moved_on = NEVER
         self._latest = 0
         self._before_behind = (0, 0)
         """How many were at the target or later, and the latest of them, when the last was found behind."""
@@ -207,11 +145,11 @@ class CutSearch:
             self._read_header(file, header, began)
         spans = iter(spans)
         if file <= within.after[0]:
-            following = self._pass(file, spans, within.after[1] if file == within.after[0] else _NEVER)
+            following = self._pass(file, spans, within.after[1] if file == within.after[0] else NEVER)
             if following is None:
                 return
             spans = chain((following,), spans)
-        limit = _NEVER
+        limit = NEVER
         if within.upto is not None and file >= within.upto[0]:
             limit = within.upto[1] if file == within.upto[0] else 0
         if self._first is None:
@@ -225,13 +163,17 @@ class CutSearch:
         low = self._doubtful or self._first or end
         if self._are_in_ordinary_disorder() or self._are_slow():
             high, time = self._least or (end, self._within.ceiling)
-            disputed = time - self._known > WIDE * self._rules.tolerance
+            disputed = time - self._known > WIDE * self._rules.tolerance or self._is_doubt_open()
         else:
             high, disputed = self._least_behind[0] if self._least_behind else end, True
-        if not disputed and (self._rules.starts or (self._came_to_target() and not self._ahead)):
+        if not disputed and not self._ahead:
             # What carries an earlier time and stands in front of the first at the target is before it.
             low = self._first or end
         return Decision(low, high if disputed and high != low else None, self._behind)
+
+    def _is_doubt_open(self) -> bool:
+        """Whether those without a believable time may be far from the target on either side of it."""
+        return self._doubtful is not None and ((self._ahead and self._back) or not self._came_to_target())
 
     def _are_in_ordinary_disorder(self) -> bool:
         """Whether what carries an earlier time is so little behind that clocks that are right may do that."""
@@ -253,7 +195,22 @@ class CutSearch:
             and self._came_to_target()
             and self._slow * SLOW_AMONG <= early
             and self._moved_on >= latest - self._rules.tolerance
+            and not self._leapt_over(self._earliest_behind, latest)
         )
+
+    def _leapt_over(self, began: int, latest: int) -> bool:
+        """Whether a clock put forward by as much as the log went back then would look the same."""
+        slack = self._rules.tolerance
+        return any(
+            before <= began + slack and began < after and after - before >= latest - began - slack
+            for before, after in self._leaps
+        )
+
+    def _leap(self, before: int, after: int) -> None:
+        """Keep where the times leapt. One as long as what followed it is the only one that can matter."""
+        slack = self._rules.tolerance
+        self._leaps = [(b, a) for b, a in self._leaps if a - b >= after - a - slack]
+        self._leaps.append((before, after))
 
     def _came_to_target(self) -> bool:
         """Whether the log's times rose to the target step by step."""
@@ -263,16 +220,21 @@ class CutSearch:
         return Point(self._count, self._last, (file, span))
 
     def _pass(self, file: int, spans: Iterator[Span], limit: int) -> Span | None:
-        """Everything that begins before `limit` is certainly before the target. The first that does not."""
-        count, last = self._count, None
+        """Everything that begins before `limit` is certainly before the target. The first that does not.
+
+        How far times had come tells whether those that follow are wrong, as on a replica no anchor does.
+        """
+        count, last, known, passed = self._count, None, self._known, self._within.passed
         for span in spans:
             if span[0] >= limit:
                 break
+            if known < span[2] <= passed:
+                known = span[2]
             count += 1
             last = span
         else:
             span = None
-        self._count, self._last = count, (file, last) if last else self._last
+        self._count, self._last, self._known = count, (file, last) if last else self._last, known
         return span
 
     def _read_header(self, file: int, header: int, began: Callable[[], Collection[int]]) -> None:
@@ -284,20 +246,22 @@ class CutSearch:
         """
         if (file, 0) <= self._within.after or not self._within.floor <= header <= self._within.ceiling:
             return
-        if self._first is None or header + _SECOND >= self._target:
+        if self._first is None or header + SECOND >= self._target:
             return
         if not (self._came_to_target() and header in began()):
-            self._is_behind(header + _SECOND)
+            self._is_behind(header + SECOND)
 
     def _search(self, file: int, spans: Iterator[Span], limit: int) -> Iterator[Span]:
         """Look for the first at the target or later, and return what follows it."""
         target, tolerance, known = self._target, self._rules.tolerance, self._known
-        least = max(self._within.floor, known - tolerance)
+        least, starts = max(self._within.floor, known - tolerance), self._rules.starts
         count, last = self._count, self._last
         for span in spans:
             begin, _, committed = span
             if begin < limit and least <= committed < target:
                 if committed > known:
+                    if starts and committed - known > tolerance:
+                        self._leap(known, committed)
                     known = committed
                     if known - tolerance > least:
                         least = known - tolerance
@@ -327,8 +291,9 @@ class CutSearch:
             self._early, self._latest, self._moved_on = 1, committed, committed
         else:
             if self._doubtful is None:
-                self._doubtful, self._ahead = self._here(file, span), False
+                self._doubtful, self._ahead, self._back = self._here(file, span), False, False
             self._ahead = self._ahead or committed >= self._target
+            self._back = self._back or self._within.floor <= committed < self._target
 
     def _search_behind(self, file: int, spans: Iterator[Span], limit: int) -> None:
         """Look for what contradicts the first that was found."""
@@ -355,7 +320,7 @@ class CutSearch:
     def _telling(self) -> int:
         """A time below this says something that is not known yet."""
         if self._least is None or self._least_behind is None:
-            return _NEVER
+            return NEVER
         return max(self._target, self._least[1], self._least_behind[1], self._moved_on)
 
     def _look_behind(self, file: int, span: Span) -> None:
@@ -379,7 +344,7 @@ class CutSearch:
         self._slow += 1
         self._before_behind = (self._early, self._latest)
         self._earliest_behind = min(self._earliest_behind, committed)
-        self._least_behind, self._moved_on = None, _NEVER
+        self._least_behind, self._moved_on = None, NEVER
 
     def _close(self, file: int, span: Span) -> None:
         """Everything from here on is certainly not before the target."""

@@ -1,12 +1,13 @@
 """The cut by time, against a world that knows when everything was committed."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.model.commit_times import Anchor, Bounds, CutSearch, Decision, Rules, bounds, dependable
+from zbackup.model.anchors import Anchor, bounds, dependable
+from zbackup.model.commit_times import Bounds, CutSearch, Decision, Rules
 from zbackup.model.reading import Reading
 
 S = 1_000_000
@@ -192,6 +193,44 @@ def test_sources_seconds_apart_are_ordinary_on_a_replica() -> None:
     assert cut(late, 70) == (70, None)
 
 
+def test_a_sources_clock_put_back_for_a_moment_is_asked_for() -> None:
+    """On a replica no clock reading is a bound: how far the log had come in front of it is."""
+    world = log(REPLICA, 7, -3293, now=3907)
+    world.anchors.append(anchor(world, 1, START + 7 * S, uptime=START + 7 * S))
+    assert cut(world, 67) == (1, 2)
+    # The same when the log is read from there on: then the backup's record says how far it had come.
+    base = log(REPLICA, -3293, now=3907)
+    at = anchor(base, 0, START + 7 * S, uptime=START + 7 * S)
+    base.anchors.append(replace(at, said=START + 7 * S))
+    assert cut(base, 67) == (0, 1)
+    # One that had not come far tells nothing, and what says a later time than the snapshot's is wrong.
+    base.anchors[-1] = replace(at, said=START - 3300 * S)
+    assert cut(base, 67) == (1, None)
+    world.said[0] = START + 60 * S
+    assert cut(world, 67) == (2, None)
+
+
+def test_times_of_the_future_between_two_that_contradict_each_other_are_asked_for() -> None:
+    """By the one the target had come, by the other it had not."""
+    assert cut(log(REPLICA, 2, 3602, 3604, 9_000_000, 5, 6, now=3607), 3605) == (3, 6)
+    assert cut(log(REPLICA, 1, 7200, 3601, 46802, 10803, now=7203), 7201) == (2, 5)
+    assert cut(log(MYSQL, 3900, 14703, 57904, 11104, 14704, 14705, now=15306), 14703.5) == (2, 4)
+    assert cut(log(MYSQL, 3900, 14703, 57904, 14704, 14705, now=15306), 14703.5) == (2, None)
+
+
+def test_what_has_no_believable_time_in_front_of_a_leap_over_the_target_is_asked_for() -> None:
+    assert cut(log(MARIADB, 100, 9_000_000, 3700, 103, now=4000), 103) == (1, 3)
+    assert cut(log(MARIADB, 3600, 3513, 7203, 3603, 7203, now=7300), 3603) == (1, 3)
+
+
+def test_a_statement_that_began_where_the_times_leapt_to_the_target_is_not_known_to_be_slow() -> None:
+    ahead = range(3900, 3940)
+    assert cut(log(MARIADB, 0, *ahead, 40, *range(3940, 3950), now=9000), 3901) == (2, 42)
+    # A server that did nothing for as long as that before: the statement may have begun then.
+    assert cut(log(MARIADB, 0, *range(30, 70), 20, *range(70, 80), now=9000), 60) == (31, None)
+    assert cut(log(MARIADB, *range(3800, 3940), 3850, *range(3940, 3950), now=9000), 3901) == (101, None)
+
+
 def test_readings_that_contradict_each_other() -> None:
     world = log(MYSQL, *range(10))
     right = [anchor(world, n, START + n * MINUTE) for n in (1, 3)]
@@ -329,12 +368,20 @@ def test_odd_logs_are_cut_truly_or_somebody_is_asked(world: World, data: st.Data
     too_late = [i for i, t in enumerate(world.true) if i >= found.cut.count and t < target - 3 * tolerance]
     assert not any(right[i] for i in too_early + too_late)
     # The one next to the cut decides: the order of the log does the rest.
-    for decisive in too_early[-1:] + too_late[:1]:
-        assert undetectable(world, right, decisive)
+    near = 3 * tolerance
+    for decisive in too_early[-1:]:
+        behind = [i for i in range(decisive, len(right)) if world.said[i] <= target + near]
+        assert any(undetectable(world, right, i) for i in behind)
+    for decisive in too_late[:1]:
+        before = [i for i in range(decisive + 1) if world.said[i] >= target - near]
+        assert any(undetectable(world, right, i) for i in before)
 
 
 def undetectable(world: World, right: list[bool], index: int) -> bool:
-    """Whether a wrong time stands where it would if it were right, by all that is right around it."""
+    """Whether a wrong time stands where it would if it were right, by all that is right around it. What is
+    next to it is then placed by it."""
+    if right[index]:
+        return False
     said, tolerance = world.said, world.rules.tolerance
     before = max((said[i] for i in range(index) if right[i]), default=0)
     after = min((said[i] for i in range(index + 1, len(said)) if right[i]), default=1 << 62)

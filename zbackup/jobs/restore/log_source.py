@@ -6,8 +6,9 @@ from datetime import datetime
 
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context, live_files
+from zbackup.model.anchors import Anchor
 from zbackup.model.backup import Backup
-from zbackup.model.commit_times import Anchor, micros
+from zbackup.model.commit_times import micros
 from zbackup.model.errors import ClockDisputed, NotRecoverable
 from zbackup.model.log import Transaction, how_many
 from zbackup.model.moment import local_text

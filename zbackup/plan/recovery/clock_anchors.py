@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
+from zbackup.model.anchors import Anchor
 from zbackup.model.backup import Backup
-from zbackup.model.commit_times import Anchor, Place, micros
+from zbackup.model.commit_times import Place, micros
 from zbackup.model.log import place
+from zbackup.model.record import Record
 from zbackup.plan.recovery.coverage import log_known
 
 END_OF_LOG: Final[Place] = (1 << 62, 0)
@@ -30,6 +32,7 @@ def anchors_of(backups: Sequence[Backup], base: Backup) -> tuple[Anchor, ...]:
             latest=micros(max(backup.record.taken, backup.snapshots[0].created + CREATED_WITHIN)),
             clock=backup.record.clock,
             replica=backup.record.role == "replica",
+            said=_said(backup.record),
         )
         for backup in backups
         if backup.complete
@@ -37,6 +40,12 @@ def anchors_of(backups: Sequence[Backup], base: Backup) -> tuple[Anchor, ...]:
         and log_known(backup.record)
         and backup.record.log_id == base.record.log_id
     )
+
+
+def _said(record: Record) -> int | None:
+    """A replica's data are complete to the latest time in its log, and to when it was taken without any."""
+    told = record.role == "replica" and record.complete_to not in (None, record.taken)
+    return micros(record.complete_to) if told and record.complete_to else None
 
 
 def _place(text: str) -> Place:

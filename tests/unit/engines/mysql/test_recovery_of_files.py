@@ -15,7 +15,7 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.engines.mysql.recovery.replay_bounds import effective_target
 from zbackup.engines.mysql.recovery.verify_replay import end_found, is_exact
-from zbackup.model.commit_times import Anchor
+from zbackup.model.anchors import Anchor
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
 from zbackup.model.reading import Reading
 from zbackup.model.record import Record

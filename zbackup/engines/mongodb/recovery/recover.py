@@ -34,8 +34,8 @@ from zbackup.engines.mongodb.recovery.validate import validate_collections
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.owner import require_own_user
 from zbackup.engines.stall import STALL_S
+from zbackup.model.anchors import Anchor
 from zbackup.model.cloning import Adoption
-from zbackup.model.commit_times import Anchor
 from zbackup.model.errors import NotRecoverable, Refused, UsageError
 from zbackup.model.log import LogDamage, LogSpan, Searched
 from zbackup.model.progress import Progress

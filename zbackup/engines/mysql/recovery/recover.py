@@ -45,8 +45,8 @@ from zbackup.engines.mysql.recovery.verify_replay import (
 )
 from zbackup.engines.owner import owner_of, require_own_user
 from zbackup.engines.stall import STALL_S
+from zbackup.model.anchors import Anchor
 from zbackup.model.cloning import Adoption
-from zbackup.model.commit_times import Anchor
 from zbackup.model.errors import UsageError
 from zbackup.model.log import LogDamage, LogSpan, Searched, how_many
 from zbackup.model.progress import Progress

@@ -10,7 +10,8 @@ from zbackup.engines.mysql.binlog.find_stop import Cut, Times, find_cut
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.recovery.covered_log import held_files
-from zbackup.model.commit_times import Anchor, Rules
+from zbackup.model.anchors import Anchor
+from zbackup.model.commit_times import Rules
 from zbackup.model.errors import NotRecoverable, VerificationFailed
 from zbackup.model.log import ClusterTime, Searched
 from zbackup.model.record import Record
