@@ -15,7 +15,7 @@ from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones import lifecycle as clones
 from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
-from zbackup.jobs.restore.from_destination import restore_from, restore_there
+from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
 from zbackup.jobs.ship.prune_at import prune_at
@@ -119,7 +119,7 @@ def test_now_by_a_snapshot_of_the_log(world: World, ctx: Context) -> None:
     """Nobody knows what "now" will be: all that was committed before the command began is there."""
     now = Moment(world.now, "now", ZoneInfo("UTC"), is_now=True)
     kept = world.keep()
-    assert restore(ctx, now, OPTIONS).plan.target == WholeLog(now.exclusive_end)
+    assert restore(ctx, now, OPTIONS).plan.replay_to == WholeLog(now.exclusive_end)
     world.put_back(kept)
     for each in every_break(world, lambda: restore(ctx, now, OPTIONS), ("fails late", "killed before")):
         if each.known:
@@ -136,22 +136,27 @@ def test_now_by_a_snapshot_of_the_log(world: World, ctx: Context) -> None:
 
 def test_fetched(world: World, ctx: Context, moment: Moment) -> None:
     count = require_same_in_the_end(
-        world, ctx, lambda: restore_from(ctx, ctx.targets[0], moment, OPTIONS), moment
+        world, ctx, lambda: restore(ctx, moment, OPTIONS, DestinationSource(ctx.targets[0])), moment
     )
     assert count >= 30 * 4 + 1
 
 
 def test_where_the_copies_lie(world: World, ctx: Context, moment: Moment) -> None:
     world.pools.create(THERE, {"mountpoint": "/srv/clones", "canmount": "off", "zbackup:clones": "1"})
+    source = DestinationSource(ctx.targets[0], in_place=True)
     count = require_same_in_the_end(
-        world, ctx, lambda: restore_there(ctx, ctx.targets[0], moment, OPTIONS), moment, place=THERE
+        world,
+        ctx,
+        lambda: restore(ctx, moment, OPTIONS, source),
+        moment,
+        place=THERE,
     )
     assert count >= 30 * 4 + 1
 
 
 def test_destroying_what_was_fetched_for(world: World, ctx: Context, moment: Moment) -> None:
     before = _portrait(world)
-    restore_from(ctx, ctx.targets[0], moment, OPTIONS)
+    restore(ctx, moment, OPTIONS, DestinationSource(ctx.targets[0]))
     for each in every_break(world, lambda: clones.destroy([ctx], "r1")):
         if each.known:
             continue

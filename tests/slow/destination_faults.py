@@ -18,8 +18,8 @@ from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones import lifecycle
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.restore.from_destination import restore_from, restore_there
-from zbackup.jobs.restore.restore import RestoreReport
+from zbackup.jobs.restore.destination_source import DestinationSource
+from zbackup.jobs.restore.restore import RestoreReport, restore
 from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.ship.verify_at import verify_at
@@ -63,8 +63,8 @@ class Away:
 
     def restore(self, kind: Kind, fault: Fault | None = None) -> RestoreReport:
         ctx = self.context(fault)
-        how = restore_there if kind == "in place" else restore_from
-        return how(ctx, ctx.targets[0], self.house.moment, OPTIONS)
+        source = DestinationSource(ctx.targets[0], in_place=kind == "in place")
+        return restore(ctx, self.house.moment, OPTIONS, source)
 
     def break_every_one(self, kind: Kind, ways: Sequence[Way], note: Path) -> int:
         """Break the restore's commands in turn, each in one of the ways; each time it is done after all, or

@@ -22,8 +22,9 @@ from zbackup import app
 from zbackup.config.load import load
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.at_destination import at_destination, clone_there
-from zbackup.jobs.restore.from_destination import latest_moment, restore_there
+from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.restore import restore
 from zbackup.jobs.ship.verify_at import verify_at
 from zbackup.jobs.watch.cleanup import reconcile
 from zbackup.model.moment import parse_moment
@@ -220,8 +221,9 @@ def test_on_the_receiving_host_whose_clock_is_a_day_off(
     wrong = replace(app.context(settings, settings.instance["shop"], Silent()), clock=Skewed())
     (target,) = wrong.targets
     at = parse_moment(moments[1].isoformat(), wrong.zone, moments[1])
-    for moment, rows in ((at, [0, 1, 2]), (latest_moment(wrong, target, RestoreOptions()), [0, 1, 2, 3])):
-        report = restore_there(wrong, target, moment, RestoreOptions(name=f"there{len(rows)}"))
+    source = DestinationSource(target, in_place=True)
+    for moment, rows in ((at, [0, 1, 2]), (source.latest(wrong, RestoreOptions()), [0, 1, 2, 3])):
+        report = restore(wrong, moment, RestoreOptions(name=f"there{len(rows)}"), source)
         assert told(offsite, report.socket) == rows
     config = offsite.house.home / "receiver.toml"
     for name in ("there3", "there4"):

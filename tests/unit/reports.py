@@ -21,7 +21,8 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.drills.drill import DrillReport
 from zbackup.jobs.drills.verdicts import Drilled
 from zbackup.jobs.journal import Remembered
-from zbackup.jobs.restore.restore import RestorePlan, RestoreReport
+from zbackup.jobs.restore.make_plan import RestorePlan
+from zbackup.jobs.restore.restore import RestoreReport
 from zbackup.jobs.ship.lag import Shipped
 from zbackup.jobs.ship.stale_holds import Stale
 from zbackup.jobs.ship.verify_at import ReadBack, VerifyReport
@@ -97,7 +98,7 @@ REPLAY = ReplayRange(
     transactions=32, log_bytes=3 * 1024**2, out_of_order=0, effective_target=ASKED.moment.at,
 )  # fmt: skip
 PLAN = RestorePlan(
-    name="shop-x", asked=ASKED.target, target=Time(ASKED.target.at), base=a_backup(), log=None,
+    name="shop-x", target=ASKED.target, replay_to=Time(ASKED.target.at), base=a_backup(), log=None,
     reason="newest before", replay=REPLAY,
 )  # fmt: skip
 CLONE = Clone(

@@ -216,7 +216,7 @@ def render_plan(plan: CreatePlan, ctx: Context) -> str:
         ["of", f"{origin}, data as of {local_text(as_of, ctx.zone) if as_of else 'unknown'}"],
     ]
     if plan.restore:
-        rows.append(["replayed to", local_text(plan.restore.asked.at, ctx.zone)])
+        rows.append(["replayed to", local_text(plan.restore.target.at, ctx.zone)])
     if plan.masks:
         rows.append(["masked by", ", ".join(plan.masks)])
     rows.append(["port", f"one of {ctx.cloning.ports[0]}-{ctx.cloning.ports[1]}"])

@@ -12,20 +12,12 @@ from zbackup.cli.options import Options
 from zbackup.cli.output import emit
 from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan, render_report, report_shape
 from zbackup.cli.working import OneInstance, on_one
-from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.restore.from_destination import (
-    backup_there,
-    latest_moment,
-    plan_restore_from,
-    plan_restore_there,
-    restore_from,
-    restore_there,
-    transaction_there,
-)
-from zbackup.jobs.restore.latest import LATEST, backup_here, latest_here
-from zbackup.jobs.restore.locate_transaction import locate
+from zbackup.jobs.context import Context
+from zbackup.jobs.restore.destination_source import DestinationSource
+from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
-from zbackup.jobs.restore.restore import RestorePlan, plan_restore, restore
+from zbackup.jobs.restore.restore import plan_restore, restore
+from zbackup.jobs.restore.source import LATEST, Source
 from zbackup.model.errors import ClockAccepted, UsageError
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import FORMS, parse_moment
@@ -192,19 +184,14 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         accept_clock=accept_clock,
     )
     with on_one(options, "restore", instance) as ctx:
-        destination = app.choose_target(ctx, origin) if origin else None
-        if there and not destination:
-            raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
-        target = _target(ctx, destination, named, choice)
+        source = _source(ctx, origin, there=there)
+        target = _target(ctx, source, named, choice)
         ctx.progress.note(headline(Asked(ctx.instance, ctx.zone, target)))
         if dry_run:
-            plan = _planned(ctx, destination, target, choice, there=there)
-        elif destination:
-            bring_back = restore_there if there else restore_from
-            report = bring_back(ctx, destination, target, choice)
+            plan = plan_restore(ctx, target, choice, source)
         else:
-            report = restore(ctx, target, choice)
-    asked = Asked(ctx.instance, ctx.zone, plan.asked if dry_run else report.plan.asked)
+            report = restore(ctx, target, choice, source)
+    asked = Asked(ctx.instance, ctx.zone, (plan if dry_run else report.plan).target)
     if dry_run:
         emit(options, "restore", plan_shape(asked, plan), lambda: render_plan(asked, plan))
     else:
@@ -244,9 +231,17 @@ def _cluster_time(text: str) -> ClusterTime:
         raise UsageError(f"--to-timestamp: {wrong}") from wrong
 
 
+def _source(ctx: Context, origin: str | None, *, there: bool) -> Source:
+    if origin:
+        return DestinationSource(app.choose_target(ctx, origin), in_place=there)
+    if there:
+        raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
+    return LOCAL
+
+
 def _target(
     ctx: Context,
-    destination: ShipTarget | None,
+    source: Source,
     named: str | ClusterTime | TransactionName | _Backup,
     choice: RestoreOptions,
 ) -> RestoreTarget:
@@ -255,27 +250,12 @@ def _target(
         case ClusterTime():
             return named
         case str():
-            if named.strip().lower() != LATEST:
-                return parse_moment(named, ctx.zone, ctx.clock.now())
-            return latest_moment(ctx, destination, choice) if destination else latest_here(ctx)
+            if named.strip().lower() == LATEST:
+                return source.latest(ctx, choice)
+            return parse_moment(named, ctx.zone, ctx.clock.now())
         case _Backup():
-            return backup_there(destination, named.name) if destination else backup_here(ctx, named.name)
-    if destination:
-        return transaction_there(ctx, destination, named, choice.base)
-    return locate(ctx, named, choice.base)
-
-
-def _planned(
-    ctx: Context,
-    destination: ShipTarget | None,
-    target: RestoreTarget,
-    choice: RestoreOptions,
-    *,
-    there: bool,
-) -> RestorePlan:
-    if destination:
-        return (plan_restore_there if there else plan_restore_from)(ctx, destination, target, choice)
-    return plan_restore(ctx, target, choice)
+            return source.backup(ctx, named.name)
+    return source.transaction(ctx, named, choice.base)
 
 
 def _replica_set(name: str) -> str:

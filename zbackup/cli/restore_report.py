@@ -7,7 +7,8 @@ from zoneinfo import ZoneInfo
 
 from zbackup.cli import shapes, tables
 from zbackup.cli.output import plain
-from zbackup.jobs.restore.restore import RestorePlan, RestoreReport
+from zbackup.jobs.restore.make_plan import RestorePlan
+from zbackup.jobs.restore.restore import RestoreReport
 from zbackup.model.log import ClusterTime, Transaction, how_many
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.progress import Phase

@@ -12,8 +12,8 @@ from tests.unit.samples import PLAIN, at, backup
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.log_source import examined, nothing_replayed
+from zbackup.jobs.restore.make_plan import RestorePlan, require_whole_live_log, window_named
 from zbackup.jobs.restore.options import RestoreOptions
-from zbackup.jobs.restore.restore import RestorePlan, require_whole_live_log, window_named
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.record import Record
 from zbackup.model.snapshot import Dataset

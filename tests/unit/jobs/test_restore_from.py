@@ -13,7 +13,7 @@ from zbackup.catalog.local import Catalog
 from zbackup.clock import SystemClock
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.restore.from_destination import _choose, _found, latest_moment
+from zbackup.jobs.restore.destination_source import DestinationSource, _choose, _found
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, Refused
@@ -78,7 +78,7 @@ def latest(copies: Copies, **options: Any) -> tuple[Moment, str, str]:
     )
     target = ShipTarget(destination=cast(Any, place), tag="tag")
     given = RestoreOptions(**options)
-    moment = latest_moment(cast(Context, ctx), target, given)
+    moment = DestinationSource(target).latest(cast(Context, ctx), given)
     choice = _choose(cast(Context, ctx), target, copies, moment, given)
     assert choice.log is not None
     return moment, choice.base.name, choice.log.name

@@ -23,8 +23,9 @@ from zbackup.jobs.clones.provision import hand_over
 from zbackup.jobs.clones.temporary import removed_on_failure
 from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones.snapshot import chosen_snapshot, keep_beginning, snapshots, source
+from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.jobs.restore.options import Finish, RestoreOptions
-from zbackup.jobs.restore.restore import RestorePlan, plan_restore, restore
+from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import ConfigError, NotFound, Refused, Taken, UsageError
@@ -147,7 +148,7 @@ def _create(ctx: Context, name: str, options: CreateOptions) -> CloneStatus:
             hand_over=lambda files, clone: hand_over(ctx, clone, files, recovered=True),
         )
         done = restore(
-            ctx, options.moment, RestoreOptions(name=name, keep=options.keep, finish=finish), held=True
+            ctx, options.moment, RestoreOptions(name=name, keep=options.keep, finish=finish), locked=True
         )
         keep_beginning(ctx, done.clone)
         return _made(ctx, done.clone)

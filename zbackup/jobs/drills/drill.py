@@ -16,15 +16,10 @@ from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.drills.guard import Guard, is_drills, one_at_a_time
 from zbackup.jobs.drills.verdicts import of_backups, write_down
 from zbackup.jobs.restore.at_destination import at_destination
-from zbackup.jobs.restore.from_destination import (
-    latest_backups,
-    plan_restore_from,
-    restore_from,
-    restore_there,
-)
-from zbackup.jobs.restore.latest import LATEST
+from zbackup.jobs.restore.destination_source import DestinationSource, latest_backups
 from zbackup.jobs.restore.options import Finish, RestoreOptions
-from zbackup.jobs.restore.restore import RestoreReport, restore
+from zbackup.jobs.restore.restore import RestoreReport, plan_restore, restore
+from zbackup.jobs.restore.source import LATEST
 from zbackup.model import bounds
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
@@ -124,13 +119,13 @@ def drill(
         ctx.progress.phase("looking", f"which backup, at {target.destination.place}")
         plan = plan_at(ctx, target, between=between)
         here = target.destination.here
-        way = restore_there if here else restore_from
+        source = DestinationSource(target, in_place=here is not None)
 
         def recover(inner: Context, moment: Moment, options: RestoreOptions) -> RestoreReport:
             options = replace(options, accept_older=True)
             if not here:
-                _require_room(inner, target, plan_restore_from(inner, target, moment, options).fetch)
-            return way(inner, target, moment, options)
+                _require_room(inner, target, plan_restore(inner, moment, options, source).fetch)
+            return restore(inner, moment, options, source)
 
         at = at_destination(ctx, target) if here else ctx
         what = _Drill(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zbackup.model.clone import Clone
-from zbackup.model.recovery import Files
+from zbackup.model.recovery import Files, Serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +37,10 @@ class RestoreOptions:
     stored_only: bool = False
     accept_older: bool = False
     accept_clock: bool = False
+
+    @property
+    def serving(self) -> Serving | None:
+        """How the recovered server is handed over; None where `finish` does that."""
+        if self.finish:
+            return None
+        return Serving(port=self.port, read_only=self.read_only, replica_set=self.replica_set)

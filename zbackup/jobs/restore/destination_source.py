@@ -1,0 +1,247 @@
+"""Restore from the backups at a destination, on a host that may have nothing else of the instance."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from zbackup.catalog.local import Catalog
+from zbackup.destinations.base import Session
+from zbackup.destinations.copies import Copies, by_server
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.restore.at_destination import at_destination, clean_up, clone_there
+from zbackup.jobs.restore.fetch import fetch, sizes
+from zbackup.jobs.restore.locate_transaction import locate_in
+from zbackup.jobs.restore.log_source import nothing_replayed
+from zbackup.jobs.restore.make_plan import RestorePlan, choose, make_plan, note_unreadable
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.preconditions import require_usable
+from zbackup.jobs.restore.source import LATEST, Opened, as_it_is
+from zbackup.jobs.ship.remote_holds import remote_holds
+from zbackup.model.backup import Backup
+from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
+from zbackup.model.log import place
+from zbackup.model.moment import Moment, local_text
+from zbackup.model.target import (
+    BackupAsItIs,
+    BeforeTransaction,
+    RestoreTarget,
+    UnseenTransaction,
+    replay_target,
+)
+from zbackup.model.transaction_name import TransactionName
+from zbackup.plan.clones.clone_name import copy_name
+from zbackup.plan.recovery.before_transaction import may_hold
+from zbackup.plan.recovery.recovery import RecoveryPlan, farthest_log, plan_whole_log
+from zbackup.plan.recovery.window import usable_bases
+from zbackup.plan.retention.arrival import first_to_reach
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationSource:
+    """Backups at a destination: fetched into new datasets beside the clones, which go with the clone, or
+    `in_place`, cloned on the destination's own pool, with no data copied. See Source.
+
+    Cut off while it fetches, the same restore goes on.
+    """
+
+    destination: ShipTarget
+    in_place: bool = False
+
+    def context(self, ctx: Context) -> Context:
+        """With the clones on the destination's pool, if in place. Raise Refused when that is not here."""
+        return at_destination(ctx, self.destination) if self.in_place else ctx
+
+    def latest(self, ctx: Context, options: RestoreOptions) -> Moment:
+        """Behind the last transaction of the destination's backups.
+
+        Raise Refused when another than the newest that can be read may be meant.
+        """
+        backups = latest_backups(ctx, self.destination, options)
+        base = plan_whole_log(backups).base
+        newest = farthest_log(base, backups) or base
+        return Moment(newest.record.as_of or newest.record.taken, LATEST, ctx.zone, is_now=True)
+
+    def backup(self, ctx: Context, name: str) -> BackupAsItIs:
+        """See Source."""
+        shown = f"zbackup list --at {self.destination.name}"
+        return as_it_is(name, _restorable(self.destination).backups, shown)
+
+    def transaction(self, ctx: Context, name: TransactionName, base: str) -> UnseenTransaction:
+        """That transaction, if the destination's backups lead up to it, as far as they tell.
+
+        When it was committed is known only when its log is here. Raise NotRecoverable.
+        """
+        ctx.recovery.check_name(name)
+        copies = _restorable(self.destination)
+        if not copies.backups:
+            raise NotRecoverable(_none(ctx, self.destination, copies))
+        log = _choice(ctx, copies, UnseenTransaction(name, ctx.clock.now()), base).log
+        if log is None or log.record.complete_to is None:
+            raise AssertionError("a recovery without a finished log source was planned")
+        return UnseenTransaction(name, log.record.complete_to)
+
+    def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str) -> RestorePlan:
+        """Decide by what the destination's backups say of themselves, and fetch nothing."""
+        with self.destination.destination.connect() as session:
+            choice = _choose(ctx, self.destination, session.copies().to_restore(), target, options)
+            log = choice.log or choice.base
+            size = 0 if self.in_place else sizes(session, choice.base, log)
+        return RestorePlan(
+            name=name,
+            target=target,
+            replay_to=replay_target(target, accept_clock=options.accept_clock),
+            base=choice.base,
+            log=log,
+            reason=choice.reason,
+            replay=nothing_replayed(target.at) if choice.as_it_is else None,
+            fetch=size,
+            as_it_is=choice.as_it_is,
+        )
+
+    @contextmanager
+    def opened(
+        self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str
+    ) -> Iterator[Opened]:
+        """Bring the two backups here, which are held at the destination meanwhile."""
+        ctx.progress.phase("looking", f"which backup, at {self.destination.destination.place}")
+        with ExitStack() as failed:
+            with self.destination.destination.connect() as session:
+                copies = session.copies().to_restore()
+                choice = _choose(ctx, self.destination, copies, target, options)
+                base, log = choice.base, choice.log or choice.base
+                failed.callback(clean_up if self.in_place else _note_kept, ctx, name)
+                with remote_holds(ctx, self.destination, session, name, copies, (base, log)):
+                    catalog = self._bring(ctx, session, name, base, log)
+            if isinstance(target, UnseenTransaction):
+                target, options = _found(ctx, target.name, catalog, base), replace(options, name=name)
+            # What was fetched to read the log from, also where its record does not say how far it reaches.
+            plan = make_plan(ctx, catalog, catalog.backups, target, options, log=catalog.backups[-1])
+            yield Opened(catalog, plan, _nothing)
+            failed.pop_all()
+
+    def _bring(self, ctx: Context, session: Session, name: str, base: Backup, log: Backup) -> Catalog:
+        if self.in_place:
+            return clone_there(ctx, name, base, log)
+        return fetch(ctx, session, name, base, log, self.destination.limit)
+
+
+def _restorable(destination: ShipTarget) -> Copies:
+    with destination.destination.connect() as session:
+        return session.copies().to_restore()
+
+
+def latest_backups(ctx: Context, destination: ShipTarget, options: RestoreOptions) -> Sequence[Backup]:
+    """The destination's backups of the server whose newest is meant. Raise as Source.latest() does."""
+    copies = _restorable(destination)
+    backups = _latest(ctx, destination, copies, options)
+    if not usable_bases(backups):
+        raise NotRecoverable(_none(ctx, destination, copies))
+    return backups
+
+
+def _latest(
+    ctx: Context, destination: ShipTarget, copies: Copies, options: RestoreOptions
+) -> Sequence[Backup]:
+    """The backups of the one server whose newest is meant, which --base tells where there are several.
+
+    Raise Refused, naming them, where that is not clear and nobody said that it does not matter.
+    """
+    servers = [s for s in by_server(copies.backups) if options.base in ("", *(b.name for b in s))]
+    if not servers:
+        return copies.backups
+    newest = max((s[-1] for s in servers), key=lambda b: b.createtxg)
+    place = destination.destination.place
+    if len(servers) > 1 and not options.accept_older:
+        each = "; ".join(f"{s[-1].name} {_whose(s[-1])}" for s in servers)
+        raise Refused(
+            f"backups of {len(servers)} servers lie at {place}, and the newest of each are {each}: say which "
+            f"is meant with --base NAME, or --accept-older to take {newest.name}, which arrived last"
+        )
+    if copies.unreadable and not options.accept_older:
+        name, problem = copies.unreadable[0]
+        raise Refused(
+            f"{name} at {place} cannot be read, and may be the newest ({problem}): --accept-older takes "
+            f"{newest.name}, the newest that can be read"
+        )
+    return next(s for s in servers if s[-1] is newest)
+
+
+def _whose(backup: Backup) -> str:
+    return f"of {backup.record.members[0][0]} and server {backup.record.server_uuid}"
+
+
+def _choose(
+    ctx: Context, destination: ShipTarget, copies: Copies, target: RestoreTarget, options: RestoreOptions
+) -> RecoveryPlan:
+    """Base, log source and why. There is no live log to go on with: a backup has to reach the moment."""
+    place = destination.destination.place
+    if not copies.backups:
+        raise NotRecoverable(_none(ctx, destination, copies))
+    note_unreadable(ctx, copies.unreadable)
+    backups = copies.backups
+    latest = isinstance(target, Moment) and target.text == LATEST
+    if latest:
+        backups = tuple(_latest(ctx, destination, copies, options))
+    choice = _choice(ctx, replace(copies, backups=backups), target, options.base)
+    if (servers := len(by_server(copies.backups))) > 1:
+        ctx.progress.note(
+            f"backups of {servers} servers, or from before the datasets were moved, lie at {place}: "
+            f"{choice.base.name}, which is chosen, is {_whose(choice.base)}; --base NAME starts from another"
+        )
+    require_usable(ctx, choice)
+    if latest and not choice.as_it_is:
+        newest = max(backups, key=lambda b: b.createtxg)
+        return replace(choice, log=farthest_log(choice.base, backups) or newest, others=())
+    if choice.log is None:
+        reached = max(b.record.complete_to for b in copies.backups if b.record.complete_to)
+        raise NotRecoverable(
+            f"the backups at {place} do not reach that moment: the last one they reach is "
+            f"{local_text(reached, ctx.zone)} (--to latest)"
+        )
+    return choice
+
+
+def _found(ctx: Context, name: TransactionName, catalog: Catalog, base: Backup) -> BeforeTransaction:
+    """The transaction in what was fetched. Raise NotRecoverable when the base holds it after all."""
+    before = locate_in(ctx, name, catalog)
+    if place(base.record.log_to) > place(before.transaction.start):
+        raise NotRecoverable(f"{base.name} proves to hold {name} already: name an older backup with --base")
+    return before
+
+
+def _choice(ctx: Context, copies: Copies, target: RestoreTarget, base: str) -> RecoveryPlan:
+    """What was possible first; of what nothing reaches, what all of them together are good for."""
+
+    def plan(backups: Sequence[Backup]) -> RecoveryPlan:
+        return choose(ctx, backups, target, base)
+
+    def reaches(backup: Backup) -> bool:
+        if isinstance(target, UnseenTransaction):
+            return may_hold(backup, target.name)
+        return backup.reaches(target.at)
+
+    if isinstance(target, BackupAsItIs) or (isinstance(target, Moment) and target.text == LATEST):
+        return plan(copies.backups)
+    return first_to_reach(by_server(copies.backups), reaches, plan) or plan(copies.backups)
+
+
+def _none(ctx: Context, destination: ShipTarget, copies: Copies) -> str:
+    said = f"there is no committed backup of {ctx.instance} at {destination.destination.place}"
+    return ": ".join((f"{said} that can be read", copies.unreadable[0][1])) if copies.unreadable else said
+
+
+def _note_kept(ctx: Context, name: str) -> None:
+    """Never hides the failure itself."""
+    try:
+        kept = ctx.zfs.exists(f"{ctx.clones}/{copy_name(name)}")
+    except ZbackupError:
+        return
+    if kept:
+        ctx.progress.note(
+            f"what was fetched is kept in {ctx.clones}/{copy_name(name)}: the same command goes on with it, "
+            f"zbackup clone destroy {copy_name(name)} removes it"
+        )
+
+
+def _nothing() -> None:
+    """There is no lock to let go: nobody else knows of what was fetched."""

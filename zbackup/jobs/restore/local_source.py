@@ -1,0 +1,88 @@
+"""Restore from the backups on this host, and the server's own log behind them."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from zbackup.jobs.backup.complete_record import finish_all
+from zbackup.jobs.backup.log_snapshot import snapshot_log
+from zbackup.jobs.backup.prune import drop_replaced_logs
+from zbackup.jobs.context import Context
+from zbackup.jobs.restore.locate_transaction import locate
+from zbackup.jobs.restore.make_plan import (
+    RestorePlan,
+    make_plan,
+    note_replica,
+    note_unreadable,
+    require_whole_live_log,
+    window_named,
+)
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.source import LATEST, Opened, as_it_is
+from zbackup.model.moment import Moment, parse_moment
+from zbackup.model.target import BackupAsItIs, BeforeTransaction, RestoreTarget
+from zbackup.model.transaction_name import TransactionName
+from zbackup.plan.recovery.as_it_is import latest_as_it_is
+from zbackup.plan.recovery.recovery import farthest_log
+
+
+class LocalSource:
+    """See Source."""
+
+    def context(self, ctx: Context) -> Context:
+        """The instance's own."""
+        return ctx
+
+    def latest(self, ctx: Context, options: RestoreOptions) -> Moment:
+        """Now, to which the server's own log leads; where it keeps none, the newest backup's own moment."""
+        if alone := latest_as_it_is(ctx.catalog().backups):
+            return Moment(alone, LATEST, ctx.zone)
+        now = parse_moment("now", ctx.zone, ctx.clock.now())
+        return Moment(now.at, LATEST, ctx.zone, is_now=True)
+
+    def backup(self, ctx: Context, name: str) -> BackupAsItIs:
+        """See Source."""
+        return as_it_is(name, ctx.catalog().backups)
+
+    def transaction(self, ctx: Context, name: TransactionName, base: str) -> BeforeTransaction:
+        """See Source."""
+        return locate(ctx, name, base)
+
+    def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str) -> RestorePlan:
+        """See Source. Without a later snapshot the live log is looked at."""
+        catalog = ctx.catalog()
+        note_unreadable(ctx, catalog.unreadable)
+        with window_named(ctx, catalog.backups):
+            plan = make_plan(ctx, catalog, catalog.backups, target, options)
+            require_whole_live_log(plan, catalog.backups, options)
+            return plan
+
+    @contextmanager
+    def opened(
+        self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str
+    ) -> Iterator[Opened]:
+        """Lock the instance, and take a snapshot to read the log from where none holds it yet."""
+        ctx.progress.phase("looking", "which backup, how much log")
+        with ExitStack() as window, ExitStack() as alone:
+            alone.enter_context(ctx.alone("zbackup restore"))
+            catalog = ctx.catalog()
+            note_unreadable(ctx, catalog.unreadable)
+            backups = finish_all(ctx, catalog.places, catalog.backups)
+            window.enter_context(window_named(ctx, backups))
+            plan = make_plan(ctx, catalog, backups, target, options)
+            require_whole_live_log(plan, backups, options)
+            if plan.log is None and options.stored_only:
+                newest = farthest_log(plan.base, backups) or max(
+                    (b for b in backups if b.complete and b.finished), key=lambda b: b.createtxg
+                )
+                plan = make_plan(ctx, catalog, backups, target, options, log=newest)
+            elif plan.log is None:
+                ctx.progress.phase("taking a snapshot", "to read the log from")
+                taken = snapshot_log(ctx, catalog, backups, plan.base.record)
+                ctx.progress.note(f"took {taken.name} to read the log from")
+                backups = drop_replaced_logs(ctx, (*backups, taken))
+                plan = make_plan(ctx, catalog, backups, target, options, log=taken)
+            note_replica(ctx, plan, plan.replay)
+            yield Opened(catalog, plan, alone.close)
+
+
+LOCAL = LocalSource()
