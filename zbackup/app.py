@@ -14,12 +14,13 @@ from zbackup.config.settings import Instance, Settings
 from zbackup.config.ship import S3Place, Ship, ZfsPlace
 from zbackup.destinations.base import Destination
 from zbackup.destinations.zfs_destination import ZfsDestination
-from zbackup.engines.base import Engine, Recovery
+from zbackup.engines.base import Engine, LogReader, Recovery
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
 from zbackup.engines.mongodb.options import LockOptions as MongoLockOptions
 from zbackup.engines.mongodb.options import TlsOptions as MongoTlsOptions
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions, TlsOptions
+from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.model.cloning import CloneRules, Mask, Source
@@ -75,7 +76,7 @@ def choose_target(ctx: Context, name: str) -> ShipTarget:
 
 def context(settings: Settings, instance: Instance, progress: Progress) -> Context:
     """What jobs on this instance work with. Nothing is connected to or read yet."""
-    engine, recovery = (_mongodb if instance.engine == "mongodb" else _mysql)(settings, instance)
+    engine, recovery, log_reader = (_mongodb if instance.engine == "mongodb" else _mysql)(settings, instance)
     return Context(
         instance=instance.name,
         engine_name=instance.engine,
@@ -87,6 +88,7 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         zfs=Zfs(run),
         engine=engine,
         recovery=recovery,
+        log_reader=log_reader,
         clock=SystemClock(),
         progress=progress,
         retention=_retention(instance.retention),
@@ -172,7 +174,7 @@ def _cloning(settings: Settings, instance: Instance) -> CloneRules:
     )
 
 
-def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
+def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, LogReader]:
     engine = MysqlEngine(
         instance=instance.name,
         connect=_connect(instance),
@@ -187,12 +189,13 @@ def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
         closed=_closed(settings),
         stall=instance.recovery.stall,
     )
-    return engine, recovery
+    return engine, recovery, MysqlLogReader(flavor=instance.engine)
 
 
-def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
+def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, LogReader]:
     # PyMongo is a sixth of what starting a command takes: only who has a MongoDB waits for it.
     from zbackup.engines.mongodb.engine import MongoEngine
+    from zbackup.engines.mongodb.recovery.log_reader import MongoLogReader
     from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 
     lock = instance.lock
@@ -212,12 +215,11 @@ def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery]:
         server=instance.recovery.server,
         memory=instance.recovery.memory,
         workers=_workers(instance),
-        connect=engine.connect,
         login=instance.recovery.login,
         closed=_closed(settings),
         stall=instance.recovery.stall,
     )
-    return engine, recovery
+    return engine, recovery, MongoLogReader(connect=engine.connect)
 
 
 def _closed(settings: Settings) -> tuple[str, ...]:

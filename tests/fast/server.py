@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zbackup.model.anchors import Anchor
+from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.errors import DatabaseError, LockNotTaken, NotRecoverable, VerificationFailed
 from zbackup.model.log import LogSpan, Searched, Transaction
@@ -111,7 +112,7 @@ class FakeEngine:
 
 
 class FakeRecovery:
-    """zbackup.engines.base.Recovery."""
+    """zbackup.engines.base.Recovery and LogReader."""
 
     log_delay_s = 0.0
 
@@ -131,10 +132,10 @@ class FakeRecovery:
     def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
         return LogSpan(position(0), position(len(self._log(where))))
 
-    def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan | None:
+    def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan | None:
         return LogSpan(position(0), position(len(self._log(live))))
 
-    def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
+    def is_same_log(self, older: BackupFiles, newer: BackupFiles) -> bool:
         was, now = self._log(older[1]), self._log(newer[1])
         return now[: len(was)] == was
 
@@ -144,13 +145,13 @@ class FakeRecovery:
     def check_name(self, name: TransactionName) -> None:
         return
 
-    def find(self, name: TransactionName, parts: Sequence[tuple[Record, Relocation]]) -> Searched:
+    def find(self, name: TransactionName, parts: Sequence[BackupFiles]) -> Searched:
         raise AssertionError("nobody looks for a transaction here")
 
     def examine(
         self,
-        base: tuple[Record, Relocation],
-        log: tuple[Record, Relocation],
+        base: BackupFiles,
+        log: BackupFiles,
         target: Target,
         anchors: Sequence[Anchor] = (),
     ) -> ReplayRange | None:

@@ -212,6 +212,7 @@ class World:
 
     def context(self, **changes: Any) -> Context:
         zfs = Zfs(self.run, self)  # type: ignore[arg-type]
+        recovery = FakeRecovery(self)
         made = Context(
             instance="shop",
             engine_name="mysql",
@@ -222,7 +223,8 @@ class World:
             zone=ZoneInfo("Europe/Berlin"),
             zfs=zfs,
             engine=FakeEngine(self),
-            recovery=FakeRecovery(self),
+            recovery=recovery,
+            log_reader=recovery,
             clock=Clock(self),
             progress=Noting(self.notes),
             service=Service(stop=("service", "stop"), start=("service", "start"), limit=10.0),

@@ -96,7 +96,7 @@ class House:
         assert catalog.unreadable == ()
         for backup in usable_bases(catalog.backups):
             where, created = backup.browse(catalog.datasets), backup.snapshots[0].created
-            reach = ctx.recovery.reach(backup.record, where, created)
+            reach = ctx.log_reader.reach(backup.record, where, created)
             assert (reach.as_of, reach.complete_to) == (backup.record.as_of, backup.record.complete_to)
             assert backup.record.position and backup.record.lock == "ftwrl"
 

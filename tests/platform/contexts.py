@@ -12,6 +12,7 @@ from tests.lab.trusted import trusted
 from zbackup.clock import SystemClock
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions
+from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.jobs.context import Context
 from zbackup.model.progress import Silent
@@ -53,6 +54,7 @@ def context(
             memory=MEMORY,
             workers=2,
         ),
+        log_reader=MysqlLogReader(flavor=settings.kind),
         clock=SystemClock(),
         progress=Silent(),
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from zbackup.model.anchors import Anchor
+from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.log import LogDamage, LogSpan, Searched
 from zbackup.model.progress import Progress
@@ -79,8 +80,8 @@ class Engine(Protocol):
         """
 
 
-class Recovery(Protocol):
-    """Recovery of one instance's backups. Works on files alone: the instance's server may be gone."""
+class LogReader(Protocol):
+    """Reads one instance's log among files, as far as its engine can: the server may be gone."""
 
     def reach(
         self, record: Record, where: Relocation, created: datetime, since: Record | None = None
@@ -98,16 +99,14 @@ class Recovery(Protocol):
         `since` as for `reach`.
         """
 
-    def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan | None:
+    def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan | None:
         """The server's own log as it is now, when it is the one that the newest backup holds.
 
         `live` is where the server's files are. None when that cannot be told from them. Raise NotRecoverable
         when it is another log, or there is none.
         """
 
-    def live_log_damage(
-        self, newest: tuple[Record, Relocation], live: Relocation
-    ) -> tuple[LogDamage, ...] | None:
+    def live_log_damage(self, newest: BackupFiles, live: Relocation) -> tuple[LogDamage, ...] | None:
         """What keeps the server's own log from being read behind the newest backup.
 
         Arguments as for `live_log`. () where it is sound, None where the server's files do
@@ -118,7 +117,7 @@ class Recovery(Protocol):
     def log_delay_s(self) -> float:
         """How long it may take until a write that was acknowledged is in the log on disk."""
 
-    def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
+    def is_same_log(self, older: BackupFiles, newer: BackupFiles) -> bool:
         """Whether the newer log holds the place where the older ended (Record.log_to), unchanged up to there.
 
         Names and numbers prove nothing here: after a reset or a failover another log has the same ones.
@@ -130,16 +129,16 @@ class Recovery(Protocol):
     def check_name(self, name: TransactionName) -> None:
         """Raise UsageError when nothing in this engine's logs is called like that."""
 
-    def find(self, name: TransactionName, parts: Sequence[tuple[Record, Relocation]]) -> Searched:
+    def find(self, name: TransactionName, parts: Sequence[BackupFiles]) -> Searched:
         """Look for a transaction in one log, of which each of `parts` (at least one) holds some.
 
-        The newest part comes first.
+        The newest part comes first. Raise UsageError as check_name() does.
         """
 
     def examine(
         self,
-        base: tuple[Record, Relocation],
-        log: tuple[Record, Relocation],
+        base: BackupFiles,
+        log: BackupFiles,
         target: Target,
         anchors: Sequence[Anchor] = (),
     ) -> ReplayRange | None:
@@ -148,6 +147,10 @@ class Recovery(Protocol):
         `target` is of a kind that the engine knows; `anchors` are clock readings that bound the times in the
         log. None when that cannot be known from files: the engine's log is read while recovering, on clones.
         """
+
+
+class Recovery(Protocol):
+    """Recovery of one instance's backups. Works on files alone: the instance's server may be gone."""
 
     def check_program(self, record: Record) -> str:
         """The server program that can open the backup's files. Raise Refused if there is none."""
@@ -175,7 +178,7 @@ class Recovery(Protocol):
     ) -> Recovered:
         """Bring the base's files to the target and leave a server running on them; none if `serving` is None.
 
-        `target` as for `examine`.
+        `target` as for `LogReader.examine`.
         Raise VerificationFailed when the result is not exactly what it must be; ClockDisputed when the log's
         times contradict its order at the target, where `examine` cannot tell.
         """

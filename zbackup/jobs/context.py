@@ -11,7 +11,7 @@ from zbackup.catalog.local import Catalog, own_datasets, read
 from zbackup.catalog.switched import formerly, require_settled, switches
 from zbackup.clock import Clock
 from zbackup.destinations.base import Destination
-from zbackup.engines.base import Engine, Recovery
+from zbackup.engines.base import Engine, LogReader, Recovery
 from zbackup.model.cloning import DEFAULTS, CloneRules
 from zbackup.model.errors import DatasetNotFound, PoolSuspended
 from zbackup.model.progress import Progress
@@ -67,6 +67,7 @@ class Context:
     zfs: Zfs
     engine: Engine
     recovery: Recovery
+    log_reader: LogReader
     clock: Clock
     progress: Progress
     retention: Retention = EMPTY

@@ -4,11 +4,19 @@ import shlex
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from zbackup.model.errors import Refused
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
 from zbackup.model.snapshot import Dataset, Snapshot
+
+
+class BackupFiles(NamedTuple):
+    """A backup's record, and where its files are now, or where the server's own are that go on from them."""
+
+    record: Record
+    where: Relocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +75,7 @@ class Backup:
                 raise Refused(problem)
             moves.append((original, str(Path(now) / ".zfs" / "snapshot" / snapshot.name)))
         return Relocation(tuple(moves))
+
+    def files(self, datasets: tuple[Dataset, ...]) -> BackupFiles:
+        """The record and what browse() finds."""
+        return BackupFiles(self.record, self.browse(datasets))

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.engines.owner import owner_of, require_own_user
@@ -26,6 +25,6 @@ def test_check_says_so_before_a_restore_does() -> None:
     mysql = MysqlRecovery(flavor="mysql", server=None, memory=0, workers=0)
     with pytest.raises(Refused, match="/tank/data belongs to root"):
         mysql.check_version({"uid": "0", "datadir": "/tank/data"}, "9.7.4")
-    mongodb = MongoRecovery(server=None, memory=0, workers=0, connect=ConnectOptions(), login="original")
+    mongodb = MongoRecovery(server=None, memory=0, workers=0, login="original")
     with pytest.raises(Refused, match="/tank/db belongs to root"):
         mongodb.check_version({"uid": "0", "dbpath": "/tank/db"}, "6.0.5")

@@ -7,7 +7,6 @@ import pytest
 
 from tests.unit.samples import PLAIN
 from zbackup.engines.base import Recovery
-from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.model.errors import Refused
@@ -41,4 +40,4 @@ def test_check_says_so_before_a_restore_does(rooted: Path, name: str) -> None:
 def recovery_with(name: str, server: str) -> Recovery:
     if name == "mysqld":
         return MysqlRecovery(flavor="mysql", server=(server,), memory=0, workers=0)
-    return MongoRecovery(server=(server,), memory=0, workers=0, connect=ConnectOptions(), login="original")
+    return MongoRecovery(server=(server,), memory=0, workers=0, login="original")

@@ -22,6 +22,6 @@ def test_a_log_that_is_purged_meanwhile_is_no_defect(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Backup, "browse", lambda *_: None)
     held = backup(1, 7, 7, log_id="a", log_from="binlog.000001:4", log_to="binlog.000001:20")
     catalog = Catalog((), (held,), cast(Any, ()))
-    ctx = cast(Context, SimpleNamespace(recovery=SimpleNamespace(find=find), zone=ZoneInfo("UTC")))
+    ctx = cast(Context, SimpleNamespace(log_reader=SimpleNamespace(find=find), zone=ZoneInfo("UTC")))
     with pytest.raises(NotRecoverable, match=r"cannot be searched for .*binlog\.000001'; if it was purged"):
         locate_in(ctx, parse_transaction("0-1-5"), catalog)

@@ -23,7 +23,9 @@ def test_one_that_holds_no_log_keeps_no_other_from_being_taken(error: type[Zback
     def reach(*_: Any) -> Reach:
         raise error("there is no log")
 
-    ctx = SimpleNamespace(progress=SimpleNamespace(note=notes.append), recovery=SimpleNamespace(reach=reach))
+    ctx = SimpleNamespace(
+        progress=SimpleNamespace(note=notes.append), log_reader=SimpleNamespace(reach=reach)
+    )
     left = backup(1, None, None)
     datasets = tuple(
         Dataset(name=name, guid=number, mountpoint=str(Path("/", name)))

@@ -33,7 +33,7 @@ def context(leading: set[str]) -> Context:
             raise NotRecoverable(f"{log[0].backup} does not lead on")
         return nothing_replayed(at(9))
 
-    found = {"recovery": SimpleNamespace(examine=examine), "zone": ZoneInfo("UTC")}
+    found = {"log_reader": SimpleNamespace(examine=examine), "zone": ZoneInfo("UTC")}
     found["clock"] = SimpleNamespace(now=lambda: at(100))
     return cast(Context, SimpleNamespace(**found, mountpoint=Path("/"), engine_name="mysql"))
 

@@ -30,7 +30,8 @@ def chosen(backups: list[Backup]) -> tuple[str, list[str]]:
         clock=SystemClock(),
         zone=ZoneInfo("UTC"),
         progress=SimpleNamespace(note=notes.append),
-        recovery=SimpleNamespace(check_program=lambda _: None, cut_for=lambda _: None),
+        recovery=SimpleNamespace(check_program=lambda _: None),
+        log_reader=SimpleNamespace(cut_for=lambda _: None),
     )
     target = ShipTarget(destination=cast(Any, Place(backups)), tag="tag")
     moment = Moment(NOON + 3 * HOUR, "then", ZoneInfo("UTC"))
@@ -46,7 +47,7 @@ def test_a_base_that_proves_too_new_is_refused_and_what_to_do_is_said() -> None:
     for start, holds in (("binlog.000001:400", True), ("binlog.000001:500", False)):
         transaction = Transaction(start=start, end="binlog.000001:600", committed=NOON)
         searched = Searched(found=transaction, first="binlog.000001", last="binlog.000001")
-        ctx = SimpleNamespace(recovery=SimpleNamespace(find=lambda *_, found=searched: found))
+        ctx = SimpleNamespace(log_reader=SimpleNamespace(find=lambda *_, found=searched: found))
         mounted = tuple(SimpleNamespace(name=n, mountpoint="/m", closed="") for n, _ in PLAIN.members)
         catalog = cast(Catalog, SimpleNamespace(backups=(base,), places=mounted))
         if holds:
@@ -74,7 +75,8 @@ def latest(copies: Copies, **options: Any) -> tuple[Moment, str, str]:
         clock=SystemClock(),
         zone=ZoneInfo("UTC"),
         progress=SimpleNamespace(note=lambda _: None),
-        recovery=SimpleNamespace(check_program=lambda _: None, cut_for=lambda at: at),
+        recovery=SimpleNamespace(check_program=lambda _: None),
+        log_reader=SimpleNamespace(cut_for=lambda at: at),
     )
     target = ShipTarget(destination=cast(Any, place), tag="tag")
     given = RestoreOptions(**options)

@@ -47,14 +47,14 @@ def finish(
     record = backup.record
     where = backup.browse(datasets)
     before = _continued(ctx, backup, datasets, others)
-    reach = ctx.recovery.reach(record, where, backup.snapshots[0].created, before)
+    reach = ctx.log_reader.reach(record, where, backup.snapshots[0].created, before)
     finished = record.with_end(as_of=reach.as_of, complete_to=reach.complete_to)
     if reach.out_of_order:
         log.warning("snapshot.times_out_of_order", snapshot=backup.name, first=reach.out_of_order[0])
         remarks = {TIMES_OUT_OF_ORDER: "\n".join(reach.out_of_order)}
         finished = replace(finished, server=finished.server | remarks)
     finished = replace(finished, since=_since(backup, others) or reach.as_of)
-    if span := ctx.recovery.log_span(record, where, before):
+    if span := ctx.log_reader.log_span(record, where, before):
         finished = finished.with_log(before.log_id if before else str(uuid.uuid4()), span)
     _write(ctx, backup, finished)
     return Backup(record=finished, snapshots=backup.snapshots)
@@ -73,8 +73,7 @@ def _continued(
     """Of the newest older backup whose log is proven to go on in this one: a log has one identity."""
     for before in _ends_of_logs(backup, others):
         try:
-            one, other = ((b.record, b.browse(datasets)) for b in (before, backup))
-            if ctx.recovery.is_same_log(one, other):
+            if ctx.log_reader.is_same_log(before.files(datasets), backup.files(datasets)):
                 return before.record
         except (Refused, OSError) as unreadable:
             # Nothing is proven then, but the backup at hand is whole: it begins a log of its own.

@@ -23,7 +23,7 @@ def snapshot_log(
 
     `before` are the backups there are. `position` is up to where the log certainly leads, if that is known.
     """
-    time.sleep(ctx.recovery.log_delay_s)
+    time.sleep(ctx.log_reader.log_delay_s)
     members = tuple(sorted(mounted(catalog.datasets).items()))
     record = Record(
         backup=str(uuid.uuid4()),

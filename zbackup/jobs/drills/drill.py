@@ -92,7 +92,7 @@ def plan_here(ctx: Context, *, between: bool) -> DrillPlan:
     if not between:
         return plan_whole_drill(backups)
     passed = {backup for backup, v in of_backups(ctx, backups).items() if v.passed}
-    return plan_drill(backups, passed, ctx.recovery.cut_for, _out_of_order)
+    return plan_drill(backups, passed, ctx.log_reader.cut_for, _out_of_order)
 
 
 def plan_at(ctx: Context, target: ShipTarget, *, between: bool) -> DrillPlan:
@@ -102,7 +102,7 @@ def plan_at(ctx: Context, target: ShipTarget, *, between: bool) -> DrillPlan:
     if not between:
         return plan_whole_drill(backups)
     passed = {backup for backup, v in of_backups(ctx, backups, target.name).items() if v.passed}
-    return plan_drill(backups, passed, ctx.recovery.cut_for, _out_of_order)
+    return plan_drill(backups, passed, ctx.log_reader.cut_for, _out_of_order)
 
 
 def drill(

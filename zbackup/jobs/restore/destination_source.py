@@ -71,7 +71,7 @@ class DestinationSource:
 
         When it was committed is known only when its log is here. Raise NotRecoverable.
         """
-        ctx.recovery.check_name(name)
+        ctx.log_reader.check_name(name)
         copies = _restorable(self.destination)
         if not copies.backups:
             raise NotRecoverable(_none(ctx, self.destination, copies))

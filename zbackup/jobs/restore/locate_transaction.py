@@ -5,12 +5,10 @@ from dataclasses import dataclass
 
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context, live_files
-from zbackup.model.backup import Backup
+from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import NotFound, NotRecoverable, VerificationFailed, ZbackupError
 from zbackup.model.log import Searched, Transaction, place
 from zbackup.model.moment import local_text
-from zbackup.model.record import Record
-from zbackup.model.relocation import Relocation
 from zbackup.model.target import BeforeTransaction
 from zbackup.model.transaction_name import Gtid, TransactionName
 from zbackup.plan.recovery.before_transaction import covering, log_holders
@@ -18,15 +16,13 @@ from zbackup.plan.recovery.before_transaction import covering, log_holders
 UNKNOWN = ""
 """In place of the id of a log of which no backup holds the beginning."""
 
-Part = tuple[Record, Relocation]
-
 
 @dataclass(frozen=True, slots=True)
 class _Log:
     """One log, by its id, and where its files are, the newest part first."""
 
     id: str
-    parts: list[Part]
+    parts: list[BackupFiles]
 
 
 def locate(ctx: Context, name: TransactionName, base: str = "") -> BeforeTransaction:
@@ -35,7 +31,7 @@ def locate(ctx: Context, name: TransactionName, base: str = "") -> BeforeTransac
     Raise UsageError when the name means nothing in such a log, NotRecoverable when it is in none of those
     that are left, or stands for one transaction in this log and for another in that.
     """
-    ctx.recovery.check_name(name)
+    ctx.log_reader.check_name(name)
     catalog = ctx.catalog()
     return _located(ctx, name, catalog, _logs(ctx, catalog, base))
 
@@ -70,7 +66,7 @@ def _located(
 def _find(ctx: Context, name: TransactionName, log: _Log) -> Searched | None:
     """None where the server's own log cannot be read, and no backup leads to it anyway."""
     try:
-        return ctx.recovery.find(name, log.parts)
+        return ctx.log_reader.find(name, log.parts)
     except (NotRecoverable, VerificationFailed, OSError) as problem:
         if log.id == UNKNOWN:
             ctx.progress.note(f"the live log cannot be looked at: {problem}")
@@ -101,15 +97,15 @@ def _stored(catalog: Catalog, holders: Sequence[Backup]) -> Iterator[_Log]:
     """The logs that these hold, in their order."""
     for log_id in dict.fromkeys(b.record.log_id for b in holders):
         parts = covering([b for b in holders if b.record.log_id == log_id])
-        yield _Log(log_id, [(b.record, b.browse(catalog.places)) for b in parts])
+        yield _Log(log_id, [b.files(catalog.places) for b in parts])
 
 
-def _live(ctx: Context, catalog: Catalog, newest: Backup) -> tuple[Part | None, str]:
+def _live(ctx: Context, catalog: Catalog, newest: Backup) -> tuple[BackupFiles | None, str]:
     """The log that the server writes now, None when it cannot be read, and its id."""
     live = live_files(catalog.datasets)
-    part = (newest.record, live)
+    part = BackupFiles(newest.record, live)
     try:
-        span = ctx.recovery.live_log((newest.record, newest.browse(catalog.places)), live)
+        span = ctx.log_reader.live_log(newest.files(catalog.places), live)
     except NotRecoverable:
         return part, UNKNOWN
     except (ZbackupError, OSError) as problem:

@@ -7,7 +7,7 @@ from datetime import datetime
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context, live_files
 from zbackup.model.anchors import Anchor
-from zbackup.model.backup import Backup
+from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.commit_times import micros
 from zbackup.model.errors import ClockDisputed, NotRecoverable
 from zbackup.model.log import Transaction, how_many
@@ -39,13 +39,13 @@ def examined(
     """
     backups, base, sources = known
     why: NotRecoverable | None = None
-    files = (base.record, base.browse(catalog.places))
+    files = base.files(catalog.places)
     for number, source in enumerate(sources, 1):
         where = source.browse(catalog.places) if source else live_files(catalog.datasets)
         record = source.record if source else base.record
         anchors = clock_anchors(ctx, backups, base, source)
         try:
-            replay = ctx.recovery.examine(files, (record, where), target, anchors)
+            replay = ctx.log_reader.examine(files, BackupFiles(record, where), target, anchors)
         except NotRecoverable as failure:
             why = why or failure
             continue

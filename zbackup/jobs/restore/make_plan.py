@@ -162,7 +162,7 @@ def choose(ctx: Context, backups: Sequence[Backup], target: RestoreTarget, base:
     if isinstance(target, ClusterTime):
         # It is somewhere within its second, and the log has to reach beyond that.
         wanted = max(wanted, min(wanted + timedelta(seconds=1), now))
-    cut = ctx.recovery.cut_for(target.at)
+    cut = ctx.log_reader.cut_for(target.at)
     return plan_recovery(wanted, now, backups, ctx.zone, cut=cut, base=base)
 
 

@@ -119,8 +119,7 @@ def _check_log(ctx: Context, doctor: "_Doctor", catalog: Catalog, facts: ServerF
             doctor.add(no_log_behind(newest))
         return
     try:
-        held = newest.record, newest.browse(catalog.places)
-        damage = ctx.recovery.live_log_damage(held, live_files(catalog.datasets))
+        damage = ctx.log_reader.live_log_damage(newest.files(catalog.places), live_files(catalog.datasets))
     except (ZbackupError, OSError) as problem:
         text = f"it cannot be told that it leads on from {newest.name}: {problem}"
         doctor.add(Finding(severity="warning", subject="log", text=text, fix="zbackup window"))

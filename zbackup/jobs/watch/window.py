@@ -109,7 +109,7 @@ def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:
         return None, "no backup says which log it holds"
     live = live_files(catalog.datasets)
     try:
-        span = ctx.recovery.live_log((newest.record, newest.browse(catalog.places)), live)
+        span = ctx.log_reader.live_log(newest.files(catalog.places), live)
     except NotRecoverable:
         return LiveLog("", ""), ""
     except (ZbackupError, OSError) as problem:

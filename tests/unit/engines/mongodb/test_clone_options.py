@@ -10,6 +10,7 @@ from tests.unit.samples import PLAIN
 from zbackup.engines.mongodb.clone.clone_server import require_private
 from zbackup.engines.mongodb.clone.program import find_program, series
 from zbackup.engines.mongodb.clone.server_options import Place, Shape, arguments
+from zbackup.engines.mongodb.recovery.log_reader import MongoLogReader
 from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 from zbackup.model.errors import Refused, UsageError
 from zbackup.model.recovery import Serving
@@ -148,7 +149,7 @@ def test_a_series_is_two_numbers() -> None:
 
 def test_no_transaction_of_a_binlog_is_in_an_oplog() -> None:
     with pytest.raises(UsageError, match="use --to-timestamp"):
-        MongoRecovery(server=None, memory=GIB, workers=2).check_name(parse_transaction("0-1-7"))
+        MongoLogReader().check_name(parse_transaction("0-1-7"))
 
 
 def test_files_that_mongod_encrypted_are_refused() -> None:

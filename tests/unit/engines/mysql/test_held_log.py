@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.engines.mysql.test_recovery_of_files import RECOVERY, Log, record
+from tests.unit.engines.mysql.test_recovery_of_files import READER, Log, record
 from tests.unit.samples import NOON
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged, DifferentLog, GapError
 from zbackup.engines.mysql.binlog.reader import transactions
+from zbackup.model.backup import BackupFiles
 from zbackup.model.log import LogSpan
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
-
-Held = tuple[Record, Relocation]
 
 
 @pytest.fixture
@@ -21,12 +20,12 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path)
 
 
-def backup(log: Log, name: str) -> Held:
+def backup(log: Log, name: str) -> BackupFiles:
     """What is known of a backup of the log as it is now."""
     where = log.copy(name)
     plain = record(log.end())
-    span = RECOVERY.log_span(plain, where)
-    return plain.with_log("a log", span), where
+    span = READER.log_span(plain, where)
+    return BackupFiles(plain.with_log("a log", span), where)
 
 
 def test_the_span_is_from_the_oldest_file_to_behind_the_last_transaction(log: Log) -> None:
@@ -38,7 +37,7 @@ def test_the_span_is_from_the_oldest_file_to_behind_the_last_transaction(log: Lo
 
 
 def finished(held: Record, where: Relocation) -> Record:
-    reach = RECOVERY.reach(held, where, NOON)
+    reach = READER.reach(held, where, NOON)
     return held.with_end(as_of=reach.as_of, complete_to=reach.complete_to)
 
 
@@ -59,9 +58,9 @@ def test_what_an_older_backup_has_read_need_not_be_read_again(
         log.rotate()
     log.commit(*later)
     newer, there = record(log.end()), log.copy("newer")
-    assert RECOVERY.is_same_log((older, where), (newer, there))
-    assert RECOVERY.reach(newer, there, NOON, older) == RECOVERY.reach(newer, there, NOON)
-    assert RECOVERY.log_span(newer, there, older) == RECOVERY.log_span(newer, there)
+    assert READER.is_same_log((older, where), (newer, there))
+    assert READER.reach(newer, there, NOON, older) == READER.reach(newer, there, NOON)
+    assert READER.log_span(newer, there, older) == READER.log_span(newer, there)
 
 
 def test_what_an_older_backup_has_read_is_not_read_again(log: Log) -> None:
@@ -73,8 +72,8 @@ def test_what_an_older_backup_has_read_is_not_read_again(log: Log) -> None:
     body = list(transactions(file))[1].start.offset + 25
     file.write_bytes(file.read_bytes()[:body] + b"damaged" + file.read_bytes()[body + 7 :])
     with pytest.raises(BinlogDamaged):
-        RECOVERY.reach(older, damaged, NOON)
-    assert RECOVERY.reach(older, damaged, NOON, older).as_of == older.as_of
+        READER.reach(older, damaged, NOON)
+    assert READER.reach(older, damaged, NOON, older).as_of == older.as_of
 
 
 def test_a_file_missing_in_between_ends_the_span(log: Log) -> None:
@@ -93,9 +92,9 @@ def test_a_log_that_grew_is_the_same(log: Log) -> None:
     log.rotate()
     log.commit(30)
     newer = backup(log, "newer")
-    assert RECOVERY.is_same_log(older, newer)
-    assert not RECOVERY.is_same_log(newer, older)
-    assert RECOVERY.live_log(older, log.copy("live")) == LogSpan("binlog.000001:4", older[0].log_to)
+    assert READER.is_same_log(older, newer)
+    assert not READER.is_same_log(newer, older)
+    assert READER.live_log(older, log.copy("live")) == LogSpan("binlog.000001:4", older[0].log_to)
 
 
 def test_a_log_whose_file_was_purged_is_not_proven_and_the_live_one_says_where_it_begins(log: Log) -> None:
@@ -104,8 +103,8 @@ def test_a_log_whose_file_was_purged_is_not_proven_and_the_live_one_says_where_i
     log.rotate()
     del log.files[1]
     log.commit(20)
-    assert not RECOVERY.is_same_log(older, backup(log, "newer"))
-    assert RECOVERY.live_log(older, log.copy("live")).first == "binlog.000002:4"
+    assert not READER.is_same_log(older, backup(log, "newer"))
+    assert READER.live_log(older, log.copy("live")).first == "binlog.000002:4"
 
 
 def test_another_log_of_the_same_names_is_not_the_same(log: Log, tmp_path: Path) -> None:
@@ -116,9 +115,9 @@ def test_another_log_of_the_same_names_is_not_the_same(log: Log, tmp_path: Path)
     reset.commit(11, 21, 31)
     newer = backup(reset, "newer")
     assert newer[0].log_from == older[0].log_from
-    assert not RECOVERY.is_same_log(older, newer)
+    assert not READER.is_same_log(older, newer)
     with pytest.raises(DifferentLog, match=r"is not the one that ended at binlog\.000001:"):
-        RECOVERY.live_log(older, reset.copy("live"))
+        READER.live_log(older, reset.copy("live"))
 
 
 def test_a_log_that_is_gone_is_a_gap(log: Log, tmp_path: Path) -> None:
@@ -126,9 +125,9 @@ def test_a_log_that_is_gone_is_a_gap(log: Log, tmp_path: Path) -> None:
     older = backup(log, "older")
     (tmp_path / "empty").mkdir()
     nothing = Relocation((("/srv/log", str(tmp_path / "empty")),))
-    assert not RECOVERY.is_same_log(older, (older[0], nothing))
+    assert not READER.is_same_log(older, (older[0], nothing))
     with pytest.raises(GapError):
-        RECOVERY.live_log(older, nothing)
+        READER.live_log(older, nothing)
 
 
 def test_a_replicas_moment_does_not_go_back_when_the_newest_file_has_a_lagging_source_alone(log: Log) -> None:
@@ -138,5 +137,5 @@ def test_a_replicas_moment_does_not_go_back_when_the_newest_file_has_a_lagging_s
     log.rotate()
     log.commit(20)
     newer, there = backup(log, "newer")
-    found = RECOVERY.reach(replace(newer, role="replica"), there, NOON, older)
+    found = READER.reach(replace(newer, role="replica"), there, NOON, older)
     assert (found.as_of, found.complete_to < found.as_of) == (older.as_of, True)

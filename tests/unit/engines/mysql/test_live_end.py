@@ -11,7 +11,7 @@ from zbackup.engines.mysql.binlog.errors import DifferentLog
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT
 from zbackup.engines.mysql.recovery import live_end
 from zbackup.engines.mysql.recovery.live_end import damage
-from zbackup.model.record import Record
+from zbackup.model.backup import BackupFiles
 from zbackup.model.relocation import Relocation
 
 NOW = 1_700_000_000
@@ -19,7 +19,7 @@ TORN = b"\x00\x11\x22\x33\xa2\x01\x00\x00\x00\xff\x00\x00\x00"
 
 
 @pytest.fixture
-def newest(tmp_path: Path) -> tuple[Record, Relocation]:
+def newest(tmp_path: Path) -> BackupFiles:
     """A backup that ends behind the second of four transactions of a log, of which the live one goes on."""
     builder = Builder(mariadb=True, checksum=True)
     for number in range(1, 5):
@@ -37,11 +37,11 @@ def live(tmp_path: Path) -> Relocation:
     return Relocation((("/live", str(tmp_path / "live")),))
 
 
-def test_a_sound_log(newest: tuple[Record, Relocation], tmp_path: Path) -> None:
+def test_a_sound_log(newest: BackupFiles, tmp_path: Path) -> None:
     assert damage(newest, live(tmp_path), 0) == ()
 
 
-def test_a_torn_end_that_nobody_goes_on_writing(newest: tuple[Record, Relocation], tmp_path: Path) -> None:
+def test_a_torn_end_that_nobody_goes_on_writing(newest: BackupFiles, tmp_path: Path) -> None:
     file = tmp_path / "live" / "binlog.000001"
     whole = file.stat().st_size
     file.write_bytes(file.read_bytes() + TORN)
@@ -53,7 +53,7 @@ def test_a_torn_end_that_nobody_goes_on_writing(newest: tuple[Record, Relocation
 
 
 def test_an_end_that_is_being_written(
-    newest: tuple[Record, Relocation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    newest: BackupFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "live" / "binlog.000001"
     file.write_bytes(file.read_bytes() + TORN)
@@ -61,7 +61,7 @@ def test_an_end_that_is_being_written(
     assert damage(newest, live(tmp_path)) == ()
 
 
-def test_a_changed_byte_in_the_middle(newest: tuple[Record, Relocation], tmp_path: Path) -> None:
+def test_a_changed_byte_in_the_middle(newest: BackupFiles, tmp_path: Path) -> None:
     file = tmp_path / "live" / "binlog.000001"
     data = bytearray(file.read_bytes())
     at = int(newest[0].log_to.partition(":")[2]) + 25
@@ -71,7 +71,7 @@ def test_a_changed_byte_in_the_middle(newest: tuple[Record, Relocation], tmp_pat
     assert "binlog.000001 is damaged at offset" in said.what and not said.torn
 
 
-def test_a_file_that_is_not_the_newest_may_be_torn(newest: tuple[Record, Relocation], tmp_path: Path) -> None:
+def test_a_file_that_is_not_the_newest_may_be_torn(newest: BackupFiles, tmp_path: Path) -> None:
     file = tmp_path / "live" / "binlog.000001"
     second = Builder(mariadb=True, checksum=True)
     second.maria(NOW + 9, 9)
@@ -81,7 +81,7 @@ def test_a_file_that_is_not_the_newest_may_be_torn(newest: tuple[Record, Relocat
     assert damage(newest, live(tmp_path), 0) == ()
 
 
-def test_what_lies_far_back_is_left_to_the_restore(newest: tuple[Record, Relocation], tmp_path: Path) -> None:
+def test_what_lies_far_back_is_left_to_the_restore(newest: BackupFiles, tmp_path: Path) -> None:
     first = tmp_path / "live" / "binlog.000001"
     data = bytearray(first.read_bytes())
     data[int(newest[0].log_to.partition(":")[2]) + 25] ^= 0xFF
@@ -95,7 +95,7 @@ def test_what_lies_far_back_is_left_to_the_restore(newest: tuple[Record, Relocat
     assert said.unread and "only the files after binlog.000001" in said.what
 
 
-def test_another_log_is_not_called_damaged(newest: tuple[Record, Relocation], tmp_path: Path) -> None:
+def test_another_log_is_not_called_damaged(newest: BackupFiles, tmp_path: Path) -> None:
     other = Builder(mariadb=True, checksum=True)
     for number in range(20):
         other.maria(NOW + 50 + number, 50 + number)

@@ -12,6 +12,7 @@ from tests.unit.engines.binlog.builder import Builder, at
 from tests.unit.samples import NOON, PLAIN
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.engines.mysql.recovery.replay_bounds import effective_target
 from zbackup.engines.mysql.recovery.verify_replay import end_found, is_exact
@@ -25,6 +26,7 @@ from zbackup.model.target import Time, WholeLog
 from zbackup.model.transaction_name import FilePosition, parse_transaction
 
 NOW = 1_700_000_000_000_000
+READER = MysqlLogReader(flavor="mysql")
 RECOVERY = MysqlRecovery(flavor="mysql", server=None, memory=1, workers=1)
 
 
@@ -75,7 +77,7 @@ def record(position: LogPosition | None, lock: str = "ftwrl", engine: str = "mys
 
 
 def reached(held: Record, where: Relocation) -> Reach:
-    return RECOVERY.reach(held, where, NOON)
+    return READER.reach(held, where, NOON)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def test_a_backup_without_a_log_to_read_is_of_the_time_it_was_taken(
     held = replace(record(None, lock), server={"blockers": blocker}, taken=PLAIN.taken)
     where = Relocation((("/srv/log", str(log.directory)),))
     assert reached(held, where) == Reach(as_of=as_of, complete_to=PLAIN.taken)
-    assert RECOVERY.log_span(held, where) is None
+    assert READER.log_span(held, where) is None
 
 
 def test_the_last_commit_is_the_latest_by_time(log: Log) -> None:
@@ -179,7 +181,7 @@ def test_a_replay_goes_from_the_base_to_the_target(log: Log) -> None:
     log.rotate()
     log.commit(40, 50, 45)
     later = (record(log.end()), log.copy("later"))
-    found = RECOVERY.examine(base, later, Time(moment(50)))
+    found = READER.examine(base, later, Time(moment(50)))
     assert found.transactions == 3
     assert found.last_applied is not None and found.last_applied.committed == moment(40)
     assert found.first_skipped is not None and found.first_skipped.committed == moment(50)
@@ -191,7 +193,7 @@ def test_nothing_to_replay(log: Log) -> None:
     log.commit(10)
     base = (record(log.end()), log.copy("base"))
     log.commit(20)
-    found = RECOVERY.examine(base, (record(log.end()), log.copy("later")), Time(moment(20)))
+    found = READER.examine(base, (record(log.end()), log.copy("later")), Time(moment(20)))
     assert (found.transactions, found.log_bytes, found.last_applied) == (0, 0, None)
 
 
@@ -203,7 +205,7 @@ def test_purged_logs_are_a_gap_with_both_ends(log: Log) -> None:
     log.rotate()
     del log.files[1]
     with pytest.raises(NotRecoverable, match=r"gap.*binlog\.000001.*binlog\.000002 to binlog\.000003"):
-        RECOVERY.examine(base, (record(log.end()), log.copy("later")), Time(moment(99)))
+        READER.examine(base, (record(log.end()), log.copy("later")), Time(moment(99)))
 
 
 def test_a_hole_in_the_middle_is_a_gap(log: Log) -> None:
@@ -214,7 +216,7 @@ def test_a_hole_in_the_middle_is_a_gap(log: Log) -> None:
         log.commit(20)
     del log.files[3]
     with pytest.raises(NotRecoverable, match=r"between binlog\.000002 and binlog\.000004"):
-        RECOVERY.examine(base, (record(log.end()), log.copy("later")), Time(moment(99)))
+        READER.examine(base, (record(log.end()), log.copy("later")), Time(moment(99)))
 
 
 def test_another_servers_log_of_the_same_name_is_refused(log: Log, tmp_path: Path) -> None:
@@ -224,7 +226,7 @@ def test_another_servers_log_of_the_same_name_is_refused(log: Log, tmp_path: Pat
     other = Log(tmp_path / "other")
     other.commit(11, 20, 30)
     with pytest.raises(NotRecoverable, match="another server"):
-        RECOVERY.examine(base, (record(other.end()), other.copy("s")), Time(moment(99)))
+        READER.examine(base, (record(other.end()), other.copy("s")), Time(moment(99)))
 
 
 def test_a_log_that_ends_before_the_base_is_refused(log: Log) -> None:
@@ -232,7 +234,7 @@ def test_a_log_that_ends_before_the_base_is_refused(log: Log) -> None:
     earlier = (record(log.end()), log.copy("earlier"))
     log.commit(20)
     with pytest.raises(NotRecoverable):
-        RECOVERY.examine((record(log.end()), log.copy("base")), earlier, Time(moment(99)))
+        READER.examine((record(log.end()), log.copy("base")), earlier, Time(moment(99)))
 
 
 def test_a_backup_without_its_logs_dataset_is_refused(log: Log) -> None:
@@ -253,26 +255,26 @@ def test_the_cut_is_before_the_transaction_that_is_named_whatever_its_time(log: 
     log.commit(20, 20, 20, 20, 5)
     later = (record(log.end()), log.copy("log"))
     name = FilePosition("binlog.000002", log.files[2].written[2].start + 1)
-    found = RECOVERY.find(name, [later, base]).found
+    found = READER.find(name, [later, base]).found
     assert found and found.gtid.endswith(":4")
-    replay = RECOVERY.examine(base, later, found)
+    replay = READER.examine(base, later, found)
     assert replay and (replay.transactions, replay.out_of_order) == (2, 0)
     assert replay.first_skipped == found
     assert replay.last_applied and replay.last_applied.end == found.start
     with pytest.raises(NotRecoverable, match=r"it holds the transaction at \S+ already"):
-        RECOVERY.examine(later, later, found)
+        READER.examine(later, later, found)
     with pytest.raises(VerificationFailed, match="has another transaction at"):
-        RECOVERY.examine(base, later, replace(found, gtid="other"))
+        READER.examine(base, later, replace(found, gtid="other"))
 
 
 def test_a_gtid_has_to_be_of_the_servers_flavour() -> None:
-    mariadb = replace(RECOVERY, flavor="mariadb")
+    mariadb = replace(READER, flavor="mariadb")
     uuid = parse_transaction("3e11fa47-71ca-11e1-9e33-c80aa9429562:1")
     with pytest.raises(UsageError, match="0-1-7 is no GTID of a mysql server: there they are UUID:NUMBER"):
-        RECOVERY.check_name(parse_transaction("0-1-7"))
+        READER.check_name(parse_transaction("0-1-7"))
     with pytest.raises(UsageError, match="they are DOMAIN-SERVER-NUMBER"):
         mariadb.check_name(uuid)
-    RECOVERY.check_name(uuid)
+    READER.check_name(uuid)
     mariadb.check_name(parse_transaction("binlog.000001:4"))
 
 
@@ -307,13 +309,13 @@ def test_a_time_of_the_future_is_told_from_the_clock_when_the_log_was_read(log: 
     later = (record(log.end()), log.copy("later"))
     now = NOW + 100 * second
     anchor = Anchor(place=(1, log.end().offset), earliest=now, latest=now, clock=Reading("b", 1.0, False))
-    found = RECOVERY.examine(base, later, Time(moment(61 * second)), (anchor,))
+    found = READER.examine(base, later, Time(moment(61 * second)), (anchor,))
     assert (found.transactions, found.later) == (3, None)
-    disputed = RECOVERY.examine(base, later, Time(moment(30 * second)), (anchor,))
+    disputed = READER.examine(base, later, Time(moment(30 * second)), (anchor,))
     assert disputed.first_skipped and disputed.first_skipped.gtid.endswith(":3")
     assert disputed.later and disputed.later.transactions == 2
     assert disputed.later.first_skipped and disputed.later.first_skipped.gtid.endswith(":4")
-    whole = RECOVERY.examine(base, later, WholeLog(moment(30 * second)))
+    whole = READER.examine(base, later, WholeLog(moment(30 * second)))
     assert (whole.transactions, whole.first_skipped, whole.later) == (4, None, None)
 
 

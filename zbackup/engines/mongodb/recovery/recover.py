@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,11 +15,10 @@ from zbackup.engines.mongodb.clone.server_options import Place
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.append import append
 from zbackup.engines.mongodb.oplog.continuation import continuation
-from zbackup.engines.mongodb.oplog.covered_log import is_same_log, live_span, span_of
 from zbackup.engines.mongodb.oplog.find_stop import Cut, find_cut, shortfall
 from zbackup.engines.mongodb.oplog.oplog_entry import transaction
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
-from zbackup.engines.mongodb.options import ConnectOptions, Login
+from zbackup.engines.mongodb.options import Login
 from zbackup.engines.mongodb.recovery.adopt import adopt
 from zbackup.engines.mongodb.recovery.as_it_is import (
     checkpoint,
@@ -29,21 +27,17 @@ from zbackup.engines.mongodb.recovery.as_it_is import (
     require_openable,
     require_replayed,
 )
-from zbackup.engines.mongodb.recovery.reach import JOURNAL_LAG, reach, was_still
+from zbackup.engines.mongodb.recovery.reach import was_still
 from zbackup.engines.mongodb.recovery.validate import validate_collections
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.owner import require_own_user
 from zbackup.engines.stall import STALL_S
-from zbackup.model.anchors import Anchor
 from zbackup.model.cloning import Adoption
-from zbackup.model.errors import NotRecoverable, Refused, UsageError
-from zbackup.model.log import LogDamage, LogSpan, Searched
+from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
-from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
-from zbackup.model.relocation import Relocation
+from zbackup.model.recovery import Checked, Files, Recovered, ReplayRange, Serving
 from zbackup.model.target import Target, time_of
-from zbackup.model.transaction_name import TransactionName
 from zbackup.proc.programs import require_elsewhere
 
 
@@ -61,70 +55,17 @@ class Merged:
 class MongoRecovery:
     """Recovery for MongoDB, from files only. See engines.base.Recovery.
 
-    `connect` leads to the running server, which is asked for nothing but how far its oplog goes. In the
-    directories `closed` a recovered server finds nothing.
+    In the directories `closed` a recovered server finds nothing.
     """
 
     server: tuple[str, ...] | None
     memory: int
     workers: int
-    connect: ConnectOptions | None = None
     login: Login = "original"
     closed: tuple[str, ...] = ()
     stall: float = STALL_S
 
     # looking
-
-    def reach(
-        self, record: Record, where: Relocation, created: datetime, since: Record | None = None
-    ) -> Reach:
-        """From the record alone: the files can be read by a mongod only."""
-        return reach(record, created)
-
-    def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
-        """See engines.base.Recovery."""
-        return span_of(record)
-
-    def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan | None:
-        """By asking the server, as nobody else can read its files. Raise DatabaseError if it is down."""
-        return live_span(self.connect, newest[0]) if self.connect else None
-
-    def live_log_damage(
-        self, newest: tuple[Record, Relocation], live: Relocation
-    ) -> tuple[LogDamage, ...] | None:
-        """Nobody can tell: a mongod alone can read its files, and ends where it cannot."""
-        return None
-
-    @property
-    def log_delay_s(self) -> float:
-        """A write that did not ask for the journal is there with the next commit of it."""
-        return JOURNAL_LAG.total_seconds()
-
-    def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
-        """See engines.base.Recovery."""
-        return is_same_log(older[0], newer[0])
-
-    def cut_for(self, target: datetime) -> datetime:
-        """The target itself: what the oplog's clock tells is finer than a base's `as_of` has to be."""
-        return target
-
-    def check_name(self, name: TransactionName) -> None:
-        """Always: the entries of an oplog are known by their cluster times."""
-        raise UsageError(f"{name} names nothing in MongoDB's oplog: use --to-timestamp SECONDS,INC")
-
-    def find(self, name: TransactionName, parts: Sequence[tuple[Record, Relocation]]) -> Searched:
-        """See check_name."""
-        raise AssertionError(f"{name} is looked for in an oplog")
-
-    def examine(
-        self,
-        base: tuple[Record, Relocation],
-        log: tuple[Record, Relocation],
-        target: Target,
-        anchors: Sequence[Anchor] = (),
-    ) -> ReplayRange | None:
-        """Nothing: an oplog can be read by a mongod only, on a clone of its own."""
-        return None
 
     def check_program(self, record: Record) -> str:
         """The mongod that can open the backup's files. Raise Refused if there is none."""

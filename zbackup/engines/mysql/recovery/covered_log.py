@@ -10,6 +10,7 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.server.assess import UNREADABLE_LOG
+from zbackup.model.backup import BackupFiles
 from zbackup.model.log import LogSpan
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
@@ -58,7 +59,7 @@ def span_of(record: Record, where: Relocation, since: Record | None = None) -> L
     return LogSpan(str(oldest), str(end_of(record, where, files, since)))
 
 
-def live_span(newest: tuple[Record, Relocation], live: Relocation) -> LogSpan:
+def live_span(newest: BackupFiles, live: Relocation) -> LogSpan:
     """The log a server writes now, of which only the beginning counts.
 
     Raise GapError or DifferentLog when it is not the one that `newest` holds and ends in.
@@ -67,7 +68,7 @@ def live_span(newest: tuple[Record, Relocation], live: Relocation) -> LogSpan:
     files = held_files(record, live)
     span = LogSpan(str(LogPosition.of(_unbroken(files).name, FIRST_EVENT)), record.log_to)
     if LogPosition.parse(span.first) <= LogPosition.parse(record.log_to) and not is_same_log(
-        newest, (record, live)
+        newest, BackupFiles(record, live)
     ):
         raise DifferentLog(f"the log in {files[-1].parent} is not the one that ended at {record.log_to}")
     return span
@@ -83,7 +84,7 @@ def _unbroken(files: Sequence[Path]) -> Path:
     return first
 
 
-def is_same_log(older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
+def is_same_log(older: BackupFiles, newer: BackupFiles) -> bool:
     """Whether `newer` has the file in which `older` ends (as recorded), with the same bytes up to there."""
     try:
         end = LogPosition.parse(older[0].log_to)

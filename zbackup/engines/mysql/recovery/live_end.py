@@ -9,8 +9,8 @@ from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import check_events
 from zbackup.engines.mysql.recovery.covered_log import held_files, live_span
+from zbackup.model.backup import BackupFiles
 from zbackup.model.log import LogDamage
-from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
 from zbackup.proc import secure_files
 
@@ -21,7 +21,7 @@ MOST_READ = 2 << 30
 
 
 def damage(
-    newest: tuple[Record, Relocation], live: Relocation, writing_s: float = WRITING_S, most: int = MOST_READ
+    newest: BackupFiles, live: Relocation, writing_s: float = WRITING_S, most: int = MOST_READ
 ) -> tuple[LogDamage, ...]:
     """What is wrong with the log behind the newest backup.
 

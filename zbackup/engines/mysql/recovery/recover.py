@@ -1,60 +1,37 @@
 """From a backup's files and a later holder of the log to a server as of the target."""
 
-import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.find_stop import Cut
-from zbackup.engines.mysql.binlog.position import LogPosition, described
+from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.binlog.torn import torn_at
 from zbackup.engines.mysql.clone.clone_server import CloneServer, Temporary, free_port
-from zbackup.engines.mysql.clone.outside_directories import mentioned
 from zbackup.engines.mysql.clone.program import find_program
 from zbackup.engines.mysql.recovery import memory_tables, notes, replay_mariadb, replay_mysql
 from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
-from zbackup.engines.mysql.recovery.covered_log import (
-    end_of,
-    held_files,
-    is_readable,
-    is_same_log,
-    live_span,
-    read_from,
-    span_of,
-)
-from zbackup.engines.mysql.recovery.live_end import damage
-from zbackup.engines.mysql.recovery.reach import latest_certain, look, reach, reach_without_log
+from zbackup.engines.mysql.recovery.covered_log import end_of, held_files, is_readable
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
-from zbackup.engines.mysql.recovery.replay_bounds import (
-    cut_between,
-    effective_target,
-    find_in_parts,
-    rules_for,
-)
+from zbackup.engines.mysql.recovery.replay_bounds import cut_between, effective_target, tables_outside
 from zbackup.engines.mysql.recovery.verify_replay import (
     as_it_is,
-    end_found,
     outcome,
     require_openable,
-    require_recorded_end,
     require_recorded_state,
 )
 from zbackup.engines.owner import owner_of, require_own_user
 from zbackup.engines.stall import STALL_S
-from zbackup.model.anchors import Anchor
+from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
-from zbackup.model.errors import UsageError
-from zbackup.model.log import LogDamage, LogSpan, Searched, how_many
+from zbackup.model.log import how_many
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
-from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
-from zbackup.model.relocation import Relocation
-from zbackup.model.target import Target, Time, time_of
-from zbackup.model.transaction_name import Gtid, TransactionName
+from zbackup.model.recovery import Checked, Files, Recovered, Serving
+from zbackup.model.target import Target
 from zbackup.proc import secure_files
 from zbackup.proc.programs import require_elsewhere
 
@@ -75,87 +52,6 @@ class MysqlRecovery:
     stall: float = STALL_S
 
     # looking
-
-    def reach(
-        self, record: Record, where: Relocation, created: datetime, since: Record | None = None
-    ) -> Reach:
-        """See engines.base.Recovery.
-
-        Raise VerificationFailed when the log does not end where it was recorded to under a lock.
-        """
-        if not is_readable(record):
-            return reach_without_log(record, created)
-        files = held_files(record, where)
-        require_recorded_end(record, end_found(record, files[-1]))
-        usable = since if since and since.as_of and since.role == record.role else None
-        known = read_from(usable, files) if usable else None
-        ceiling = latest_certain(record, created)
-        seen = look(files, known, ceiling, rules_for(record))
-        counts = known and (known.file == files[-1].name or seen.latest is None)
-        found = reach(record, seen, ceiling, usable if counts else None)
-        if record.role == "replica" and usable and usable.as_of:
-            # Another source's may be later than all that is in the newest files.
-            found = replace(found, as_of=max(found.as_of, min(usable.as_of, ceiling)))
-        return found
-
-    def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
-        """None where there is no log that can be read."""
-        return span_of(record, where, since) if is_readable(record) else None
-
-    def live_log(self, newest: tuple[Record, Relocation], live: Relocation) -> LogSpan:
-        """See engines.base.Recovery."""
-        return live_span(newest, live)
-
-    def live_log_damage(self, newest: tuple[Record, Relocation], live: Relocation) -> tuple[LogDamage, ...]:
-        """See engines.base.Recovery."""
-        return damage(newest, live)
-
-    @property
-    def log_delay_s(self) -> float:
-        """None: a commit is in the binlog's file before it is acknowledged."""
-        return 0.0
-
-    def is_same_log(self, older: tuple[Record, Relocation], newer: tuple[Record, Relocation]) -> bool:
-        """See engines.base.Recovery."""
-        return is_same_log(older, newer)
-
-    def cut_for(self, target: datetime) -> datetime:
-        """The target as the log's clock can tell it: see effective_target."""
-        return time_of(effective_target(self.flavor, Time(target)))
-
-    def check_name(self, name: TransactionName) -> None:
-        """A GTID has to be of the flavour."""
-        if isinstance(name, Gtid) and name.flavor != self.flavor:
-            words = {"mysql": "UUID:NUMBER", "mariadb": "DOMAIN-SERVER-NUMBER"}[self.flavor]
-            raise UsageError(f"{name} is no GTID of a {self.flavor} server: there they are {words}")
-
-    def find(self, name: TransactionName, parts: Sequence[tuple[Record, Relocation]]) -> Searched:
-        """See engines.base.Recovery."""
-        return find_in_parts(name, parts)
-
-    def examine(
-        self,
-        base: tuple[Record, Relocation],
-        log: tuple[Record, Relocation],
-        target: Target,
-        anchors: Sequence[Anchor] = (),
-    ) -> ReplayRange:
-        """What a replay from `base` would apply; changes nothing.
-
-        Raise NotRecoverable when the log has a gap, is another server's, or the base is already past it.
-        """
-        effective = effective_target(base[0].engine, target)
-        cut = cut_between(end_of(*base), held_files(*base), log, effective, anchors)
-        return ReplayRange(
-            last_applied=described(cut.last_applied),
-            first_skipped=described(cut.first_skipped),
-            transactions=cut.transactions,
-            log_bytes=cut.log_bytes,
-            out_of_order=cut.out_of_order,
-            effective_target=time_of(effective),
-            later=cut.later,
-            outside=_outside(base[0], held_files(*base)[-1], held_files(*log), cut),
-        )
 
     def check_program(self, record: Record) -> str:
         """The server program that can open the backup's files. Raise Refused if there is none."""
@@ -195,14 +91,16 @@ class MysqlRecovery:
         server.forget_identity()
         server.name_log_files()
         base_files = held_files(base.record, base.where)
-        server.make_room_outside(_outside(base.record, base_files[-1], held_files(log.record, log.where)))
+        server.make_room_outside(
+            tables_outside(base.record, base_files[-1], held_files(log.record, log.where))
+        )
         with server.temporary() as temporary:
             with temporary.progressing():
                 require_recorded_state(temporary.connection, base.record, base_files[-1])
                 forget_replication(server.flavor, temporary.connection)
             start = end_of(base.record, base.where, base_files)
             effective = effective_target(base.record.engine, target)
-            cut = cut_between(start, base_files, (log.record, log.where), effective)
+            cut = cut_between(start, base_files, BackupFiles(log.record, log.where), effective)
             with memory_tables.set_aside(temporary.connection, base.record, temporary.progressing):
                 self._replay(temporary, log, start, cut, progress)
             progress.phase("verifying", f"that it ends at {cut.stop}")
@@ -303,10 +201,3 @@ class MysqlRecovery:
             login = (port, account.user, account.password)
             with temporary.progressing(serving.process) as told:
                 replay_mariadb.replay(temporary.connection, login, span, progress, told)
-
-
-def _outside(base: Record, start: Path, files: Sequence[Path], cut: Cut | None = None) -> tuple[str, ...]:
-    """Where the log makes tables that lie on none of the backup's datasets, from the file `start` on."""
-    first, last = LogPosition.of(start.name, 0).sequence, cut.stop.sequence if cut else math.inf
-    within = [file for file in files if first <= LogPosition.of(file.name, 0).sequence <= last]
-    return mentioned(within, [mountpoint for _, mountpoint in base.members])

@@ -1,5 +1,6 @@
 """Where a replay begins and ends in the log among backups' files, and where a transaction stands in it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +10,14 @@ from zbackup.engines.mysql.binlog.find import find
 from zbackup.engines.mysql.binlog.find_stop import Cut, Times, find_cut
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.binlog.same_log import require_same_log
+from zbackup.engines.mysql.clone.outside_directories import mentioned
 from zbackup.engines.mysql.recovery.covered_log import held_files
 from zbackup.model.anchors import Anchor
+from zbackup.model.backup import BackupFiles
 from zbackup.model.commit_times import Rules
 from zbackup.model.errors import NotRecoverable, VerificationFailed
 from zbackup.model.log import ClusterTime, Searched
 from zbackup.model.record import Record
-from zbackup.model.relocation import Relocation
 from zbackup.model.target import Target, Time, WholeLog
 from zbackup.model.transaction_name import TransactionName
 
@@ -39,7 +41,7 @@ def rules_for(record: Record) -> Rules:
 def cut_between(
     start: LogPosition,
     base_files: Sequence[Path],
-    log: tuple[Record, Relocation],
+    log: BackupFiles,
     target: Target,
     anchors: Sequence[Anchor] = (),
 ) -> Cut:
@@ -69,10 +71,19 @@ def cut_between(
     return cut
 
 
-def find_in_parts(name: TransactionName, parts: Sequence[tuple[Record, Relocation]]) -> Searched:
+def find_in_parts(name: TransactionName, parts: Sequence[BackupFiles]) -> Searched:
     """Look for a transaction in one log, of which each of `parts` holds some files, the newest part first."""
     files: dict[str, Path] = {}
     for part in parts:
         # The newer the part, the more of a file it holds.
         files = {file.name: file for file in held_files(*part)} | files
     return find(name, sorted(files.values(), key=lambda file: sequence(file.name)))
+
+
+def tables_outside(
+    base: Record, start: Path, files: Sequence[Path], cut: Cut | None = None
+) -> tuple[str, ...]:
+    """Where the log makes tables that lie on none of the backup's datasets, from the file `start` on."""
+    first, last = LogPosition.of(start.name, 0).sequence, cut.stop.sequence if cut else math.inf
+    within = [file for file in files if first <= LogPosition.of(file.name, 0).sequence <= last]
+    return mentioned(within, [mountpoint for _, mountpoint in base.members])

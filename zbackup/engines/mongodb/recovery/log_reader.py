@@ -1,0 +1,81 @@
+"""Tell what is known of an oplog without a server on its files: a mongod alone can read them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from zbackup.engines.mongodb.oplog.covered_log import is_same_log, live_span, span_of
+from zbackup.engines.mongodb.options import ConnectOptions
+from zbackup.engines.mongodb.recovery.reach import JOURNAL_LAG, reach
+from zbackup.model.anchors import Anchor
+from zbackup.model.backup import BackupFiles
+from zbackup.model.errors import UsageError
+from zbackup.model.log import LogDamage, LogSpan, Searched
+from zbackup.model.record import Record
+from zbackup.model.recovery import Reach, ReplayRange
+from zbackup.model.relocation import Relocation
+from zbackup.model.target import Target
+from zbackup.model.transaction_name import TransactionName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MongoLogReader:
+    """Knows of MongoDB's log what was recorded of it.
+
+    `connect` leads to the running server, which is asked for nothing but how far its oplog goes.
+    """
+
+    connect: ConnectOptions | None = None
+
+    def reach(
+        self, record: Record, where: Relocation, created: datetime, since: Record | None = None
+    ) -> Reach:
+        """From the record alone: the files can be read by a mongod only."""
+        return reach(record, created)
+
+    def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
+        """See engines.base.LogReader."""
+        return span_of(record)
+
+    def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan | None:
+        """By asking the server, as nobody else can read its files. Raise DatabaseError if it is down."""
+        return live_span(self.connect, newest[0]) if self.connect else None
+
+    def live_log_damage(self, newest: BackupFiles, live: Relocation) -> tuple[LogDamage, ...] | None:
+        """Nobody can tell: a mongod alone can read its files, and ends where it cannot."""
+        return None
+
+    @property
+    def log_delay_s(self) -> float:
+        """A write that did not ask for the journal is there with the next commit of it."""
+        return JOURNAL_LAG.total_seconds()
+
+    def is_same_log(self, older: BackupFiles, newer: BackupFiles) -> bool:
+        """See engines.base.LogReader."""
+        return is_same_log(older[0], newer[0])
+
+    def cut_for(self, target: datetime) -> datetime:
+        """The target itself: what the oplog's clock tells is finer than a base's `as_of` has to be."""
+        return target
+
+    def check_name(self, name: TransactionName) -> None:
+        """Always: the entries of an oplog are known by their cluster times."""
+        raise _no_name(name)
+
+    def find(self, name: TransactionName, parts: Sequence[BackupFiles]) -> Searched:
+        """See check_name()."""
+        raise _no_name(name)
+
+    def examine(
+        self,
+        base: BackupFiles,
+        log: BackupFiles,
+        target: Target,
+        anchors: Sequence[Anchor] = (),
+    ) -> ReplayRange | None:
+        """Nothing: an oplog can be read by a mongod only, on a clone of its own."""
+        return None
+
+
+def _no_name(name: TransactionName) -> UsageError:
+    return UsageError(f"{name} names nothing in MongoDB's oplog: use --to-timestamp SECONDS,INC")

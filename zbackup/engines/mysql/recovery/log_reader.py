@@ -1,0 +1,123 @@
+"""Read a binary log among files, without any server."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from zbackup.engines.mysql.binlog.position import described
+from zbackup.engines.mysql.recovery.covered_log import (
+    end_of,
+    held_files,
+    is_readable,
+    is_same_log,
+    live_span,
+    read_from,
+    span_of,
+)
+from zbackup.engines.mysql.recovery.live_end import damage
+from zbackup.engines.mysql.recovery.reach import latest_certain, look, reach, reach_without_log
+from zbackup.engines.mysql.recovery.replay_bounds import (
+    cut_between,
+    effective_target,
+    find_in_parts,
+    rules_for,
+    tables_outside,
+)
+from zbackup.engines.mysql.recovery.verify_replay import end_found, require_recorded_end
+from zbackup.model.anchors import Anchor
+from zbackup.model.backup import BackupFiles
+from zbackup.model.errors import UsageError
+from zbackup.model.log import LogDamage, LogSpan, Searched
+from zbackup.model.record import Record
+from zbackup.model.recovery import Reach, ReplayRange
+from zbackup.model.relocation import Relocation
+from zbackup.model.target import Target, Time, time_of
+from zbackup.model.transaction_name import Gtid, TransactionName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MysqlLogReader:
+    """Reads the log of MySQL, Percona Server and MariaDB."""
+
+    flavor: str
+
+    def reach(
+        self, record: Record, where: Relocation, created: datetime, since: Record | None = None
+    ) -> Reach:
+        """See engines.base.LogReader.
+
+        Raise VerificationFailed when the log does not end where it was recorded to under a lock.
+        """
+        if not is_readable(record):
+            return reach_without_log(record, created)
+        files = held_files(record, where)
+        require_recorded_end(record, end_found(record, files[-1]))
+        usable = since if since and since.as_of and since.role == record.role else None
+        known = read_from(usable, files) if usable else None
+        ceiling = latest_certain(record, created)
+        seen = look(files, known, ceiling, rules_for(record))
+        counts = known and (known.file == files[-1].name or seen.latest is None)
+        found = reach(record, seen, ceiling, usable if counts else None)
+        if record.role == "replica" and usable and usable.as_of:
+            # Another source's may be later than all that is in the newest files.
+            found = replace(found, as_of=max(found.as_of, min(usable.as_of, ceiling)))
+        return found
+
+    def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
+        """None where there is no log that can be read."""
+        return span_of(record, where, since) if is_readable(record) else None
+
+    def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan:
+        """See engines.base.LogReader."""
+        return live_span(newest, live)
+
+    def live_log_damage(self, newest: BackupFiles, live: Relocation) -> tuple[LogDamage, ...]:
+        """See engines.base.LogReader."""
+        return damage(newest, live)
+
+    @property
+    def log_delay_s(self) -> float:
+        """None: a commit is in the binlog's file before it is acknowledged."""
+        return 0.0
+
+    def is_same_log(self, older: BackupFiles, newer: BackupFiles) -> bool:
+        """See engines.base.LogReader."""
+        return is_same_log(older, newer)
+
+    def cut_for(self, target: datetime) -> datetime:
+        """The target as the log's clock can tell it: see effective_target."""
+        return time_of(effective_target(self.flavor, Time(target)))
+
+    def check_name(self, name: TransactionName) -> None:
+        """A GTID has to be of the flavour."""
+        if isinstance(name, Gtid) and name.flavor != self.flavor:
+            words = {"mysql": "UUID:NUMBER", "mariadb": "DOMAIN-SERVER-NUMBER"}[self.flavor]
+            raise UsageError(f"{name} is no GTID of a {self.flavor} server: there they are {words}")
+
+    def find(self, name: TransactionName, parts: Sequence[BackupFiles]) -> Searched:
+        """See engines.base.LogReader."""
+        return find_in_parts(name, parts)
+
+    def examine(
+        self,
+        base: BackupFiles,
+        log: BackupFiles,
+        target: Target,
+        anchors: Sequence[Anchor] = (),
+    ) -> ReplayRange:
+        """What a replay from `base` would apply; changes nothing.
+
+        Raise NotRecoverable when the log has a gap, is another server's, or the base is already past it.
+        """
+        effective = effective_target(base[0].engine, target)
+        cut = cut_between(end_of(*base), held_files(*base), log, effective, anchors)
+        return ReplayRange(
+            last_applied=described(cut.last_applied),
+            first_skipped=described(cut.first_skipped),
+            transactions=cut.transactions,
+            log_bytes=cut.log_bytes,
+            out_of_order=cut.out_of_order,
+            effective_target=time_of(effective),
+            later=cut.later,
+            outside=tables_outside(base[0], held_files(*base)[-1], held_files(*log), cut),
+        )
