@@ -119,7 +119,7 @@ def drill(
         ctx.progress.phase("looking", f"which backup, at {target.destination.place}")
         plan = plan_at(ctx, target, between=between)
         here = target.destination.here
-        source = DestinationSource(target, in_place=here is not None)
+        source = DestinationSource(target, in_place=bool(here))
 
         def recover(inner: Context, moment: Moment, options: RestoreOptions) -> RestoreReport:
             options = replace(options, accept_older=True)
