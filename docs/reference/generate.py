@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from zbackup.cli.command_groups import GROUPS
 from zbackup.cli.exit_status import meanings
 from zbackup.cli.exit_status import table as exit_status_table
 from zbackup.cli.main import invoke
@@ -48,12 +49,13 @@ def pages() -> dict[str, str]:
 def commands() -> str:
     root = _help(())
     usage, _, rest = root.partition("\n\nOptions:\n")
-    listed = rest[rest.index("Commands:") : rest.index("Exit status:")].rstrip()
+    listed = rest[rest.index(f"{next(iter(GROUPS))}:") : rest.index("Exit status:")].rstrip()
     parts = [
         "# Commands",
         "What `--help` says. What all commands share stands here once: [global options](#global-options) and "
         "[exit statuses](#exit-statuses). Results go to stdout, everything else to stderr; "
-        "progress is shown on a terminal only. What `--json` prints is in [json.md](json.md).",
+        "progress is drawn on a terminal, and elsewhere long work says every few seconds how far it "
+        "is. What `--json` prints is in [json.md](json.md).",
         "Shell completion of commands, options, instances and clones: `zbackup --install-completion`.",
         "## Global options",
         "They may stand before or after the name of a command.",

@@ -9,27 +9,28 @@ from zoneinfo import ZoneInfo
 import typer
 
 from zbackup.cli import clone_care, clone_create, complete, shapes, tables
+from zbackup.cli.command_groups import CloneCommands
 from zbackup.cli.options import Options, common_options
 from zbackup.cli.output import emit
 from zbackup.cli.working import on_all
 from zbackup.jobs.clones import lifecycle as jobs
 from zbackup.jobs.clones.lifecycle import CloneList, CloneStatus
 from zbackup.model.clone import Clone
-from zbackup.model.errors import UsageError
+from zbackup.model.errors import Declined, UsageError
 from zbackup.model.moment import local_text
 from zbackup.plan.clones.connection_url import environment, url
 from zbackup.plan.clones.lease import end_of
 
 HELP = """Dev clones, and the servers that restores made."""
 
-LIST = """List the clones, and how to reach them.
+LIST = """List the dev clones, and the servers that restores made.
 
 \b
 zbackup clone list
 zbackup clone list --json
 """
 
-SHOW = """Show all there is to know of one clone.
+SHOW = """Show all there is to know of one clone, and how to connect to it.
 
 \b
 zbackup clone show dev1
@@ -76,13 +77,14 @@ CloneName = Annotated[
     str, typer.Argument(metavar="NAME", help="The clone's name.", autocompletion=complete.clones)
 ]
 
-HEADER = ("Name", "Instance", "As of", "Server", "Port", "Used", "Lease left", "Origin", "Connect with")
+HEADER = ("Name", "Instance", "As of", "Server", "Port", "Used", "Lease left", "Origin")
 EXPENDABLE = (7, 6, 1, 5, 4)
+LEGEND = "How to connect: zbackup clone show NAME"
 
 
 def build() -> typer.Typer:
     """The clone commands."""
-    app = typer.Typer(rich_markup_mode=None)
+    app = typer.Typer(cls=CloneCommands, rich_markup_mode=None)
     app.callback(help=HELP)(common_options(between))
     for name, function, text in (
         ("create", clone_create.command, clone_create.HELP),
@@ -170,10 +172,11 @@ def destroy(
 
 
 def _ask(name: str) -> None:
-    """Raise UsageError where nobody can answer, and Abort when the answer is no."""
+    """Raise UsageError where nobody can answer, and Declined when the answer is no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("destroying a clone has to be confirmed: add --yes")
-    typer.confirm(f"Destroy the clone {name} and its data?", abort=True, err=True)
+    if not typer.confirm(f"Destroy the clone {name} and its data?", err=True):
+        raise Declined(f"the clone {name} stays: nothing was destroyed")
 
 
 def render(found: CloneList, zone: ZoneInfo, now: datetime) -> str:
@@ -181,6 +184,7 @@ def render(found: CloneList, zone: ZoneInfo, now: datetime) -> str:
     unread = shapes.unreadable_lines(found.unreadable)
     rows = [_row(c, zone, now) for c in found.clones]
     listed = [tables.table(HEADER, rows, right=(4, 5), expendable=EXPENDABLE)] if rows else []
+    listed += [LEGEND] if rows and sys.stdout.isatty() else []
     return "\n".join([*listed, *unread]) or "There are no clones."
 
 
@@ -200,6 +204,7 @@ def render_one(status: CloneStatus, zone: ZoneInfo, now: datetime) -> str:
         "Reached": clone.reached or "-",
         "Dataset": status.dataset,
         "Socket": status.socket,
+        "Connect with": status.connect if status.running else "- (zbackup clone start starts it)",
     }
     return tables.aligned([[name, value] for name, value in (*rows, *more.items())])
 
@@ -221,7 +226,6 @@ def _row(status: CloneStatus, zone: ZoneInfo, now: datetime) -> list[str]:
         tables.size(status.used),
         _lease(clone, now),
         "its own copy" if clone.copied else clone.parent or clone.backup,
-        status.connect if status.running else "-",
     ]
 
 

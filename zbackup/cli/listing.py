@@ -130,7 +130,7 @@ def render(instance: str, listing: Listing, zone: ZoneInfo, *, logs: bool = Fals
             for b in shown
         ]
         if rows:
-            lines.append(tables.table(HEADER, rows, right=SIZES, expendable=EXPENDABLE))
+            lines.append(tables.table(HEADER, rows, right=SIZES, expendable=EXPENDABLE, text=(8,)))
         lines += _folded(folded)
     if listing.window:
         lines += _reach(instance, listing.window, zone)

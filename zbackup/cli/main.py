@@ -14,6 +14,7 @@ import structlog
 import typer
 
 from zbackup.cli import logs
+from zbackup.cli.command_groups import GroupedCommands
 from zbackup.cli.exit_status import table as exit_status_table
 from zbackup.cli.options import FLAGS, VALUED, Options, common_options
 from zbackup.cli.output import describe_error, print_document, print_error, tell
@@ -81,6 +82,7 @@ def build(only: str | None = None) -> typer.Typer:
     Help is plain text: it reads the same in a terminal, a pipe and the docs.
     """
     app = typer.Typer(
+        cls=GroupedCommands,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from zbackup.cli import colour
 from zbackup.cli.options import Options
 from zbackup.model.errors import ConfigError, ZbackupError
 from zbackup.model.moment import Moment, utc_text
@@ -38,13 +39,14 @@ def emit(
 def say(text: str) -> None:
     """Print a result on stdout. That a reader has seen enough of it (`| head -1`) is not an error.
 
-    What could harm a terminal is escaped.
+    What could harm a terminal is escaped; on one that shows colours, they are added.
 
     Raises:
         ZbackupError: it cannot be written, by a full disk for example.
     """
     try:
-        print(printable(text, lines=True), flush=True)
+        harmless = printable(text, lines=True)
+        print(colour.painted(harmless) if colour.wanted() else harmless, flush=True)
     except OSError as error:
         # What is left in the buffer would be tried again at the end, and fail there with Python's own words.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

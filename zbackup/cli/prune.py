@@ -110,7 +110,7 @@ def _plan_lines(done: Done[PrunePlan]) -> list[str]:
         ]
         for backup, what, why in rows
     ]
-    shown = [tables.table(HEADER, cells, right=(3,))] if cells else []
+    shown = [tables.table(HEADER, cells, right=(3,), expendable=(2, 3), text=(4,))] if cells else []
     strays = [f"No backup needs, and nobody works on: {stray}" for stray in plan.strays]
     unread = shapes.unreadable_lines(plan.unreadable)
     return [f"Instance {ctx.instance}", *shown, *_note(plan), *strays, *unread, _verdict(plan)]

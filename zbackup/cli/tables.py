@@ -18,6 +18,12 @@ from zbackup.model.printable import printable
 GAP = 2
 """Blanks between two columns."""
 
+TEXT = 30
+"""Columns of the terminal that a sentence in a table needs at the least."""
+
+PIPE = 94
+"""Width of what is drawn where there is no terminal."""
+
 VERDICT = {"ok": "ok", "warning": "WARNING", "critical": "CRITICAL"}
 """How an instance or a host is, for people: what calls somebody is in capitals."""
 
@@ -30,18 +36,20 @@ def table(
     *,
     right: Sequence[int] = (),
     expendable: Sequence[int] = (),
+    text: Sequence[int] = (),
 ) -> str:
     """A table as wide as its content; on a terminal that is narrower, cells are folded, never cut.
 
     `right` are the columns aligned to the right, counted from 0. The `expendable` ones are left out of a
-    terminal that is too narrow for all, as many as need be in the order given, and what was is said below.
+    terminal that is too narrow for all, the first in the order given before the others, and what was is said
+    below. Columns of `text` are sentences, folded to TEXT columns before anything is left out.
     """
     rows = [[printable(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         return aligned([[h.upper() for h in header], *rows], right=right)
     columns = list(zip(header, *rows, strict=True))
-    room = Console(file=sys.stdout).width
-    kept = _kept(columns, room, expendable)
+    room = terminal_width()
+    kept = _kept(columns, room, expendable, text)
     folded = _folded([columns[n] for n in kept], room, [kept.index(n) for n in right if n in kept])
     missing = ", ".join(
         header[n].lower() for n, column in enumerate(columns) if n not in kept and any(column[1:])
@@ -64,15 +72,35 @@ def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
     return "\n".join(lines)
 
 
-def _kept(columns: Sequence[Sequence[str]], room: int, expendable: Sequence[int]) -> list[int]:
+def terminal_width() -> int:
+    """How many columns there are for what is printed; PIPE where stdout is no terminal."""
+    return Console(file=sys.stdout).width if sys.stdout.isatty() else PIPE
+
+
+def _kept(
+    columns: Sequence[Sequence[str]], room: int, expendable: Sequence[int], text: Sequence[int]
+) -> list[int]:
     """The columns that find room with every cell on one line, or those that are not expendable."""
-    kept = list(range(len(columns)))
-    empty = [n for n in kept if not any(columns[n][1:])]
-    for n in (*empty, *(n for n in expendable if n not in empty)):
-        if sum(max(map(len, columns[k])) + GAP for k in kept) - GAP <= room:
+    needs = [min(max(map(len, c)), TEXT) if n in text else max(map(len, c)) for n, c in enumerate(columns)]
+    empty = [n for n in range(len(columns)) if not any(columns[n][1:])]
+    droppable = [*empty, *(n for n in expendable if n not in empty)]
+    left_out: list[int] = []
+
+    def fits(shown: Sequence[int]) -> bool:
+        return sum(needs[n] + GAP for n in shown) - GAP <= room
+
+    def shown() -> list[int]:
+        return [n for n in range(len(columns)) if n not in left_out]
+
+    for n in droppable:
+        if fits(shown()):
             break
-        kept.remove(n)
-    return kept
+        left_out.append(n)
+    for n in reversed(left_out[:]):
+        # A wide column that had to go may have made room for narrow ones that went before it.
+        if n not in empty and fits([*shown(), n]):
+            left_out.remove(n)
+    return shown()
 
 
 def _folded(columns: Sequence[Sequence[str]], room: int, right: Sequence[int]) -> str:

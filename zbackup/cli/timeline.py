@@ -11,8 +11,9 @@ from datetime import datetime
 from zbackup.jobs.watch.window import WindowReport
 from zbackup.model.retention import Retention
 
-WIDTH = 72
-LABELS = 22
+NARROWEST = 30
+"""Columns that a picture has at the least, however narrow the terminal is."""
+
 FINEST_S = 30.0
 """Age at the right edge."""
 
@@ -29,12 +30,11 @@ TICKS = (
 )
 
 
-def picture(report: WindowReport, rules: Retention) -> list[str]:
-    """The lines, without the legend of times: a scale, what can be restored, a row for each tier."""
-    oldest = min([*(r.after for r in report.window.ranges), report.promised])
-    axis = _Axis(report.now, oldest)
-    rows = [_row("", axis.scale()), _row("restorable", _restorable(report, axis))]
-    rows.append(_row("promised", axis.bar([(report.promised, report.now)], "=", " ")))
+LEGEND = "# can be restored   x gap   = promised by the retention policy   | backup"
+
+
+def picture(report: WindowReport, rules: Retention, width: int) -> list[str]:
+    """The picture in `width` columns: a scale, what can be restored, a row for each tier, a legend."""
     by_tier: dict[str, list[datetime]] = {tier.name: [] for tier in rules.tiers}
     others = []
     for kept in report.kept:
@@ -43,13 +43,17 @@ def picture(report: WindowReport, rules: Retention) -> list[str]:
             by_tier[name].append(kept.backup.record.taken)
         if not names:
             others.append(kept.backup.record.taken)
-    rows += [_row(name, axis.marks(taken)) for name, taken in by_tier.items()]
-    rows.append(_row("other backups" if by_tier else "backups", axis.marks(others)))
-    return rows
-
-
-def _row(name: str, content: str) -> str:
-    return f"{name:<{LABELS}}{content}".rstrip()
+    marked = [*by_tier.items(), ("other backups" if by_tier else "backups", others)]
+    labels = max(len(name) for name in ("restorable", *(name for name, _ in marked))) + 2
+    oldest = min([*(r.after for r in report.window.ranges), report.promised])
+    axis = _Axis(report.now, oldest, max(width - labels, NARROWEST))
+    rows = [
+        ("", axis.scale()),
+        ("restorable", _restorable(report, axis)),
+        ("promised", axis.bar([(report.promised, report.now)], "=", " ")),
+        *((name, axis.marks(taken)) for name, taken in marked),
+    ]
+    return [*(f"{name:<{labels}}{content}".rstrip() for name, content in rows), LEGEND]
 
 
 def _restorable(report: WindowReport, axis: "_Axis") -> str:
@@ -64,8 +68,8 @@ def _restorable(report: WindowReport, axis: "_Axis") -> str:
 class _Axis:
     """Columns by the logarithm of age."""
 
-    def __init__(self, now: datetime, oldest: datetime) -> None:
-        self._now = now
+    def __init__(self, now: datetime, oldest: datetime, width: int) -> None:
+        self._now, self._width = now, width
         self._span = math.log(max((now - oldest).total_seconds(), 60.0) / FINEST_S)
 
     def column(self, moment: datetime) -> int:
@@ -73,28 +77,28 @@ class _Axis:
 
     def _of_age(self, seconds: float) -> int:
         part = math.log(max(seconds, FINEST_S) / FINEST_S) / self._span
-        return max(0, min(WIDTH - 1, round((WIDTH - 1) * (1 - part))))
+        return max(0, min(self._width - 1, round((self._width - 1) * (1 - part))))
 
     def scale(self) -> str:
         """Ages above the columns they belong to, as far as they have room."""
-        line = list(" " * (WIDTH - 3) + "now")
+        line = list(" " * (self._width - 3) + "now")
         for label, seconds in TICKS:
             start = self._of_age(seconds)
             around = line[max(0, start - 1) : start + len(label) + 1]
             inside = math.log(seconds / FINEST_S) <= self._span
-            if inside and start + len(label) <= WIDTH and all(c == " " for c in around):
+            if inside and start + len(label) <= self._width and all(c == " " for c in around):
                 line[start : start + len(label)] = label
         return "".join(line)
 
     def bar(self, spans: Iterable[tuple[datetime, datetime]], full: str, empty: str) -> str:
-        line = [empty] * WIDTH
+        line = [empty] * self._width
         for after, to in spans:
             begin, end = self.column(after), self.column(min(to, self._now))
             line[begin : end + 1] = full * (end + 1 - begin)
         return "".join(line)
 
     def marks(self, moments: Iterable[datetime]) -> str:
-        line = [" "] * WIDTH
+        line = [" "] * self._width
         for moment in moments:
             line[self.column(moment)] = "|"
         return "".join(line)

@@ -68,7 +68,11 @@ def render(ctx: Context, report: WindowReport) -> list[str]:
             "Nothing can be restored yet: take a backup with zbackup snapshot.",
             *shapes.unreadable_lines(report.unreadable),
         ]
-    lines = [f"Instance {ctx.instance} ({ctx.zone.key})", *picture(report, report.retention), ""]
+    lines = [
+        f"Instance {ctx.instance} ({ctx.zone.key})",
+        *picture(report, report.retention, tables.terminal_width()),
+        "",
+    ]
     older = [r for r in report.window.ranges[:-1] if r.to <= report.promised]
     if older:
         lines.append(f"Before the promised window: {len(older)} ranges since {say(older[0].after)}.")

@@ -90,6 +90,7 @@ class Clones(Table):
         default=(),
         description='what is done to a clone before others can reach it: a list of { sql = "FILE" } '
         'and { run = ["PROGRAM", "ARGUMENT"] }',
+        examples=['[{ sql = "/etc/zbackup/mask.sql" }]'],
     )
     replica: Replica | None = Field(
         default=None, description="how clones that are to be replicas reach production"

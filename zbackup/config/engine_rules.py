@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from zbackup.config.problems import Path_
+from zbackup.config.lines import Path_
 
 Found = tuple[Path_, str]
 

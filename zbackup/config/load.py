@@ -2,11 +2,14 @@
 
 import os
 import tomllib
+from difflib import get_close_matches
 from pathlib import Path
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from zbackup.config.problems import dotted, explain, line_numbers, line_of
+from zbackup.config.lines import line_numbers, line_of, syntax_error
+from zbackup.config.problems import dotted, explain
 from zbackup.config.rules import Found, broken_rules
 from zbackup.config.settings import Settings
 from zbackup.model.errors import ConfigError
@@ -42,17 +45,25 @@ def parse(text: str, file: str = "config.toml") -> Settings:
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError([f"{file}: not valid TOML: {error}"]) from error
+        line, why = syntax_error(text, str(error))
+        raise ConfigError([f"{file}:{line}: {why}" if line else f"{file}: {why}"]) from error
     found = broken_rules(raw)
     settings: Settings | None = None
     try:
         settings = Settings.model_validate(raw)
     except ValidationError as failure:
         errors = failure.errors(include_url=False)
-        found = [(e["loc"], explain(e, Settings)) for e in errors] + found
+        found = [(e["loc"], explain(e, Settings)) for e in errors if not _is_misspelled(e, errors)] + found
     if settings is None or found:
         raise ConfigError(_in_order(found, text, file))
     return settings
+
+
+def _is_misspelled(error: ErrorDetails, all_: list[ErrorDetails]) -> bool:
+    """Whether [instance] is missing only because it is there by another name, which is said already."""
+    unknown = [str(e["loc"][0]) for e in all_ if e["type"] == "extra_forbidden" and len(e["loc"]) == 1]
+    missing = error["type"] == "missing" and error["loc"] == ("instance",)
+    return missing and bool(get_close_matches("instance", unknown))
 
 
 def _in_order(found: list[Found], text: str, file: str) -> list[str]:

@@ -1,14 +1,13 @@
 """Validation failures as lines an operator can act on: file, line, key, expected, got, nearest known key."""
 
 import difflib
-import tomllib
 from collections.abc import Iterator
 from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-Path_ = tuple[str | int, ...]
+from zbackup.config.lines import Path_
 
 _EXPECTED = {
     "string_type": "a text",
@@ -21,38 +20,6 @@ _EXPECTED = {
 }
 
 
-def line_numbers(text: str) -> dict[Path_, int]:
-    """The line each key and table header stands on. Good enough to help, never relied upon."""
-    lines: dict[Path_, int] = {}
-    table: Path_ = ()
-    for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if stripped.startswith("["):
-            table = _key_path(stripped) or table
-            lines.setdefault(table, number)
-        elif "=" in stripped and (key := _key_path(stripped.partition("=")[0] + "= 0")):
-            lines.setdefault(table + key, number)
-    return lines
-
-
-def _key_path(toml: str) -> Path_:
-    """The path a line of TOML opens, () if the line is not TOML by itself."""
-    try:
-        node: Any = tomllib.loads(toml)
-    except tomllib.TOMLDecodeError:
-        return ()
-    path: list[str] = []
-    while isinstance(node, dict) and node:
-        ((key, node),) = node.items()
-        path.append(key)
-    return tuple(path)
-
-
-def line_of(path: Path_, lines: dict[Path_, int]) -> int:
-    """The line of the key, or of the nearest table around it; 0 if not even that is known."""
-    return next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), 0)
-
-
 def dotted(path: Path_) -> str:
     return "".join(f"[{p + 1}]" if isinstance(p, int) else f".{p}" for p in path).lstrip(".")
 
@@ -63,13 +30,16 @@ def explain(error: ErrorDetails, root: type[BaseModel]) -> str:
     kind = error["type"]
     if kind == "extra_forbidden":
         near = _nearest_key(str(path[-1]), _model_at(path[:-1], root))
-        return "unknown key" + (_belongs_above(path, root) or _did_you_mean(near))
+        meant = _as_a_rule(path, error["input"]) or _belongs_above(path, root) or _did_you_mean(near)
+        return "unknown key" + meant
     if kind == "missing":
         return f"missing; {_description(path, root)}"
     got = _show(error["input"]) if not {"password", "uri"} & set(path) else ""
     near = str(context.get("near", ""))
     if kind == "literal_error":
         near = _nearest_value(error["input"], str(context["expected"]))
+    if kind == "tuple_type":
+        return f"expected {_list(path, error['input'], root)}{got and f', got {got}'}"
     return f"expected {_expected(error)}{got and f', got {got}'}{_did_you_mean(near)}"
 
 
@@ -86,6 +56,24 @@ def _expected(error: ErrorDetails) -> str:
             return f"at most {context['le']}"
         case kind:
             return _EXPECTED.get(kind, error["msg"])
+
+
+def _list(path: Path_, value: object, root: type[BaseModel]) -> str:
+    """How the list is written that should stand there."""
+    if isinstance(value, dict):
+        return f"[[{dotted(path)}]] with two brackets, as there may be several of it"
+    model = _model_at(path[:-1], root)
+    field = model.model_fields.get(str(path[-1])) if model else None
+    return f"a list such as {field.examples[0]}" if field and field.examples else "a list"
+
+
+def _as_a_rule(path: Path_, value: object) -> str:
+    """What others write as `hourly = 24`."""
+    units = {"hourly": "hours", "daily": "days", "weekly": "weeks", "monthly": "months", "yearly": "years"}
+    unit = units.get(str(path[-1]))
+    if unit is None or path[-2:-1] != ("retention",) or not isinstance(value, int) or isinstance(value, bool):
+        return ""
+    return f'; write keep = ["{path[-1]} for {value} {unit}"], one rule for each'
 
 
 def _show(value: object) -> str:

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from zbackup.config.engine_rules import of_engine
-from zbackup.config.problems import Path_
+from zbackup.config.lines import Path_
 from zbackup.config.ship_rules import of_pings, of_ship
 from zbackup.config.units import instance_name_is_valid
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from zbackup.config.problems import Path_
+from zbackup.config.lines import Path_
 from zbackup.config.ship import Place, S3Place, default_name, place
 from zbackup.model.schedule import parted
 

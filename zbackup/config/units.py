@@ -1,6 +1,7 @@
 """Durations, sizes, names and paths as people write them in the configuration."""
 
 import re
+import shlex
 from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
@@ -113,11 +114,26 @@ def zone(value: object) -> ZoneInfo:
     return found
 
 
+def _words(line: str) -> list[str]:
+    """The words of what may be a shell's command line; [] if it is none."""
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return []
+
+
+def _absolute(program: str) -> str:
+    return program if program.startswith("/") else f"/usr/bin/{program}"
+
+
 def argv(value: object) -> tuple[str, ...]:
     """A program, alone or with arguments. Never split: a path may hold spaces."""
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list | tuple) or not words or not all(isinstance(w, str) and w for w in words):
         refuse('a program such as "/usr/sbin/mysqld", or a list of it and its arguments')
+    if len(words) == 1 and not Path(words[0]).exists() and len(parts := _words(words[0])) > 1:
+        shown = ", ".join(f'"{part}"' for part in (_absolute(parts[0]), *parts[1:]))
+        refuse(f"the program and each of its arguments by itself: [{shown}]")
     if not Path(words[0]).is_absolute():
         refuse("the program's absolute path")
     return tuple(str(w) for w in words)

@@ -18,6 +18,10 @@ class UsageError(ZbackupError):
     exit_status = 2
 
 
+class Declined(ZbackupError):
+    """You answered no when you were asked; nothing was changed."""
+
+
 class ConfigError(ZbackupError):
     """The configuration is missing, unreadable or wrong. All problems are listed at once."""
 

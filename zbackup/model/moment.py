@@ -11,7 +11,21 @@ from zbackup.model.errors import UsageError
 
 _RELATIVE = re.compile(r"-((?:[0-9]+[dhms])+)")
 _RELATIVE_PART = re.compile(r"([0-9]+)([dhms])")
+_AGO = re.compile(r"((?:[0-9]+ ?[a-z]+ )+)ago")
+_AGO_PART = re.compile(r"([0-9]+) ?([a-z]+)")
+_WORDS = {
+    word: letter
+    for letter, words in {
+        "d": ("d", "day", "days"),
+        "h": ("h", "hour", "hours"),
+        "m": ("m", "min", "mins", "minute", "minutes"),
+        "s": ("s", "sec", "secs", "second", "seconds"),
+        "w": ("w", "week", "weeks"),
+    }.items()
+    for word in words
+}
 _UNITS = {
+    "w": timedelta(weeks=1),
     "d": timedelta(days=1),
     "h": timedelta(hours=1),
     "m": timedelta(minutes=1),
@@ -26,7 +40,9 @@ _ABSOLUTE = re.compile(
 _NO_ZONES = ("posix", "posixrules", "right")
 _DATE_ONLY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|today|yesterday")
 
-FORMS = '"2024-05-01 10:02", "2024-05-01T10:02:03.5Z", "yesterday 10:02", "10:02", "-15m" or "now"'
+FORMS = (
+    '"2024-05-01 10:02", "2024-05-01T10:02:03.5Z", "yesterday 10:02", "10:02", "-15m", "1 hour ago" or "now"'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +95,15 @@ def parse_moment(text: str, zone: ZoneInfo, now: datetime) -> Moment:
             return Moment(now.astimezone(UTC), text, zone, is_now=True)
         if relative := _RELATIVE.fullmatch(cleaned):
             return Moment(now.astimezone(UTC) - _length(relative[1]), text, zone)
+        if ago := _AGO.fullmatch(cleaned.lower()):
+            return Moment(now.astimezone(UTC) - _ago(ago[1], text), text, zone)
         if absolute := _ABSOLUTE.fullmatch(cleaned):
             return Moment(_absolute(absolute, cleaned, zone, now), text, zone)
     except OverflowError as error:
         raise UsageError(f'"{text}" is outside of the calendar') from error
     if _DATE_ONLY.fullmatch(cleaned):
+        if cleaned[0].isdigit():
+            _date(cleaned, text)
         raise UsageError(f'"{text}" has no time of day: its first moment is "{cleaned} 00:00"')
     raise UsageError(f'"{text}" is not a moment; write {FORMS}')
 
@@ -158,6 +178,18 @@ def zone_named(text: str) -> ZoneInfo | None:
 
 def _length(text: str) -> timedelta:
     return sum((int(n) * _UNITS[unit] for n, unit in _RELATIVE_PART.findall(text)), timedelta(0))
+
+
+def _ago(text: str, whole: str) -> timedelta:
+    """The length in "2 hours 30 minutes ago". Raise UsageError for months and the like, which have none."""
+    length = timedelta(0)
+    for count, word in _AGO_PART.findall(text):
+        if word not in _WORDS:
+            raise UsageError(
+                f'"{whole}" is not a moment: "{word}" is none of days, hours, minutes and seconds'
+            )
+        length += int(count) * _UNITS[_WORDS[word]]
+    return length
 
 
 def _absolute(match: re.Match[str], text: str, zone: ZoneInfo, now: datetime) -> datetime:

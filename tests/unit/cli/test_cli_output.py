@@ -4,6 +4,7 @@ import io
 import json
 import re
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from zbackup.cli import exit_status, logs, output, tables
+from zbackup.cli import exit_status, logs, output, progress, tables
 from zbackup.cli.options import Options
-from zbackup.cli.progress import Bars, Notes, shown
+from zbackup.cli.progress import Bars, Lines, Notes, shown
 from zbackup.model.errors import ConfigError, NotFound
 from zbackup.model.moment import Moment
 from zbackup.model.progress import Silent
@@ -156,16 +157,16 @@ def test_errors_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     }  # fmt: skip
 
 
-def test_progress_on_a_pipe_is_notes_only(capsys: pytest.CaptureFixture[str]) -> None:
-    with shown(Options()) as progress:
-        progress.phase("working", "hard")
-        progress.advance(1, 2)
-        progress.note("look here")
+def test_short_work_on_a_pipe_says_nothing_but_its_notes(capsys: pytest.CaptureFixture[str]) -> None:
+    with shown(Options()) as watched:
+        watched.phase("working", "hard")
+        watched.advance(1, 2)
+        watched.note("look here")
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "zbackup: look here\n")
-    assert isinstance(progress, Notes)
-    with shown(Options(quiet=True)) as progress:
-        assert isinstance(progress, Silent)
+    assert isinstance(watched, Notes)
+    with shown(Options(quiet=True)) as watched:
+        assert isinstance(watched, Silent)
 
 
 def test_progress_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -257,3 +258,64 @@ def test_systemd_is_recognised_by_the_stream_itself(monkeypatch: pytest.MonkeyPa
 def test_the_exit_status_table_has_every_number() -> None:
     shown_numbers = {int(line.split()[0]) for line in exit_status.table().splitlines()}
     assert shown_numbers == {0, 130, *exit_status.meanings()}
+
+
+def test_work_off_a_terminal_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = iter([0.0, 10.0, 12.0, 12.5, 13.0, 99.0])
+    lines = Lines(lambda: next(now))
+    lines.phase("sending tank/db", "all of it")
+    assert lines.line() == "sending tank/db (all of it), for 2.0 s"
+    lines.advance(1 << 30, 4 << 30)
+    assert lines.line() == "sending tank/db (all of it), 1.0 GiB of 4.0 GiB (25%), for 2.5 s"
+    lines.advance(3, 0, "rows")
+    assert lines.line() == "sending tank/db (all of it), 3 of 0 rows, for 3.0 s"
+    lines.close()
+    monkeypatch.setattr(progress, "EVERY_S", 0.001)
+    spoken = threading.Event()
+    monkeypatch.setattr(progress, "tell", lambda _: spoken.set())
+    with shown(Options()) as watched:
+        watched.phase("replaying")
+        assert spoken.wait(60)
+    assert "progress" not in [thread.name for thread in threading.enumerate()]
+
+
+SHOWN = "Instance shop: ok\nInstance b: CRITICAL (1 critical)\n  WARNING: x: y\nrestorable   ##xx#\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "coloured"),
+    [("TERM", "xterm", True), ("NO_COLOR", "1", False), ("NO_COLOR", "", True), ("TERM", "dumb", False)],
+)
+def test_colours_are_for_terminals_that_want_them(
+    terminal: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    value: str,
+    coloured: bool,
+) -> None:
+    terminal(80)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv(name, value)
+    output.say(SHOWN + "\x1b[2J")
+    said = capsys.readouterr().out
+    assert ("\x1b[32mok\x1b[0m\n" in said and "\x1b[31mxx\x1b[0m" in said) == coloured
+    assert ("\x1b[31mCRITICAL\x1b" in said and "\x1b[33mWARNING\x1b" in said) == coloured
+    assert re.sub("\x1b\\[[0-9]+m", "", said) == SHOWN + "\\x1b[2J\n"
+
+
+def test_sentences_are_folded_before_a_column_goes_and_narrow_ones_come_back(
+    terminal: Callable[[int], None],
+) -> None:
+    terminal(72)
+    long = "the newest; hourly 2024-05-01 10:00; holds the log that the window needs"
+    lines = table(["", "Snapshot", "Taken", "Used", "Why"], [["keep", *BACKUP[:2], "14.0 KiB", long]],
+                  right=(3,), expendable=(2, 3), text=(4,))  # fmt: skip
+    assert lines[0].split() == ["Snapshot", "Used", "Why"] and max(map(len, lines)) <= 72
+    head = ["Snapshot", "Small", "Wide"]
+    terminal(40)
+    lines = table(head, [["zbackup-1", "12", "w" * 60]], expendable=(1, 2))
+    assert lines[0].split() == ["Snapshot", "Small"]

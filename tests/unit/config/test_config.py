@@ -170,6 +170,16 @@ def test_a_problem_is_one_useful_line(line: str, says: str) -> None:
         ("[instance]", "c.toml:1: instance: no instance"),
         ("instance = 3", "instance: expected a table, got 3"),
         ("a = [", "c.toml: not valid TOML"),
+        ('\n[instanc.shop]\nengine = "mysql"', 'c.toml:2: instanc: unknown key; did you mean "instance"?'),
+        (SMALL + "lock = ftwrl # that", 'c.toml:4: lock: a text stands in quotes: lock = "ftwrl"'),
+        (SMALL + SMALL, "c.toml:4: instance.shop: is there twice, first in line 1"),
+        (SMALL + 'datasets = ["t"]', "c.toml:4: instance.shop.datasets: is there twice, first in line 3"),
+        (SMALL + 'user = "a\\q"', "c.toml:4: not valid TOML: Unescaped"),
+        (SMALL + '[instance.shop.ship]\nto = "zfs:a/b"', "ship: expected [[instance.shop.ship]] with two"),
+        (SMALL + 'clones.mask = "/a.sql"', 'mask: expected a list such as [{ sql = "/etc/zbackup/mask.sql"'),
+        (SMALL + "retention.hourly = 24", 'unknown key; write keep = ["hourly for 24 hours"]'),
+        (SMALL + '[[instance.shop.ship]]\nto = "zfs:a/b"\n' * 2 + "x = 3", "c.toml:8: instance.shop.ship[2]"),
+        (SMALL + 'notify.on_failure = "mail -s \'it is\' root"', '["/usr/bin/mail", "-s", "it is", "root"]'),
         ('timezone = "Europe/Berln"\n' + SMALL, 'got "Europe/Berln"; did you mean "Europe/Berlin"?'),
         ('timezone = "berlin"\n' + SMALL, 'did you mean "Europe/Berlin"?'),
         (SMALL.replace("shop", "Shop"), "instance.Shop: expected a name of at most 40"),
@@ -208,6 +218,8 @@ def test_all_problems_at_once_in_the_order_of_the_file() -> None:
         'password = { file = "/a", text = "hunter2" }',
         'passwort = "hunter2"',
         'password = ["hunter2"]',
+        "password = hunter2",
+        "password = 'hunter2",
     ],
 )
 def test_a_password_in_the_file_is_refused_and_never_repeated(line: str) -> None:
@@ -249,7 +261,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
         ("schedule = { snapshot = 5 }", 'an interval such as "5m"'),
         ('notify = { ping = { snapshot = "hc-ping.com/1" } }', 'a URL such as "https://hc-ping.com/..."'),
         ('notify = { ping = { backup = "https://hc-ping.com/1" } }', "backup"),
-        ('notify = { on_failure = "tell me" }', "the program's absolute path"),
+        ('notify = { on_failure = "tell me" }', "the program and each of its arguments by itself"),
     ],
 )
 def test_schedules_that_cannot_be(line: str, said: str) -> None:

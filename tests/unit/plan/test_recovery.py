@@ -163,6 +163,16 @@ def test_the_future_is_refused_with_the_window_in_the_configured_zone() -> None:
         plan(1001, [backup(1, 10, 11)])
 
 
+def test_a_clock_that_was_read_in_utc_is_told_what_to_write() -> None:
+    """10 seconds after two o'clock in Berlin is noon in UTC, two hours before the first backup."""
+    taken = [backup(1, 7200, 7300)]
+    with pytest.raises(NotRecoverable, match=r'in UTC is inside it: --to "2024-05-01 14:01:00 UTC"$'):
+        plan_recovery(at(60), at(9000), taken, BERLIN)
+    with pytest.raises(NotRecoverable) as refusal:
+        plan_recovery(at(-3600), at(9000), taken, BERLIN)
+    assert "UTC is" not in str(refusal.value)
+
+
 def test_this_very_moment_is_not_the_future() -> None:
     assert plan(1000, [backup(1, 10, 11)]).base.name == "zbackup-1"
 

@@ -6,7 +6,7 @@ The rule everywhere: everything committed before the target is there, nothing fr
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup
@@ -15,7 +15,10 @@ from zbackup.model.log import place
 from zbackup.model.record import Record
 from zbackup.plan.recovery.as_it_is import no_moments
 from zbackup.plan.recovery.coverage import Coverage, continues, first_break, log_known
-from zbackup.plan.recovery.window import moment_bases, recovery_window, usable_bases
+from zbackup.plan.recovery.window import Window, moment_bases, recovery_window, usable_bases
+
+_DAY = timedelta(days=1)
+"""More than any zone is away from UTC."""
 
 _NONE = "there is no finished backup to start from: run zbackup snapshot first"
 
@@ -65,16 +68,29 @@ def plan_recovery(
     if target > now:
         raise NotRecoverable(
             f"that moment is in the future; the recovery window is {reachable.describe(zone)}"
+            f"{_in_utc(target, reachable, now, zone)}"
         )
     older = [b for b in bases if b.record.as_of and b.record.as_of < cut]
     if not older:
         coarse = " (the log knows whole seconds only)" if cut < target else ""
         none = f"{base} is not that old" if base else "no backup is that old"
-        raise NotRecoverable(f"{none}; the recovery window is {reachable.describe(zone)}{coarse}")
+        in_utc = _in_utc(target, reachable, now, zone)
+        raise NotRecoverable(f"{none}; the recovery window is {reachable.describe(zone)}{coarse}{in_utc}")
     start, log = _proven(target, older, backups) or _likeliest(target, older, backups)
     require_whole_log(start, log, backups, f"the recovery window is {reachable.describe(zone)}")
     others = tuple(b for b in _later(target, start, backups) if log and b is not log)
     return RecoveryPlan(base=start, log=log, reason=_reason(start, log, asked=bool(base)), others=others)
+
+
+def _in_utc(target: datetime, reachable: Window, now: datetime, zone: ZoneInfo) -> str:
+    """What to write if a clock in UTC was read: only where that time can be reached, and this one cannot."""
+    if not reachable.start - _DAY < target < now + _DAY:
+        return ""
+    wall = target.astimezone(zone).replace(tzinfo=None)
+    meant = wall.replace(tzinfo=UTC)
+    if meant == target or not reachable.start < meant <= (reachable.end or now):
+        return ""
+    return f'; the same time in UTC is inside it: --to "{wall.isoformat(" ")} UTC"'
 
 
 def require_whole_log(base: Backup, log: Backup | None, backups: Sequence[Backup], window: str) -> None:

@@ -161,7 +161,7 @@ class MongoRecovery:
         """See engines.base.Recovery."""
         server = self._server(files)
         server.make_room()
-        progress.phase("checking collections", files.record.backup)
+        progress.phase("checking collections", files.record.called)
         with server.temporary("open", disposable=True) as opened:
             return validate_collections(opened.connection, progress)
 

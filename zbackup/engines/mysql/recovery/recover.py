@@ -136,7 +136,7 @@ class MysqlRecovery:
         """See engines.base.Recovery."""
         server = self._server(files)
         server.make_room()
-        progress.phase("checking tables", files.record.backup)
+        progress.phase("checking tables", files.record.called)
         with server.temporary() as temporary:
             return check_tables(temporary.connection, progress)
 
