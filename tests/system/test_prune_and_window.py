@@ -171,6 +171,29 @@ def test_what_can_be_restored_before_the_gap_outlives_another_prune(house: House
     assert after["gaps"] == before["gaps"]
 
 
+def test_a_labelled_backup_outlives_prunes_and_is_restored_by_its_label(house: House, story: Story) -> None:
+    rows = int(house.server.sql("SELECT COUNT(*) FROM shop.marks")[0][0])
+    words = ("snapshot", "--label", "before-deploy", "--keep", "30d", "--json")
+    taken = house.zb(*words, config=story.config).data[0]["snapshot"]
+    assert taken["label"] == "before-deploy" and utc(taken["keep_until"]) > utc(taken["taken"])
+    house.server.sql(f"INSERT INTO shop.marks VALUES ({rows + 1})")
+    for _ in range(2):
+        house.snapshot(story.config)
+    only_last = house.configure("only last", retention={"last": 1, "minimum": 1, "window": "1 minute"})
+    kept = house.zb("prune", "--dry-run", "--json", config=only_last).data[0]["keep"]
+    (why,) = (each["reasons"] for each in kept if each["name"] == taken["name"])
+    assert any("label before-deploy" in reason for reason in why)
+    house.zb("prune", "--json", config=story.config).data  # noqa: B018  checks the exit status
+    assert "label before-deploy, kept until" in house.zb("list", config=story.config).out.replace(";", ",")
+    report = house.zb("restore", "--to-label", "before-deploy", "--name", "label", "--json").data
+    assert report["base"]["name"] == taken["name"]
+    with house.clone(report) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT COUNT(*) FROM shop.marks")
+        assert cursor.fetchone()[0] == rows
+    house.destroy("label")
+    assert house.zb("restore", "--to-label", "nobody").rc == 4
+
+
 @pytest.mark.parametrize(("before", "after"), [(0, 2)])
 def test_a_prune_that_is_killed_is_finished_by_the_next(
     house: House, story: Story, door: ZfsDoor, before: int, after: int

@@ -191,8 +191,9 @@ def render(found: CloneList, zone: ZoneInfo, now: datetime) -> str:
 def render_one(status: CloneStatus, zone: ZoneInfo, now: datetime) -> str:
     """All there is to know of one."""
     clone = status.clone
-    rows = zip(HEADER, _row(status, zone, now), strict=True)
-    more = {
+    target = shapes.target_of(clone)
+    facts = dict(zip(HEADER, _row(status, zone, now), strict=True)) | {
+        "As of": local_text(target, zone) if target else "-",
         "Kind": clone.kind,
         "Made": local_text(clone.created, zone),
         "Parent": clone.parent or "-",
@@ -206,7 +207,7 @@ def render_one(status: CloneStatus, zone: ZoneInfo, now: datetime) -> str:
         "Socket": status.socket,
         "Connect with": status.connect if status.running else "- (zbackup clone start starts it)",
     }
-    return tables.aligned([[name, value] for name, value in (*rows, *more.items())])
+    return tables.aligned([[name, value] for name, value in facts.items()])
 
 
 def _accounts(clone: Clone) -> str:
@@ -220,7 +221,7 @@ def _row(status: CloneStatus, zone: ZoneInfo, now: datetime) -> list[str]:
     return [
         clone.name,
         clone.instance,
-        local_text(target, zone) if (target := shapes.target_of(clone)) else "-",
+        local_text(target.replace(microsecond=0), zone) if (target := shapes.target_of(clone)) else "-",
         _server(status) + (", read only" if clone.read_only else ""),
         str(clone.port or "-"),
         tables.size(status.used),

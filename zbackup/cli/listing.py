@@ -172,7 +172,7 @@ def _row(backup: Backup, zone: ZoneInfo, *, opens: bool, drill: Verdict | None) 
         tables.size(sum(s.written for s in backup.snapshots)),
         str(sum(s.holds for s in backup.snapshots)),
         str(len({clone for s in backup.snapshots for clone in s.clones})),
-        "; ".join([*_remarks(backup, opens=opens), *([_drilled(drill, zone)] if drill else [])]),
+        "; ".join([*_remarks(backup, zone, opens=opens), *([_drilled(drill, zone)] if drill else [])]),
     ]
 
 
@@ -181,8 +181,10 @@ def _drilled(drill: Verdict, zone: ZoneInfo) -> str:
     return f"drill ok {day}" if drill.passed else f"drill FAILED {day}: {drill.why}"
 
 
-def _remarks(backup: Backup, *, opens: bool) -> list[str]:
-    found = []
+def _remarks(backup: Backup, zone: ZoneInfo, *, opens: bool) -> list[str]:
+    found = [f"label {backup.record.label}"] if backup.record.label else []
+    if end := backup.record.keep_until:
+        found.append(f"kept until {end.astimezone(zone):%Y-%m-%d}")
     if backup.record.purpose == "log":
         found.append("log only")
     if not backup.complete:

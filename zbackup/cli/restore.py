@@ -40,6 +40,7 @@ zbackup restore shop --to "yesterday 10:02:03.5" --name before-drop --port 3307 
 zbackup restore shop --before 3e11fa47-71ca-11e1-9e33-c80aa9429562:23     everything before this transaction
 zbackup restore shop --before binlog.000012:4711 --dry-run     the same by its position in the log
 zbackup restore shop --to-backup zbackup-20240501T080000Z   a backup as it is, with nothing replayed
+zbackup restore shop --to-label before-deploy       the newest backup with this label, as it is
 zbackup restore shop --to latest                   all that there is
 zbackup restore shop --to 10:02 --base zbackup-20240501T080000Z   from an older backup than it would take
 zbackup restore shop --from offsite --to latest    from a destination, fetched into new datasets
@@ -78,6 +79,15 @@ ToBackup = Annotated[
         metavar="NAME",
         help="Restore this backup as it is, with nothing replayed; also of a server that keeps no log. "
         "Instead of --to; see zbackup list.",
+        show_default=False,
+    ),
+]
+ToLabel = Annotated[
+    str | None,
+    typer.Option(
+        "--to-label",
+        metavar="LABEL",
+        help="Restore the newest backup with this label as it is (see zbackup snapshot); instead of --to.",
         show_default=False,
     ),
 ]
@@ -158,6 +168,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     to_timestamp: ToTimestamp = None,
     before: BeforeOption = None,
     to_backup: ToBackup = None,
+    to_label: ToLabel = None,
     origin: From = None,
     there: There = False,
     base: Base = "",
@@ -170,9 +181,9 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     keep: Keep = False,
     dry_run: DryRun = False,
 ) -> None:
-    named = _named(to, to_timestamp, before, to_backup)
-    if base and to_backup is not None:
-        raise UsageError("--to-backup names what is restored: leave out --base")
+    named = _named(to, to_timestamp, before, to_backup, to_label)
+    if base and isinstance(named, _Backup | _Label):
+        raise UsageError("--to-backup and --to-label name what is restored: leave out --base")
     choice = RestoreOptions(
         name=name,
         port=port,
@@ -205,22 +216,32 @@ class _Backup:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Label:
+    name: str
+
+
+_Named = str | ClusterTime | TransactionName | _Backup | _Label
+
+
 def _named(
-    to: str | None, to_timestamp: str | None, before: str | None, to_backup: str | None
-) -> str | ClusterTime | TransactionName | _Backup:
+    to: str | None, to_timestamp: str | None, before: str | None, to_backup: str | None, to_label: str | None
+) -> _Named:
     """What was named as the target; a moment as text. Raise UsageError unless there is exactly one."""
-    match (to, to_timestamp, before, to_backup):
-        case (str(), None, None, None):
+    match (to, to_timestamp, before, to_backup, to_label):
+        case (str(), None, None, None, None):
             return to
-        case (None, str(), None, None):
+        case (None, str(), None, None, None):
             return _cluster_time(to_timestamp)
-        case (None, None, str(), None):
+        case (None, None, str(), None, None):
             return parse_transaction(before)
-        case (None, None, None, str()):
+        case (None, None, None, str(), None):
             return _Backup(to_backup.strip())
+        case (None, None, None, None, str()):
+            return _Label(to_label.strip())
     raise UsageError(
-        "say where to restore to, by one of --to MOMENT, --to-backup NAME, --before TRANSACTION and "
-        "--to-timestamp SECONDS,INC"
+        "say where to restore to, by one of --to MOMENT, --to-backup NAME, --to-label LABEL, "
+        "--before TRANSACTION and --to-timestamp SECONDS,INC"
     )
 
 
@@ -242,7 +263,7 @@ def _source(ctx: Context, origin: str | None, *, there: bool) -> Source:
 def _target(
     ctx: Context,
     source: Source,
-    named: str | ClusterTime | TransactionName | _Backup,
+    named: _Named,
     choice: RestoreOptions,
 ) -> RestoreTarget:
     """Look up what was named, among the backups or in the log where that takes a look."""
@@ -255,6 +276,8 @@ def _target(
             return parse_moment(named, ctx.zone, ctx.clock.now())
         case _Backup():
             return source.backup(ctx, named.name)
+        case _Label():
+            return source.labelled(ctx, named.name)
     return source.transaction(ctx, named, choice.base)
 
 

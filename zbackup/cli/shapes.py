@@ -39,6 +39,8 @@ def backup(subject: Backup) -> dict[str, Any]:
         "server_uuid": record.server_uuid,
         "role": record.role,
         "purpose": record.purpose,
+        "label": record.label or None,
+        "keep_until": record.keep_until,
         "taken": record.taken,
         "as_of": record.as_of,
         "complete_to": record.complete_to,

@@ -1,14 +1,27 @@
 """zbackup snapshot"""
 
+import re
+import sys
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import typer
+from pydantic_core import PydanticCustomError
 
 from zbackup.cli import shapes, tables
 from zbackup.cli.options import Options
 from zbackup.cli.working import AnyInstance, Done, conclude, on_each
-from zbackup.jobs.backup.snapshot import SnapshotPlan, SnapshotReport, plan_snapshot, snapshot
+from zbackup.config.units import duration
+from zbackup.jobs.backup.snapshot import (
+    SnapshotOptions,
+    SnapshotPlan,
+    SnapshotReport,
+    plan_snapshot,
+    snapshot,
+)
+from zbackup.model.errors import UsageError
 from zbackup.model.moment import local_text
+from zbackup.model.record import Record
 
 HELP = """Take a consistent snapshot.
 
@@ -19,21 +32,66 @@ anything fails, nothing is kept.
 \b
 zbackup snapshot                 all instances
 zbackup snapshot shop --dry-run  which datasets and which lock, and why; changes nothing
+zbackup snapshot --label before-deploy --keep 30d   to find it by, and no prune destroys it for so long
 zbackup snapshot --json          for scripts
+
+One that is taken at a terminal is kept for a day at least, one with a label for 30 days, unless --keep says
+otherwise. A label is no name: it may be used again, and restore --to-label then takes the newest.
 """
+
+BY_HAND_S = 86_400.0
+LABELLED_S = 30 * BY_HAND_S
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+Label = Annotated[
+    str,
+    typer.Option(
+        "--label",
+        metavar="LABEL",
+        help="What to call the backup, such as before-deploy: zbackup restore --to-label finds it.",
+        show_default=False,
+    ),
+]
+Keep = Annotated[
+    str,
+    typer.Option(
+        "--keep",
+        metavar="TIME",
+        help='No prune destroys it for this long, whatever the retention policy says: "12h", "30d"; "0s": as '
+        "the policy has it.",
+        show_default=False,
+    ),
+]
 
 
 def command(
     options: Options,
     instance: AnyInstance = None,
+    label: Label = "",
+    keep: Keep = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")] = False,
 ) -> None:
+    wanted = wishes(label, keep, by_hand=sys.stdin.isatty())
     if dry_run:
-        plans = on_each(options, "snapshot", instance, plan_snapshot)
+        plans = on_each(options, "snapshot", instance, lambda ctx: plan_snapshot(ctx, wanted))
         conclude(options, "snapshot", plans, shape=_plan_shape, text=_plan_text)
     else:
-        reports = on_each(options, "snapshot", instance, snapshot)
+        reports = on_each(options, "snapshot", instance, lambda ctx: snapshot(ctx, wanted))
         conclude(options, "snapshot", reports, shape=_report_shape, text=_report_text)
+
+
+def wishes(label: str, keep: str, *, by_hand: bool) -> SnapshotOptions:
+    """What the options of the command line ask for. Raise UsageError."""
+    if label and not _LABEL.fullmatch(label):
+        raise UsageError(f'"{label}" is no label: write up to 64 letters, digits, dots, - and _')
+    if not keep:
+        usual = LABELLED_S if label else BY_HAND_S if by_hand else None
+        return SnapshotOptions(label=label, keep=usual)
+    try:
+        seconds = duration(keep)
+    except PydanticCustomError:
+        raise UsageError(f'"{keep}" is no length of time: write "12h" or "30d"') from None
+    return SnapshotOptions(label=label, keep=seconds or None)
 
 
 def _report_shape(done: Done[SnapshotReport]) -> dict[str, Any]:
@@ -58,8 +116,18 @@ def _report_lines(done: Done[SnapshotReport]) -> list[str]:
         f"{record.instance}: {report.backup.name} of {', '.join(s.dataset for s in report.backup.snapshots)}",
         f"  last transaction {end}" + (f", log position {record.position}" if record.position else ""),
         f"  lock {report.lock.kind}, {times}: {report.lock.reason}",
+        *kept(record, done.context.zone),
         *(f"  warning: {warning}" for warning in report.warnings),
     ]
+
+
+def kept(record: Record, zone: ZoneInfo) -> list[str]:
+    """Until when no prune destroys it, and its label."""
+    said = [f"label {record.label}"] if record.label else []
+    said += (
+        [f"kept until {local_text(end.replace(microsecond=0), zone)}"] if (end := record.keep_until) else []
+    )
+    return [f"  {', '.join(said)}"] if said else []
 
 
 def lock_times(wait_ms: int | None, held_ms: int | None) -> str:

@@ -40,6 +40,12 @@ STOPPED = "stopped_for"
 TIMES_OUT_OF_ORDER = "times_out_of_order"
 """In Record.server: transactions behind the backup before whose times contradict the order of the log."""
 
+LABEL = "label"
+"""In Record.server: what whoever took the backup calls it, such as before-deploy."""
+
+KEEP_UNTIL = "keep_until"
+"""In Record.server: until when no prune destroys it, whatever the retention policy says."""
+
 OF_DATA_ALONE = ("InnoDB's redo log is disabled", "innodb_flush_log_at_trx_commit = 0")
 """How those blockers begin that leave the server's log whole: others lead across such a backup."""
 
@@ -115,6 +121,19 @@ class Record:
     def stopped_for(self) -> str:
         """The switch that the server had been stopped for when this was taken; "" for none."""
         return self.server.get(STOPPED, "")
+
+    @property
+    def label(self) -> str:
+        """What whoever took it calls it; "" for nothing."""
+        return self.server.get(LABEL, "")
+
+    @property
+    def keep_until(self) -> datetime | None:
+        """Until when no prune destroys it; None where nobody said, or nobody can tell."""
+        try:
+            return bounds.moment(self.server[KEEP_UNTIL])
+        except (KeyError, ValueError):
+            return None
 
     def with_end(self, *, as_of: datetime, complete_to: datetime) -> "Record":
         """The same record, finished: how far its data reaches is known."""

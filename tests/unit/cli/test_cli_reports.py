@@ -182,6 +182,18 @@ def test_snapshot_for_people() -> None:
     ]
 
 
+def test_how_long_a_snapshot_is_kept_is_asked_for_or_usual() -> None:
+    asked = snapshot.wishes("before-deploy", "12h", by_hand=False)
+    assert (asked.label, asked.keep) == ("before-deploy", 43_200.0)
+    usual = [("", False, None), ("", True, 86_400.0), ("v2.1", False, 30 * 86_400.0)]
+    for label, by_hand, seconds in usual:
+        assert snapshot.wishes(label, "", by_hand=by_hand).keep == seconds
+    assert snapshot.wishes("", "0s", by_hand=True).keep is None
+    for label, keep in (("a b", ""), ("-x", ""), ("", "soon"), ("é", "")):
+        with pytest.raises(UsageError, match="is no "):
+            snapshot.wishes(label, keep, by_hand=True)
+
+
 def test_check_for_people() -> None:
     findings = (
         Finding(severity="ok", subject="datasets", text="tank/my db"),

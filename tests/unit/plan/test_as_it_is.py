@@ -9,7 +9,7 @@ import pytest
 from tests.unit.samples import NOON, PLAIN, at, backup, lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, ZbackupError
-from zbackup.plan.recovery.as_it_is import at_own_moment, find_backup, latest_as_it_is
+from zbackup.plan.recovery.as_it_is import at_own_moment, find_backup, latest_as_it_is, newest_labelled
 from zbackup.plan.recovery.recovery import plan_recovery
 from zbackup.plan.recovery.window import recovery_window
 
@@ -43,6 +43,18 @@ def test_a_backup_is_found_by_its_name_and_by_its_id() -> None:
 def test_what_is_none_is_refused(backups: list[Backup], error: type[ZbackupError], says: str) -> None:
     with pytest.raises(error, match=says):
         find_backup("zbackup-1", backups)
+
+
+def test_of_a_label_the_newest_backup_is_meant() -> None:
+    def called(number: int, label: str, **changes: object) -> Backup:
+        return backup(number, number, number, server=PLAIN.server | {"label": label}, **changes)
+
+    backups = [called(2, "deploy"), called(1, "deploy"), called(3, "deploy", purpose="log"), called(4, "x")]
+    assert newest_labelled("deploy", backups) is backups[0]
+    with pytest.raises(
+        NotFound, match="no backup has the label deplo; there are deploy, x: see zbackup list"
+    ):
+        newest_labelled("deplo", backups)
 
 
 def test_of_two_of_one_name_the_id_decides() -> None:

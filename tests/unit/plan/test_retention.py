@@ -146,6 +146,20 @@ def test_remains_go_only_when_a_prune_had_condemned_them() -> None:
     )
 
 
+def test_what_somebody_wants_kept_stays_until_then() -> None:
+    asked = {"label": "before-deploy", "keep_until": (MAY + timedelta(days=2)).isoformat()}
+    first = made(1, MAY)
+    labelled = replace(first, record=replace(first.record, server=first.record.server | asked))
+    broken = made(2, MAY + timedelta(minutes=1))
+    broken = replace(broken, record=replace(broken.record, server={"keep_until": "for ever"}))
+    later = [made(n, MAY + timedelta(hours=n)) for n in range(3, 9)]
+    rules = policy(last=1, minimum=1, window=Span(1, "minute"))
+    found = plan([labelled, broken, *later], rules, MAY + timedelta(days=1))
+    assert kept(found)["backup-1"] == ("kept until 2024-05-03 02:00:00 CEST, label before-deploy",)
+    assert "backup-2" in gone(found)
+    assert "backup-1" in gone(plan([labelled, *later], rules, MAY + timedelta(days=2)))
+
+
 # clocks
 
 

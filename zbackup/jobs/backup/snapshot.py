@@ -13,7 +13,8 @@ from zbackup.jobs.backup.prune import drop_replaced_logs
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
-from zbackup.model.record import Record, readable_properties
+from zbackup.model.moment import end_after
+from zbackup.model.record import KEEP_UNTIL, LABEL, Record, readable_properties
 from zbackup.model.server import LockChoice, ServerFacts
 from zbackup.plan.health.placement import Members, require_one_snapshot_covers
 
@@ -21,6 +22,17 @@ log = structlog.get_logger()
 
 # Without a lock nobody waits for the snapshot, so it may take as long as a busy pool needs.
 UNLOCKED_LIMIT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotOptions:
+    """What the one who takes it wants: a label to find it by, and seconds that no prune destroys it."""
+
+    label: str = ""
+    keep: float | None = None
+
+
+AS_SCHEDULED = SnapshotOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +54,13 @@ class SnapshotPlan:
     warnings: tuple[str, ...]
 
 
-def plan_snapshot(ctx: Context) -> SnapshotPlan:
+def plan_snapshot(ctx: Context, options: SnapshotOptions = AS_SCHEDULED) -> SnapshotPlan:
     """Look and decide, and change nothing. Raises what `snapshot` would raise before it begins."""
-    _, _, plan = _look(ctx, ctx.catalog())
+    _, _, plan = _look(ctx, ctx.catalog(), options)
     return plan
 
 
-def snapshot(ctx: Context) -> SnapshotReport:
+def snapshot(ctx: Context, options: SnapshotOptions = AS_SCHEDULED) -> SnapshotReport:
     """Take a consistent snapshot of the instance.
 
     Raise DatabaseError, LockNotTaken, Refused (something lies elsewhere), VerificationFailed or
@@ -59,7 +71,7 @@ def snapshot(ctx: Context) -> SnapshotReport:
         ctx.engine.heal()
         catalog = ctx.catalog()
         before = finish_all(ctx, catalog.places, catalog.backups)
-        facts, draft, plan = _look(ctx, catalog)
+        facts, draft, plan = _look(ctx, catalog, options)
         ctx.progress.phase("taking the snapshot", f"lock {plan.lock.kind}: {plan.lock.reason}")
         backup = _take(ctx, facts, draft, plan)
         try:
@@ -80,7 +92,9 @@ def snapshot(ctx: Context) -> SnapshotReport:
         return SnapshotReport(backup=backup, lock=plan.lock, warnings=plan.warnings)
 
 
-def _look(ctx: Context, catalog: Catalog) -> tuple[ServerFacts, Record, SnapshotPlan]:
+def _look(
+    ctx: Context, catalog: Catalog, options: SnapshotOptions
+) -> tuple[ServerFacts, Record, SnapshotPlan]:
     facts = ctx.engine.inspect()
     members = require_one_snapshot_covers(facts.places, catalog.datasets)
     choice = ctx.engine.choose_lock(facts)
@@ -95,7 +109,7 @@ def _look(ctx: Context, catalog: Catalog) -> tuple[ServerFacts, Record, Snapshot
         server_uuid=facts.server_uuid,
         server_version=facts.version,
         role=facts.role,
-        server=dict(facts.server) | _remarks(facts),
+        server=dict(facts.server) | _remarks(facts) | _wishes(ctx, options),
     )
     # Known before anything is locked; and again with what the lock tells.
     readable_properties(draft)
@@ -116,6 +130,14 @@ def _remarks(facts: ServerFacts) -> dict[str, str]:
         NON_TRANSACTIONAL: str(facts.non_transactional_count or ""),
     }
     return {name: text for name, text in found.items() if text}
+
+
+def _wishes(ctx: Context, options: SnapshotOptions) -> dict[str, str]:
+    """Its label, and until when it is kept. Raise UsageError for an end that is too far away."""
+    found = {LABEL: options.label} if options.label else {}
+    if options.keep is not None:
+        found[KEEP_UNTIL] = end_after(ctx.clock.now(), options.keep).isoformat()
+    return found
 
 
 def _take(ctx: Context, facts: ServerFacts, draft: Record, plan: SnapshotPlan) -> Backup:

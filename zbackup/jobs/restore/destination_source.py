@@ -15,7 +15,7 @@ from zbackup.jobs.restore.log_source import nothing_replayed
 from zbackup.jobs.restore.make_plan import RestorePlan, choose, make_plan, note_unreadable
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.preconditions import require_usable
-from zbackup.jobs.restore.source import LATEST, Opened, as_it_is
+from zbackup.jobs.restore.source import LATEST, Opened, as_it_is, labelled
 from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
@@ -65,6 +65,11 @@ class DestinationSource:
         """See Source."""
         shown = f"zbackup list --at {self.destination.name}"
         return as_it_is(name, _restorable(self.destination).backups, shown)
+
+    def labelled(self, ctx: Context, label: str) -> BackupAsItIs:
+        """See Source."""
+        shown = f"zbackup list --at {self.destination.name}"
+        return labelled(label, _restorable(self.destination).backups, shown)
 
     def transaction(self, ctx: Context, name: TransactionName, base: str) -> UnseenTransaction:
         """That transaction, if the destination's backups lead up to it, as far as they tell.

@@ -17,7 +17,7 @@ from zbackup.jobs.restore.make_plan import (
     window_named,
 )
 from zbackup.jobs.restore.options import RestoreOptions
-from zbackup.jobs.restore.source import LATEST, Opened, as_it_is
+from zbackup.jobs.restore.source import LATEST, Opened, as_it_is, labelled
 from zbackup.model.moment import Moment, parse_moment
 from zbackup.model.target import BackupAsItIs, BeforeTransaction, RestoreTarget
 from zbackup.model.transaction_name import TransactionName
@@ -42,6 +42,10 @@ class LocalSource:
     def backup(self, ctx: Context, name: str) -> BackupAsItIs:
         """See Source."""
         return as_it_is(name, ctx.catalog().backups)
+
+    def labelled(self, ctx: Context, label: str) -> BackupAsItIs:
+        """See Source."""
+        return labelled(label, ctx.catalog().backups)
 
     def transaction(self, ctx: Context, name: TransactionName, base: str) -> BeforeTransaction:
         """See Source."""

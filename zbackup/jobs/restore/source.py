@@ -13,7 +13,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.moment import Moment
 from zbackup.model.target import BackupAsItIs, BeforeTransaction, RestoreTarget, UnseenTransaction
 from zbackup.model.transaction_name import TransactionName
-from zbackup.plan.recovery.as_it_is import find_backup
+from zbackup.plan.recovery.as_it_is import find_backup, newest_labelled
 
 LATEST = "latest"
 """What is asked for to have all there is: at a destination what arrived, here what is in the server's log."""
@@ -44,6 +44,9 @@ class Source(Protocol):
     def backup(self, ctx: Context, name: str) -> BackupAsItIs:
         """The backup of that name. Raise NotFound or NotRecoverable."""
 
+    def labelled(self, ctx: Context, label: str) -> BackupAsItIs:
+        """The newest backup that has this label. Raise NotFound."""
+
     def transaction(
         self, ctx: Context, name: TransactionName, base: str
     ) -> BeforeTransaction | UnseenTransaction:
@@ -65,3 +68,9 @@ def as_it_is(name: str, backups: Sequence[Backup], shown: str = "zbackup list") 
     """The backup of that name, as it is. Raise NotFound or NotRecoverable."""
     record = find_backup(name, backups, shown).record
     return BackupAsItIs(name, record.as_of or record.taken)
+
+
+def labelled(label: str, backups: Sequence[Backup], shown: str = "zbackup list") -> BackupAsItIs:
+    """The newest backup that has this label, as it is. Raise NotFound."""
+    newest = newest_labelled(label, backups, shown)
+    return BackupAsItIs(newest.name, newest.record.as_of or newest.record.taken)

@@ -30,6 +30,16 @@ def find_backup(name: str, backups: Sequence[Backup], shown: str = "zbackup list
     return backup
 
 
+def newest_labelled(label: str, backups: Sequence[Backup], shown: str = "zbackup list") -> Backup:
+    """The newest backup with this label that can be opened. Raise NotFound, with the labels there are."""
+    found = [b for b in usable_bases(backups) if b.record.label == label]
+    if not found:
+        known = sorted({b.record.label for b in backups if b.record.label})
+        there = f"; there are {', '.join(known)}" if known else ""
+        raise NotFound(f"no backup has the label {label}{there}: see {shown}")
+    return max(found, key=lambda b: b.createtxg)
+
+
 def at_own_moment(moment: datetime, backups: Sequence[Backup]) -> Backup | None:
     """The newest backup without a log whose own moment this is, also as lists print it: in whole seconds."""
     bases = (b for b in usable_bases(backups) if b.record.blockers)

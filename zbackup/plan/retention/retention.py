@@ -4,7 +4,7 @@ A backup goes only when no rule wants it. Nothing here looks at names: identity 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -127,6 +127,7 @@ def _keep(
     if policy.last:
         reasons.add((b, f"one of the last {policy.last}") for b in bases[-policy.last :])
     reasons.add((b, "the newest") for b in (*bases[-1:], *sound[-1:]))
+    reasons.add((b, _asked_for(b, say)) for b in bases if b.record.keep_until and b.record.keep_until > now)
     lacking = policy.minimum - sum(bool(reasons.of(b)) for b in bases)
     spare = [b for b in bases if not reasons.of(b)]
     reasons.add((b, f"at least {policy.minimum} backups are kept") for b in spare[-lacking:] if lacking > 0)
@@ -138,6 +139,11 @@ def _keep(
     leading = [b for b in bases if not b.record.blockers]
     chosen = keep_for_window(leading, sound, start, lambda b: b.record.backup in wanted, (called, say))
     reasons.add(list(chosen))
+
+
+def _asked_for(backup: Backup, say: Callable[[datetime], str]) -> str:
+    label = f", label {backup.record.label}" if backup.record.label else ""
+    return f"kept until {say(backup.record.keep_until or backup.record.taken)}{label}"
 
 
 def _edge(tier: Tier, now: datetime, zone: ZoneInfo) -> datetime | None:
