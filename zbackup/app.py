@@ -282,7 +282,7 @@ def _target(settings: Settings, instance: Instance, ship: Ship) -> ShipTarget:
 def _destination(settings: Settings, instance: Instance, ship: Ship) -> Destination:
     match ship.to:
         case S3Place() as to:
-            # Reading botocore takes a third of a second: only who has a bucket waits for that.
+            # Reading boto3 takes over half a second: only who has a bucket waits for that.
             from zbackup.destinations.s3.from_config import destination
 
             return destination(ship, to, instance.name, SystemClock(), settings.daemon.state_dir)

@@ -33,6 +33,14 @@ class _Stepped(BaseScheduler):  # type: ignore[misc]
         """Start nothing any more."""
         super().shutdown(wait)
 
+    def step(self) -> float | None:
+        """Start what is due, as the main loop of each of APScheduler's own schedulers does.
+
+        Return the seconds until the next one, None if nothing is planned.
+        """
+        wait: float | None = self._process_jobs()
+        return wait
+
 
 def _step_back() -> None:
     """What a drill's thread does, and the servers and commands it starts, comes after all else: on Linux
@@ -89,7 +97,7 @@ class Scheduler(Generic[Result]):
     def step(self) -> Step:
         """Start what is due."""
         self._started.clear()
-        wait: float | None = self._scheduler._process_jobs()
+        wait = self._scheduler.step()
         return Step(tuple(self._started), wait)
 
     def stop(self, *, wait: bool) -> None:

@@ -1,6 +1,6 @@
 """How the server is asked: credentials, tries, and what its refusals are called.
 
-Facts are of the S3 API reference (error responses) and of botocore's configuration.
+Facts are of the S3 API reference (error responses) and of the configuration of botocore, below boto3.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +10,7 @@ from ssl import SSLCertVerificationError, create_default_context
 from typing import Any, TypeVar
 
 import structlog
+from boto3.session import Session as BotoSession
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -94,6 +95,7 @@ ADVICE = {
 
 # What botocore knows of services takes longer to read than a client takes to make: it is read once.
 _MODELS = create_loader()
+_PATHS = len(_MODELS.search_paths)
 
 Result = TypeVar("Result")
 
@@ -200,10 +202,13 @@ def _require_certificates(file: Path) -> None:
 
 
 def _client(options: S3Options) -> Any:
-    session = Session(profile=options.profile or None)
-    session.register_component("data_loader", _MODELS)
+    core = Session(profile=options.profile or None)
+    core.register_component("data_loader", _MODELS)
+    session = BotoSession(botocore_session=core)
+    # It adds its own models there each time, which no client of S3 needs.
+    del _MODELS.search_paths[_PATHS:]
     proxies = {"http": options.proxy, "https": options.proxy} if options.proxy else None
-    return session.create_client(
+    return session.client(
         "s3",
         aws_access_key_id=options.access or None,
         aws_secret_access_key=options.secret() or None,
