@@ -19,10 +19,10 @@ from zbackup.destinations.s3.keys import KEY, KeyFiles
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.settings import S3Options, StorageSettings
+from zbackup.model.begin_record import MAGIC
 from zbackup.model.record import Record
 from zbackup.model.shipping import Part
 from zbackup.proc.pipeline import Command, Meter, local
-from zbackup.zfs.stream_head import MAGIC
 
 SEGMENT = 1 << 20
 BUCKET = "zbackup-tests"

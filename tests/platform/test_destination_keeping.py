@@ -14,11 +14,12 @@ from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.ship.stale_holds import find_stale, release_stale
 from zbackup.jobs.ship.verify_at import verify_at
+from zbackup.model.begin_record import RECORD
 from zbackup.model.record import PREFIX
 from zbackup.model.retention import Retention, Span
 from zbackup.model.shipping import restore_tag
 from zbackup.zfs.datasets import Zfs
-from zbackup.zfs.stream_records import RECORD, read_record
+from zbackup.zfs.stream_records import read_record
 
 BEGIN, END = 0, 5
 SHORT = Retention(tiers=(), last=2, minimum=1, window=Span(1, "minute"))

@@ -11,18 +11,17 @@ module/zfs/dmu_send.c.
 import struct
 from collections.abc import Iterator
 
+from zbackup.model.begin_record import BEGIN, RECORD
 from zbackup.model.errors import NotResumable, VerificationFailed
 from zbackup.zfs.fletcher import SIZE, Sum, unpacked
 from zbackup.zfs.resume_token import ResumePoint, with_numbers
 from zbackup.zfs.stream_records import (
-    BEGIN,
     EMBEDDED,
     END,
     FREE,
     FREE_OBJECTS,
     OBJECT,
     OBJECT_RANGE,
-    RECORD,
     SPILL,
     WRITE,
     Record,

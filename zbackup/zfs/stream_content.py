@@ -10,9 +10,10 @@ import struct
 from dataclasses import dataclass
 from typing import IO
 
+from zbackup.model.begin_record import RECORD
 from zbackup.model.errors import VerificationFailed
 from zbackup.proc.pipeline import Command, Meter, Pace, reading
-from zbackup.zfs.stream_records import END, RECORD, byte_order, read_record
+from zbackup.zfs.stream_records import END, byte_order, read_record
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,10 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from zbackup.model.begin_record import BEGIN, begin_record
 from zbackup.model.errors import VerificationFailed
 
-RECORD = 312
-"""Bytes of a record, behind some of which a payload comes."""
-MAGIC = 0x2F5BACBAC
-
-BEGIN, OBJECT, FREE_OBJECTS, WRITE, FREE, END, SPILL, EMBEDDED, OBJECT_RANGE = 0, 1, 2, 3, 4, 5, 7, 8, 9
+OBJECT, FREE_OBJECTS, WRITE, FREE, END, SPILL, EMBEDDED, OBJECT_RANGE = 1, 2, 3, 4, 5, 7, 8, 9
 _PLAIN = frozenset({BEGIN, END, FREE_OBJECTS, FREE, OBJECT_RANGE})
 """Besides begin and end those that say what is free, and what a range of objects is encrypted with."""
 
@@ -43,11 +40,9 @@ def read_record(order: str, header: bytes | memoryview) -> Record:
 
 
 def byte_order(header: bytes | memoryview) -> str:
-    """Of a stream's first record. Raise VerificationFailed when it is not one."""
-    for order in "<>":
-        kind, _, magic = struct.unpack_from(f"{order}IIQ", header)
-        if (kind, magic) == (BEGIN, MAGIC):
-            return order
+    """The byte order that a stream's first record is in. Raise VerificationFailed when it is not one."""
+    if begin := begin_record(header):
+        return begin.order
     raise VerificationFailed("what came is no stream of zfs send")
 
 

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zbackup.model.begin_record import MAGIC, RECORD
 from zbackup.model.errors import NotResumable, VerificationFailed
 from zbackup.zfs.fletcher import Sum
 from zbackup.zfs.resume_token import ResumePoint, numbers
 from zbackup.zfs.resumed_stream import RESUMING, Pieces, beginning, first_placed, needed_from, resumed
-from zbackup.zfs.stream_records import END, MAGIC, RECORD, Record, read_record
+from zbackup.zfs.stream_records import END, Record, read_record
 
 GUID = 0x1122334455667788
 RAW = 1 << 26

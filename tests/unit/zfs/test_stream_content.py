@@ -5,10 +5,10 @@ import struct
 
 import pytest
 
+from zbackup.model.begin_record import MAGIC, RECORD
 from zbackup.model.errors import Stopped, VerificationFailed
 from zbackup.proc.pipeline import Meter, Pace
 from zbackup.zfs.stream_content import content
-from zbackup.zfs.stream_records import MAGIC, RECORD
 
 DATA = b"x" * 4096
 

@@ -10,9 +10,9 @@ from typing import Literal
 
 from zbackup.destinations.s3.chains import Chains
 from zbackup.destinations.s3.keys import KeyStore
+from zbackup.model.begin_record import begin_record
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.shipping import Part
-from zbackup.zfs.stream_head import stream_head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +78,10 @@ class StorageSettings:
 
 def require_stream(content: memoryview, part: Part) -> None:
     """Raise VerificationFailed when what begins so is not the part's stream."""
-    head = stream_head(content)
-    if (head.guid, head.base) != (part.guid, part.base):
+    begin = begin_record(content)
+    if begin is None:
+        raise VerificationFailed("what was to be stored is no ZFS send stream")
+    if (begin.guid, begin.base) != (part.guid, part.base):
         raise VerificationFailed(
-            f"the stream is of guid {head.guid} from {head.base}, not of {part.guid} from {part.base}"
+            f"the stream is of guid {begin.guid} from {begin.base}, not of {part.guid} from {part.base}"
         )

@@ -19,11 +19,12 @@ from zbackup.jobs.clones.claim import announce
 from zbackup.jobs.clones.fetched_datasets import FETCHED, held
 from zbackup.jobs.context import Context
 from zbackup.model.backup import Backup
+from zbackup.model.begin_record import RECORD
 from zbackup.model.clone import Clone
 from zbackup.model.errors import CommandFailed, NotResumable, Refused, StreamRefused, VerificationFailed
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.plan.clones.clone_name import copy_name
-from zbackup.plan.ship.stream_head import SIZE, require_copy
+from zbackup.plan.ship.accept_stream import require_copy
 from zbackup.proc.pipeline import Command, Head, Meter
 from zbackup.zfs.streams import ZfsStreams, failure_of, receive_argv
 
@@ -128,7 +129,7 @@ def _receive(ctx: Context, session: Session, clone: Clone, arriving: _Arriving, 
     receiver = Command(
         argv=argv,
         failure=lambda status, said: failure_of(argv, status, said),
-        head=Head(SIZE, lambda head: require_copy(head, copy.guid, base, str(copy))),
+        head=Head(RECORD, lambda head: require_copy(head, copy.guid, base, str(copy))),
     )
     token, problem = streams.partial(part), ""
     try:

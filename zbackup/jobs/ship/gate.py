@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
+from zbackup.model.begin_record import RECORD
 from zbackup.model.errors import ZbackupError
+from zbackup.plan.ship.accept_stream import require_plain
 from zbackup.plan.ship.gate import Order, Policy, decide, require_below, still_to_mark
-from zbackup.plan.ship.stream_head import SIZE, require_plain
 from zbackup.proc.system_log import tell
 from zbackup.proc.take_over import become, feed, read_head
 
@@ -34,7 +35,7 @@ def gate(line: str, policy: Policy, client: str, before_asking: Callable[[], Non
 
 def _run(order: Order, policy: Policy, before_asking: Callable[[], None]) -> int:
     if order.kind == "receive":
-        head = read_head(SIZE)
+        head = read_head(RECORD)
         require_plain(head)
         return feed(order.argv, head)
     if order.kind in ("mark", "resume"):

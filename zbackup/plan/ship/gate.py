@@ -65,7 +65,7 @@ class Policy:
 class Order:
     """A command that may be run, as it stands. `kind` says what has still to be looked at when it is:
 
-    run: nothing. receive: the head of the stream, see zbackup.plan.ship.stream_head. mark: `snapshots` must
+    run: nothing. receive: the head of the stream, see zbackup.plan.ship.accept_stream. mark: `snapshots` must
     not be committed yet, see still_to_mark. resume: what the token is of has to lie below the root.
     """
 

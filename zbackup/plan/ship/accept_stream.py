@@ -1,22 +1,13 @@
-"""What the first bytes of a ZFS stream say of it. Pure.
+"""Decide which streams are let in, by the record they begin with. Pure.
 
-Facts are of include/sys/zfs_ioctl.h of OpenZFS 2.x (dmu_replay_record): the first record is DRR_BEGIN, in the
-byte order of the machine that sends.
+Facts are of include/sys/zfs_ioctl.h of OpenZFS 2.x.
 """
 
-import struct
-
+from zbackup.model.begin_record import RECORD, begin_record
 from zbackup.model.errors import Refused, VerificationFailed
 
-SIZE = 312
-"""Bytes of a record, and of the head."""
-
-_MAGIC = 0x2F5BACBAC
-_BEGIN = 0
 _SUBSTREAM, _FILESYSTEM = 1, 2
 _CLONE = 1 << 0
-# type, payload length, magic, version and features, creation, kind of dataset, flags, toguid, fromguid
-_LAYOUT = "IIQQQIIQQ"
 _GATE = "refused by the gate"
 
 
@@ -43,18 +34,15 @@ def require_plain(head: bytes, refused: str = _GATE) -> tuple[int, int]:
     Returns the guids of what it makes and of what it starts from (0: it is a full one). `refused` begins the
     message.
     """
-    if len(head) < SIZE:
+    if len(head) < RECORD:
         raise Refused(f"{refused}: a stream of {len(head)} bytes")
-    for order in "<>":
-        kind, _, magic, version, _, dataset, flags, guid, base = struct.unpack_from(order + _LAYOUT, head)
-        if magic == _MAGIC:
-            break
-    else:
+    begin = begin_record(head)
+    if begin is None:
         raise Refused(f"{refused}: what came is no stream of zfs send")
-    if kind != _BEGIN or version & 3 != _SUBSTREAM:
+    if begin.version & 3 != _SUBSTREAM:
         raise Refused(f"{refused}: a package of streams (zfs send -R, -p or -I)")
-    if dataset != _FILESYSTEM:
+    if begin.dataset != _FILESYSTEM:
         raise Refused(f"{refused}: a stream of something that is not a file system")
-    if flags & _CLONE:
+    if begin.flags & _CLONE:
         raise Refused(f"{refused}: a stream of a clone, which needs its origin")
-    return guid, base
+    return begin.guid, begin.base or 0

@@ -4,10 +4,9 @@ import struct
 
 import pytest
 
+from zbackup.model.begin_record import MAGIC, RECORD
 from zbackup.model.errors import Refused, VerificationFailed
-from zbackup.plan.ship.stream_head import SIZE, require_copy, require_plain
-
-MAGIC = 0x2F5BACBAC
+from zbackup.plan.ship.accept_stream import require_copy, require_plain
 
 
 def head(
@@ -19,7 +18,7 @@ def head(
 
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_one_snapshot_of_one_file_system_is_let_in(order: str) -> None:
-    assert len(head(order)) == SIZE
+    assert len(head(order)) == RECORD
     require_plain(head(order))
 
 
@@ -28,11 +27,11 @@ def test_one_snapshot_of_one_file_system_is_let_in(order: str) -> None:
     [
         (b"", "of 0 bytes"),
         (head()[:-1], "of 311 bytes"),
-        (b"x" * SIZE, "no stream"),
+        (b"x" * RECORD, "no stream"),
         (head(magic=1), "no stream"),
         (head(header=2), "package"),
         (head(header=0), "package"),
-        (head(kind=1), "package"),
+        (head(kind=1), "no stream"),
         (head(">", header=2), "package"),
         (head(dataset=3), "not a file system"),
         (head(flags=1), "a clone"),
