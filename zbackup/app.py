@@ -30,7 +30,7 @@ from zbackup.model.recovery import Limits
 from zbackup.model.retention import Retention
 from zbackup.model.schedule import Timing
 from zbackup.model.shipping import hold_tag
-from zbackup.plan.health.health import Expected
+from zbackup.plan.health.expected import Arrangements, Expected
 from zbackup.plan.schedule import expected_every
 from zbackup.proc.run import run
 from zbackup.proc.run_directory import daemon_directory, own_directory
@@ -113,7 +113,27 @@ def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
     there = any(ship.prune or ship.verify or ship.drill for ship in instance.ship)
     scheduled = bool(timing or schedule.prune or schedule.ship or schedule.drill or there)
     drills = tuple((name, expected_every(t, now, settings.timezone)) for name, t in _drills(instance) if t)
-    return Expected(snapshot_every=every, daemon=scheduled, lock_ceiling=instance.lock.hold, drills=drills)
+    return Expected(
+        snapshot_every=every,
+        max_age=instance.max_age,
+        daemon=scheduled,
+        lock_ceiling=instance.lock.hold,
+        drills=drills,
+        arrangements=Arrangements(
+            noticed=bool(timing or instance.max_age),
+            away=any(_is_elsewhere(ship, instance) for ship in instance.ship),
+            policy=not _retention(instance.retention).empty,
+            pruned=schedule.prune is not None,
+            scheduled=timing is not None,
+        ),
+    )
+
+
+def _is_elsewhere(ship: Ship, instance: Instance) -> bool:
+    """Whether what is shipped there is on another pool than the instance's."""
+    if isinstance(ship.to, ZfsPlace) and not ship.to.host:
+        return ship.to.dataset.partition("/")[0] != instance.datasets[0].partition("/")[0]
+    return True
 
 
 def drill_limits(settings: Settings) -> dict[tuple[str, str], float]:

@@ -12,7 +12,7 @@ CTRL_C = b"\x03"
 
 
 def watch(argv: Sequence[str], seen_enough: Callable[[str], bool], within: float) -> tuple[str, int]:
-    """Run it until enough was seen, then press Ctrl-C; all that was seen, and the exit status."""
+    """Run it until enough was seen, then press Ctrl-C; all that was seen, uncoloured, and the exit status."""
     ours, theirs = os.openpty()
     process = subprocess.Popen(
         argv,
@@ -20,6 +20,7 @@ def watch(argv: Sequence[str], seen_enough: Callable[[str], bool], within: float
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
+        env={**os.environ, "NO_COLOR": "1"},
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
     os.close(theirs)

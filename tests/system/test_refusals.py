@@ -116,6 +116,55 @@ def test_an_account_that_requires_tls_and_a_socket_that_has_none(house: House) -
     assert house.zb("check").rc == 0
 
 
+def findings(house: House, config: Path) -> dict[str, dict[str, Any]]:
+    """What check says, by its subject."""
+    checked = json.loads(house.zb("check", "--json", config=config).out)["data"][0]["findings"]
+    return {found["subject"]: found for found in checked}
+
+
+def test_check_says_which_lines_to_write(house: House) -> None:
+    named = findings(house, house.configure("engine", engine="mariadb"))["engine"]
+    assert (named["severity"], named["fix"]) == ("critical", '[instance.shop] engine = "mysql"')
+    placed = findings(house, house.configure("log only", datasets=[house.pool.log.name]))["placement"]
+    assert placed["severity"] == "critical"
+    assert json.loads(placed["fix"].partition(" datasets = ")[2]) == [house.pool.data.name]
+    usual = findings(house, house.default)
+    assert {s: usual[s]["severity"] for s in ("schedule", "off-site", "retention")} == dict.fromkeys(
+        ("schedule", "off-site", "retention"), "advice"
+    )
+
+
+def test_check_sees_files_that_are_missing(house: House) -> None:
+    gone = "/nowhere/id_ed25519"
+    ship = {"to": "ssh://backup@127.0.0.1:1/tank/backups", "name": "offsite", "ssh": {"identity": gone}}
+    mask = {"mask": [{"sql": "/nowhere/mask.sql"}]}
+    config = house.configure("files", clones=mask, ship=[ship])
+    found = json.loads(house.zb("check", "--json", config=config).out)["data"][0]["findings"]
+    said = [f["text"] for f in found if f["severity"] == "critical"]
+    assert f"{gone} is not there, or cannot be seen" in said
+    assert "/nowhere/mask.sql is not there, or cannot be seen" in said
+
+
+def test_a_backup_that_is_too_old_is_critical_without_a_schedule(house: House) -> None:
+    configured = house.configure("age", max_age="1s")
+    for words, config in ((("--max-age", "1s"), house.default), ((), configured)):
+        (status,) = house.zb("status", "--json", *words, config=config).data
+        assert status["health"] == "critical", status["findings"]
+        assert any("and may be 1 s old" in f["text"] for f in status["findings"])
+    assert house.zb("status", "--plugin", "--max-age", "1s").rc == 2
+    assert house.zb("status", "--plugin", "--max-age", "9d").rc == 0
+    refused(house, 2, "status", "--max-age", "soon")
+
+
+def test_a_server_without_a_keyring_is_asked_for_it_once(house: House) -> None:
+    for _ in range(2):
+        house.zb("snapshot", "--dry-run")
+    (count,) = house.server.sql(
+        "SELECT COUNT(*) FROM performance_schema.error_log WHERE ERROR_CODE = 'MY-013712'"
+    )
+    assert count == (1,)
+
+
 def test_a_dataset_that_is_missing(house: House) -> None:
     wanted = f"{house.pool.name}/no such"
     config = house.configure("missing", datasets=[wanted])
@@ -258,7 +307,7 @@ def test_a_configuration_that_cannot_be_read(house: House) -> None:
     assert "no such configuration file" in refused(house, 2, "list", config=house.home / "nowhere.toml")
     broken = house.home / "broken.toml"
     broken.write_text("[instance.shop\n")
-    assert f"{broken}: not valid TOML" in refused(house, 2, "list", config=broken)
+    assert f"{broken}:1: not valid TOML" in refused(house, 2, "list", config=broken)
 
 
 def test_a_password_that_others_can_read(house: House) -> None:

@@ -63,7 +63,7 @@ def _lines(finding: Finding) -> list[str]:
     """The finding, and below it why it matters and what puts it right."""
     first = f"  {MARKS[finding.severity]}  {finding.subject}: {' '.join(finding.text.split())}"
     more = [finding.why] if finding.why else []
-    more += [f"$ {finding.fix}"] if finding.fix else []
+    more += [tables.remedy(finding.fix)] if finding.fix else []
     return [first, *(f"            {text}" for text in more)]
 
 

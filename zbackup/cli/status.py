@@ -2,17 +2,20 @@
 
 import sys
 import time
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
+from pydantic_core import PydanticCustomError
 
 from zbackup import app
 from zbackup.cli import output, shapes, status_plugin, tables
 from zbackup.cli.options import Options
 from zbackup.cli.working import AnyInstance, Done, Failed, conclude, on_each
 from zbackup.config.load import load
+from zbackup.config.units import duration
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import Drilled
 from zbackup.jobs.journal import Journal, Remembered
@@ -33,6 +36,7 @@ daemon remembers of its runs comes from its state file, everything else from ZFS
 \b
 zbackup status
 zbackup status shop --watch   until Ctrl-C
+zbackup status --max-age 26h  critical when the newest backup is older, whatever is configured
 zbackup status --plugin       for Nagios, Icinga and others: a line, and 0, 1, 2 or 3 as the exit status
 zbackup status --json
 """
@@ -45,6 +49,15 @@ def command(
     options: Options,
     instance: AnyInstance = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Again every two seconds.")] = False,
+    max_age: Annotated[
+        str,
+        typer.Option(
+            "--max-age",
+            metavar="TIME",
+            help='How old the newest backup may be: "26h", "90m" (default: max_age of the configuration).',
+            show_default=False,
+        ),
+    ] = "",
     plugin: Annotated[
         bool,
         typer.Option(
@@ -52,35 +65,44 @@ def command(
         ),
     ] = False,
 ) -> None:
+    most = _seconds(max_age) if max_age else None
     if plugin:
         if watch or options.json:
             raise UsageError("--plugin excludes --watch and --json")
-        level, text = status_plugin.answer(lambda: _look(options, instance))
+        level, text = status_plugin.answer(lambda: _look(options, instance, most))
         output.say(text)
         raise typer.Exit(level)
     if not watch:
-        _show(options, instance)
+        _show(options, instance, most)
         return
     before = CLEAR if sys.stdout.isatty() and not options.json else ""
     while True:
-        _show(options, instance, before)
+        _show(options, instance, most, before)
         time.sleep(EVERY_S)
 
 
-def _show(options: Options, instance: str | None, before: str = "") -> None:
+def _seconds(text: str) -> float:
+    try:
+        return duration(text)
+    except PydanticCustomError:
+        raise UsageError(f'"{text}" is no length of time: write "26h", "90m" or "2d"') from None
+
+
+def _show(options: Options, instance: str | None, most: float | None, before: str = "") -> None:
     """`before` is printed when all was looked at: until then the last picture stays."""
-    found = _look(options, instance)
+    found = _look(options, instance, most)
     print(before, end="")
     conclude(options, "status", found, shape=_shape, text=_text)
 
 
-def _look(options: Options, instance: str | None) -> list[Done[Status] | Failed]:
+def _look(options: Options, instance: str | None, most: float | None) -> list[Done[Status] | Failed]:
     settings = load(options.config)
     remembered = Journal(settings.daemon.state_dir).read()
     runs = bool(holder(app.daemon_lock(settings)))
 
     def action(ctx: Context) -> Status:
         expected = app.expected(settings, settings.instance[ctx.instance], ctx.clock.now())
+        expected = replace(expected, max_age=most) if most is not None else expected
         try:
             return look(ctx, expected, remembered, daemon_runs=runs)
         except DatasetNotFound as gone:
@@ -182,7 +204,7 @@ def findings(found: tuple[Finding, ...]) -> list[str]:
     for finding in found:
         lines.append(f"  {finding.severity.upper()}: {finding.subject}: {finding.text}")
         lines += [f"      {finding.why}"] if finding.why else []
-        lines += [f"      $ {finding.fix}"] if finding.fix else []
+        lines += [f"      {tables.remedy(finding.fix)}"] if finding.fix else []
     return lines
 
 

@@ -164,6 +164,11 @@ def proven(drill: Verdict, zone: ZoneInfo) -> str:
     return f"{', '.join(steps)}, in {length(drill.seconds)}"
 
 
+def remedy(fix: str) -> str:
+    """What to do, as a command to run or as a line for the configuration."""
+    return f"config.toml: {fix}" if fix.startswith("[") else f"$ {fix}"
+
+
 def as_they_are(instance: str, backups: Sequence[Backup], *, alone: bool = False) -> list[str]:
     """Sentences on the backups that can be restored as they are; `alone`: no other moment can be."""
     if not backups:

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt
 from zbackup.config import units
 from zbackup.config.clones import ClonePool, Clones
 from zbackup.config.retention import Retention
-from zbackup.config.schedule import Daemon, Notify, Schedule
+from zbackup.config.schedule import Daemon, Notify, Schedule, pause
 from zbackup.config.secret import SecretRef, secret_ref, uri_ref
 from zbackup.config.service import Service
 from zbackup.config.ship import Ship, ZfsPlace
@@ -159,6 +159,11 @@ class Instance(Table):
     recovery: Recovery = Field(default_factory=Recovery, description="how a recovered server is made")
     clones: Clones = Field(default_factory=Clones, description="what its dev clones are like")
     retention: Retention = Field(default_factory=Retention, description="which backups are kept")
+    max_age: Annotated[float, BeforeValidator(pause)] | None = Field(
+        default=None,
+        description="how old the newest backup may be; when it is older, status, metrics and the monitoring "
+        "plugin say critical. For hosts whose backups are not on the daemon's schedule",
+    )
     schedule: Schedule = Field(default_factory=Schedule, description="when the daemon works on it")
     notify: Notify = Field(default_factory=Notify, description="whom the daemon tells how jobs ended")
     service: Service | None = Field(

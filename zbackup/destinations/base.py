@@ -14,6 +14,7 @@ Raised by all of them: ConnectionFailed when the other side cannot be reached, C
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from zbackup.destinations.copies import Copies, StreamStep
@@ -136,6 +137,10 @@ class Destination(Protocol):
     @property
     def aside(self) -> str:
         """How the copies that are there are put aside, so that others can be begun; for people."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Files of this host that are needed to reach it."""
 
     @property
     def here(self) -> str:

@@ -151,6 +151,11 @@ class ZfsDestination:
         return f"rename them over there (zfs rename .../{self.instance} .../{self.instance}.old)"
 
     @property
+    def files(self) -> tuple[Path, ...]:
+        named = (self.target.identity, self.target.known_hosts) if self.target else ()
+        return tuple(file for file in named if file)
+
+    @property
     def here(self) -> str:
         return "" if self.target else self.root
 

@@ -44,6 +44,16 @@ class Zfs:
         listing = self._zfs("list", "-H", "-t", "volume", "-r", "-o", "name", "--", root, mutates=False)
         return listing.splitlines()
 
+    def homes(self, paths: Sequence[str]) -> dict[str, str]:
+        """Path -> the mounted dataset it lies on, "" where that is no dataset."""
+        found = {}
+        for path in dict.fromkeys(paths):
+            try:
+                found[path] = self._zfs("list", "-H", "-o", "name", "--", path, mutates=False).strip()
+            except CommandFailed:
+                found[path] = ""
+        return found
+
     def exists(self, name: str) -> bool:
         try:
             self._zfs("list", "-H", "-o", "name", "--", name, mutates=False)

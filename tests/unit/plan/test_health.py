@@ -9,7 +9,8 @@ from zbackup.model.finding import worst
 from zbackup.model.log import LogDamage
 from zbackup.model.space import Pool
 from zbackup.plan.health.drill_health import DrillFacts
-from zbackup.plan.health.health import Expected, Facts, JobFacts, Lag, damaged_log, judge
+from zbackup.plan.health.expected import Arrangements, Expected, of_arrangements
+from zbackup.plan.health.health import Facts, JobFacts, Lag, damaged_log, judge
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 GIB = 1024**3
@@ -55,6 +56,31 @@ def test_how_late_is_said_in_words() -> None:
 def test_without_a_schedule_nothing_is_late_and_no_daemon_is_missed() -> None:
     old = replace(WELL, newest=NOW - timedelta(days=90), daemon_runs=False)
     assert said(old, Expected()) == []
+
+
+def test_the_newest_may_be_as_old_as_somebody_said() -> None:
+    old = replace(WELL, newest=NOW - timedelta(days=3))
+    assert said(old, Expected(max_age=259_200)) == []
+    assert said(old, Expected(max_age=3600)) == [
+        "critical snapshots: the newest is 3 days old, and may be 1 hour old"
+    ]
+    assert worst(judge(replace(WELL, newest=None), Expected(max_age=3600))) == "critical"
+
+
+@pytest.mark.parametrize(
+    ("left", "fixes"),
+    [
+        (Arrangements(), []),
+        (Arrangements(noticed=False, scheduled=False), ["[instance.a.schedule] snapshot"]),
+        (Arrangements(away=False), ["[[instance.a.ship]] to"]),
+        (Arrangements(policy=False, pruned=False), ["[instance.a.retention] keep"]),
+        (Arrangements(pruned=False), ["[instance.a.schedule] prune"]),
+        (Arrangements(pruned=False, scheduled=False), []),
+    ],
+)
+def test_what_is_left_to_chance_is_advised(left: Arrangements, fixes: list[str]) -> None:
+    found = tuple(of_arrangements(left, "a"))
+    assert [f.fix.partition(" =")[0] for f in found] == fixes and worst(found) == "ok"
 
 
 def test_nothing_to_restore_from() -> None:

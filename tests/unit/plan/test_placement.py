@@ -5,7 +5,7 @@ import pytest
 from zbackup.model.errors import Refused
 from zbackup.model.server import Place
 from zbackup.model.snapshot import Dataset
-from zbackup.plan.health.placement import require_one_snapshot_covers
+from zbackup.plan.health.placement import needed_datasets, require_one_snapshot_covers
 
 DATA = Place("data directory", "/srv/db/data")
 BINLOG = Place("binlog", "/srv/db/log/binlog")
@@ -80,3 +80,11 @@ def test_a_dataset_whose_snapshots_cannot_be_read_is_refused() -> None:
         "tank/my db has snapdir=disabled, so its snapshots cannot be read: "
         "zfs set snapdir=hidden 'tank/my db'"
     )
+
+
+def test_the_datasets_to_name_are_those_of_all_files_on_one_pool() -> None:
+    homes = {"/a": "tank/my", "/a/log": "tank/my/log", "/b": "tank/binlog"}
+    assert needed_datasets(homes, ["tank/my/log"]) == ["tank/binlog", "tank/my"]
+    assert needed_datasets({**homes, "/c": ""}, ["tank/my"]) == []
+    assert needed_datasets({**homes, "/c": "other/c"}, ["tank/my"]) == []
+    assert needed_datasets({}, ["tank/my"]) == []

@@ -32,6 +32,10 @@ class S3Destination:
     cache: Path | None = None
 
     @property
+    def files(self) -> tuple[Path, ...]:
+        return ()
+
+    @property
     def here(self) -> str:
         return ""
 

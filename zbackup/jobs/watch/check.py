@@ -1,8 +1,10 @@
 """The doctor: would a snapshot be taken, and would it restore? Looks only."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from zbackup.catalog.local import Catalog, read_clones
@@ -13,14 +15,15 @@ from zbackup.jobs.drills.verdicts import drilled
 from zbackup.jobs.ship.ship import ready
 from zbackup.jobs.ship.stale_holds import find_stale
 from zbackup.jobs.watch.doctor import examine
-from zbackup.model.errors import ZbackupError
+from zbackup.model.errors import ConfigError, Refused, ZbackupError
 from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.server import ServerFacts
 from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_drill, of_drills
-from zbackup.plan.health.health import Expected, damaged_log, log_times, no_log_behind, unreadable_clones
+from zbackup.plan.health.expected import Expected, of_arrangements
+from zbackup.plan.health.health import damaged_log, log_times, no_log_behind, unreadable_clones
 from zbackup.plan.health.keys import not_loaded
 from zbackup.plan.health.leftovers import of_leftovers
-from zbackup.plan.health.placement import require_one_snapshot_covers
+from zbackup.plan.health.placement import needed_datasets, require_one_snapshot_covers
 from zbackup.zfs.facts import ZfsFacts
 
 T = TypeVar("T")
@@ -58,6 +61,7 @@ def check(ctx: Context, expected: Expected) -> CheckReport:
     )
     facts = doctor.look("server", ctx.engine.inspect, _describe)
     if facts is not None:
+        _check_engine(ctx, doctor, facts)
         _check_server(ctx, doctor, facts, catalog)
     if catalog is not None:
         _check_log(ctx, doctor, catalog, facts)
@@ -69,11 +73,12 @@ def check(ctx: Context, expected: Expected) -> CheckReport:
             lambda: examine(ctx, known, facts, expected),
             lambda found: f"{len(found)} remark{'s' * (len(found) != 1)}" if found else "no problems found",
         )
-        for finding in advice or []:
+        for finding in (*(advice or []), *of_arrangements(expected.arrangements, ctx.instance)):
             doctor.add(finding)
     elif any(target.destination.here for target in ctx.targets):
         text = "where only copies of it lie, as on a host that receives them, see zbackup received"
         doctor.add(Finding(severity="advice", subject="datasets", text=text))
+    _check_files(ctx, doctor)
     for target in ctx.targets:
         place = target.destination.place
         doctor.look(f"destination {target.name}", partial(ready, ctx, target), f"{place}: {{}}".format)
@@ -89,11 +94,7 @@ def _check_server(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: 
             lambda _: f"the account has what the lock {choice.kind} needs",
         )
     if catalog is not None:
-        doctor.look(
-            "placement",
-            lambda: require_one_snapshot_covers(facts.places, catalog.datasets),
-            lambda members: f"all files lie on {len(members)} datasets of one pool",
-        )
+        _check_placement(ctx, doctor, facts, catalog)
     members = [d.mountpoint for d in catalog.datasets if d.mountpoint] if catalog else []
     doctor.look(
         "server program",
@@ -104,6 +105,57 @@ def _check_server(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: 
         doctor.add(Finding(severity="critical", subject="recovery", text=blocker, exit_status=9))
     for warning in facts.warnings:
         doctor.add(Finding(severity="warning", subject="server", text=warning))
+
+
+def _check_engine(ctx: Context, doctor: "_Doctor", facts: ServerFacts) -> None:
+    if facts.flavor != ctx.engine_name:
+        doctor.add(
+            Finding(
+                severity="critical",
+                subject="engine",
+                text=f"the configuration says {ctx.engine_name}, and it is {facts.flavor} {facts.version}",
+                why="a restore would start the wrong server program",
+                fix=f'[instance.{ctx.instance}] engine = "{facts.flavor}"',
+                exit_status=Refused.exit_status,
+            )
+        )
+
+
+def _check_placement(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: Catalog) -> None:
+    try:
+        members = require_one_snapshot_covers(facts.places, catalog.datasets)
+    except Refused as elsewhere:
+        homes = ctx.zfs.homes([place.path for place in facts.places])
+        wanted = needed_datasets(homes, ctx.datasets)
+        line = f"[instance.{ctx.instance}] datasets = {json.dumps(wanted)}" if wanted else ""
+        doctor.add(
+            Finding(
+                severity="critical",
+                subject="placement",
+                text=str(elsewhere),
+                fix=line,
+                exit_status=elsewhere.exit_status,
+            )
+        )
+    else:
+        text = f"all files lie on {len(members)} datasets of one pool"
+        doctor.add(Finding(severity="ok", subject="placement", text=text))
+
+
+def _check_files(ctx: Context, doctor: "_Doctor") -> None:
+    """Files that the configuration names, and that are needed only on the day when they are."""
+    named = [(f"mask {step.sql or step.run[0]}", Path(step.sql or step.run[0])) for step in ctx.cloning.mask]
+    named += [(f"destination {t.name}", file) for t in ctx.targets for file in t.destination.files]
+    for subject, file in named:
+        try:
+            found = file.is_file()
+        except OSError:
+            found = False
+        if not found:
+            text = f"{file} is not there, or cannot be seen"
+            doctor.add(
+                Finding(severity="critical", subject=subject, text=text, exit_status=ConfigError.exit_status)
+            )
 
 
 def _check_log(ctx: Context, doctor: "_Doctor", catalog: Catalog, facts: ServerFacts | None) -> None:

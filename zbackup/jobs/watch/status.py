@@ -23,7 +23,7 @@ from zbackup.model.space import DatasetSettings, Space
 from zbackup.plan.calendar import back
 from zbackup.plan.health import health
 from zbackup.plan.health.drill_health import DrillFacts
-from zbackup.plan.health.health import Expected
+from zbackup.plan.health.expected import Expected
 from zbackup.plan.health.keys import not_loaded
 from zbackup.plan.health.leftovers import Leftover
 from zbackup.plan.recovery.window import RecoveryWindow, Window, moment_bases, usable_bases

@@ -11,6 +11,7 @@ from zbackup.model.finding import Finding, Severity
 from zbackup.model.log import LogDamage
 from zbackup.model.space import Pool
 from zbackup.plan.health.drill_health import GRACE, DrillFacts, of_drills
+from zbackup.plan.health.expected import Expected
 from zbackup.plan.health.leftovers import Leftover, of_leftovers
 from zbackup.plan.lengths import length
 from zbackup.plan.schedule import DIFFERENT
@@ -24,18 +25,6 @@ DAYS_LOW = 3.0
 
 # Clocks of a database host that differ by more are wrong, not late.
 FUTURE = timedelta(minutes=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
-    """What the configuration promises: seconds between two snapshots (None: nobody said), a daemon, and how
-    many seconds the database is locked at most. `drills` are the destinations, "" for this host, of which
-    drills are on schedule, with the seconds between two."""
-
-    snapshot_every: float | None = None
-    daemon: bool = False
-    lock_ceiling: float = 0
-    drills: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,18 +109,30 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
 
 def _age(facts: Facts, expected: Expected) -> Finding | None:
     if facts.newest is None:
-        severity: Severity = "critical" if expected.snapshot_every else "warning"
+        wanted = expected.snapshot_every or expected.max_age
+        severity: Severity = "critical" if wanted else "warning"
         text = "there is no backup to restore from"
         return Finding(severity=severity, subject="snapshots", text=text, fix="zbackup snapshot")
+    age = facts.now - facts.newest
+    if expected.max_age is not None and age > timedelta(seconds=expected.max_age):
+        most = length(timedelta(seconds=expected.max_age))
+        return _late("critical", f"the newest is {length(age)} old, and may be {most} old")
     if expected.snapshot_every is None:
         return None
-    age, every = facts.now - facts.newest, timedelta(seconds=expected.snapshot_every)
+    every = timedelta(seconds=expected.snapshot_every)
     if age <= LATE * every + GRACE:
         return None
+    return _late(
+        "critical" if age > LOST * every + GRACE else "warning",
+        f"the newest is {length(age)} old, and there should be one every {length(every)}",
+    )
+
+
+def _late(severity: Severity, text: str) -> Finding:
     return Finding(
-        severity="critical" if age > LOST * every + GRACE else "warning",
+        severity=severity,
         subject="snapshots",
-        text=f"the newest is {length(age)} old, and there should be one every {length(every)}",
+        text=text,
         why="a restore replays all of the log since the newest snapshot before its moment, and the server "
         "may purge log that no snapshot holds",
         fix="zbackup snapshot",

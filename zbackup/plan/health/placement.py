@@ -1,6 +1,6 @@
 """Does everything the server keeps lie on the instance's datasets? Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from zbackup.model.errors import Refused
 from zbackup.model.relocation import owner_of
@@ -9,6 +9,21 @@ from zbackup.model.snapshot import Dataset
 
 Members = tuple[tuple[str, str], ...]
 """Pairs of a dataset and where it is mounted."""
+
+
+def needed_datasets(homes: Mapping[str, str], configured: Sequence[str]) -> list[str]:
+    """The datasets to name so that one snapshot covers everything; [] where that cannot be.
+
+    `homes` has the dataset that each of the server's files lies on ("" for none), `configured` those that are
+    named now.
+    """
+    if not homes or not all(homes.values()):
+        return []
+    wanted = [*configured, *sorted(set(homes.values()))]
+    if len({name.partition("/")[0] for name in wanted}) > 1:
+        return []
+    outer = [n for n in wanted if not any(n.startswith(f"{other}/") for other in wanted)]
+    return list(dict.fromkeys(outer))
 
 
 def require_one_snapshot_covers(places: Sequence[Place], datasets: Sequence[Dataset]) -> Members:

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from zbackup.engines.mysql.server import assess
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.server.directories import places
+from zbackup.engines.mysql.server.keyring import component
 from zbackup.engines.mysql.server.plugins import plugins
 from zbackup.engines.mysql.server.server_facts import recorded
 from zbackup.engines.mysql.server.status import Dialect, channels, dialect, log_status
@@ -25,7 +25,8 @@ def inspect(connection: Connection) -> ServerFacts:
     variables = _variables(connection)
     replication = channels(connection, server)
     log = log_status(connection, server)
-    encryption = _encryption(connection, server, variables)
+    keyring = component(connection, server)
+    encryption = _encryption(connection, server, variables, keyring)
     engines = _engines(connection)
     torn = {name: count for name, count in engines.items() if name not in _safe_engines(connection)}
     return ServerFacts(
@@ -39,7 +40,7 @@ def inspect(connection: Connection) -> ServerFacts:
         gtid=log.gtid,
         server=recorded(variables, encryption)
         | plugins(connection, server, variables)
-        | _keyring_file(connection, server),
+        | _keyring_file(keyring),
         non_transactional=_some_tables(connection, tuple(torn)),
         non_transactional_count=sum(torn.values()),
         blockers=assess.blockers(server, variables, log, replication),
@@ -123,7 +124,9 @@ def _outside(connection: Connection, server: Dialect) -> list[str]:
     return [str(row["file"]) for row in connection.rows(query)]
 
 
-def _encryption(connection: Connection, server: Dialect, variables: Mapping[str, str]) -> str:
+def _encryption(
+    connection: Connection, server: Dialect, variables: Mapping[str, str], keyring: Mapping[str, str]
+) -> str:
     """What is encrypted and which keyring has the keys; "" when nothing is."""
     names = (
         "innodb_redo_log_encrypt",
@@ -136,7 +139,7 @@ def _encryption(connection: Connection, server: Dialect, variables: Mapping[str,
         parts.append(f"{count} tablespaces")
     if not parts:
         return ""
-    return f"{', '.join(parts)}; keys in {_keyring(connection, server) or 'an unknown keyring'}"
+    return f"{', '.join(parts)}; keys in {_keyring(connection, server, keyring) or 'an unknown keyring'}"
 
 
 def _encrypted_tablespaces(connection: Connection, server: Dialect) -> int:
@@ -154,32 +157,20 @@ def _encrypted_tablespaces(connection: Connection, server: Dialect) -> int:
     return int(connection.one(query)["n"])
 
 
-def _keyring(connection: Connection, server: Dialect) -> str:
+def _keyring(connection: Connection, server: Dialect, keyring: Mapping[str, str]) -> str:
     """The active keyring plugin or component, "" for none."""
     if server.flavor == "mariadb":
         where = "PLUGIN_TYPE = 'ENCRYPTION'"
     else:
         where = "PLUGIN_NAME LIKE 'keyring%' AND PLUGIN_STATUS = 'ACTIVE'"
-    rows: list[dict[str, Any]] = connection.rows(
-        f"SELECT PLUGIN_NAME AS name FROM information_schema.PLUGINS WHERE {where}"
-    )
-    if not rows and server.is_mysql(8, 0, 24):
-        rows = connection.rows(
-            "SELECT STATUS_VALUE AS name FROM performance_schema.keyring_component_status "
-            "WHERE STATUS_KEY = 'Component_name'"
-        )
-    return ", ".join(str(row["name"]) for row in rows)
+    rows = connection.rows(f"SELECT PLUGIN_NAME AS name FROM information_schema.PLUGINS WHERE {where}")
+    names = [str(row["name"]) for row in rows] or [keyring.get("Component_name", "")]
+    return ", ".join(filter(None, names))
 
 
-def _keyring_file(connection: Connection, server: Dialect) -> dict[str, str]:
+def _keyring_file(keyring: Mapping[str, str]) -> dict[str, str]:
     """Where MySQL's keyring component keeps the keys, without symbolic links; nothing without one."""
-    if not server.is_mysql(8, 0, 24):
-        return {}
-    rows = connection.rows(
-        "SELECT STATUS_VALUE AS file FROM performance_schema.keyring_component_status "
-        "WHERE STATUS_KEY = 'Data_file'"
-    )
-    file = next((str(row["file"]) for row in rows), "")
+    file = keyring.get("Data_file", "")
     return {"keyring_file": str(Path(file).resolve())} if file else {}
 
 

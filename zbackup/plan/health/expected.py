@@ -1,0 +1,82 @@
+"""What a configuration promises of an instance, and what it leaves to chance. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from zbackup.model.finding import Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrangements:
+    """What the configuration arranges for an instance.
+
+    `noticed`: somebody would be told when backups stop, by a schedule or a `max_age`; `away`: a destination
+    is on another pool or host; `policy`: a retention policy says which backups go; `pruned`: it is on the
+    schedule; `scheduled`: the daemon takes its snapshots.
+    """
+
+    noticed: bool = True
+    away: bool = True
+    policy: bool = True
+    pruned: bool = True
+    scheduled: bool = True
+
+
+ALL_ARRANGED = Arrangements()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What the configuration promises.
+
+    `snapshot_every` are the seconds between two snapshots, and `max_age` how many the newest may be old
+    (None: nobody said); `daemon`: that one runs; `lock_ceiling` how many seconds the database is locked at
+    most; `drills` the destinations, "" for this host, of which drills are on schedule, with their seconds.
+    """
+
+    snapshot_every: float | None = None
+    max_age: float | None = None
+    daemon: bool = False
+    lock_ceiling: float = 0
+    drills: tuple[tuple[str, float], ...] = ()
+    arrangements: Arrangements = ALL_ARRANGED
+
+
+def of_arrangements(facts: Arrangements, instance: str) -> Iterator[Finding]:
+    """Say what is left to chance, with the lines to write.
+
+    Advice alone: another scheduler, another tool or a person may do it.
+    """
+    table = f"[instance.{instance}"
+    if not facts.noticed:
+        yield _advice(
+            "schedule",
+            "nothing is on schedule, and nobody said how old the newest backup may be",
+            "status, metrics and the monitoring plugin say ok however long ago the last backup was",
+            f'{table}.schedule] snapshot = "5m", or with timers of your own {table}] max_age = "1h"',
+        )
+    if not facts.away:
+        yield _advice(
+            "off-site",
+            "no destination is outside of this pool",
+            "snapshots on the server's own pool protect from mistakes, and are lost with the pool",
+            f'[{table}.ship]] to = "ssh://backup@host/tank/backups"',
+        )
+    if not facts.policy:
+        yield _advice(
+            "retention",
+            "there is no retention policy, so nothing is ever deleted",
+            "snapshots keep what was changed since: one day the pool is full, and the server stops",
+            f'{table}.retention] keep = ["hourly for 2 days", "daily for 30 days"]',
+        )
+    elif facts.scheduled and not facts.pruned:
+        yield _advice(
+            "retention",
+            "the daemon takes snapshots, and deletes none: there is no schedule for prune",
+            "the retention policy is applied by zbackup prune alone",
+            f'{table}.schedule] prune = "1h"',
+        )
+
+
+def _advice(subject: str, text: str, why: str, fix: str) -> Finding:
+    return Finding(severity="advice", subject=subject, text=text, why=why, fix=fix)
