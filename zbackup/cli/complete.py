@@ -4,6 +4,7 @@ from zbackup import app
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
 from zbackup.model.errors import ZbackupError
+from zbackup.model.log_entry import KINDS
 
 
 def instances(incomplete: str) -> list[str]:
@@ -29,6 +30,11 @@ def clones(incomplete: str) -> list[str]:
     except ZbackupError:
         return []
     return [name for name in names if name.startswith(incomplete)]
+
+
+def kinds(incomplete: str) -> list[str]:
+    """What can be done to a table."""
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
 def _settings() -> Settings | None:

@@ -41,6 +41,7 @@ _COMMANDS = {
     "check": "check",
     "snapshot": "snapshot",
     "list": "listing",
+    "log": "log",
     "restore": "restore",
     "prune": "prune",
     "window": "window",

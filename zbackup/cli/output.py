@@ -36,8 +36,8 @@ def emit(
         say(text())
 
 
-def say(text: str) -> None:
-    """Print a result on stdout. That a reader has seen enough of it (`| head -1`) is not an error.
+def say(text: str) -> bool:
+    """Print a result on stdout; False when a reader has seen enough of it (`| head -1`), which is no error.
 
     What could harm a terminal is escaped; on one that shows colours, they are added.
 
@@ -47,11 +47,13 @@ def say(text: str) -> None:
     try:
         harmless = printable(text, lines=True)
         print(colour.painted(harmless) if colour.wanted() else harmless, flush=True)
+        return True
     except OSError as error:
         # What is left in the buffer would be tried again at the end, and fail there with Python's own words.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             raise ZbackupError(f"the result cannot be written to stdout: {error.strerror}") from error
+        return False
 
 
 def tell(line: str) -> None:
@@ -63,6 +65,11 @@ def tell(line: str) -> None:
 def print_document(content: dict[str, Any]) -> None:
     """Print a JSON document on stdout; raises what `say` does."""
     say(json_safe(json.dumps({"version": JSON_VERSION} | content, indent=2, ensure_ascii=False)))
+
+
+def print_line(content: dict[str, Any]) -> bool:
+    """Print a JSON document on a line of its own, of which a result has many; returns and raises as `say`."""
+    return say(json_safe(json.dumps({"version": JSON_VERSION} | content, ensure_ascii=False)))
 
 
 def print_error(error: ZbackupError, *, as_json: bool, about: str = "") -> None:

@@ -1,6 +1,6 @@
 """What every database engine offers to the jobs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -9,7 +9,8 @@ from typing import Protocol
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
-from zbackup.model.log import LogDamage, LogSpan, Searched
+from zbackup.model.log import LogDamage, LogSpan, Searched, Transaction
+from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
 from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
@@ -135,6 +136,23 @@ class LogReader(Protocol):
         The newest part comes first. Raise UsageError as check_name() does.
         """
 
+    @property
+    def reads_files(self) -> bool:
+        """Whether the log can be read from files as they lie; else only by a server on them."""
+
+    def history(
+        self, parts: Sequence[BackupFiles], wanted: LogFilter, told: Told = nobody
+    ) -> Iterator[LogEntry | LogRead]:
+        """The transactions of one log that are wanted, in its order, and what was read of each of its files.
+
+        `parts` as for `find`; where `reads_files` is not so, the running server is asked for its own log, and
+        they do not count. `told` hears how far the reading is. Raise Refused where there is no log that can be
+        read, DatabaseError where a server cannot be asked.
+        """
+
+    def written(self, place: str) -> datetime | None:
+        """When what stands at a place of the log was written, as far as the place's own name tells."""
+
     def examine(
         self,
         base: BackupFiles,
@@ -187,6 +205,15 @@ class Recovery(Protocol):
         """Bring the base's files to what the backup holds, with nothing replayed from any other's log.
 
         `serving` as for `recover`. Raise VerificationFailed when they are not what was recorded.
+        """
+
+    def history_of(self, files: Files, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
+        """See LogReader.history, of the log in a clone's files, by a temporary server on them."""
+
+    def images(self, parts: Sequence[BackupFiles], subject: Transaction) -> Iterator[str]:
+        """The rows of one transaction before and after, in lines for people, in the engine's own words.
+
+        `parts` are of the log that holds it, as for LogReader.find.
         """
 
     def check_tables(self, files: Files, progress: Progress) -> Checked:

@@ -30,7 +30,11 @@ _REMEDY = "it and all directories above it must belong to root, and nobody else 
 
 
 def find_program(
-    configured: Sequence[str] | None, names: Sequence[str], hint: str, directories: Sequence[str]
+    configured: Sequence[str] | None,
+    names: Sequence[str],
+    hint: str,
+    directories: Sequence[str],
+    remedy: str = "set recovery.server to its path",
 ) -> tuple[str, ...]:
     """The configured program, else the hint where it can be believed, else an installed one.
 
@@ -50,7 +54,7 @@ def find_program(
         elif _is_program(candidate):
             return (candidate,)
     why = f" ({reasons[0]})" if reasons else ""
-    raise Refused(f"no {names[0]} found on this host{why}: set recovery.server to its path")
+    raise Refused(f"no {names[0]} found on this host{why}: {remedy}")
 
 
 def require_trusted(program: Sequence[str]) -> None:

@@ -33,7 +33,7 @@ def said_version(program: Sequence[str], *flags: str) -> str:
     when, before, said = _said.get(argv, (0.0, (), ""))
     if not said or files != before or time.monotonic() - when > FRESH_S:
         said = run(
-            argv, mutates=False, timeout=LIMIT_S, identity=_asking(program[0]), environment=for_server()
+            argv, mutates=False, timeout=LIMIT_S, identity=as_nobody(program[0]), environment=for_server()
         )
         _said[argv] = time.monotonic(), files, said
     return said
@@ -48,7 +48,7 @@ def _file(word: str) -> _File:
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
-def _asking(program: str) -> tuple[int, int] | None:
+def as_nobody(program: str) -> tuple[int, int] | None:
     """Whom root asks as: a question needs no rights, but a program may be for its group alone."""
     if os.geteuid() != 0:
         return None

@@ -1,28 +1,17 @@
 """Find the transaction before which a restore is to end, in the log of the server and of all backups."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from zbackup.catalog.local import Catalog
-from zbackup.jobs.context import Context, live_files
-from zbackup.model.backup import Backup, BackupFiles
-from zbackup.model.errors import NotFound, NotRecoverable, VerificationFailed, ZbackupError
-from zbackup.model.log import Searched, Transaction, place
+from zbackup.jobs.context import Context
+from zbackup.jobs.restore.known_logs import UNKNOWN, KnownLog, known_logs, stored_logs
+from zbackup.model.backup import Backup
+from zbackup.model.errors import NotRecoverable, VerificationFailed
+from zbackup.model.log import Searched, Transaction
 from zbackup.model.moment import local_text
 from zbackup.model.target import BeforeTransaction
 from zbackup.model.transaction_name import Gtid, TransactionName
-from zbackup.plan.recovery.before_transaction import covering, log_holders
-
-UNKNOWN = ""
-"""In place of the id of a log of which no backup holds the beginning."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Log:
-    """One log, by its id, and where its files are, the newest part first."""
-
-    id: str
-    parts: list[BackupFiles]
+from zbackup.plan.recovery.before_transaction import log_holders
 
 
 def locate(ctx: Context, name: TransactionName, base: str = "") -> BeforeTransaction:
@@ -33,16 +22,16 @@ def locate(ctx: Context, name: TransactionName, base: str = "") -> BeforeTransac
     """
     ctx.log_reader.check_name(name)
     catalog = ctx.catalog()
-    return _located(ctx, name, catalog, _logs(ctx, catalog, base))
+    return _located(ctx, name, catalog, known_logs(ctx, catalog, base))
 
 
 def locate_in(ctx: Context, name: TransactionName, catalog: Catalog) -> BeforeTransaction:
     """The same in the backups of a catalogue alone."""
-    return _located(ctx, name, catalog, _stored(catalog, log_holders(catalog.backups)))
+    return _located(ctx, name, catalog, stored_logs(catalog, log_holders(catalog.backups)))
 
 
 def _located(
-    ctx: Context, name: TransactionName, catalog: Catalog, logs: Iterable[_Log]
+    ctx: Context, name: TransactionName, catalog: Catalog, logs: Iterable[KnownLog]
 ) -> BeforeTransaction:
     searched = [(log, each) for log in logs if (each := _find(ctx, name, log))]
     if not searched:
@@ -63,7 +52,7 @@ def _located(
     return BeforeTransaction(name=name, transaction=transaction, logs=frozenset(held_by))
 
 
-def _find(ctx: Context, name: TransactionName, log: _Log) -> Searched | None:
+def _find(ctx: Context, name: TransactionName, log: KnownLog) -> Searched | None:
     """None where the server's own log cannot be read, and no backup leads to it anyway."""
     try:
         return ctx.log_reader.find(name, log.parts)
@@ -76,44 +65,6 @@ def _find(ctx: Context, name: TransactionName, log: _Log) -> Searched | None:
         # Nobody is kept from working on the instance meanwhile, and a server purges when it wants to.
         gone = f"{problem}; if it was purged or pruned just now, try again"
         raise NotRecoverable(f"the log cannot be searched for {name}: {gone}") from problem
-
-
-def _logs(ctx: Context, catalog: Catalog, base: str) -> Iterator[_Log]:
-    """Every log that backups hold, the newest first; the server's own is part of the one that it goes on."""
-    holders = sorted(log_holders(catalog.backups), key=lambda b: b.createtxg, reverse=True)
-    if not holders:
-        return
-    wanted = {b.record.log_id for b in holders if base in ("", b.name)}
-    if not wanted:
-        raise NotFound(f"there is no finished backup {base} to start from: see zbackup list")
-    live, live_id = _live(ctx, catalog, holders[0])
-    if live and live_id == UNKNOWN and not base:
-        yield _Log(UNKNOWN, [live])
-    for log in _stored(catalog, [b for b in holders if b.record.log_id in wanted]):
-        yield _Log(log.id, [live, *log.parts]) if live and live_id == log.id else log
-
-
-def _stored(catalog: Catalog, holders: Sequence[Backup]) -> Iterator[_Log]:
-    """The logs that these hold, in their order."""
-    for log_id in dict.fromkeys(b.record.log_id for b in holders):
-        parts = covering([b for b in holders if b.record.log_id == log_id])
-        yield _Log(log_id, [b.files(catalog.places) for b in parts])
-
-
-def _live(ctx: Context, catalog: Catalog, newest: Backup) -> tuple[BackupFiles | None, str]:
-    """The log that the server writes now, None when it cannot be read, and its id."""
-    live = live_files(catalog.datasets)
-    part = BackupFiles(newest.record, live)
-    try:
-        span = ctx.log_reader.live_log(newest.files(catalog.places), live)
-    except NotRecoverable:
-        return part, UNKNOWN
-    except (ZbackupError, OSError) as problem:
-        ctx.progress.note(f"the live log cannot be looked at: {problem}")
-        return None, UNKNOWN
-    if span is None or place(span.first) > place(newest.record.log_to):
-        return part, UNKNOWN
-    return part, newest.record.log_id
 
 
 def _nowhere(

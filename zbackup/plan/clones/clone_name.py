@@ -25,6 +25,11 @@ def drill_name(instance: str) -> str:
     return f"{instance.lower()[:57]}-drill"
 
 
+def search_name(instance: str) -> str:
+    """Where a server reads a log for `zbackup log`: there is one at a time."""
+    return f"{instance.lower()[:56]}-search"
+
+
 def next_name(instance: str, taken: set[str]) -> str:
     """shop-dev1, or the next number that nobody has."""
     return next(name for n in count(1) if (name := f"{instance}-dev{n}") not in taken)

@@ -1,16 +1,19 @@
 """Tell what is known of an oplog without a server on its files: a mongod alone can read them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from zbackup.engines.mongodb.oplog.covered_log import is_same_log, live_span, span_of
+from zbackup.engines.mongodb.oplog.search import live_history
+from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.recovery.reach import JOURNAL_LAG, reach
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
-from zbackup.model.errors import UsageError
+from zbackup.model.errors import Refused, UsageError
 from zbackup.model.log import LogDamage, LogSpan, Searched
+from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
@@ -65,6 +68,23 @@ class MongoLogReader:
     def find(self, name: TransactionName, parts: Sequence[BackupFiles]) -> Searched:
         """See check_name()."""
         raise _no_name(name)
+
+    @property
+    def reads_files(self) -> bool:
+        """A mongod alone can read its files."""
+        return False
+
+    def history(
+        self, parts: Sequence[BackupFiles], wanted: LogFilter, told: Told = nobody
+    ) -> Iterator[LogEntry | LogRead]:
+        """By asking the running server. Raise DatabaseError if it is down."""
+        if self.connect is None:
+            raise Refused("the configuration does not say how to reach the server")
+        return live_history(self.connect, wanted)
+
+    def written(self, place: str) -> datetime | None:
+        """By its seconds: they are the primary's clock."""
+        return datetime.fromtimestamp(OpTime.parse(place).seconds, UTC)
 
     def examine(
         self,

@@ -1,7 +1,7 @@
 """From a backup's files and a later holder of the oplog to a mongod as of the target."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -17,6 +17,7 @@ from zbackup.engines.mongodb.oplog.append import append
 from zbackup.engines.mongodb.oplog.continuation import continuation
 from zbackup.engines.mongodb.oplog.find_stop import Cut, find_cut, shortfall
 from zbackup.engines.mongodb.oplog.oplog_entry import transaction
+from zbackup.engines.mongodb.oplog.search import search
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
 from zbackup.engines.mongodb.options import Login
 from zbackup.engines.mongodb.recovery.adopt import adopt
@@ -32,8 +33,11 @@ from zbackup.engines.mongodb.recovery.validate import validate_collections
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.owner import require_own_user
 from zbackup.engines.stall import STALL_S
+from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.errors import NotRecoverable, Refused
+from zbackup.model.log import Transaction
+from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Checked, Files, Recovered, ReplayRange, Serving
@@ -156,6 +160,17 @@ class MongoRecovery:
             gtid="",
             base_exact=was_still(base.record),
         )
+
+    def history_of(self, files: Files, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
+        """See engines.base.Recovery."""
+        server = self._server(files)
+        server.make_room()
+        with server.temporary("open", disposable=True) as reading:
+            yield from search(reading.connection, wanted, files.record.called)
+
+    def images(self, parts: Sequence[BackupFiles], subject: Transaction) -> Iterator[str]:
+        """See engines.base.Recovery."""
+        raise Refused("an oplog entry has no image of what was there before: restore to before it, and look")
 
     def check_tables(self, files: Files, progress: Progress) -> Checked:
         """See engines.base.Recovery."""

@@ -37,6 +37,8 @@ GTID: Final = 33
 ANONYMOUS_GTID: Final = 34
 PREVIOUS_GTIDS: Final = 35
 XA_PREPARE: Final = 38
+PARTIAL_UPDATE_ROWS: Final = 39
+TRANSACTION_PAYLOAD: Final = 40
 HEARTBEAT_V2: Final = 41
 GTID_TAGGED: Final = 42
 ANNOTATE_ROWS: Final = 160
@@ -75,6 +77,11 @@ PREFIXES: Final = frozenset(
     {INTVAR, RAND, USER_VAR, TABLE_MAP, ANNOTATE_ROWS, ROWS_QUERY, BEGIN_LOAD_QUERY, APPEND_BLOCK}
 )
 """Events that only prepare the statement behind them, so a group never ends with one."""
+
+INSERTS: Final = frozenset({23, 30, 166, 169})
+UPDATES: Final = frozenset({24, 31, PARTIAL_UPDATE_ROWS, 167, 170})
+DELETES: Final = frozenset({25, 32, 168, 171})
+"""Rows events: versions 1 and 2, and MariaDB's compressed ones of both."""
 
 MARIADB_STANDALONE: Final = 1
 """GTID flag of MariaDB: one statement follows, without a COMMIT behind it."""
@@ -159,3 +166,9 @@ def query_text(data: Buffer, start: int, end: int, limit: int = 64) -> bytes:
     database, status = _QUERY.unpack_from(data, start + HEADER_SIZE)
     text = start + HEADER_SIZE + _QUERY_FIXED + status + database + 1
     return data[text : min(end, text + limit)]
+
+
+def text_at(body: bytes) -> int:
+    """Where the statement begins in the body of a query event (without its header)."""
+    database, status = _QUERY.unpack_from(body)
+    return int(_QUERY_FIXED + status + database + 1)

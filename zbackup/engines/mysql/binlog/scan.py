@@ -91,6 +91,21 @@ class Scanner:
             pass
         return self._reached
 
+    @property
+    def trailer(self) -> int:
+        """How many bytes of each event are its checksum."""
+        return self._trailer
+
+    @property
+    def data(self) -> Buffer:
+        """The file's bytes."""
+        return self._data
+
+    @property
+    def reached(self) -> int:
+        """The offset behind what was read and found sound."""
+        return self._reached
+
     def stamp(self, start: int) -> int:
         """The time in the header of the event at `start`, in microseconds: when its statement began."""
         return int.from_bytes(self._data[start : start + 4], "little") * 1_000_000
@@ -125,13 +140,27 @@ class Scanner:
             position += shape[1]
         return position
 
+    def events(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """Type and body of every event between two offsets that lie between transactions.
+
+        Raise BinlogDamaged where one is not sound.
+        """
+        position = start
+        while position < end:
+            shape = self._sound(position)
+            if shape is None:
+                raise self.damaged(position, "the file ends within a transaction")
+            kind, size = shape
+            yield kind, self._body(position, size)[HEADER_SIZE:]
+            position += size
+
     def _read_format(self) -> None:
         """The first event; a file so short that it has none has no transactions either."""
         shape = self._sound(FIRST_EVENT)
         if shape is None:
             return
         if shape[0] != FORMAT_DESCRIPTION:
-            raise self._damaged(FIRST_EVENT, "the file does not start with a format description event")
+            raise self.damaged(FIRST_EVENT, "the file does not start with a format description event")
         self._between(FIRST_EVENT, *shape)
         second = FIRST_EVENT + shape[1]
         shape = self._sound(second)
@@ -143,7 +172,7 @@ class Scanner:
         try:
             committed, length, standalone = read_opening(kind, self._body(start, size))
         except (ValueError, LookupError, struct.error) as unreadable:
-            raise self._damaged(start, f"unreadable GTID event ({unreadable})") from None
+            raise self.damaged(start, f"unreadable GTID event ({unreadable})") from None
         end = start + length if length > size else self._walk(start + size, standalone)
         return (start, end, committed) if end is not None and end <= self._limit else None
 
@@ -161,7 +190,7 @@ class Scanner:
             return None
         kind, size = shape
         if kind in _NOT_IN_GROUP:
-            raise self._damaged(position, f"event of type {kind} where a statement should be")
+            raise self.damaged(position, f"event of type {kind} where a statement should be")
         if standalone or not self._text(position, kind, position + size).startswith(_OPENS_GROUP):
             return position + size
         return self._group_end(position + size)
@@ -183,7 +212,7 @@ class Scanner:
 
     def _ends_group(self, position: int, kind: int, end: int) -> bool:
         if kind in _NOT_IN_GROUP:
-            raise self._damaged(position, f"event of type {kind} inside an unfinished transaction")
+            raise self.damaged(position, f"event of type {kind} inside an unfinished transaction")
         if kind != QUERY:
             return True
         text = self._text(position, kind, end)
@@ -199,14 +228,14 @@ class Scanner:
             try:
                 self.format = events.parse_format(self._data[position : position + size])
             except ValueError as unreadable:
-                raise self._damaged(position, str(unreadable)) from None
+                raise self.damaged(position, str(unreadable)) from None
             self._trailer = CHECKSUM_SIZE if self.format.checksum else 0
         elif kind == events.START_ENCRYPTION:
             raise BinlogEncrypted(
                 f"{self._name} is encrypted (encrypt_binlog): it cannot be read from outside"
             )
         elif kind not in BETWEEN and not self._data[position + events.FLAGS_AT] & events.FLAG_IGNORABLE:
-            raise self._damaged(position, f"event of type {kind} where a transaction should start")
+            raise self.damaged(position, f"event of type {kind} where a transaction should start")
 
     def _whole(self, start: int, end: int) -> bool:
         """Whether every event of a transaction is sound; False if the file's unfinished end lies in it."""
@@ -217,7 +246,7 @@ class Scanner:
                 return False
             position += shape[1]
         if position != end:
-            raise self._damaged(start, "the transaction's length does not agree with its events")
+            raise self.damaged(start, "the transaction's length does not agree with its events")
         return True
 
     def _sound(self, position: int) -> tuple[int, int] | None:
@@ -235,7 +264,7 @@ class Scanner:
         elif size >= HEADER_SIZE + self._trailer and self._verified(position, end, in_place):
             return kind, size
         if max(end, header_end) < self._last_written():
-            raise self._damaged(position, "its checksum, size or position is wrong")
+            raise self.damaged(position, "its checksum, size or position is wrong")
         return None
 
     def _verified(self, position: int, end: int, in_place: bool) -> bool:
@@ -256,5 +285,7 @@ class Scanner:
     def _body(self, start: int, size: int) -> bytes:
         return self._data[start : start + size - self._trailer]
 
-    def _damaged(self, position: int, what: str) -> BinlogDamaged:
+    def damaged(self, position: int, what: str) -> BinlogDamaged:
+        """What to raise when something is wrong at an offset."""
+
         return BinlogDamaged(f"{self._name} is damaged at offset {position}: {what}")

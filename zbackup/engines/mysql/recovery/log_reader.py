@@ -1,6 +1,6 @@
 """Read a binary log among files, without any server."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -14,6 +14,7 @@ from zbackup.engines.mysql.recovery.covered_log import (
     read_from,
     span_of,
 )
+from zbackup.engines.mysql.recovery.history import history
 from zbackup.engines.mysql.recovery.live_end import damage
 from zbackup.engines.mysql.recovery.reach import latest_certain, look, reach, reach_without_log
 from zbackup.engines.mysql.recovery.replay_bounds import (
@@ -28,6 +29,7 @@ from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import UsageError
 from zbackup.model.log import LogDamage, LogSpan, Searched
+from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
@@ -97,6 +99,21 @@ class MysqlLogReader:
     def find(self, name: TransactionName, parts: Sequence[BackupFiles]) -> Searched:
         """See engines.base.LogReader."""
         return find_in_parts(name, parts)
+
+    @property
+    def reads_files(self) -> bool:
+        """A binlog's files are read as they lie."""
+        return True
+
+    def history(
+        self, parts: Sequence[BackupFiles], wanted: LogFilter, told: Told = nobody
+    ) -> Iterator[LogEntry | LogRead]:
+        """See engines.base.LogReader."""
+        return history(parts, wanted, told)
+
+    def written(self, place: str) -> datetime | None:
+        """A position says nothing of times."""
+        return None
 
     def examine(
         self,

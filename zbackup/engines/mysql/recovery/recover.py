@@ -1,7 +1,7 @@
 """From a backup's files and a later holder of the log to a server as of the target."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from zbackup.engines.mysql.recovery import memory_tables, notes, replay_mariadb,
 from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.covered_log import end_of, held_files, is_readable
+from zbackup.engines.mysql.recovery.images import images
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import cut_between, effective_target, tables_outside
 from zbackup.engines.mysql.recovery.verify_replay import (
@@ -27,7 +28,8 @@ from zbackup.engines.owner import owner_of, require_own_user
 from zbackup.engines.stall import STALL_S
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
-from zbackup.model.log import how_many
+from zbackup.model.log import Transaction, how_many
+from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Checked, Files, Recovered, Serving
@@ -131,6 +133,14 @@ class MysqlRecovery:
         if serving:
             server.serve(serving)
         return recovered
+
+    def history_of(self, files: Files, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
+        """See MysqlLogReader.reads_files."""
+        raise AssertionError("a binlog is read as it lies")
+
+    def images(self, parts: Sequence[BackupFiles], subject: Transaction) -> Iterator[str]:
+        """See engines.base.Recovery."""
+        return images(self.flavor, self.server, parts, subject)
 
     def check_tables(self, files: Files, progress: Progress) -> Checked:
         """See engines.base.Recovery."""

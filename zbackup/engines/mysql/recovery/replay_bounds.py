@@ -73,11 +73,16 @@ def cut_between(
 
 def find_in_parts(name: TransactionName, parts: Sequence[BackupFiles]) -> Searched:
     """Look for a transaction in one log, of which each of `parts` holds some files, the newest part first."""
+    return find(name, files_of(parts))
+
+
+def files_of(parts: Sequence[BackupFiles]) -> list[Path]:
+    """The files of one log, oldest first, of which each of `parts` holds some, the newest part first."""
     files: dict[str, Path] = {}
     for part in parts:
         # The newer the part, the more of a file it holds.
         files = {file.name: file for file in held_files(*part)} | files
-    return find(name, sorted(files.values(), key=lambda file: sequence(file.name)))
+    return sorted(files.values(), key=lambda file: sequence(file.name))
 
 
 def tables_outside(

@@ -1,0 +1,171 @@
+"""zbackup log"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Annotated
+
+import typer
+
+from zbackup.cli import complete
+from zbackup.cli.log_lines import LogLines, entry_shape, read_shape
+from zbackup.cli.options import Options
+from zbackup.cli.output import print_line, say
+from zbackup.cli.working import OneInstance, on_one
+from zbackup.jobs.context import Context
+from zbackup.jobs.log.log import follow, largest, rows_of
+from zbackup.jobs.restore.search_log import require_all_read, search_log
+from zbackup.model.errors import UsageError
+from zbackup.model.exact import parse_transaction
+from zbackup.model.log_entry import KINDS, Kind, LogEntry, LogFilter, LogRead
+from zbackup.model.moment import FORMS, parse_moment
+
+HELP = f"""Show what happened: which transaction did what to which table, and when.
+
+One line a transaction, in the order of the log: when it was committed, its GTID, its position, what it did,
+how large it is, and the statement, where the log has it. Read from the server's own log files, and from
+snapshots for what the server has purged; no server is asked. The last line is the command that restores to
+just before the last one that is shown.
+
+Where the log holds statements instead of rows (binlog_format STATEMENT or MIXED), tables are those that the
+statement's text names, and "by text" is said: triggers and functions may have changed others.
+
+A moment is {FORMS}.
+
+\b
+zbackup log shop --table shop.orders --since -1h
+zbackup log shop --table shop.orders --kind drop --kind truncate
+zbackup log shop --kind ddl --since yesterday
+zbackup log shop --largest 10 --since -1d           the transactions with most bytes
+zbackup log shop --grep "WHERE 1"                   in the statements' texts
+zbackup log shop --rows 3e11fa47-71ca-11e1-9e33-c80aa9429562:23   its rows, before and after
+zbackup log shop --table shop.orders --follow       as it happens, until Ctrl-C
+zbackup log shop --json | jq -c .transaction        one JSON document a line
+"""
+
+Tables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        metavar="SCHEMA.TABLE",
+        help="Only what touched this table, or SCHEMA for any table of it. May be given several times.",
+        show_default=False,
+    ),
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        metavar="KIND",
+        help=f"Only this: one of {', '.join(KINDS)}. May be given several times.",
+        autocompletion=complete.kinds,
+        show_default=False,
+    ),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="MOMENT", help="Only what was committed then or later.", show_default=False
+    ),
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="MOMENT", help="Only what was committed before.", show_default=False),
+]
+Largest = Annotated[
+    int,
+    typer.Option(
+        "--largest", metavar="N", min=0, help="The N largest, the largest first.", show_default=False
+    ),
+]
+Grep = Annotated[
+    str,
+    typer.Option(
+        "--grep", metavar="TEXT", help="Only with this in the statement's text.", show_default=False
+    ),
+]
+Rows = Annotated[
+    str | None,
+    typer.Option(
+        "--rows",
+        metavar="TRANSACTION",
+        help="Show the rows of this one before and after, as the server's own tool prints them.",
+        show_default=False,
+    ),
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")]
+
+
+def command(  # noqa: PLR0913  a parameter is an option of the command line
+    options: Options,
+    instance: OneInstance = None,
+    *,
+    table: Tables = None,
+    kind: Kinds = None,
+    since: Since = None,
+    until: Until = None,
+    largest_n: Largest = 0,
+    grep: Grep = "",
+    rows: Rows = None,
+    follow_on: Follow = False,
+) -> None:
+    if follow_on and (largest_n or until):
+        raise UsageError("--follow has no end: leave out --largest and --until")
+    with on_one(options, "log", instance) as ctx:
+        if rows is not None:
+            _show_rows(options, rows_of(ctx, parse_transaction(rows)))
+            return
+        wanted = LogFilter(
+            tables=tuple(_table(name) for name in table or ()),
+            kinds=frozenset(_kind(name) for name in kind or ()),
+            since=parse_moment(since, ctx.zone, ctx.clock.now()).at if since else None,
+            until=parse_moment(until, ctx.zone, ctx.clock.now()).at if until else None,
+            grep=grep,
+        )
+        found = follow(ctx, wanted) if follow_on else search_log(ctx, wanted)
+        _show(options, ctx, largest(found, largest_n) if largest_n else found)
+
+
+def _show(options: Options, ctx: Context, found: Iterable[LogEntry | LogRead]) -> None:
+    """Print each as it is found. Raise what kept the log from being read as a whole, at the end."""
+    lines = LogLines(ctx.zone, ctx.instance, ctx.engine_name, alone=sys.stdout.isatty())
+    reads: list[LogRead] = []
+    for each in found:
+        if isinstance(each, LogRead):
+            reads.append(each)
+            if each.problem:
+                ctx.progress.note(each.problem)
+        elif not _show_one(options, lines, each):
+            return
+    if options.json:
+        print_line({"read": [read_shape(read) for read in reads], "restore": lines.restore()})
+    else:
+        for line in lines.end(reads):
+            say(line)
+    require_all_read(reads)
+
+
+def _show_one(options: Options, lines: LogLines, entry: LogEntry) -> bool:
+    """False when nobody reads any more."""
+    if options.json:
+        lines.saw(entry)
+        return print_line({"transaction": entry_shape(entry)})
+    return say(lines.line(entry))
+
+
+def _show_rows(options: Options, lines: Iterator[str]) -> None:
+    for line in lines:
+        if not (print_line({"row": line}) if options.json else say(line)):
+            return
+
+
+def _table(name: str) -> str:
+    if not name.strip() or name.startswith("."):
+        raise UsageError(f'--table: "{name}" is no SCHEMA.TABLE')
+    return name.strip()
+
+
+def _kind(name: str) -> Kind:
+    for kind in KINDS:
+        if kind == name.strip().lower():
+            return kind
+    raise UsageError(f'--kind: "{name}" is none of {", ".join(KINDS)}')

@@ -1,0 +1,119 @@
+"""Transactions of a log as lines for people, and as JSON for scripts."""
+
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from zbackup.cli.output import plain
+from zbackup.cli.tables import size as size_text
+from zbackup.model.log import how_many
+from zbackup.model.log_entry import LogEntry, LogRead
+from zbackup.model.moment import local_text
+
+MOST_TABLES = 4
+"""So many tables are named in a line; of more only how many there are."""
+
+
+class LogLines:
+    """The lines of one listing. `alone`: a terminal shows them, so that none is longer than it is wide."""
+
+    def __init__(self, zone: ZoneInfo, instance: str, engine: str, *, alone: bool) -> None:
+        self._zone, self._instance, self._engine = zone, instance, engine
+        self._width = shutil.get_terminal_size().columns if alone else 0
+        self._count = 0
+        self._last: LogEntry | None = None
+        self._harm: LogEntry | None = None
+
+    def saw(self, entry: LogEntry) -> None:
+        """Take it in for the last line."""
+        self._count += 1
+        self._last = entry
+        if not {"drop", "truncate"}.isdisjoint(entry.kinds()):
+            self._harm = entry
+
+    def line(self, entry: LogEntry) -> str:
+        """One transaction."""
+        self.saw(entry)
+        subject = entry.transaction
+        parts = [local_text(subject.committed, self._zone), subject.gtid, subject.start, what(entry)]
+        parts.append(f"{how_many(entry.events, 'event', 'events')}, {size_text(entry.size)}")
+        parts += [f"thread {entry.thread}"] if entry.thread else []
+        parts += [entry.user] if entry.user else []
+        parts += [" ".join(entry.text.split())] if entry.text else []
+        text = "  ".join(part for part in parts if part)
+        return f"{text[: self._width - 1]}…" if self._width and len(text) > self._width else text
+
+    def restore(self) -> str:
+        """The command that restores to just before the last that was shown, or the last that did harm."""
+        entry = self._harm or self._last
+        if entry is None:
+            return ""
+        subject = entry.transaction
+        if self._engine == "mongodb":
+            where = ("--to-timestamp", subject.start.partition("@")[0])
+        else:
+            where = ("--before", subject.gtid or subject.start)
+        return shlex.join(("zbackup", "restore", self._instance, *where))
+
+    def end(self, reads: Sequence[LogRead]) -> Iterator[str]:
+        """What was read, and the command that follows."""
+        size = size_text(sum(read.size for read in reads))
+        files = how_many(len(reads), "file", "files")
+        yield f"{how_many(self._count)} of {files} of the log, {size}."
+        if command := self.restore():
+            yield f"To restore to just before {self._which()}: {command}"
+
+    def _which(self) -> str:
+        if self._harm is not None and self._harm is not self._last:
+            return "the last drop or truncate"
+        return "the last one" if self._count > 1 else "it"
+
+
+def what(entry: LogEntry) -> str:
+    """What it did to which tables, in short."""
+    named = [f"{each.name or '-'} {'+'.join(_told(each.kinds))}".strip() for each in entry.tables]
+    if len(named) > MOST_TABLES:
+        named = [*named[:MOST_TABLES], f"and {len(named) - MOST_TABLES} more"]
+    said = ", ".join(named) or "-"
+    said += " (by text)" if entry.by_text else ""
+    said += " (prepared)" if entry.prepared else ""
+    return said + (f" (no replay beyond it: {entry.stops_replay})" if entry.stops_replay else "")
+
+
+def _told(kinds: Sequence[str]) -> Sequence[str]:
+    """That a drop is DDL goes without saying."""
+    return [kind for kind in kinds if kind != "ddl"] or kinds
+
+
+def entry_shape(entry: LogEntry) -> dict[str, Any]:
+    """One transaction as JSON."""
+    subject = entry.transaction
+    return {
+        "committed": plain(subject.committed),
+        "gtid": subject.gtid or None,
+        "start": subject.start,
+        "end": subject.end,
+        "tables": [{"name": each.name, "kinds": list(each.kinds)} for each in entry.tables],
+        "events": entry.events,
+        "bytes": entry.size,
+        "thread": entry.thread or None,
+        "user": entry.user or None,
+        "text": entry.text or None,
+        "by_text": entry.by_text,
+        "prepared": entry.prepared,
+        "stops_replay": entry.stops_replay or None,
+    }
+
+
+def read_shape(read: LogRead) -> dict[str, Any]:
+    """What was read of one file, as JSON."""
+    return {
+        "name": read.name,
+        "bytes": read.size,
+        "end": read.end or None,
+        "problem": read.problem or None,
+        "damaged": read.damaged,
+        "torn": read.torn,
+    }

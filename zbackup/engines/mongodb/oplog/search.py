@@ -1,0 +1,171 @@
+"""Search an oplog for what happened to which collection.
+
+Source: MongoDB's documentation of change events and of applyOps, and what a 6.0 wrote. A transaction is one
+entry, or several of which the last completes it; a prepared one takes effect with commitTransaction.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from bson import json_util
+from bson.raw_bson import RawBSONDocument
+from bson.timestamp import Timestamp
+
+from zbackup.engines.mongodb.oplog import oplog
+from zbackup.engines.mongodb.oplog.oplog_entry import wall_time
+from zbackup.engines.mongodb.optime import OpTime
+from zbackup.engines.mongodb.options import ConnectOptions
+from zbackup.engines.mongodb.server.connection import Connection, connect
+from zbackup.model.log import Transaction
+from zbackup.model.log_entry import KINDS, Kind, LogEntry, LogFilter, LogRead, Touched
+
+_ROWS: Final[dict[str, Kind]] = {"i": "insert", "u": "update", "d": "delete"}
+_DDL: Final[tuple[Kind, ...]] = ("ddl",)
+_DROP: Final[tuple[Kind, ...]] = ("ddl", "drop")
+_TRUNCATE: Final[tuple[Kind, ...]] = ("ddl", "truncate")
+_BUCKETS: Final = "system.buckets."
+"""Where a time series keeps what it holds."""
+
+_SHOWN: Final = 1 << 14
+_MARGIN: Final = timedelta(minutes=10)
+"""Wall-clock times may go back by as much from one entry to the next."""
+
+Tables = dict[str, set[Kind]]
+
+
+@dataclass(slots=True)
+class _Open:
+    """What is known so far of a transaction that is not decided."""
+
+    tables: Tables = field(default_factory=dict)
+    events: int = 0
+    size: int = 0
+
+
+def live_history(options: ConnectOptions, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
+    """The same of a running server's. Raise DatabaseError when it cannot be asked."""
+    with connect(options) as connection:
+        yield from search(connection, wanted, f"the oplog of {connection.where}")
+
+
+def search(connection: Connection, wanted: LogFilter, name: str) -> Iterator[LogEntry | LogRead]:
+    """The transactions of an oplog that are wanted, in its order, and behind them what was read of it."""
+    size, end = oplog.size(connection)[0], OpTime.of(oplog.last(connection))
+    for entry in entries(oplog.raw(connection, _question(wanted, end))):
+        if wanted.admits(entry):
+            yield entry
+    yield LogRead(name=name, size=size, end=str(end))
+
+
+def entries(documents: Iterator[bytes]) -> Iterator[LogEntry]:
+    """What each entry did, but for those that do nothing; parts of a transaction together. Pure."""
+    pending: dict[tuple[bytes, int], _Open] = {}
+    for document in documents:
+        if (found := _entry(RawBSONDocument(document), len(document), pending)) is not None:
+            yield found
+
+
+def _question(wanted: LogFilter, end: OpTime) -> dict[str, Any]:
+    """What the server is asked, so that it sends no more of its oplog than may be wanted."""
+    places: dict[str, Any] = {"$lte": end.ts}
+    if wanted.after:
+        places["$gt"] = OpTime.parse(wanted.after).ts
+    elif wanted.since:
+        places["$gte"] = Timestamp(max(0, int((wanted.since - _MARGIN).timestamp())), 0)
+    asked: dict[str, Any] = {"ts": places, "op": {"$ne": "n"}}
+    if wanted.tables:
+        asked["$or"] = [{"op": "c"}, *({"ns": {"$regex": _pattern(table)}} for table in wanted.tables)]
+    return asked
+
+
+def _pattern(table: str) -> str:
+    database, _, name = table.partition(".")
+    if name in ("", "*"):
+        return rf"^{re.escape(database)}\."
+    return rf"^{re.escape(database)}\.({re.escape(_BUCKETS)})?{re.escape(name)}$"
+
+
+def _entry(entry: Mapping[str, Any], size: int, pending: dict[tuple[bytes, int], _Open]) -> LogEntry | None:
+    operation, namespace = str(entry.get("op", "")), str(entry.get("ns", ""))
+    if operation in _ROWS:
+        return _logged(entry, {_table(namespace): {_ROWS[operation]}}, 1, size)
+    if operation != "c":
+        return None
+    command, argument = next(iter(entry["o"].items()), ("", None))
+    if command == "applyOps":
+        return _transaction(entry, argument, size, pending)
+    if command in ("commitTransaction", "abortTransaction"):
+        known = pending.pop(_session(entry), _Open())
+        if command == "abortTransaction":
+            return None
+        return _logged(entry, known.tables, known.events + 1, known.size + size, text=command)
+    tables = _command(command, argument, entry["o"], namespace)
+    return _logged(entry, tables, 1, size, text=_text(entry["o"]))
+
+
+def _transaction(
+    entry: Mapping[str, Any], operations: Any, size: int, pending: dict[tuple[bytes, int], _Open]
+) -> LogEntry | None:
+    """The transaction that the entry completes; None when another one does."""
+    session = _session(entry)
+    known = pending.pop(session, None) or _Open()
+    known.size += size
+    for one in operations:
+        known.events += 1
+        kind = _ROWS.get(str(one.get("op", "")))
+        if kind:
+            known.tables.setdefault(_table(str(one["ns"])), set()).add(kind)
+        elif one.get("op") == "c":
+            command, argument = next(iter(one["o"].items()), ("", None))
+            for name, kinds in _command(command, argument, one["o"], str(one["ns"])).items():
+                known.tables.setdefault(name, set()).update(kinds)
+    content = entry["o"]
+    if content.get("partialTxn") or content.get("prepare"):
+        pending[session] = known
+        return None
+    return _logged(entry, known.tables, known.events, known.size)
+
+
+def _session(entry: Mapping[str, Any]) -> tuple[bytes, int]:
+    session = entry.get("lsid")
+    return bytes(session["id"]) if session else b"", int(entry.get("txnNumber", 0))
+
+
+def _command(command: str, argument: Any, content: Mapping[str, Any], namespace: str) -> Tables:
+    """What a command does to which collections."""
+    database = namespace.removesuffix(".$cmd")
+    if command == "dropDatabase":
+        return {f"{database}.*": set(_DROP)}
+    if command == "renameCollection":
+        replaced = _DROP if content.get("dropTarget") else _DDL
+        return {_table(str(argument)): set(_DDL), _table(str(content.get("to", ""))): set(replaced)}
+    kinds = _DROP if command == "drop" else _TRUNCATE if command == "emptycapped" else _DDL
+    return {_table(f"{database}.{argument}") if isinstance(argument, str) else "": set(kinds)}
+
+
+def _table(namespace: str) -> str:
+    """A collection's name; of a time series that which people know it by."""
+    database, _, name = namespace.partition(".")
+    return f"{database}.{name.removeprefix(_BUCKETS)}"
+
+
+def _logged(entry: Mapping[str, Any], tables: Tables, events: int, size: int, text: str = "") -> LogEntry:
+    place = str(OpTime.of(entry))
+    return LogEntry(
+        transaction=Transaction(start=place, end=place, committed=wall_time(entry)),
+        tables=tuple(Touched(name, _in_order(kinds)) for name, kinds in tables.items()),
+        events=events,
+        size=size,
+        text=text,
+    )
+
+
+def _in_order(kinds: set[Kind]) -> tuple[Kind, ...]:
+    return tuple(kind for kind in KINDS if kind in kinds)
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    return json_util.dumps(content)[:_SHOWN]

@@ -1,0 +1,115 @@
+"""Open the events that a server wrote compressed.
+
+Sources: MySQL source documentation, "Transaction_payload_event" (a row of type, length and value, then the
+compressed events, which have no checksums of their own); MariaDB source, log_event.cc, "Compressed record"
+(a header byte, the length with its high byte first, then a zlib stream).
+"""
+
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+import zstandard
+
+from zbackup.engines.mysql.binlog.events import HEADER_SIZE, SHAPE
+
+CHUNK: Final = 1 << 20
+LARGEST: Final = 1 << 30
+"""No event is larger than max_allowed_packet can be (1 GiB) and its header."""
+
+_END, _COMPRESSION, _UNCOMPRESSED = 0, 2, 3
+_ZSTD, _NONE = 0, 255
+_WIDTHS: Final = {252: 2, 253: 3, 254: 8}
+
+QUERY_COMPRESSED: Final = 165
+ROWS_COMPRESSED: Final = {166: 23, 167: 24, 168: 25, 169: 30, 170: 31, 171: 32}
+"""MariaDB's compressed row events, and the types that they have when they are not compressed."""
+
+
+def inner_events(body: bytes) -> Iterator[bytes]:
+    """The events in a transaction payload event, given without header and checksum; each with its header.
+
+    They are opened piece by piece, so that memory holds no more than the largest of them. Raise ValueError
+    when it cannot be opened.
+    """
+    compression, at = _payload_header(body)
+    try:
+        yield from _events(_pieces(compression, body[at:]))
+    except zstandard.ZstdError as broken:
+        raise ValueError(f"compressed events cannot be opened: {broken}") from broken
+
+
+def _payload_header(body: bytes) -> tuple[int, int]:
+    """How it is compressed, and where the compressed bytes begin."""
+    compression, at = _ZSTD, 0
+    while True:
+        field, at = _number(body, at)
+        if field == _END:
+            return compression, at
+        length, at = _number(body, at)
+        if field == _COMPRESSION:
+            compression, _ = _number(body, at)
+        at += length
+
+
+def _number(body: bytes, at: int) -> tuple[int, int]:
+    """A length-encoded number (net_store_length) and the offset behind it."""
+    if at >= len(body):
+        raise ValueError("a compressed transaction's header ends too early")
+    first = body[at]
+    if first < 251:
+        return first, at + 1
+    width = _WIDTHS.get(first, 0)
+    end = at + 1 + width
+    if not width or end > len(body):
+        raise ValueError("a compressed transaction's header makes no sense")
+    return int.from_bytes(body[at + 1 : end], "little"), end
+
+
+def _pieces(compression: int, packed: bytes) -> Iterator[bytes]:
+    if compression == _NONE:
+        yield packed
+        return
+    if compression != _ZSTD:
+        raise ValueError(f"compressed in a way that is not known ({compression})")
+    with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as opened:
+        while piece := opened.read(CHUNK):
+            yield piece
+
+
+def _events(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    data, at = b"", 0
+    for piece in pieces:
+        data, at = data[at:] + piece, 0
+        while (end := _event_end(data, at)) is not None:
+            yield data[at:end]
+            at = end
+    if at != len(data):
+        raise ValueError("compressed events end within an event")
+
+
+def _event_end(data: bytes, at: int) -> int | None:
+    """Behind the event at `at`; None when not all of it is there yet."""
+    if at + HEADER_SIZE > len(data):
+        return None
+    size: int = SHAPE.unpack_from(data, at)[1]
+    if not HEADER_SIZE <= size <= LARGEST + HEADER_SIZE:
+        raise ValueError(f"an event of {size} bytes is inside a compressed transaction")
+    return at + size if at + size <= len(data) else None
+
+
+def uncompress(record: bytes, most: int = LARGEST) -> bytes:
+    """What a compressed record of MariaDB holds, its first `most` bytes. Raise ValueError where damaged."""
+    if not record or not record[0] & 0x80 or record[0] & 0x70:
+        raise ValueError("a compressed event is compressed in a way that is not known")
+    width = record[0] & 0x07
+    length = int.from_bytes(record[1 : 1 + width], "big")
+    if length > LARGEST:
+        raise ValueError(f"a compressed event says that it holds {length} bytes")
+    try:
+        opened = zlib.decompressobj().decompress(record[1 + width :], min(length, most) or 1)
+    except zlib.error as broken:
+        raise ValueError(f"a compressed event cannot be opened: {broken}") from broken
+    if len(opened) < min(length, most):
+        raise ValueError("a compressed event ends too early")
+    return opened

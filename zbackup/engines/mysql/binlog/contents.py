@@ -1,0 +1,237 @@
+"""What each transaction of a binlog file did, to which tables. The hot path of searching a log."""
+
+import struct
+from collections.abc import Callable
+from struct import Struct
+from typing import Final
+
+from zbackup.engines.mysql.binlog import events
+from zbackup.engines.mysql.binlog.compressed import QUERY_COMPRESSED, inner_events, uncompress
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged
+from zbackup.engines.mysql.binlog.events import (
+    DELETES,
+    HEADER_SIZE,
+    INSERTS,
+    QUERY,
+    SHAPE,
+    TABLE_MAP,
+    TRANSACTION_PAYLOAD,
+    UPDATES,
+    XA_PREPARE,
+    Buffer,
+)
+from zbackup.engines.mysql.binlog.query_status import QueryStatus, read_status
+from zbackup.engines.mysql.binlog.replay_stops import why_replay_stops
+from zbackup.engines.mysql.binlog.statement import LONGEST, read_statement, without_secrets
+from zbackup.engines.mysql.binlog.table_map import read_name
+from zbackup.model.log import Transaction
+from zbackup.model.log_entry import KINDS, Kind, LogEntry, Touched
+
+_MASKS: Final = {kind: 1 << number for number, kind in enumerate(KINDS)}
+_KINDS_OF: Final = [tuple(k for k in KINDS if _MASKS[k] & mask) for mask in range(1 << len(KINDS))]
+_ROWS: Final = {
+    **dict.fromkeys(INSERTS, _MASKS["insert"]),
+    **dict.fromkeys(UPDATES, _MASKS["update"]),
+    **dict.fromkeys(DELETES, _MASKS["delete"]),
+}
+
+_NUMBER_AT: Final = HEADER_SIZE
+_NUMBER_END: Final = HEADER_SIZE + 6
+_NAME_AT: Final = HEADER_SIZE + 8
+_NO_TABLE: Final = b"\xff\xff\xff\x00\x00\x00"
+"""The number of the table in an event that only says that its statement is over."""
+
+_QUERY_HEAD: Final = Struct("<I 4x B 2x H")
+_QUERY_FIXED: Final = 13
+_LOAD_FIXED: Final = 13
+"""What a statement that loads a file has more: the file's number and where its name is in the text."""
+
+_EXECUTE_LOAD_QUERY: Final = 18
+_FRAME: Final = (b"BEGIN", b"COMMIT")
+_LONGEST_FRAME: Final = max(map(len, _FRAME))
+_UNTOLD: Final = ("BEGIN", "SAVEPOINT", "ROLLBACK", "COMMIT")
+_SHOWN: Final = 1 << 14
+"""So much of a statement's text is kept."""
+
+_MOST_NAMES: Final = 65_536
+_names: dict[bytes, str] = {}
+"""The names of tables as they stand in table map events that were sound."""
+
+
+class Contents:
+    """What the events of one transaction do. Made for each that is looked into, so it is bare."""
+
+    text = user = stops = ""
+    thread = events = 0
+    by_text = prepared = False
+
+    def __init__(self) -> None:
+        self.tables: dict[str, int] = {}
+        self.maps: dict[bytes, str] = {}
+
+    def entry(self, transaction: Transaction, size: int) -> LogEntry:
+        """In the words of the rest of zbackup."""
+        return LogEntry(
+            transaction=transaction,
+            tables=tuple(Touched(name, _KINDS_OF[mask]) for name, mask in self.tables.items()),
+            events=self.events,
+            size=size,
+            text=self.text,
+            thread=self.thread,
+            user=self.user,
+            by_text=self.by_text,
+            prepared=self.prepared,
+            stops_replay=self.stops,
+        )
+
+    def say(self, text: str) -> None:
+        """Add a statement to what it says."""
+        if len(self.text) < _SHOWN:
+            self.text = f"{self.text}; {text}"[:_SHOWN] if self.text else text[:_SHOWN]
+
+
+def kinds_of(mask: int) -> tuple[Kind, ...]:
+    """The kinds that a mask in Contents.tables stands for."""
+    return _KINDS_OF[mask]
+
+
+def read_contents(
+    data: Buffer, span: tuple[int, int], trailer: int, damaged: Callable[[int, str], BinlogDamaged]
+) -> Contents:
+    """Look into the transaction between two offsets; `trailer` is how long events' checksums are.
+
+    Only events whose contents count are proven by their checksums. Raise what `damaged` makes of an offset
+    and a text when the transaction cannot be understood.
+    """
+    found = Contents()
+    try:
+        _walk(found, data, *span, trailer)
+    except (ValueError, LookupError, struct.error) as wrong:
+        raise damaged(span[0], f"its transaction cannot be read: {wrong}") from None
+    return found
+
+
+def _walk(found: Contents, data: Buffer, at: int, end: int, trailer: int) -> None:
+    tables, maps, unpack, count = found.tables, found.maps, SHAPE.unpack_from, 0
+    while at < end:
+        kind, size, _ = unpack(data, at)
+        behind = at + size
+        if size < HEADER_SIZE or behind > end:
+            raise ValueError("an event's size is wrong")
+        count += 1
+        if kind in _ROWS:
+            number = data[at + _NUMBER_AT : at + _NUMBER_END]
+            if number in maps:
+                tables[maps[number]] |= _ROWS[kind]
+            elif number != _NO_TABLE:
+                raise ValueError("rows of a table that was not named")
+        elif kind == TABLE_MAP:
+            second = at + _NAME_AT + data[at + _NAME_AT] + 2
+            key = data[at + _NAME_AT : second + data[second] + 2]
+            name = _names.get(key) or _new_name(key, data, (at, behind), trailer)
+            maps[data[at + _NUMBER_AT : at + _NUMBER_END]] = name
+            if name not in tables:
+                tables[name] = 0
+        elif kind in _READ:
+            _READ[kind](found, data, (at, behind), trailer)
+        at = behind
+    found.events += count
+
+
+def _new_name(key: bytes, data: Buffer, event: tuple[int, int], trailer: int) -> str:
+    """The table's name in a table map event, which is a table's name for good if the event is sound."""
+    _require_sound(data, event, trailer)
+    schema, second = read_name(key, 0)
+    if len(_names) > _MOST_NAMES:
+        _names.clear()
+    _names[key] = name = f"{schema}.{read_name(key, second)[0]}"
+    return name
+
+
+def _require_sound(data: Buffer, event: tuple[int, int], trailer: int) -> None:
+    if trailer and not events.checksum_holds(data, *event):
+        raise ValueError("an event's checksum is wrong")
+
+
+def _query(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
+    body, end = event[0] + HEADER_SIZE, event[1] - trailer
+    thread, schema, status = _QUERY_HEAD.unpack_from(data, body)
+    text = body + _QUERY_FIXED + status + schema + 1
+    if not found.thread:
+        found.thread = thread
+    if end - text <= _LONGEST_FRAME and data[text:end] in _FRAME:
+        return
+    _require_sound(data, event, trailer)
+    _statement(found, data[body : min(end, text + LONGEST)], data[text : min(end, text + LONGEST)])
+
+
+def _query_compressed(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
+    _require_sound(data, event, trailer)
+    body = data[event[0] + HEADER_SIZE : event[1] - trailer]
+    found.thread = found.thread or _QUERY_HEAD.unpack_from(body)[0]
+    _statement(found, body, uncompress(body[events.text_at(body) :], LONGEST))
+
+
+def _load(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
+    """LOAD DATA as a statement: its file's content is in the log, too."""
+    _require_sound(data, event, trailer)
+    body = data[event[0] + HEADER_SIZE : event[1] - trailer]
+    found.thread = found.thread or _QUERY_HEAD.unpack_from(body)[0]
+    body = body[:_QUERY_FIXED] + body[_QUERY_FIXED + _LOAD_FIXED :]
+    _statement(found, body, body[events.text_at(body) :][:LONGEST])
+
+
+def _statement(found: Contents, body: bytes, said: bytes) -> None:
+    """Take in the statement `said` of a query event's body."""
+    _, schema, status = _QUERY_HEAD.unpack_from(body)
+    variables = body[_QUERY_FIXED : _QUERY_FIXED + status]
+    name = body[_QUERY_FIXED + status : _QUERY_FIXED + status + schema].decode("utf-8", "replace")
+    text = said.decode("utf-8", "replace")
+    told = read_status(variables) if variables else QueryStatus()
+    found.user = found.user or told.user
+    statement = read_statement(text, name, ansi_quotes=told.ansi_quotes)
+    if statement.verb in _UNTOLD or text.startswith(("XA START", "XA END")):
+        return
+    found.by_text = found.by_text or statement.rows
+    for table, kinds in statement.tables.items():
+        found.tables[table] = found.tables.get(table, 0) | sum(_MASKS[kind] for kind in kinds)
+    found.stops = found.stops or why_replay_stops(statement)
+    found.say(without_secrets(text))
+
+
+def _rows_query(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
+    """The statement that made the rows, which MySQL says with its length in a byte in front (or 255)."""
+    _require_sound(data, event, trailer)
+    found.say(_text(data, event[0] + HEADER_SIZE + 1, event[1] - trailer))
+
+
+def _annotation(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
+    _require_sound(data, event, trailer)
+    found.say(_text(data, event[0] + HEADER_SIZE, event[1] - trailer))
+
+
+def _text(data: Buffer, at: int, end: int) -> str:
+    return data[at : min(end, at + _SHOWN)].decode("utf-8", "replace")
+
+
+def _prepare(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
+    """XA PREPARE, unless its first byte says that it was committed at once."""
+    _require_sound(data, event, trailer)
+    found.prepared = found.prepared or not data[event[0] + HEADER_SIZE]
+
+
+def _payload(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
+    _require_sound(data, event, trailer)
+    for inner in inner_events(data[event[0] + HEADER_SIZE : event[1] - trailer]):
+        _walk(found, inner, 0, len(inner), 0)
+
+
+_READ: Final[dict[int, Callable[[Contents, Buffer, tuple[int, int], int], None]]] = {
+    QUERY: _query,
+    QUERY_COMPRESSED: _query_compressed,
+    _EXECUTE_LOAD_QUERY: _load,
+    events.ROWS_QUERY: _rows_query,
+    events.ANNOTATE_ROWS: _annotation,
+    XA_PREPARE: _prepare,
+    TRANSACTION_PAYLOAD: _payload,
+}

@@ -1,0 +1,181 @@
+"""Search a log's files for the transactions that did something."""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from zbackup.engines.mysql.binlog.contents import Contents, kinds_of, read_contents
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
+from zbackup.engines.mysql.binlog.events import FIRST_EVENT, SHAPE, Buffer, Dialect
+from zbackup.engines.mysql.binlog.files import sequence
+from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.binlog.reader import begun, describe, microseconds, opened
+from zbackup.engines.mysql.binlog.scan import Scanner, Span
+from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, Touched, nobody
+from zbackup.proc import secure_files
+
+TOLD_EVERY: Final = 1 << 22
+"""Bytes between two words on how far the reading is."""
+
+MARGIN: Final = timedelta(minutes=10)
+"""A file that the server left this long before the first moment that is wanted is not read.
+
+More than a clock is put back by, as a rule; commit times of a replica are earlier than its own clock.
+"""
+
+_CHUNK: Final = 1 << 20
+_QUERY_COMPRESSED: Final = b"\xa5"
+
+
+def search(files: Sequence[Path], wanted: LogFilter, told: Told = nobody) -> Iterator[LogEntry | LogRead]:
+    """The transactions that are wanted, in log order, and behind those of each file what was read of it.
+
+    `files` are of one log, oldest first. A file that is damaged, encrypted or gone
+    does not keep the others from being read: its LogRead says so. `told` hears how far the reading is.
+    """
+    after = LogPosition.parse(wanted.after) if wanted.after else None
+    for number, path in enumerate(files):
+        if after and sequence(path.name) < after.sequence:
+            continue
+        start = after.offset if after and after.file == path.name else FIRST_EVENT
+        newest = number == len(files) - 1
+        if not newest and _is_too_old(files[number + 1], wanted):
+            continue
+        yield from _search_file(path, wanted, (start, newest), told)
+
+
+def _is_too_old(following: Path, wanted: LogFilter) -> bool:
+    try:
+        left = begun(following)
+    except OSError:
+        return False
+    return bool(wanted.since and left and left < wanted.since - MARGIN)
+
+
+def _search_file(
+    path: Path, wanted: LogFilter, where: tuple[int, bool], told: Told
+) -> Iterator[LogEntry | LogRead]:
+    start, newest = where
+    size = reached = 0
+    problem, damaged, torn = "", False, False
+    try:
+        size = secure_files.size(path)
+        with opened(path, size) as scanner:
+            try:
+                yield from _search_spans(path, scanner, wanted, start, told)
+            finally:
+                reached = max(scanner.reached, start)
+        if reached < size and not newest:
+            torn = True
+            problem = f"{path.name} ends within an event: its last {size - reached} bytes are no transaction"
+    except BinlogDamaged as failure:
+        damaged = True
+        problem = f"{failure}: its last {size - reached} bytes were not read"
+    except BinlogEncrypted as failure:
+        problem = str(failure)
+    except OSError as failure:
+        problem = f"{path.name} cannot be read: {failure.strerror}"
+    end = str(LogPosition.of(path.name, max(reached, FIRST_EVENT)))
+    yield LogRead(name=path.name, size=size, end=end, problem=problem, damaged=damaged, torn=torn)
+
+
+def _search_spans(
+    path: Path, scanner: Scanner, wanted: LogFilter, start: int, told: Told
+) -> Iterator[LogEntry]:
+    data, trailer = scanner.data, scanner.trailer
+    since = microseconds(wanted.since) if wanted.since else 0
+    until = microseconds(wanted.until) if wanted.until else 1 << 63
+    may_matter = _Suspicion(scanner, wanted).raised
+    is_wanted = _Wanted(wanted).is_wanted
+    next_told = start
+    for span in scanner.spans(start):
+        begin, end, committed = span
+        if begin >= next_told:
+            told(path.name, begin, len(data))
+            next_told = begin + TOLD_EVERY
+        if since <= committed < until and may_matter(span):
+            found = read_contents(data, (begin, end), trailer, scanner.damaged)
+            if is_wanted(found):
+                entry = found.entry(describe(path, scanner, span).described(), end - begin)
+                if wanted.admits(entry):
+                    yield entry
+
+
+class _Wanted:
+    """Whether a transaction's tables are wanted, asked once of each table and what is done to it."""
+
+    def __init__(self, wanted: LogFilter) -> None:
+        self._wanted, self._any = wanted, not (wanted.tables or wanted.kinds)
+        self._known: dict[tuple[str, int], bool] = {}
+
+    def is_wanted(self, found: Contents) -> bool:
+        return self._any or any(map(self._table, found.tables.items()))
+
+    def _table(self, pair: tuple[str, int]) -> bool:
+        known = self._known.get(pair)
+        if known is None:
+            if len(self._known) > _CHUNK:
+                self._known.clear()
+            known = self._known[pair] = self._wanted.admits_table(Touched(pair[0], kinds_of(pair[1])))
+        return known
+
+
+class _Suspicion:
+    """Which transactions need not be looked into, because the name that is wanted is not in their bytes.
+
+    Those of two events are always looked into: a statement may drop a whole schema, and a compressed one
+    hides its names. Where names differ in case only, or may be written in two ways, all are.
+    """
+
+    def __init__(self, scanner: Scanner, wanted: LogFilter) -> None:
+        self._data = scanner.data
+        self._mariadb = scanner.format is not None and scanner.format.dialect is Dialect.MARIADB
+        names = {name.removesuffix(".*").partition(".")[::2] for name in wanted.tables}
+        self._finders = [_Finder(self._data, (table or schema).encode()) for schema, table in names]
+        plain = all(name.isascii() and "`" not in name and '"' not in name for name in wanted.tables)
+        self.raised = self._raised if wanted.tables and plain and not wanted.fold else _always
+
+    def _raised(self, span: Span) -> bool:
+        begin, end, _ = span
+        for finder in self._finders:
+            if finder.at(begin) < end:
+                return True
+        data = self._data
+        second = begin + SHAPE.unpack_from(data, begin)[1]
+        if second + SHAPE.unpack_from(data, second)[1] >= end:
+            return True
+        # Other statements of MariaDB are found by the type and the server's number in their headers.
+        return self._mariadb and data.find(_QUERY_COMPRESSED + data[begin + 5 : begin + 9], begin, end) >= 0
+
+
+def _always(_: Span) -> bool:
+    return True
+
+
+class _Finder:
+    """Finds the next place of some bytes, going forward. A mapped file's own find compares byte by byte."""
+
+    def __init__(self, data: Buffer, wanted: bytes) -> None:
+        self._data, self._wanted = data, wanted
+        self._found = -1
+        self._chunk, self._base = b"", 0
+
+    def at(self, start: int) -> int:
+        """The first place from `start` on; one behind the data's end if there is none."""
+        if self._found >= start:
+            return self._found
+        base, chunk = self._base, self._chunk
+        at = max(start, base)
+        while True:
+            found = chunk.find(self._wanted, at - base) if at < base + len(chunk) else -1
+            if found >= 0:
+                break
+            at = max(start, base + max(0, len(chunk) - len(self._wanted) + 1)) if chunk else start
+            base, chunk = at, self._data[at : at + _CHUNK]
+            if len(chunk) < len(self._wanted):
+                self._found = len(self._data) + 1
+                return self._found
+        self._base, self._chunk = base, chunk
+        self._found = base + found
+        return self._found

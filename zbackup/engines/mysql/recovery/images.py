@@ -1,0 +1,55 @@
+"""The rows of one transaction, as the server's own tool prints them.
+
+The tool gets nothing but that transaction, behind what a log file begins with, on its standard input: it
+reads no file that others may exchange meanwhile, and runs as a user who may do nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from zbackup.engines.mysql.binlog.events import FIRST_EVENT, SHAPE
+from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.binlog.reader import opened
+from zbackup.engines.mysql.clone.program import DIRECTORIES
+from zbackup.engines.mysql.recovery.replay_bounds import files_of
+from zbackup.model.backup import BackupFiles
+from zbackup.model.errors import NotRecoverable
+from zbackup.model.log import Transaction
+from zbackup.proc import programs
+from zbackup.proc.filter import filtered
+
+TOOLS: Final = {"mysql": ("mysqlbinlog",), "mariadb": ("mariadb-binlog", "mysqlbinlog")}
+_FLAGS: Final = ("--no-defaults", "-vv", "--base64-output=DECODE-ROWS", "-")
+_CHUNK: Final = 1 << 20
+
+
+def images(
+    flavor: str,
+    server: Sequence[str] | None,
+    parts: Sequence[BackupFiles],
+    subject: Transaction,
+) -> Iterator[str]:
+    """What mysqlbinlog says of the transaction, line by line. `server` is the configured server program.
+
+    Raise Refused when there is no such tool that root may run, NotRecoverable when the log has gone.
+    """
+    start, end = LogPosition.parse(subject.start), LogPosition.parse(subject.end)
+    file = next((f for f in files_of(parts) if f.name == start.file), None)
+    if file is None:
+        raise NotRecoverable(f"{start.file} was purged or pruned just now")
+    beside = [str(Path(word).parent) for word in server or () if word.startswith("/")]
+    recorded = parts[0][0].server.get("mysqld", "")
+    near = [*beside, *([str(Path(recorded).parent)] if recorded.startswith("/") else [])]
+    remedy = f"install the client programs of {flavor}"
+    tool = programs.find_program(None, TOOLS[flavor], "", (*near, *DIRECTORIES), remedy)
+    yield from filtered((*tool, *_FLAGS), _bytes(file, start.offset, end.offset))
+
+
+def _bytes(file: Path, start: int, end: int) -> Iterator[bytes]:
+    """The event that describes the file, and the transaction between the two offsets."""
+    with opened(file, end) as scanner:
+        described = FIRST_EVENT + SHAPE.unpack_from(scanner.data, FIRST_EVENT)[1]
+        for begin, behind in ((0, described), (start, end)):
+            for at in range(begin, behind, _CHUNK):
+                yield scanner.data[at : min(at + _CHUNK, behind)]

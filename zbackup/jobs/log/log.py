@@ -1,0 +1,69 @@
+"""Show what happened, by the log of the server and of its backups. Looks only."""
+
+import heapq
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from zbackup.jobs.context import Context
+from zbackup.jobs.restore.known_logs import KnownLog, known_logs
+from zbackup.jobs.restore.locate_transaction import locate
+from zbackup.jobs.restore.search_log import search_further, search_log
+from zbackup.model.errors import NotRecoverable, VerificationFailed
+from zbackup.model.exact import TransactionName
+from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
+
+POLL_S = 0.5
+
+
+def follow(ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
+    """All that is wanted, and then what comes, until somebody interrupts it."""
+    after = ""
+    for each in search_log(ctx, wanted):
+        if isinstance(each, LogRead):
+            after = each.end or after
+        yield each
+    live = _live(ctx)
+    while True:
+        time.sleep(POLL_S)
+        for each in search_further(ctx, live, replace(wanted, after=after)):
+            if isinstance(each, LogEntry):
+                yield each
+            elif each.damaged:
+                raise VerificationFailed(each.problem)
+            else:
+                after = each.end or after
+
+
+def _live(ctx: Context) -> KnownLog | None:
+    """The server's own log; None where the server is asked. Raise NotRecoverable when there is none here."""
+    if not ctx.recovery.reads_files:
+        return None
+    found = next((log for log in known_logs(ctx, ctx.catalog()) if log.live), None)
+    if found is None:
+        raise NotRecoverable("the server's own log cannot be read here, so there is nothing to follow")
+    return found
+
+
+def largest(found: Iterator[LogEntry | LogRead], count: int) -> Iterator[LogEntry | LogRead]:
+    """Of what was found the `count` transactions with most bytes, the largest first; behind what was read."""
+    heap: list[tuple[int, int, LogEntry]] = []
+    for number, each in enumerate(found):
+        if isinstance(each, LogRead):
+            yield each
+            continue
+        row = (each.size, -number, each)
+        if len(heap) < count:
+            heapq.heappush(heap, row)
+        elif row > heap[0]:
+            heapq.heapreplace(heap, row)
+    yield from (entry for _, _, entry in sorted(heap, reverse=True))
+
+
+def rows_of(ctx: Context, name: TransactionName) -> Iterator[str]:
+    """The rows of one transaction before and after, in lines. Raise NotRecoverable when it is in no log."""
+    before = locate(ctx, name)
+    for log in known_logs(ctx, ctx.catalog()):
+        if log.id in before.logs:
+            yield from ctx.recovery.images(log.parts, before.transaction)
+            return

@@ -1,0 +1,69 @@
+"""Which logs there are: of the server, and of its backups."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from zbackup.catalog.local import Catalog
+from zbackup.jobs.context import Context, live_files
+from zbackup.model.backup import Backup, BackupFiles
+from zbackup.model.errors import NotFound, NotRecoverable, ZbackupError
+from zbackup.model.log import place
+from zbackup.plan.recovery.before_transaction import covering, log_holders
+
+UNKNOWN = ""
+"""In place of the id of a log of which no backup holds the beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLog:
+    """One log, by its id, and where its files are, the newest part first; `live`: that is the server's own.
+
+    `backups` are those of the other parts, in the same order.
+    """
+
+    id: str
+    parts: list[BackupFiles]
+    live: bool = False
+    backups: tuple[Backup, ...] = ()
+
+
+def known_logs(ctx: Context, catalog: Catalog, base: str = "") -> Iterator[KnownLog]:
+    """Every log that backups hold, the newest first; the server's own is part of the one that it goes on.
+
+    `base` names the backup whose log alone is meant. Raise NotFound when there is none of that name.
+    """
+    holders = sorted(log_holders(catalog.backups), key=lambda b: b.createtxg, reverse=True)
+    if not holders:
+        return
+    wanted = {b.record.log_id for b in holders if base in ("", b.name)}
+    if not wanted:
+        raise NotFound(f"there is no finished backup {base} to start from: see zbackup list")
+    live, live_id = _live(ctx, catalog, holders[0])
+    if live and live_id == UNKNOWN and not base:
+        yield KnownLog(UNKNOWN, [live], live=True)
+    for log in stored_logs(catalog, [b for b in holders if b.record.log_id in wanted]):
+        here = live is not None and live_id == log.id
+        yield KnownLog(log.id, [live, *log.parts], True, log.backups) if live and here else log
+
+
+def stored_logs(catalog: Catalog, holders: Sequence[Backup]) -> Iterator[KnownLog]:
+    """The logs that these hold, in their order."""
+    for log_id in dict.fromkeys(b.record.log_id for b in holders):
+        parts = covering([b for b in holders if b.record.log_id == log_id])
+        yield KnownLog(log_id, [b.files(catalog.places) for b in parts], backups=tuple(parts))
+
+
+def _live(ctx: Context, catalog: Catalog, newest: Backup) -> tuple[BackupFiles | None, str]:
+    """The log that the server writes now, None when it cannot be read, and its id."""
+    live = live_files(catalog.datasets)
+    part = BackupFiles(newest.record, live)
+    try:
+        span = ctx.log_reader.live_log(newest.files(catalog.places), live)
+    except NotRecoverable:
+        return part, UNKNOWN
+    except (ZbackupError, OSError) as problem:
+        ctx.progress.note(f"the live log cannot be looked at: {problem}")
+        return None, UNKNOWN
+    if span is None or place(span.first) > place(newest.record.log_to):
+        return part, UNKNOWN
+    return part, newest.record.log_id

@@ -1,0 +1,129 @@
+"""Search the logs of an instance for what happened: the server's own, and what its backups hold of it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from zbackup.catalog.local import Catalog
+from zbackup.jobs.clones import clone_datasets
+from zbackup.jobs.clones.lifecycle import working_on
+from zbackup.jobs.clones.temporary import log_clone
+from zbackup.jobs.context import Context, live_files
+from zbackup.jobs.restore.known_logs import KnownLog, known_logs
+from zbackup.model.backup import Backup
+from zbackup.model.clone import Clone
+from zbackup.model.errors import DatabaseError, NotRecoverable, Refused, VerificationFailed, ZbackupError
+from zbackup.model.log import place
+from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
+from zbackup.plan.clones.clone_name import search_name
+from zbackup.plan.recovery.coverage import log_known
+
+Found = LogEntry | LogRead
+
+
+def search_log(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
+    """Every transaction that is wanted, the oldest log first and each in its own order.
+
+    What was read of each file stands behind what was found in it. Where something is wanted after a place,
+    that is one in the newest log. Changes nothing, but for clones that are gone afterwards, where only
+    a server can read the log. Raise NotRecoverable where no backup says where the log is.
+    """
+    catalog = ctx.catalog()
+    if not any(log_known(b.record) for b in catalog.backups if b.finished):
+        raise NotRecoverable("no finished backup says where the log is: run zbackup snapshot first")
+    if not ctx.log_reader.reads_files:
+        yield from _through_servers(ctx, catalog, wanted)
+        return
+    logs = list(known_logs(ctx, catalog))
+    for log in logs[:1] if wanted.after else reversed(logs):
+        yield from _in_files(ctx, log, wanted)
+
+
+def search_further(ctx: Context, log: KnownLog | None, wanted: LogFilter) -> Iterator[Found]:
+    """What the server itself has written since wanted.after; `log` is its own, None where it is asked."""
+    yield from ctx.log_reader.history(log.parts[:1] if log else (), wanted)
+
+
+def require_all_read(reads: Sequence[LogRead]) -> None:
+    """Raise what kept the search from having seen all there is, unless it was only an unfinished end."""
+    problems = [read for read in reads if read.problem and not read.torn]
+    if not problems:
+        return
+    said = "; ".join(read.problem for read in problems)
+    failure: type[ZbackupError] = VerificationFailed if any(p.damaged for p in problems) else Refused
+    raise failure(f"not all of the log was read: {said}")
+
+
+def _in_files(ctx: Context, log: KnownLog, wanted: LogFilter) -> Iterator[Found]:
+    """A log that cannot be read does not keep the others from being read."""
+
+    try:
+        yield from ctx.log_reader.history(log.parts, wanted, _Told(ctx))
+    except (Refused, NotRecoverable, VerificationFailed, OSError) as problem:
+        gone = isinstance(problem, OSError)
+        why = f"{problem}; if it was purged or pruned just now, try again" if gone else str(problem)
+        yield LogRead(name=log.parts[0][0].called, size=0, end="", problem=why)
+
+
+class _Told:
+    """Tells whoever watches how far the reading is."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._progress, self._name = ctx.progress, ""
+
+    def __call__(self, name: str, done: int, total: int) -> None:
+        if name != self._name:
+            self._progress.phase("reading", name)
+            self._name = name
+        self._progress.advance(done, total)
+
+
+def _through_servers(ctx: Context, catalog: Catalog, wanted: LogFilter) -> Iterator[Found]:
+    """What only a backup's files hold first, and then the running server's."""
+    after = wanted.after
+    for backup in () if after else _needed(ctx, catalog, wanted):
+        for each in _on_a_clone(ctx, catalog, backup, replace(wanted, after=after)):
+            if isinstance(each, LogRead):
+                after = each.end
+            yield each
+    try:
+        yield from ctx.log_reader.history((), replace(wanted, after=after))
+    except (DatabaseError, Refused) as problem:
+        yield LogRead(name=ctx.instance, size=0, end=after, problem=f"the live log was not read: {problem}")
+
+
+def _needed(ctx: Context, catalog: Catalog, wanted: LogFilter) -> list[Backup]:
+    """The backups, oldest first, that hold what the running server's log has no more of what is wanted."""
+    found: list[Backup] = []
+    for log in known_logs(ctx, catalog):
+        found += log.backups
+    try:
+        newest = max((b for b in catalog.backups if log_known(b.record)), key=lambda b: b.createtxg)
+        live = ctx.log_reader.live_log(newest.files(catalog.places), live_files(catalog.datasets))
+    except ZbackupError:
+        live = None
+    if live is not None:
+        begun = ctx.log_reader.written(live.first)
+        if begun and wanted.since and begun <= wanted.since:
+            return []
+        found = [b for b in found if place(b.record.log_from) < place(live.first)]
+    if wanted.since:
+        found = [b for b in found if b.record.taken >= wanted.since]
+    return sorted(found, key=lambda b: b.createtxg)
+
+
+def _on_a_clone(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[Found]:
+    name = search_name(ctx.instance)
+    ctx.recovery.check_program(backup.record)
+    ctx.progress.phase("reading", f"the log in {backup.name}, by a server on a clone")
+    clone = Clone(
+        id=clone_datasets.new_id(),
+        name=name,
+        instance=ctx.instance,
+        engine=backup.record.engine,
+        kind="log",
+        state="building",
+        created=ctx.clock.now(),
+        backup=backup.name,
+    )
+    with working_on(ctx, name, "zbackup log"), log_clone(ctx, catalog, clone, backup, keep=False) as made:
+        yield from ctx.recovery.history_of(made[0], wanted)

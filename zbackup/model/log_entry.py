@@ -1,0 +1,136 @@
+"""What a transaction in a server's log did, to which tables, and which transactions are wanted."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Final, Literal, get_args
+
+from zbackup.model.log import Transaction
+
+Kind = Literal["ddl", "drop", "truncate", "insert", "update", "delete"]
+
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+"""What can be done to a table. A drop and a truncate are DDL, too."""
+
+EVERY_TABLE: Final = "*"
+"""In place of a table's name: all those of the schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A table (or collection) that a transaction touched, as SCHEMA.TABLE, and what was done to it.
+
+    "shop.*" is all of a schema; "" is no table at all, such as what CREATE USER is about.
+    """
+
+    name: str
+    kinds: tuple[Kind, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """One transaction of a log: `events` and `size` in bytes are of all of it, as it is stored.
+
+    `text` is the statement: of DDL always, of others where the server logged it. `by_text`: the log holds
+    statements and no rows, so that the tables are those that its text names. `thread` is the session's
+    number, 0 where it was not logged; `user` who it was logged in as, "" likewise. `prepared`: it took
+    effect, or not, by a later decision (XA COMMIT, commitTransaction). `stops_replay` says why a replay
+    cannot go beyond it, "" where it can.
+    """
+
+    transaction: Transaction
+    tables: tuple[Touched, ...]
+    events: int
+    size: int
+    text: str = ""
+    thread: int = 0
+    user: str = ""
+    by_text: bool = False
+    prepared: bool = False
+    stops_replay: str = ""
+
+    def kinds(self) -> tuple[Kind, ...]:
+        """What it did to any table, in the order of KINDS."""
+        done = {kind for each in self.tables for kind in each.kinds}
+        return tuple(kind for kind in KINDS if kind in done)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogFilter:
+    """Which transactions are wanted: all that satisfy every part of it.
+
+    `tables` are SCHEMA.TABLE, or SCHEMA or SCHEMA.* for all of one: any of them, as any of `kinds` if
+    some are given. `since` and `until` are commit times, the second not included. `grep` is in the text,
+    whatever its case. Nothing up to the place `after` is read. `fold`: names that differ in case only are
+    one (lower_case_table_names).
+    """
+
+    tables: tuple[str, ...] = ()
+    kinds: frozenset[Kind] = frozenset()
+    since: datetime | None = None
+    until: datetime | None = None
+    grep: str = ""
+    fold: bool = False
+    after: str = ""
+
+    def admits(self, entry: LogEntry) -> bool:
+        """Whether the entry is wanted."""
+        return (
+            self.admits_time(entry.transaction.committed)
+            and (not (self.tables or self.kinds) or any(map(self.admits_table, entry.tables)))
+            and (not self.grep or self.grep.casefold() in entry.text.casefold())
+        )
+
+    def admits_time(self, committed: datetime) -> bool:
+        """Whether the commit time is wanted."""
+        after = self.since is None or committed >= self.since
+        return after and (self.until is None or committed < self.until)
+
+    def admits_table(self, touched: Touched) -> bool:
+        """Whether what was done to this table is wanted."""
+        return self._is_kind(touched) and (not self.tables or self._is_named(touched.name))
+
+    def _is_kind(self, touched: Touched) -> bool:
+        return not self.kinds or not self.kinds.isdisjoint(touched.kinds)
+
+    def _is_named(self, name: str) -> bool:
+        whole, schemas = self._names
+        name = name.casefold() if self.fold else name
+        schema, _, table = name.partition(".")
+        return name in whole or schema in schemas or (table == EVERY_TABLE and schema in self._schemas)
+
+    @cached_property
+    def _names(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Tables, and schemas of which every table is wanted."""
+        wanted = [name.casefold() if self.fold else name for name in self.tables]
+        schemas = {n.removesuffix(f".{EVERY_TABLE}") for n in wanted if "." not in n or n.endswith(".*")}
+        return frozenset(wanted), frozenset(schemas)
+
+    @cached_property
+    def _schemas(self) -> frozenset[str]:
+        return frozenset(name.partition(".")[0] for name in self._names[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRead:
+    """What was read of one file of a log, or of one oplog: up to `end` in the engine's own words.
+
+    `problem` says what of it was not read, and why, "" where nothing was left out. `damaged`: it should have
+    been readable; `torn`: what was not read is an end that its server had not finished writing.
+    """
+
+    name: str
+    size: int
+    end: str
+    problem: str = ""
+    damaged: bool = False
+    torn: bool = False
+
+
+Told = Callable[[str, int, int], None]
+"""Hears the name of a file that is being read, how many bytes of it were, and how many it has."""
+
+
+def nobody(_: str, __: int, ___: int) -> None:
+    """Hears how far a search is that nobody watches."""
