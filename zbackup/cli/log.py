@@ -1,5 +1,6 @@
 """zbackup log"""
 
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Annotated
@@ -15,9 +16,9 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.log.log import follow, largest, rows_of
 from zbackup.jobs.restore.search_log import require_all_read, search_log
 from zbackup.model.errors import UsageError
-from zbackup.model.exact import parse_transaction
 from zbackup.model.log_entry import KINDS, Kind, LogEntry, LogFilter, LogRead
 from zbackup.model.moment import FORMS, parse_moment
+from zbackup.model.transaction_name import parse_transaction
 
 HELP = f"""Show what happened: which transaction did what to which table, and when.
 
@@ -122,12 +123,13 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             grep=grep,
         )
         found = follow(ctx, wanted) if follow_on else search_log(ctx, wanted)
-        _show(options, ctx, largest(found, largest_n) if largest_n else found)
+        _show(options, ctx, largest(found, largest_n) if largest_n else found, by_size=bool(largest_n))
 
 
-def _show(options: Options, ctx: Context, found: Iterable[LogEntry | LogRead]) -> None:
+def _show(options: Options, ctx: Context, found: Iterable[LogEntry | LogRead], *, by_size: bool) -> None:
     """Print each as it is found. Raise what kept the log from being read as a whole, at the end."""
-    lines = LogLines(ctx.zone, ctx.instance, ctx.engine_name, alone=sys.stdout.isatty())
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    lines = LogLines(ctx.zone, ctx.instance, ctx.engine_name, width, by_size=by_size)
     reads: list[LogRead] = []
     for each in found:
         if isinstance(each, LogRead):

@@ -1,7 +1,6 @@
 """Transactions of a log as lines for people, and as JSON for scripts."""
 
 import shlex
-import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -17,19 +16,21 @@ MOST_TABLES = 4
 
 
 class LogLines:
-    """The lines of one listing. `alone`: a terminal shows them, so that none is longer than it is wide."""
+    """The lines of one listing, none longer than `width` if it is not 0. `by_size`: the largest comes first,
+    and is what matters; else what matters is the last drop or truncate, or the last of all."""
 
-    def __init__(self, zone: ZoneInfo, instance: str, engine: str, *, alone: bool) -> None:
+    def __init__(self, zone: ZoneInfo, instance: str, engine: str, width: int = 0, *, by_size: bool) -> None:
         self._zone, self._instance, self._engine = zone, instance, engine
-        self._width = shutil.get_terminal_size().columns if alone else 0
+        self._width, self._by_size = width, by_size
         self._count = 0
+        self._first: LogEntry | None = None
         self._last: LogEntry | None = None
         self._harm: LogEntry | None = None
 
     def saw(self, entry: LogEntry) -> None:
         """Take it in for the last line."""
         self._count += 1
-        self._last = entry
+        self._first, self._last = self._first or entry, entry
         if not {"drop", "truncate"}.isdisjoint(entry.kinds()):
             self._harm = entry
 
@@ -46,8 +47,8 @@ class LogLines:
         return f"{text[: self._width - 1]}…" if self._width and len(text) > self._width else text
 
     def restore(self) -> str:
-        """The command that restores to just before the last that was shown, or the last that did harm."""
-        entry = self._harm or self._last
+        """The command that restores to just before the one that matters; "" if there is none."""
+        entry = self._first if self._by_size else self._harm or self._last
         if entry is None:
             return ""
         subject = entry.transaction
@@ -66,6 +67,8 @@ class LogLines:
             yield f"To restore to just before {self._which()}: {command}"
 
     def _which(self) -> str:
+        if self._by_size:
+            return "the largest"
         if self._harm is not None and self._harm is not self._last:
             return "the last drop or truncate"
         return "the last one" if self._count > 1 else "it"

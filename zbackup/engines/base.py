@@ -146,8 +146,8 @@ class LogReader(Protocol):
         """The transactions of one log that are wanted, in its order, and what was read of each of its files.
 
         `parts` as for `find`; where `reads_files` is not so, the running server is asked for its own log, and
-        they do not count. `told` hears how far the reading is. Raise Refused where there is no log that can be
-        read, DatabaseError where a server cannot be asked.
+        they do not count. `told` hears how far the reading is. Raise Refused where no log can be read,
+        DatabaseError where a server cannot be asked.
         """
 
     def written(self, place: str) -> datetime | None:

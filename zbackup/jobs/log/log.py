@@ -10,8 +10,8 @@ from zbackup.jobs.restore.known_logs import KnownLog, known_logs
 from zbackup.jobs.restore.locate_transaction import locate
 from zbackup.jobs.restore.search_log import search_further, search_log
 from zbackup.model.errors import NotRecoverable, VerificationFailed
-from zbackup.model.exact import TransactionName
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
+from zbackup.model.transaction_name import TransactionName
 
 POLL_S = 0.5
 
@@ -37,7 +37,7 @@ def follow(ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
 
 def _live(ctx: Context) -> KnownLog | None:
     """The server's own log; None where the server is asked. Raise NotRecoverable when there is none here."""
-    if not ctx.recovery.reads_files:
+    if not ctx.log_reader.reads_files:
         return None
     found = next((log for log in known_logs(ctx, ctx.catalog()) if log.live), None)
     if found is None:

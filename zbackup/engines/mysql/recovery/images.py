@@ -21,6 +21,9 @@ from zbackup.proc.filter import filtered
 
 TOOLS: Final = {"mysql": ("mysqlbinlog",), "mariadb": ("mariadb-binlog", "mysqlbinlog")}
 _FLAGS: Final = ("--no-defaults", "-vv", "--base64-output=DECODE-ROWS", "-")
+_ROW: Final = "### "
+_NOISE: Final = ("#", "/*!", "SET ", "DELIMITER", "BEGIN", "COMMIT", "ROLLBACK", "START TRANSACTION")
+_MOST: Final = 10_000
 _CHUNK: Final = 1 << 20
 
 
@@ -30,7 +33,8 @@ def images(
     parts: Sequence[BackupFiles],
     subject: Transaction,
 ) -> Iterator[str]:
-    """What mysqlbinlog says of the transaction, line by line. `server` is the configured server program.
+    """What mysqlbinlog says of the rows, line by line; without rows, of the statements. `server` is the
+    configured server program.
 
     Raise Refused when there is no such tool that root may run, NotRecoverable when the log has gone.
     """
@@ -43,7 +47,21 @@ def images(
     near = [*beside, *([str(Path(recorded).parent)] if recorded.startswith("/") else [])]
     remedy = f"install the client programs of {flavor}"
     tool = programs.find_program(None, TOOLS[flavor], "", (*near, *DIRECTORIES), remedy)
-    yield from filtered((*tool, *_FLAGS), _bytes(file, start.offset, end.offset))
+    yield from of_rows(filtered((*tool, *_FLAGS), _bytes(file, start.offset, end.offset)))
+
+
+def of_rows(lines: Iterator[str]) -> Iterator[str]:
+    """The lines that say what rows were and became; where there are none, those that are statements. Pure."""
+    statements: list[str] = []
+    rows = False
+    for line in lines:
+        if line.startswith(_ROW):
+            rows = True
+            yield line.removeprefix(_ROW)
+        elif not rows and len(statements) < _MOST and not line.startswith(_NOISE) and line.strip():
+            statements.append(line.removesuffix("/*!*/;"))
+    if not rows:
+        yield from statements
 
 
 def _bytes(file: Path, start: int, end: int) -> Iterator[bytes]:
