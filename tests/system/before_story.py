@@ -100,6 +100,34 @@ class BeforeStory:
             assert checksums(clone, TABLES) == accident.sums
         house.destroy("place")
 
+    def test_the_log_says_what_happened_to_the_table(self, house: House, accident: Accident) -> None:
+        before = house.state()
+        entries, end = house.log("--table", "shop.doomed", "--kind", "drop")
+        assert [(e["start"], e["gtid"] or "") for e in entries] == [
+            (f"{accident.file}:{accident.start}", accident.gtid)
+        ]
+        assert entries[0]["tables"] == [{"name": "shop.doomed", "kinds": ["ddl", "drop"]}]
+        assert entries[0]["text"].startswith("DROP TABLE") and entries[0]["thread"]
+        assert end["restore"] == f"zbackup restore shop --before {accident.name}"
+        assert len(house.log("--table", "shop.doomed", "--kind", "insert")[0]) == 20
+        rows = house.zb("log", "--rows", accident.name).out
+        assert "DROP TABLE" in rows
+        assert house.state() == before
+
+    def test_the_last_drop_of_a_table_is_found_and_has_to_be_confirmed(
+        self, house: House, accident: Accident
+    ) -> None:
+        words = ("restore", "--before-drop", "shop.doomed", "--name", "dropped", "--json")
+        assert "add --yes" in house.zb(*words).refused(2)
+        assert "no truncate of shop.kept" in house.zb(
+            "restore", "--before-truncate", "shop.kept", "--yes", "-q"
+        ).refused(4)
+        report = house.zb(*words, "--yes").data
+        _assert_cut(accident, report["recovered"])
+        with house.clone(report) as clone:
+            assert checksums(clone, TABLES) == accident.sums
+        house.destroy("dropped")
+
     def test_what_is_only_in_the_live_log_is_found(self, house: House, accident: Accident) -> None:
         house.server.sql("INSERT INTO shop.kept VALUES (1003)")
         sums = house.server.checksum(TABLES[:1])

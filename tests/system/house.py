@@ -124,6 +124,11 @@ class Zbackup:
         moment = to if isinstance(to, str) else local(to)
         return ("restore", "--to", moment, "--name", name, "--json", *words)
 
+    def log(self, *words: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """What `zbackup log` shows: the transactions, and the end with what was read."""
+        *shown, end = map(json.loads, self.zb("log", *words, "--json").succeeded.splitlines())
+        return [line["transaction"] for line in shown], end
+
     def backups(self) -> list[dict[str, Any]]:
         """The backups that `zbackup list` shows."""
         listed: list[dict[str, Any]] = self.zb("list", "--json").data[0]["backups"]

@@ -27,6 +27,12 @@ class Result:
         assert self.rc == 0, str(self)
         return json.loads(self.out)["data"]
 
+    @property
+    def succeeded(self) -> str:
+        """What it printed; an AssertionError says what went wrong instead."""
+        assert self.rc == 0, str(self)
+        return self.out
+
     def refused(self, status: int) -> str:
         """The one line said by a command that ended with `status`."""
         assert self.rc == status, f"expected exit status {status}: {self}"

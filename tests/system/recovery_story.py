@@ -175,6 +175,20 @@ class RecoveryStory:
         house.destroy("early", "late")
         assert house.names() == before
 
+    def test_the_drop_of_a_table_is_found_under_load(self, house: House, history: History) -> None:
+        entries, _ = house.log("--table", "shop.orders", "--kind", "drop")
+        [dropped] = entries
+        busy, end = house.log("--since", local(history.quiet))
+        assert len(busy) > 40 and dropped in busy
+        assert not any(read["problem"] for read in end["read"])
+        report = house.zb("restore", "--before-drop", "shop.orders", "--yes", "--name", "d", "--json").data
+        skipped = report["recovered"]["first_skipped"]
+        assert (skipped["start"], skipped["gtid"] or None) == (dropped["start"], dropped["gtid"])
+        with house.clone(report) as clone:
+            orders = checksums(clone, ["shop.orders"])
+        assert orders == {"shop.orders": history.sums["shop.orders"]}
+        house.destroy("d")
+
     def test_the_moment_of_a_backup_gives_that_backup(self, house: House, history: History) -> None:
         """Right behind the last transaction of a backup taken under a lock, and before the next one."""
         base = history.backups[0]

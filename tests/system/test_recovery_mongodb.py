@@ -123,6 +123,18 @@ class TestRecovery:
             client.shop.orders.insert_one({"_id": "it can be written to"})
         house.destroy("quiet")
 
+    def test_the_drop_of_a_collection_is_found_and_undone(self, house: MongoHouse, history: History) -> None:
+        name = f"{mongo_load.SCHEMA}.ledger"
+        entries, end = house.log("--table", name, "--kind", "drop")
+        [dropped] = entries
+        assert dropped["start"].startswith(f"{at(history.drop)}@")
+        assert end["restore"] == f"zbackup restore shop --to-timestamp {at(history.drop)}"
+        report = house.zb("restore", "--before-drop", name, "--yes", "--name", "dropped", "--json").data
+        assert report["recovered"]["first_skipped"]["start"] == dropped["start"]
+        with opened(report) as client:
+            assert client[mongo_load.SCHEMA].ledger.count_documents({}) > 0
+        house.destroy("dropped")
+
     @pytest.mark.parametrize("when", ["early", "late"])
     def test_a_busy_moment_is_cut_between_transactions(
         self, house: MongoHouse, history: History, when: str

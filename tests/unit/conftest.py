@@ -30,5 +30,5 @@ def rooted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return "" if path in above else judged(path, facts)
 
     monkeypatch.setattr(programs, "_who_may_write", who_may_write)
-    monkeypatch.setattr(version, "_asking", lambda _: None)
+    monkeypatch.setattr(version, "as_nobody", lambda _: None)
     return tmp_path

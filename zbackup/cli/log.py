@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
+from zbackup import app
 from zbackup.cli import complete
 from zbackup.cli.log_lines import LogLines, entry_shape, read_shape
 from zbackup.cli.options import Options
 from zbackup.cli.output import print_line, say
-from zbackup.cli.working import OneInstance, on_one
+from zbackup.cli.working import At, OneInstance, on_one
 from zbackup.jobs.context import Context
 from zbackup.jobs.log.log import follow, largest, rows_of
+from zbackup.jobs.restore.search_copies import search_copies
 from zbackup.jobs.restore.search_log import require_all_read, search_log
 from zbackup.model.errors import UsageError
 from zbackup.model.log_entry import KINDS, Kind, LogEntry, LogFilter, LogRead
@@ -39,6 +41,7 @@ zbackup log shop --kind ddl --since yesterday
 zbackup log shop --largest 10 --since -1d           the transactions with most bytes
 zbackup log shop --grep "WHERE 1"                   in the statements' texts
 zbackup log shop --rows 3e11fa47-71ca-11e1-9e33-c80aa9429562:23   its rows, before and after
+zbackup log shop --at offsite --since -7d --kind drop    what the backups at a destination hold
 zbackup log shop --table shop.orders --follow       as it happens, until Ctrl-C
 zbackup log shop --json | jq -c .transaction        one JSON document a line
 """
@@ -108,7 +111,10 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     grep: Grep = "",
     rows: Rows = None,
     follow_on: Follow = False,
+    at: At = None,
 ) -> None:
+    if at and (follow_on or rows):
+        raise UsageError("--follow and --rows are of this host's log: leave out --at")
     if follow_on and (largest_n or until):
         raise UsageError("--follow has no end: leave out --largest and --until")
     with on_one(options, "log", instance) as ctx:
@@ -122,8 +128,16 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             until=parse_moment(until, ctx.zone, ctx.clock.now()).at if until else None,
             grep=grep,
         )
-        found = follow(ctx, wanted) if follow_on else search_log(ctx, wanted)
+        found = _found(ctx, at, wanted, follow_on=follow_on)
         _show(options, ctx, largest(found, largest_n) if largest_n else found, by_size=bool(largest_n))
+
+
+def _found(
+    ctx: Context, at: str | None, wanted: LogFilter, *, follow_on: bool
+) -> Iterator[LogEntry | LogRead]:
+    if at:
+        return search_copies(ctx, app.choose_target(ctx, at), wanted)
+    return follow(ctx, wanted) if follow_on else search_log(ctx, wanted)
 
 
 def _show(options: Options, ctx: Context, found: Iterable[LogEntry | LogRead], *, by_size: bool) -> None:
@@ -136,8 +150,11 @@ def _show(options: Options, ctx: Context, found: Iterable[LogEntry | LogRead], *
             reads.append(each)
             if each.problem:
                 ctx.progress.note(each.problem)
-        elif not _show_one(options, lines, each):
+            continue
+        ctx.progress.phase("")
+        if not _show_one(options, lines, each):
             return
+    ctx.progress.phase("")
     if options.json:
         print_line({"read": [read_shape(read) for read in reads], "restore": lines.restore()})
     else:

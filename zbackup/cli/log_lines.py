@@ -37,13 +37,7 @@ class LogLines:
     def line(self, entry: LogEntry) -> str:
         """One transaction."""
         self.saw(entry)
-        subject = entry.transaction
-        parts = [local_text(subject.committed, self._zone), subject.gtid, subject.start, what(entry)]
-        parts.append(f"{how_many(entry.events, 'event', 'events')}, {size_text(entry.size)}")
-        parts += [f"thread {entry.thread}"] if entry.thread else []
-        parts += [entry.user] if entry.user else []
-        parts += [" ".join(entry.text.split())] if entry.text else []
-        text = "  ".join(part for part in parts if part)
+        text = in_words(entry, self._zone)
         return f"{text[: self._width - 1]}…" if self._width and len(text) > self._width else text
 
     def restore(self) -> str:
@@ -72,6 +66,17 @@ class LogLines:
         if self._harm is not None and self._harm is not self._last:
             return "the last drop or truncate"
         return "the last one" if self._count > 1 else "it"
+
+
+def in_words(entry: LogEntry, zone: ZoneInfo) -> str:
+    """A transaction on one line."""
+    subject = entry.transaction
+    parts = [local_text(subject.committed, zone), subject.gtid, subject.start, what(entry)]
+    parts.append(f"{how_many(entry.events, 'event', 'events')}, {size_text(entry.size)}")
+    parts += [f"thread {entry.thread}"] if entry.thread else []
+    parts += [entry.user] if entry.user else []
+    parts += [" ".join(entry.text.split())] if entry.text else []
+    return "  ".join(part for part in parts if part)
 
 
 def what(entry: LogEntry) -> str:

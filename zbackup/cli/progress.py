@@ -74,7 +74,8 @@ class Lines(Notes):
 
     def _speak(self) -> None:
         while not self._over.wait(EVERY_S):
-            tell(self.line())
+            if self._name:
+                tell(self.line())
 
 
 class Bars:
@@ -88,6 +89,9 @@ class Bars:
         self._measured = ""
 
     def phase(self, name: str, detail: str = "") -> None:
+        if not name:
+            self.close()
+            return
         self._name = printable(f"{name} ({detail})" if detail else name)
         self._show((TextColumn("{task.description}", markup=False), TimeElapsedColumn()), total=None)
         self._measured = ""

@@ -1,6 +1,7 @@
 """zbackup restore"""
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -8,18 +9,21 @@ import typer
 
 from zbackup import app
 from zbackup.cli import complete
+from zbackup.cli.log_lines import in_words
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
 from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan, render_report, report_shape
 from zbackup.cli.working import OneInstance, on_one
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.destination_source import DestinationSource
+from zbackup.jobs.restore.last_statement import just_before, last_statement
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.jobs.restore.source import LATEST, Source
-from zbackup.model.errors import ClockAccepted, UsageError
+from zbackup.model.errors import ClockAccepted, Declined, UsageError
 from zbackup.model.log import ClusterTime
+from zbackup.model.log_entry import Kind
 from zbackup.model.moment import FORMS, parse_moment
 from zbackup.model.target import RestoreTarget
 from zbackup.model.transaction_name import TransactionName, parse_transaction
@@ -39,6 +43,7 @@ zbackup restore shop --to -15m --dry-run
 zbackup restore shop --to "yesterday 10:02:03.5" --name before-drop --port 3307 --read-only
 zbackup restore shop --before 3e11fa47-71ca-11e1-9e33-c80aa9429562:23     everything before this transaction
 zbackup restore shop --before binlog.000012:4711 --dry-run     the same by its position in the log
+zbackup restore shop --before-drop shop.orders       before the last statement that dropped it, which is shown
 zbackup restore shop --to-backup zbackup-20240501T080000Z   a backup as it is, with nothing replayed
 zbackup restore shop --to-label before-deploy       the newest backup with this label, as it is
 zbackup restore shop --to latest                   all that there is
@@ -109,6 +114,28 @@ Base = Annotated[
         show_default=False,
     ),
 ]
+BeforeDrop = Annotated[
+    str | None,
+    typer.Option(
+        "--before-drop",
+        metavar="SCHEMA.TABLE",
+        help="Restore to just before the last statement that dropped this table (or collection), or its "
+        "schema. It is shown, and has to be confirmed. Instead of --to.",
+        show_default=False,
+    ),
+]
+BeforeTruncate = Annotated[
+    str | None,
+    typer.Option(
+        "--before-truncate",
+        metavar="SCHEMA.TABLE",
+        help="The same of the last TRUNCATE.",
+        show_default=False,
+    ),
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="With --before-drop and --before-truncate: do not ask.")
+]
 Name = Annotated[
     str,
     typer.Option("--name", help="Name of the clone (default: instance and moment).", show_default=False),
@@ -167,6 +194,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     to: To = None,
     to_timestamp: ToTimestamp = None,
     before: BeforeOption = None,
+    before_drop: BeforeDrop = None,
+    before_truncate: BeforeTruncate = None,
     to_backup: ToBackup = None,
     to_label: ToLabel = None,
     origin: From = None,
@@ -180,8 +209,9 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     accept_clock: AcceptClockOption = False,
     keep: Keep = False,
     dry_run: DryRun = False,
+    yes: Yes = False,
 ) -> None:
-    named = _named(to, to_timestamp, before, to_backup, to_label)
+    named = _named(to, to_timestamp, before, to_backup, to_label, _statement(before_drop, before_truncate))
     if base and isinstance(named, _Backup | _Label):
         raise UsageError("--to-backup and --to-label name what is restored: leave out --base")
     choice = RestoreOptions(
@@ -196,7 +226,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     )
     with on_one(options, "restore", instance) as ctx:
         source = _source(ctx, origin, there=there)
-        target = _target(ctx, source, named, choice)
+        target = _target(ctx, source, named, choice, sure=yes or dry_run)
         ctx.progress.note(headline(Asked(ctx.instance, ctx.zone, target)))
         if dry_run:
             plan = plan_restore(ctx, target, choice, source)
@@ -221,27 +251,50 @@ class _Label:
     name: str
 
 
-_Named = str | ClusterTime | TransactionName | _Backup | _Label
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """The last that did this to a table."""
+
+    kind: Kind
+    table: str
+
+
+_Named = str | ClusterTime | TransactionName | _Backup | _Label | _Statement
+
+
+def _statement(before_drop: str | None, before_truncate: str | None) -> _Statement | None:
+    if before_drop is not None and before_truncate is not None:
+        raise UsageError("say one of --before-drop and --before-truncate")
+    if before_drop is not None:
+        return _Statement("drop", before_drop.strip())
+    return None if before_truncate is None else _Statement("truncate", before_truncate.strip())
 
 
 def _named(
-    to: str | None, to_timestamp: str | None, before: str | None, to_backup: str | None, to_label: str | None
+    to: str | None,
+    to_timestamp: str | None,
+    before: str | None,
+    to_backup: str | None,
+    to_label: str | None,
+    statement: _Statement | None,
 ) -> _Named:
     """What was named as the target; a moment as text. Raise UsageError unless there is exactly one."""
-    match (to, to_timestamp, before, to_backup, to_label):
-        case (str(), None, None, None, None):
+    match (to, to_timestamp, before, to_backup, to_label, statement):
+        case (str(), None, None, None, None, None):
             return to
-        case (None, str(), None, None, None):
+        case (None, str(), None, None, None, None):
             return _cluster_time(to_timestamp)
-        case (None, None, str(), None, None):
+        case (None, None, str(), None, None, None):
             return parse_transaction(before)
-        case (None, None, None, str(), None):
+        case (None, None, None, str(), None, None):
             return _Backup(to_backup.strip())
-        case (None, None, None, None, str()):
+        case (None, None, None, None, str(), None):
             return _Label(to_label.strip())
+        case (None, None, None, None, None, _Statement()):
+            return statement
     raise UsageError(
         "say where to restore to, by one of --to MOMENT, --to-backup NAME, --to-label LABEL, "
-        "--before TRANSACTION and --to-timestamp SECONDS,INC"
+        "--before TRANSACTION, --before-drop TABLE, --before-truncate TABLE and --to-timestamp SECONDS,INC"
     )
 
 
@@ -265,6 +318,8 @@ def _target(
     source: Source,
     named: _Named,
     choice: RestoreOptions,
+    *,
+    sure: bool,
 ) -> RestoreTarget:
     """Look up what was named, among the backups or in the log where that takes a look."""
     match named:
@@ -278,7 +333,30 @@ def _target(
             return source.backup(ctx, named.name)
         case _Label():
             return source.labelled(ctx, named.name)
+        case _Statement():
+            return _before_statement(ctx, source, named, choice, sure=sure)
     return source.transaction(ctx, named, choice.base)
+
+
+def _before_statement(
+    ctx: Context, source: Source, named: _Statement, choice: RestoreOptions, *, sure: bool
+) -> RestoreTarget:
+    """Just before the last such statement, which is shown, and asked about unless somebody is `sure`.
+
+    Raise UsageError where nobody can answer, and Declined when the answer is no.
+    """
+    if not sure and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            f"that the last {named.kind} is the one that is meant has to be confirmed: add --yes, or "
+            "--dry-run to see which it is"
+        )
+    found = last_statement(ctx, source, named.table, named.kind)
+    ctx.progress.note(f"the last {named.kind} of {named.table}: {in_words(found, ctx.zone)}")
+    if not sure:
+        ctx.progress.phase("")
+        if not typer.confirm("Restore to just before it?", err=True):
+            raise Declined("nothing was restored; zbackup log shows what else happened")
+    return just_before(ctx, source, found, choice)
 
 
 def _replica_set(name: str) -> str:

@@ -12,7 +12,10 @@ class Progress(Protocol):
     """
 
     def phase(self, name: str, detail: str = "") -> None:
-        """A new phase begins, such as "starting the temporary server". `detail` is for the curious."""
+        """A new phase begins, such as "starting the temporary server". `detail` is for the curious.
+
+        With no name nothing is shown until the next: somebody is asked, or a result is printed.
+        """
 
     def advance(self, done: int, total: int, unit: str = "B") -> None:
         """`done` of `total` in this phase; `unit` "B" is bytes, anything else is a counted noun."""

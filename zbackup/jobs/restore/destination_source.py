@@ -15,11 +15,13 @@ from zbackup.jobs.restore.log_source import nothing_replayed
 from zbackup.jobs.restore.make_plan import RestorePlan, choose, make_plan, note_unreadable
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.preconditions import require_usable
+from zbackup.jobs.restore.search_copies import search_copies
 from zbackup.jobs.restore.source import LATEST, Opened, as_it_is, labelled
 from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
 from zbackup.model.log import place
+from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.target import (
     BackupAsItIs,
@@ -84,6 +86,10 @@ class DestinationSource:
         if log is None or log.record.complete_to is None:
             raise AssertionError("a recovery without a finished log source was planned")
         return UnseenTransaction(name, log.record.complete_to)
+
+    def search(self, ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
+        """See search_copies."""
+        return search_copies(ctx, self.destination, wanted)
 
     def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str) -> RestorePlan:
         """Decide by what the destination's backups say of themselves, and fetch nothing."""

@@ -17,7 +17,9 @@ from zbackup.jobs.restore.make_plan import (
     window_named,
 )
 from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.search_log import search_log
 from zbackup.jobs.restore.source import LATEST, Opened, as_it_is, labelled
+from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.moment import Moment, parse_moment
 from zbackup.model.target import BackupAsItIs, BeforeTransaction, RestoreTarget
 from zbackup.model.transaction_name import TransactionName
@@ -50,6 +52,10 @@ class LocalSource:
     def transaction(self, ctx: Context, name: TransactionName, base: str) -> BeforeTransaction:
         """See Source."""
         return locate(ctx, name, base)
+
+    def search(self, ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
+        """See search_log."""
+        return search_log(ctx, wanted)
 
     def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str) -> RestorePlan:
         """See Source. Without a later snapshot the live log is looked at."""

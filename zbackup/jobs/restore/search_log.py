@@ -9,7 +9,7 @@ from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.clones.temporary import log_clone
 from zbackup.jobs.context import Context, live_files
 from zbackup.jobs.restore.known_logs import KnownLog, known_logs
-from zbackup.model.backup import Backup
+from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatabaseError, NotRecoverable, Refused, VerificationFailed, ZbackupError
 from zbackup.model.log import place
@@ -34,8 +34,22 @@ def search_log(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
         yield from _through_servers(ctx, catalog, wanted)
         return
     logs = list(known_logs(ctx, catalog))
-    for log in logs[:1] if wanted.after else reversed(logs):
-        yield from _in_files(ctx, log, wanted)
+    logs = logs[:1] if wanted.after else logs
+    for log in logs if wanted.backwards else reversed(logs):
+        yield from _in_files(ctx, log.parts, wanted)
+
+
+def in_one_backup(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[Found]:
+    """The same of what one backup of the catalogue holds."""
+    if ctx.log_reader.reads_files:
+        yield from _in_files(ctx, [backup.files(catalog.places)], wanted)
+    else:
+        yield from _on_a_clone(ctx, catalog, backup, wanted)
+
+
+def sooner(backups: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
+    """The backups in the order in which their logs are to be read."""
+    return sorted(backups, key=lambda b: b.createtxg, reverse=wanted.backwards)
 
 
 def search_further(ctx: Context, log: KnownLog | None, wanted: LogFilter) -> Iterator[Found]:
@@ -53,15 +67,14 @@ def require_all_read(reads: Sequence[LogRead]) -> None:
     raise failure(f"not all of the log was read: {said}")
 
 
-def _in_files(ctx: Context, log: KnownLog, wanted: LogFilter) -> Iterator[Found]:
+def _in_files(ctx: Context, parts: Sequence[BackupFiles], wanted: LogFilter) -> Iterator[Found]:
     """A log that cannot be read does not keep the others from being read."""
-
     try:
-        yield from ctx.log_reader.history(log.parts, wanted, _Told(ctx))
+        yield from ctx.log_reader.history(parts, wanted, _Told(ctx))
     except (Refused, NotRecoverable, VerificationFailed, OSError) as problem:
         gone = isinstance(problem, OSError)
         why = f"{problem}; if it was purged or pruned just now, try again" if gone else str(problem)
-        yield LogRead(name=log.parts[0][0].called, size=0, end="", problem=why)
+        yield LogRead(name=parts[0].record.called, size=0, end="", problem=why)
 
 
 class _Told:
@@ -78,21 +91,30 @@ class _Told:
 
 
 def _through_servers(ctx: Context, catalog: Catalog, wanted: LogFilter) -> Iterator[Found]:
-    """What only a backup's files hold first, and then the running server's."""
+    """What the running server has, and what only a backup's files hold."""
+    if wanted.backwards:
+        yield from _live(ctx, wanted)
     after = wanted.after
-    for backup in () if after else _needed(ctx, catalog, wanted):
+    for backup in () if after else sooner(_needed(ctx, catalog, wanted), wanted):
         for each in _on_a_clone(ctx, catalog, backup, replace(wanted, after=after)):
-            if isinstance(each, LogRead):
+            if isinstance(each, LogRead) and not wanted.backwards:
                 after = each.end
             yield each
+    if not wanted.backwards:
+        yield from _live(ctx, replace(wanted, after=after))
+
+
+def _live(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
+    ctx.progress.phase("reading", "the server's own log")
     try:
-        yield from ctx.log_reader.history((), replace(wanted, after=after))
+        yield from ctx.log_reader.history((), wanted)
     except (DatabaseError, Refused) as problem:
-        yield LogRead(name=ctx.instance, size=0, end=after, problem=f"the live log was not read: {problem}")
+        why = f"the server's own log was not read: {problem}"
+        yield LogRead(name=ctx.instance, size=0, end=wanted.after, problem=why)
 
 
 def _needed(ctx: Context, catalog: Catalog, wanted: LogFilter) -> list[Backup]:
-    """The backups, oldest first, that hold what the running server's log has no more of what is wanted."""
+    """The backups that hold what the running server's log has no more of what is wanted."""
     found: list[Backup] = []
     for log in known_logs(ctx, catalog):
         found += log.backups
@@ -108,7 +130,7 @@ def _needed(ctx: Context, catalog: Catalog, wanted: LogFilter) -> list[Backup]:
         found = [b for b in found if place(b.record.log_from) < place(live.first)]
     if wanted.since:
         found = [b for b in found if b.record.taken >= wanted.since]
-    return sorted(found, key=lambda b: b.createtxg)
+    return found
 
 
 def _on_a_clone(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[Found]:

@@ -1,6 +1,6 @@
 """Where a restore's backups lie: on this host, or at a destination."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,6 +10,7 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.model.backup import Backup
+from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.moment import Moment
 from zbackup.model.target import BackupAsItIs, BeforeTransaction, RestoreTarget, UnseenTransaction
 from zbackup.model.transaction_name import TransactionName
@@ -51,6 +52,9 @@ class Source(Protocol):
         self, ctx: Context, name: TransactionName, base: str
     ) -> BeforeTransaction | UnseenTransaction:
         """The transaction of that name; `base` names the backup to start from. Raise NotRecoverable."""
+
+    def search(self, ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
+        """The transactions that are wanted, in the logs that can be restored from: see search_log."""
 
     def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str) -> RestorePlan:
         """Decide by what is known without a change; `name` is the clone's. Raise NotRecoverable."""

@@ -35,7 +35,8 @@ def search(files: Sequence[Path], wanted: LogFilter, told: Told = nobody) -> Ite
     does not keep the others from being read: its LogRead says so. `told` hears how far the reading is.
     """
     after = LogPosition.parse(wanted.after) if wanted.after else None
-    for number, path in enumerate(files):
+    numbered = list(enumerate(files))
+    for number, path in reversed(numbered) if wanted.backwards else numbered:
         if after and sequence(path.name) < after.sequence:
             continue
         start = after.offset if after and after.file == path.name else FIRST_EVENT
