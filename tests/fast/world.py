@@ -144,7 +144,8 @@ class World:
         number, self.server.next = self.server.next, self.server.next + 1
         self.server.times[number] = self.now
         data, log = self.dataset_at(DATA), self.dataset_at(LOG)
-        log.files["log"] = (*log.files["log"], number)
+        if self.server.logs:
+            log.files["log"] = (*log.files["log"], number)
         data.files["rows"] = (*data.files["rows"], number)
 
     # doors

@@ -49,7 +49,30 @@ KEEP_UNTIL = "keep_until"
 OF_DATA_ALONE = ("InnoDB's redo log is disabled", "innodb_flush_log_at_trx_commit = 0")
 """How those blockers begin that leave the server's log whole: others lead across such a backup."""
 
+ENDS_LOG = ("the binlog is off", "this server runs alone and keeps no oplog")
+"""How those blockers begin with which the log is whole up to its end, and goes on no farther."""
+
+LEAVES_OUT = (
+    "this replica does not log what it applies",
+    "the binlog leaves databases out",
+    "the binlog is kept inside InnoDB",
+)
+"""How those blockers begin with which the log goes on, and lacks what was committed."""
+
+LOG_ENDED = "log_ended"
+"""In Record.server: why the server wrote no log any more when its log was kept. What it wrote is in none."""
+
 LockKind = Literal["ftwrl", "backup-stage", "backup-lock", "fsync", "none"]
+
+
+def ends_log(blocker: str) -> bool:
+    """Whether the log is whole up to its end, and goes on no farther."""
+    return blocker.startswith(ENDS_LOG)
+
+
+def leaves_out(blocker: str) -> bool:
+    """Whether the log goes on, and lacks what was committed."""
+    return blocker.startswith(LEAVES_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +139,16 @@ class Record:
     def breaks_log(self) -> bool:
         """Whether the log may lack what was committed when this was taken, so that none leads across it."""
         return any(not blocker.startswith(OF_DATA_ALONE) for blocker in self.blockers)
+
+    @property
+    def log_ended(self) -> str:
+        """Why the log that is inside was not written any more, so that none leads beyond it; "" if it was."""
+        return self.server.get(LOG_ENDED, "")
+
+    @property
+    def log_lacks(self) -> str:
+        """Why the log may lack what was committed when this was taken; "" if it does not."""
+        return "; ".join(self.blockers) or self.log_ended
 
     @property
     def stopped_for(self) -> str:

@@ -94,7 +94,9 @@ def _ends_of_logs(backup: Backup, others: Sequence[Backup]) -> list[Backup]:
     here = {s.dataset for s in backup.snapshots}
     before = [b for b in others if b.createtxg < backup.createtxg]
     breaks = [
-        b.createtxg for b in before if b.record.breaks_log and any(s.dataset in here for s in b.snapshots)
+        b.createtxg
+        for b in before
+        if (b.record.breaks_log or b.record.log_ended) and any(s.dataset in here for s in b.snapshots)
     ]
     if backup.record.breaks_log:
         return []

@@ -6,7 +6,9 @@ time before the snapshot is in them, and how long before, the engine knows.
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.backup.complete_record import finish
@@ -15,13 +17,21 @@ from zbackup.jobs.context import Context, mounted
 from zbackup.model.backup import Backup
 from zbackup.model.record import Record, to_properties
 
+NOTHING_SAID: Final[Mapping[str, str]] = MappingProxyType({})
+
 
 def snapshot_log(
-    ctx: Context, catalog: Catalog, before: Sequence[Backup], like: Record, position: str = ""
+    ctx: Context,
+    catalog: Catalog,
+    before: Sequence[Backup],
+    like: Record,
+    position: str = "",
+    said: Mapping[str, str] = NOTHING_SAID,
 ) -> Backup:
     """Take it, with what `like` knows of the server, so that the log is found in it.
 
-    `before` are the backups there are. `position` is up to where the log certainly leads, if that is known.
+    `before` are the backups there are. `position` is up to where the log certainly leads, if that is known,
+    and `said` what else is to be recorded of the server.
     """
     time.sleep(ctx.log_reader.log_delay_s)
     members = tuple(sorted(mounted(catalog.datasets).items()))
@@ -38,7 +48,7 @@ def snapshot_log(
         server_version=like.server_version,
         role=like.role,
         position=position,
-        server=dict(like.server),
+        server={**like.server, **said},
     )
     name = free_name(ctx, catalog)
     names = [f"{dataset}@{name}" for dataset, _ in members]

@@ -7,6 +7,7 @@ from zbackup.jobs.backup.complete_record import finish_all
 from zbackup.jobs.backup.log_snapshot import snapshot_log
 from zbackup.jobs.backup.prune import drop_replaced_logs
 from zbackup.jobs.context import Context
+from zbackup.jobs.restore.live_log import require_in_log, where_log_ended
 from zbackup.jobs.restore.locate_transaction import locate
 from zbackup.jobs.restore.make_plan import (
     RestorePlan,
@@ -63,7 +64,11 @@ class LocalSource:
         note_unreadable(ctx, catalog.unreadable)
         with window_named(ctx, catalog.backups):
             plan = make_plan(ctx, catalog, catalog.backups, target, options)
+            if ended := where_log_ended(plan, catalog.backups):
+                plan = make_plan(ctx, catalog, catalog.backups, target, options, log=ended)
             require_whole_live_log(plan, catalog.backups, options)
+            if plan.log is None and not options.stored_only:
+                require_in_log(ctx, plan)
             return plan
 
     @contextmanager
@@ -79,6 +84,11 @@ class LocalSource:
             backups = finish_all(ctx, catalog.places, catalog.backups)
             window.enter_context(window_named(ctx, backups))
             plan = make_plan(ctx, catalog, backups, target, options)
+            if ended := where_log_ended(plan, backups):
+                ctx.progress.note(
+                    f"when {ended.name} was taken, {ended.record.log_ended}: what followed is left out"
+                )
+                plan = make_plan(ctx, catalog, backups, target, options, log=ended)
             require_whole_live_log(plan, backups, options)
             if plan.log is None and options.stored_only:
                 newest = farthest_log(plan.base, backups) or max(
@@ -86,8 +96,9 @@ class LocalSource:
                 )
                 plan = make_plan(ctx, catalog, backups, target, options, log=newest)
             elif plan.log is None:
+                said = require_in_log(ctx, plan)
                 ctx.progress.phase("taking a snapshot", "to read the log from")
-                taken = snapshot_log(ctx, catalog, backups, plan.base.record)
+                taken = snapshot_log(ctx, catalog, backups, plan.base.record, said=said)
                 ctx.progress.note(f"took {taken.name} to read the log from")
                 backups = drop_replaced_logs(ctx, (*backups, taken))
                 plan = make_plan(ctx, catalog, backups, target, options, log=taken)

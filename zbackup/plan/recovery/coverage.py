@@ -39,7 +39,7 @@ def first_break(base: Backup, log: Backup | None, backups: Iterable[Backup]) -> 
     behind = (
         b
         for b in backups
-        if b.record.breaks_log
+        if (b.record.breaks_log or (b.record.log_ended and b is not log))
         and base.createtxg < b.createtxg
         and (log is None or b.createtxg <= log.createtxg)
         and _same_server(b.record, base.record)
@@ -65,7 +65,7 @@ class Coverage:
     def __init__(self, holders: Iterable[Backup]) -> None:
         holders = list(holders)
         known = [h for h in holders if log_known(h.record)]
-        self._breaks = _breaks(known, [h for h in holders if h.record.breaks_log])
+        self._breaks = _breaks(known, [h for h in holders if h.record.breaks_log or h.record.log_ended])
         by_log: dict[tuple[str, int], list[Backup]] = defaultdict(list)
         for holder in known:
             by_log[self._part(holder)].append(holder)
@@ -84,7 +84,9 @@ class Coverage:
     def _part(self, backup: Backup) -> tuple[str, int]:
         """Of which log it is, and of which part of that: a new one begins where the log was not whole."""
         log = backup.record.log_id
-        return log, bisect_right(self._breaks.get(log, ()), backup.createtxg, key=lambda b: b.createtxg)
+        # The end of a log belongs to what it is the end of.
+        found = bisect_left if backup.record.log_ended else bisect_right
+        return log, found(self._breaks.get(log, ()), backup.createtxg, key=lambda b: b.createtxg)
 
 
 def _breaks(known: Sequence[Backup], breaking: Sequence[Backup]) -> dict[str, list[Backup]]:

@@ -99,7 +99,7 @@ def require_whole_log(base: Backup, log: Backup | None, backups: Sequence[Backup
         own = f"; that one can be restored as it is, with --to-backup {shlex.quote(broken.name)}"
         raise NotRecoverable(
             f"no whole log leads there from {base.name}: when {broken.name} was taken, "
-            f"{'; '.join(broken.record.blockers)}{own if broken.record.purpose == 'base' else ''}; {window}"
+            f"{broken.record.log_lacks}{own if broken.record.purpose == 'base' else ''}; {window}"
         )
 
 

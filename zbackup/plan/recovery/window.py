@@ -207,7 +207,7 @@ def _cause(before: _Piece, log_id: str, first: str, who: str, server_uuid: str) 
     """Why the log that begins at `first`, which `who` "holds" or "has", does not lead on from a base."""
     record = before.holder.record
     if broken := before.broken:
-        return "not whole", f"when {broken.name} was taken, {'; '.join(broken.record.blockers)}"
+        return "not whole", f"when {broken.name} was taken, {broken.record.log_lacks}"
     if not log_known(record) or not log_id:
         return "unknown", f"which log {'it' if log_id else who.removesuffix(' holds')} holds was not recorded"
     if record.server_uuid != server_uuid:

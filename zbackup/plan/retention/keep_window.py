@@ -52,7 +52,13 @@ def _leading_beyond(
     Of one log an older base never leads farther than a newer one, so most need not be looked at.
     """
     coverage = Coverage(
-        [h for h in holders if (h.record.complete_to and h.record.complete_to > start) or h.record.breaks_log]
+        [
+            h
+            for h in holders
+            if (h.record.complete_to and h.record.complete_to > start)
+            or h.record.breaks_log
+            or h.record.log_ended
+        ]
     )
     exhausted = set()
     for base in reversed(bases):

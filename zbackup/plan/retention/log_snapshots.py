@@ -27,9 +27,10 @@ def replaced(backups: Sequence[Backup], pinned: Collection[str] = ()) -> list[Ba
         for b in whole
         if b.record.purpose == "log"
         and b.record.backup not in pinned
-        # It says that a server was stopped for a switch, which explains a gap; or it may be the only one to
-        # say that times in the log contradict its order.
+        # It says that a server was stopped for a switch, or wrote no log any more, which explains a gap; or
+        # it may be the only one to say that times in the log contradict its order.
         and not b.record.stopped_for
+        and not b.record.log_ended
         and TIMES_OUT_OF_ORDER not in b.record.server
         and all(s.dataset in dict(b.record.members) for s in b.snapshots)
         and _is_replaced(b, bases[: bisect_left(ages, b.createtxg)], whole)

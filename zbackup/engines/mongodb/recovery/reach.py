@@ -29,7 +29,7 @@ def reach(record: Record, created: datetime) -> Reach:
         # The server was not asked: `server` was known when an earlier backup was taken.
         earlier = _recorded(record, "oplog_after_wall") or wall or record.taken
         lag = timedelta() if record.stopped_for else JOURNAL_LAG
-        complete = earlier if record.role == "replica" else record.taken - lag
+        complete = earlier if record.role == "replica" or record.log_ended else record.taken - lag
         return Reach(as_of=created + CREATED_WITHIN, complete_to=complete)
     locked = _locked(record)
     if wall is None:

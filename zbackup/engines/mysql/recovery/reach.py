@@ -66,7 +66,8 @@ def reach(record: Record, seen: Seen, ceiling: datetime, since: Record | None = 
     A log that holds no transaction says nothing of when the last one was, but it was not after the snapshot.
     A primary's data may be younger than the last commit in its log: that of a recovered server put to work
     came with the files. All of it was there when the server began its newest log file. A replica's log
-    carries its source's times, and what the source had committed may not have reached it yet. `ceiling` is
+    carries its source's times, and what the source had committed may not have reached it yet; what a server
+    wrote that had stopped to log is not there either. `ceiling` is
     the latest that can be right; `since` was read before, up to where `seen` begins.
     """
     earlier = since.as_of if since else None
@@ -75,7 +76,7 @@ def reach(record: Record, seen: Seen, ceiling: datetime, since: Record | None = 
         return Reach(as_of=record.taken, complete_to=record.taken)
     last = max(known, default=ceiling)
     as_of = ceiling if seen.open_end else last
-    if record.role == "replica":
+    if record.role == "replica" or record.log_ended:
         return Reach(as_of=as_of, complete_to=min(last, as_of), out_of_order=seen.out_of_order)
     begun = min(seen.begun, ceiling) if seen.begun else as_of
     return Reach(as_of=max(as_of, begun), complete_to=record.taken, out_of_order=seen.out_of_order)
