@@ -30,6 +30,7 @@ from zbackup.model.recovery import Limits
 from zbackup.model.retention import Retention
 from zbackup.model.schedule import Timing
 from zbackup.model.shipping import hold_tag
+from zbackup.plan.clones.clone_name import drill_name
 from zbackup.plan.health.expected import Arrangements, Expected
 from zbackup.plan.schedule import expected_every
 from zbackup.proc.run import run
@@ -177,6 +178,7 @@ def _cloning(settings: Settings, instance: Instance) -> CloneRules:
     rules = instance.clones
     return CloneRules(
         places=_places(settings),
+        reserved=frozenset(drill_name(name) for name in settings.instance),
         ports=settings.clones.ports,
         memory=rules.memory,
         lease=rules.lease,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
@@ -14,12 +15,14 @@ from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones import lifecycle as clones
 from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
-from zbackup.jobs.dev_clones.create import CreateOptions, create
+from zbackup.jobs.dev_clones.create import CreateOptions, create, plan_create
 from zbackup.jobs.dev_clones.promote import promote
 from zbackup.jobs.dev_clones.reset import reset
 from zbackup.jobs.dev_clones.snapshot import snapshot as snapshot_clone
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.jobs.watch.cleanup import reconcile
-from zbackup.model.errors import NotFound, Refused, Taken
+from zbackup.model.errors import NotFound, Refused, Taken, UsageError
 from zbackup.model.moment import Moment
 
 DEV = CreateOptions(name="dev")
@@ -37,6 +40,24 @@ def ctx(world: World) -> Context:
 
 def make(ctx: Context, options: CreateOptions = DEV) -> None:
     list(create(ctx, options))
+
+
+def test_a_drills_name_is_nobody_elses(world: World, ctx: Context) -> None:
+    """A restore or dev clone of that name would be taken for what a drill left, and removed."""
+    ctx = replace(ctx, cloning=replace(ctx.cloning, reserved=frozenset({"shop-drill", "dev-2"})))
+    now = Moment(world.now, "now", ZoneInfo("UTC"), is_now=True)
+    kept = portrait(world)
+    for job in (
+        lambda: restore(ctx, now, RestoreOptions(name="shop-drill")),
+        lambda: plan_restore(ctx, now, RestoreOptions(name="shop-drill")),
+        lambda: make(ctx, CreateOptions(name="shop-drill")),
+        lambda: make(ctx, CreateOptions(name="shop-drill", moment=now)),
+        lambda: make(ctx, CreateOptions(name="dev", count=2)),
+        lambda: plan_create(ctx, CreateOptions(name="shop-drill")),
+    ):
+        with pytest.raises(UsageError, match="is the name of that instance's drills"):
+            job()
+    assert portrait(world) == kept
 
 
 def make_or_find(ctx: Context, options: CreateOptions = DEV) -> None:

@@ -36,12 +36,14 @@ class CloneRules:
     """How an instance's dev clones are made. Sizes in bytes (0: as the pool allows), times in seconds.
 
     `ports` are first and last of those to be given out, and `places` the datasets below which clones of all
-    instances lie, so that no name or port is given twice. `lease` None: clones are kept until destroyed.
+    instances lie, so that no name or port is given twice; `reserved` are names that only drills use.
+    `lease` None: clones are kept until destroyed.
     `own_root`: the developers' account is an administrator. `warn` is how long before a lease's end
     `on_warning` is run.
     """
 
     places: tuple[str, ...] = ()
+    reserved: frozenset[str] = frozenset()
     ports: tuple[int, int] = (33100, 33199)
     memory: int = 256 * 1024**2
     lease: float | None = None

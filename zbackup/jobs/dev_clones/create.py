@@ -32,7 +32,7 @@ from zbackup.model.errors import ConfigError, NotFound, Refused, Taken, UsageErr
 from zbackup.model.moment import Moment, end_after
 from zbackup.model.snapshot import Dataset
 from zbackup.plan.clones.choice import choose_backup
-from zbackup.plan.clones.clone_name import log_name, next_name, numbered, require_good
+from zbackup.plan.clones.clone_name import log_name, next_name, numbered, require_wanted
 from zbackup.proc import detached
 
 log = structlog.get_logger()
@@ -115,7 +115,8 @@ def create(ctx: Context, options: CreateOptions) -> Iterator[CloneStatus]:
 def _require_possible(ctx: Context, options: CreateOptions) -> None:
     """Raise UsageError for what is not to be had together, ConfigError for what has to be configured."""
     if options.name:
-        require_good(numbered(options.name, options.count)[-1])
+        for name in numbered(options.name, options.count):
+            require_wanted(name, ctx.cloning.reserved)
     if options.count > 1 and options.port:
         raise UsageError("--count and --port exclude each other: each clone has a port of its own")
     if options.own_root and options.keep_accounts:

@@ -9,7 +9,7 @@ from zbackup.model.errors import Taken, UsageError
 from zbackup.model.log import ClusterTime
 from zbackup.model.snapshot import Dataset
 from zbackup.model.target import RestoreTarget
-from zbackup.plan.clones.clone_name import log_name, require_good
+from zbackup.plan.clones.clone_name import log_name, require_wanted
 from zbackup.plan.recovery.as_it_is import no_moments
 from zbackup.plan.recovery.recovery import RecoveryPlan
 
@@ -48,8 +48,8 @@ def require_free(ctx: Context, name: str, options: RestoreOptions) -> None:
 
 def require_unused(ctx: Context, name: str, options: RestoreOptions) -> list[tuple[Clone, Dataset]]:
     """Raise Taken when the name or the port is not free; returns what runs that were cut short left of it."""
-    if options.name:
-        require_good(options.name)
+    if options.name and options.finish is None:  # a drill's ends otherwise, and has its own name
+        require_wanted(options.name, ctx.cloning.reserved)
     if options.port:
         require_free_port(options.port, everywhere(ctx))
     leftovers = []

@@ -1,6 +1,7 @@
 """Names of clones. Pure."""
 
 import re
+from collections.abc import Collection
 from datetime import datetime
 from itertools import count
 
@@ -50,6 +51,13 @@ def copy_name(name: str) -> str:
 def recovery_of(name: str) -> str:
     """The recovery that a log source or a copy belongs to, or the name itself."""
     return name.partition(".")[0]
+
+
+def require_wanted(name: str, reserved: Collection[str]) -> None:
+    """Raise UsageError unless a user's clone can have the name. `reserved` are names of drills."""
+    require_good(name)
+    if name in reserved:
+        raise UsageError(f"{name} is the name of that instance's drills: choose another")
 
 
 def require_good(name: str) -> None:
