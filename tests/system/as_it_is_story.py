@@ -101,7 +101,11 @@ class WithoutLog:
         house.server = DatabaseServer(
             replace(settings, options=(*settings.options, "--skip-log-bin"))
         ).start()
+        logged = {name: house.server.checksum()[name] for name in TABLES}
         house.server.sql("UPDATE shop.customers SET email = CONCAT('unlogged-', id)")
+        said = shop.zb("restore", "--to", "now", "-q").refused(5)
+        assert "the binlog is off" in said and "--to latest" in said, said
+        assert shop.restored("--to", "latest") == logged
         then = {name: house.server.checksum()[name] for name in TABLES}
         taken = house.snapshot(shop.config)
         name, own = taken["name"], local(utc(taken["as_of"]))

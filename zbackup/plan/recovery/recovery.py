@@ -96,10 +96,12 @@ def _in_utc(target: datetime, reachable: Window, now: datetime, zone: ZoneInfo) 
 def require_whole_log(base: Backup, log: Backup | None, backups: Sequence[Backup], window: str) -> None:
     """Raise NotRecoverable when the log from the base up to `log` is known to lack something."""
     if broken := first_break(base, log, backups):
-        own = f"; that one can be restored as it is, with --to-backup {shlex.quote(broken.name)}"
+        since = (b for b in usable_bases(backups) if b.record.blockers and b.createtxg >= broken.createtxg)
+        alone = min(since, key=_age, default=None)
+        own = f"; as it is, --to-backup {shlex.quote(alone.name)} restores that" if alone else ""
         raise NotRecoverable(
             f"no whole log leads there from {base.name}: when {broken.name} was taken, "
-            f"{broken.record.log_lacks}{own if broken.record.purpose == 'base' else ''}; {window}"
+            f"{broken.record.log_lacks}{own}; {window}"
         )
 
 
