@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
@@ -17,6 +18,8 @@ from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
+from zbackup.jobs.ship.lag import shipped
+from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.switch.switch import switch, undo
 from zbackup.model.errors import NotFound, Refused, ZbackupError
 from zbackup.model.moment import Moment
@@ -35,6 +38,18 @@ def ctx(world: World) -> Context:
     then = Moment(world.server.times[world.server.next - 4], "then", ZoneInfo("UTC"))
     restore(made, then, RestoreOptions(name="r1"))
     return made
+
+
+def test_what_has_arrived_at_destinations_is_known_after_a_switch(world: World, ctx: Context) -> None:
+    """`status` says how far they are behind, and not that nothing ever arrived there."""
+    ctx = replace(ctx, targets=(world.target(),))
+    ship(ctx, ctx.targets[0])
+    [before] = shipped(ctx, world.now)
+    assert before.newest
+    for job in (lambda: switch(ctx, "r1"), lambda: undo(ctx)):
+        job()
+        [after] = shipped(ctx, world.now)
+        assert after.newest == before.newest, job
 
 
 def test_a_broken_switch_is_finished_or_undone(world: World, ctx: Context) -> None:

@@ -139,7 +139,8 @@ class MongoStory(Story):
             case "linked":
                 where = main / "journal of it"
                 where.mkdir()
-                (real / "journal").symlink_to(where)
+                # A link in /tmp is not there for a server that has a /tmp of its own.
+                (real / "journal").symlink_to(where.resolve())
             case _:
                 return
         give_away(where)

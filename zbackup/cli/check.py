@@ -5,7 +5,7 @@ from typing import Any
 import typer
 
 from zbackup import app
-from zbackup.cli import shapes, tables
+from zbackup.cli import shapes
 from zbackup.cli.options import Options
 from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.config.load import load
@@ -26,7 +26,7 @@ zbackup check
 zbackup check shop --json
 """
 
-MARKS = {"ok": "ok      ", "advice": "advice  ", "warning": "WARNING ", "critical": "CRITICAL"}
+WIDEST = len("critical")
 
 
 def command(options: Options, instance: AnyInstance = None) -> None:
@@ -56,12 +56,12 @@ def render(report: CheckReport) -> str:
     counts = (
         f"{_count(report, 'critical')} critical, {how_many(_count(report, 'warning'), 'warning', 'warnings')}"
     )
-    return "\n".join([f"Instance {report.instance}: {tables.VERDICT[report.health]} ({counts})", *lines])
+    return "\n".join([f"Instance {report.instance}: {report.health} ({counts})", *lines])
 
 
 def _lines(finding: Finding) -> list[str]:
     """The finding, and below it why it matters and what puts it right."""
-    first = f"  {MARKS[finding.severity]}  {finding.subject}: {' '.join(finding.text.split())}"
+    first = f"  {finding.severity:<{WIDEST}}  {finding.subject}: {' '.join(finding.text.split())}"
     more = [finding.why] if finding.why else []
     more += [tables.remedy(finding.fix)] if finding.fix else []
     return [first, *(f"            {text}" for text in more)]

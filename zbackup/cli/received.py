@@ -151,7 +151,7 @@ def render(report: Received, zone: ZoneInfo) -> str:
     wide = max(len(name) for name, _ in rows)
     return "\n".join(
         [
-            f"Received below {report.root}: {tables.VERDICT[report.health]}",
+            f"Received below {report.root}: {report.health}",
             *findings(report.findings),
             *(f"  {name.ljust(wide)}  {text}" for name, text in rows),
         ]

@@ -193,16 +193,14 @@ def render(status: Status, zone: ZoneInfo) -> str:
     ]
     wide = max(16, *(len(name) for name, _ in rows))
     lines = [f"  {name.ljust(wide)} {text}" for name, text in rows]
-    return "\n".join(
-        [f"Instance {status.instance}: {tables.VERDICT[status.health]}", *findings(status.findings), *lines]
-    )
+    return "\n".join([f"Instance {status.instance}: {status.health}", *findings(status.findings), *lines])
 
 
 def findings(found: tuple[Finding, ...]) -> list[str]:
     """What was found, a line each, with why it matters and what to do below it."""
     lines = []
     for finding in found:
-        lines.append(f"  {finding.severity.upper()}: {finding.subject}: {finding.text}")
+        lines.append(f"  {finding.severity}: {finding.subject}: {finding.text}")
         lines += [f"      {finding.why}"] if finding.why else []
         lines += [f"      {tables.remedy(finding.fix)}"] if finding.fix else []
     return lines

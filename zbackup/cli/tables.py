@@ -24,9 +24,6 @@ TEXT = 30
 PIPE = 94
 """Width of what is drawn where there is no terminal."""
 
-VERDICT = {"ok": "ok", "warning": "WARNING", "critical": "CRITICAL"}
-"""How an instance or a host is, for people: what calls somebody is in capitals."""
-
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 

@@ -12,8 +12,8 @@ from zbackup.cli.main import invoke
 
 def test_for_people() -> None:
     assert received.render(RECEIVED, ZoneInfo("UTC")).splitlines() == [
-        "Received below tank/b: CRITICAL",
-        "  CRITICAL: backups: there is none",
+        "Received below tank/b: critical",
+        "  critical: backups: there is none",
         "      $ zbackup ship docs",
         "  shop        2 backups in tank/b/shop, newest zbackup-2, 1 h 0 min old, "
         "data as of 2024-05-01 13:00:00 UTC",

@@ -200,9 +200,9 @@ def test_check_for_people() -> None:
         Finding(severity="critical", subject="server", text="down", exit_status=7),
     )
     assert check.render(CheckReport(instance="shop", findings=findings)).splitlines() == [
-        "Instance shop: CRITICAL (1 critical, 0 warnings)",
+        "Instance shop: critical (1 critical, 0 warnings)",
         "  ok        datasets: tank/my db",
-        "  CRITICAL  server: down",
+        "  critical  server: down",
     ]
 
 
@@ -246,8 +246,8 @@ def test_a_status_for_people() -> None:
     assert (
         status.render(a_status(), BERLIN)
         == """\
-Instance shop: WARNING
-  WARNING: space: tank has 15% free
+Instance shop: warning
+  warning: space: tank has 15% free
       W.
       $ zfs list
   newest snapshot  zbackup-20240501T080000Z, 2 min 0 s ago, data as of 2024-05-01 10:00:00.500000 CEST, \

@@ -198,6 +198,14 @@ def test_last_words_are_the_errors_without_the_noise(tmp_path: Path) -> None:
     assert error_log_tail(file) == "***aborting after fassert() failure"
 
 
+def test_last_words_of_a_server_that_gives_up_at_its_start(tmp_path: Path) -> None:
+    why = (
+        '{"s":"E","id":20557,"msg":"DBException in initAndListen, terminating","attr":{"error":"no journal"}}'
+    )
+    file = log_file(tmp_path, QUIET, why, *[QUIET] * 20)
+    assert error_log_tail(file) == f'{message} {{"error": "no journal"}}'
+
+
 def test_last_words_are_the_last_lines_when_nothing_failed(tmp_path: Path) -> None:
     assert error_log_tail(log_file(tmp_path, *[QUIET] * 20)).splitlines() == ['all well {"n": 1}'] * 10
     assert error_log_tail(tmp_path / "nothing") == ""

@@ -16,6 +16,9 @@ LINES = 10
 LENGTH = 300
 TAIL = 256 * 1024
 
+ENDING = "terminating"
+"""How the message ends with which a server gives up at its start, such as 20557, about its directories."""
+
 # Their lines are long and help only those who know mongod's sources.
 _NOISE = ("BACKTRACE", "Frame", "/proc/self/maps")
 
@@ -69,10 +72,12 @@ def _parsed(line: str) -> Line | None:
 
 def _is_reason(line: str, parsed: Line | None) -> bool:
     # A server that is killed may leave half a log line behind, which complains of nothing. Of severity E are
-    # also complaints that stop no server, such as what its kernel lacks; F is fatal.
+    # also complaints that stop no server, such as what its kernel lacks, but for the one it ends with; F is
+    # fatal.
     if parsed is None:
         return not line.startswith("{")
-    return parsed.get("s") == "F" and not _is_noise(parsed)
+    ends = parsed.get("s") == "E" and str(parsed.get("msg", "")).endswith(ENDING)
+    return (parsed.get("s") == "F" or ends) and not _is_noise(parsed)
 
 
 def _is_noise(parsed: Line | None) -> bool:
