@@ -15,7 +15,7 @@ from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.errors import DatabaseError, LockNotTaken, NotRecoverable, VerificationFailed
-from zbackup.model.log import LogSpan, Searched, Transaction
+from zbackup.model.log import LogDamage, LogSpan, Searched, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record, ends_log
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
@@ -34,7 +34,8 @@ UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 @dataclass(slots=True)
 class Server:
     """Production. `locked` while nobody can write; `healed` counts how often leftovers were looked for.
-    `blockers` are what it says of why no moment could be recovered; without a log it writes none.
+    `blockers` are what it says of why no moment could be recovered; without a log it writes none. `damage` is
+    what is wrong with that.
     """
 
     running: bool = True
@@ -43,6 +44,7 @@ class Server:
     times: dict[int, datetime] = field(default_factory=dict)
     healed: int = 0
     blockers: tuple[str, ...] = ()
+    damage: tuple[LogDamage, ...] = ()
 
     @property
     def logs(self) -> bool:
@@ -143,6 +145,11 @@ class FakeRecovery:
 
     def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan | None:
         return LogSpan(position(0), position(len(self._log(live))))
+
+    def live_log_damage(
+        self, newest: BackupFiles, live: Relocation, most: int | None = None
+    ) -> tuple[LogDamage, ...]:
+        return self.world.server.damage
 
     def is_same_log(self, older: BackupFiles, newer: BackupFiles) -> bool:
         was, now = self._log(older[1]), self._log(newer[1])

@@ -22,7 +22,9 @@ from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.watch.cleanup import reconcile
+from zbackup.jobs.watch.window import window
 from zbackup.model.errors import NotFound, NotRecoverable, Taken
+from zbackup.model.log import LogDamage
 from zbackup.model.moment import Moment
 from zbackup.model.target import WholeLog
 
@@ -165,6 +167,18 @@ def test_nothing_less_is_restored_where_the_server_stopped_to_log(world: World, 
         with pytest.raises(NotRecoverable, match=r"when zbackup-[^ ]* was taken, the binlog is off"):
             restore(ctx, less, OPTIONS)
     require_nothing_left(world)
+
+
+def test_a_live_log_that_cannot_be_read_is_not_promised(world: World, ctx: Context) -> None:
+    """`status` and `window` ask the same."""
+    promised = window(ctx).window
+    assert promised.gaps == () and promised.overall and promised.overall.end is None
+    world.server.damage = (LogDamage("binlog.000001 is damaged at 7"), LogDamage("far back", unread=True))
+    found = window(ctx).window
+    assert found.overall and found.overall.end
+    assert [(gap.cause, gap.why) for gap in found.gaps] == [
+        ("damaged", "the server's log is damaged: binlog.000001 is damaged at 7")
+    ]
 
 
 def test_a_log_that_leaves_out_what_is_written_leads_nowhere(world: World, ctx: Context) -> None:

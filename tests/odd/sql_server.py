@@ -194,7 +194,8 @@ class Builder:
 
     def _link_schema(self, real: Path, main: Path) -> None:
         (real / "shop").rename(main / "schema shop")
-        (real / "shop").symlink_to(main / "schema shop")
+        # A link in /tmp is not there for a server that has a /tmp of its own.
+        (real / "shop").symlink_to((main / "schema shop").resolve())
 
     # options
 

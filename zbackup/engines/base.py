@@ -107,11 +107,14 @@ class LogReader(Protocol):
         when it is another log, or there is none.
         """
 
-    def live_log_damage(self, newest: BackupFiles, live: Relocation) -> tuple[LogDamage, ...] | None:
+    def live_log_damage(
+        self, newest: BackupFiles, live: Relocation, most: int | None = None
+    ) -> tuple[LogDamage, ...] | None:
         """What keeps the server's own log from being read behind the newest backup.
 
-        Arguments as for `live_log`. () where it is sound, None where the server's files do
-        not tell. Raise NotRecoverable when it is another log, or there is none.
+        Arguments as for `live_log`; no more than `most` bytes are read (None: a few seconds' worth). () where
+        it is sound, None where the server's files do not tell. Raise NotRecoverable when it is another log,
+        or there is none.
         """
 
     @property

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from tests.unit.plan.histories import History, blocked, histories, made, reaches, sound_histories
 from zbackup.model.backup import Backup
-from zbackup.model.record import STOPPED
+from zbackup.model.record import LOG_ENDED, STOPPED
 from zbackup.plan.recovery.recovery import plan_recovery
 from zbackup.plan.recovery.window import LiveLog, RecoveryWindow, recovery_window
 
@@ -125,6 +125,34 @@ def test_a_live_log_that_does_not_continue_is_a_gap_up_to_now(live: LiveLog, cau
     found = recovery_window(WHOLE, live, NOW)
     (gap,) = found.gaps
     assert (gap.after, gap.to, gap.newer, gap.cause) == (at(3), NOW, "", cause)
+
+
+def test_a_live_log_that_cannot_be_read_promises_nothing() -> None:
+    whole = recovery_window(WHOLE, LiveLog("log", "binlog.000001:4"), NOW)
+    assert whole.gaps == () and whole.ranges[-1].live
+    found = recovery_window(WHOLE, LiveLog("log", "binlog.000001:4", "binlog.000001 ends at 7 of 9"), NOW)
+    assert ranges(found) == [(1, 3, False)]
+    (gap,) = found.gaps
+    assert (gap.after, gap.to, gap.newer, gap.cause) == (at(3), NOW, "", "damaged")
+    assert gap.why == "the server's log is damaged: binlog.000001 ends at 7 of 9"
+    # Another log than that of the backups is a gap for another reason.
+    (other,) = recovery_window(WHOLE, LiveLog("", "", "x"), NOW).gaps
+    assert other.cause == "reset"
+
+
+def test_the_end_of_a_log_is_no_break_in_front_of_it() -> None:
+    """What the server wrote before it stopped to log is in reach, and nothing behind it."""
+    ended = made(4, at(4), log=("log", 1, 4))
+    ended = replace(
+        ended, record=replace(ended.record, purpose="log", server={LOG_ENDED: "the binlog is off"})
+    )
+    live = LiveLog("log", "binlog.000001:4")
+    found = recovery_window([*WHOLE, ended], live, NOW)
+    assert ranges(found) == [(1, 4, False)]
+    (gap,) = found.gaps
+    assert (gap.cause, gap.why) == ("not whole", "when zbackup-4 was taken, the binlog is off")
+    behind = made(5, at(5), log=("log", 1, 5))
+    assert ranges(recovery_window([*WHOLE, ended, behind], live, NOW)) == [(1, 4, False), (5, 10, True)]
 
 
 def test_nothing_leads_across_a_backup_without_a_log() -> None:

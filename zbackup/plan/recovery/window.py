@@ -14,7 +14,7 @@ from zbackup.plan.recovery.coverage import Coverage, log_known
 MOST_HOLES = 3
 """So many gaps are told in a sentence; of more only how many there are."""
 
-Cause = Literal["purged", "reset", "not whole", "other server", "switch", "unknown"]
+Cause = Literal["purged", "reset", "not whole", "other server", "switch", "damaged", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +48,12 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class LiveLog:
-    """The server's own log at the time of the look: of which log it is ("": none that a backup holds), and
-    where it begins."""
+    """The server's own log at the time of the look: of which log it is ("": none that a backup holds), where
+    it begins, and what keeps it from being read behind the newest backup ("": nothing that was seen)."""
 
     log_id: str
     first: str
+    damage: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +175,7 @@ def _piece(base: Backup, coverage: Coverage, live: LiveLog | None, now: datetime
     broken = coverage.first_break(base)
     continued = (
         live is not None
+        and not live.damage
         and broken is None
         and found is not None
         and live.log_id == record.log_id
@@ -199,6 +201,9 @@ def _gap(before: _Piece, to: datetime, newer: Backup) -> Gap:
 
 def _tail(before: _Piece, live: LiveLog, now: datetime) -> Gap:
     uuid = before.holder.record.server_uuid
+    if live.damage and before.broken is None and live.log_id == before.holder.record.log_id:
+        why = f"the server's log is damaged: {live.damage}"
+        return Gap(after=before.to, to=now, cause="damaged", older=before.holder.name, newer="", why=why)
     cause, why = _cause(before, live.log_id or "none", live.first, "the server has", uuid)
     return Gap(after=before.to, to=now, cause=cause, older=before.holder.name, newer="", why=why)
 

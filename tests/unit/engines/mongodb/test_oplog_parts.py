@@ -199,9 +199,8 @@ def test_last_words_are_the_errors_without_the_noise(tmp_path: Path) -> None:
 
 
 def test_last_words_of_a_server_that_gives_up_at_its_start(tmp_path: Path) -> None:
-    why = (
-        '{"s":"E","id":20557,"msg":"DBException in initAndListen, terminating","attr":{"error":"no journal"}}'
-    )
+    message = "DBException in initAndListen, terminating"
+    why = f'{{"s":"E","id":20557,"msg":"{message}","attr":{{"error":"no journal"}}}}'
     file = log_file(tmp_path, QUIET, why, *[QUIET] * 20)
     assert error_log_tail(file) == f'{message} {{"error": "no journal"}}'
 

@@ -91,8 +91,11 @@ def test_what_lies_far_back_is_left_to_the_restore(newest: BackupFiles, tmp_path
     (tmp_path / "live" / "binlog.index").write_text("./binlog.000001\n./binlog.000002\n")
     first.write_bytes(bytes(data))
     assert len(damage(newest, live(tmp_path), 0)) == 1
-    (said,) = damage(newest, live(tmp_path), 0, most=10) or ()
+    (said,) = damage(newest, live(tmp_path), 0, most=len(second.data))
     assert said.unread and "only the files after binlog.000001" in said.what
+    # Nothing at all is read where the newest is too large for a quick look.
+    (said,) = damage(newest, live(tmp_path), 0, most=1)
+    assert said.unread and said.what == "it was not read, for it is large"
 
 
 def test_another_log_is_not_called_damaged(newest: BackupFiles, tmp_path: Path) -> None:

@@ -44,7 +44,9 @@ class MongoLogReader:
         """By asking the server, as nobody else can read its files. Raise DatabaseError if it is down."""
         return live_span(self.connect, newest[0]) if self.connect else None
 
-    def live_log_damage(self, newest: BackupFiles, live: Relocation) -> tuple[LogDamage, ...] | None:
+    def live_log_damage(
+        self, newest: BackupFiles, live: Relocation, most: int | None = None
+    ) -> tuple[LogDamage, ...] | None:
         """Nobody can tell: a mongod alone can read its files, and ends where it cannot."""
         return None
 

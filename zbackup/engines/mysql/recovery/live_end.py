@@ -21,14 +21,14 @@ MOST_READ = 2 << 30
 
 
 def damage(
-    newest: BackupFiles, live: Relocation, writing_s: float = WRITING_S, most: int = MOST_READ
+    newest: BackupFiles, live: Relocation, writing_s: float = WRITING_S, most: int | None = None
 ) -> tuple[LogDamage, ...]:
     """What is wrong with the log behind the newest backup.
 
     Raise GapError or DifferentLog when it is not the one that `newest` holds and ends in.
 
-    The newest file is always read, and those before it while that is no more than `most` bytes together:
-    else the first of what is returned says so (`unread`).
+    Files are read from the newest on while that is no more than `most` bytes together: else the first of
+    what is returned says so (`unread`). Without it the newest is always read, and more while it is cheap.
     A file that is not the newest may end in the middle of an event, after a crash: restores know that.
     """
     record, _ = newest
@@ -40,8 +40,11 @@ def damage(
     for file in reversed([f for f in files if sequence(f.name) >= known.sequence]):
         start = known.offset if known.file == file.name else FIRST_EVENT
         read += secure_files.size(file) - start
-        if read > most and file != files[-1]:
-            what = f"only the files after {file.name} were read, for it is large"
+        if read > (most or MOST_READ) and (most or file != files[-1]):
+            read_all = (
+                f"only the files after {file.name} were read" if file != files[-1] else "it was not read"
+            )
+            what = f"{read_all}, for it is large"
             found.append(LogDamage(what, unread=True))
             break
         try:

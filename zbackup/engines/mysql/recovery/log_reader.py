@@ -73,9 +73,11 @@ class MysqlLogReader:
         """See engines.base.LogReader."""
         return live_span(newest, live)
 
-    def live_log_damage(self, newest: BackupFiles, live: Relocation) -> tuple[LogDamage, ...]:
+    def live_log_damage(
+        self, newest: BackupFiles, live: Relocation, most: int | None = None
+    ) -> tuple[LogDamage, ...]:
         """See engines.base.LogReader."""
-        return damage(newest, live)
+        return damage(newest, live, most=most)
 
     @property
     def log_delay_s(self) -> float:
