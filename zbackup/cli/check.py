@@ -5,7 +5,7 @@ from typing import Any
 import typer
 
 from zbackup import app
-from zbackup.cli import shapes
+from zbackup.cli import shapes, tables
 from zbackup.cli.options import Options
 from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.config.load import load
