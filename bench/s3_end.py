@@ -15,12 +15,12 @@ from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.keys import KeyFiles
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.settings import S3Options, StorageSettings
-from zbackup.model.shipping import Part
+from zbackup.model.shipping import OutgoingStream
 from zbackup.proc.pipeline import Meter, local, writing
 
 MIB = 1 << 20
 BUCKET = "zbackup-bench"
-PART = Part(line="tank/bench", guid=11, name="bench", base=None, raw=False)
+PART = OutgoingStream(line="tank/bench", guid=11, name="bench", base=None, raw=False)
 
 
 def main(argv: Sequence[str]) -> None:

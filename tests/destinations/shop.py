@@ -21,7 +21,7 @@ from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.settings import S3Options, StorageSettings
 from zbackup.model.begin_record import MAGIC
 from zbackup.model.record import Record
-from zbackup.model.shipping import Part
+from zbackup.model.shipping import OutgoingStream
 from zbackup.proc.pipeline import Command, Meter, local
 
 SEGMENT = 1 << 20
@@ -145,8 +145,8 @@ def stream(guid: int, base: int | None = None, *, size: int = 5 * SEGMENT // 2, 
     return head + os.urandom(size - len(head))
 
 
-def part(guid: int, base: int | None = None, *, line: str = LINE, raw: bool = False) -> Part:
-    return Part(line=line, guid=guid, name=f"zbackup-{guid}", base=base, raw=raw)
+def part(guid: int, base: int | None = None, *, line: str = LINE, raw: bool = False) -> OutgoingStream:
+    return OutgoingStream(line=line, guid=guid, name=f"zbackup-{guid}", base=base, raw=raw)
 
 
 def record(number: int, *lines: str) -> Record:
@@ -155,12 +155,12 @@ def record(number: int, *lines: str) -> Record:
     return replace(PLAIN, backup=f"backup-{number}", members=members, taken=at, as_of=at, complete_to=at)
 
 
-def ship(session: S3Session, shop: Shop, content: bytes, wanted: Part, number: int) -> None:
+def ship(session: S3Session, shop: Shop, content: bytes, wanted: OutgoingStream, number: int) -> None:
     session.store(wanted, shop.sender(content), Meter())
     session.commit(record(number), [wanted], WHEN)
 
 
-def fetched(session: S3Session, wanted: Part) -> bytes:
+def fetched(session: S3Session, wanted: OutgoingStream) -> bytes:
     stream_id = StreamId(line=wanted.line, guid=wanted.guid, base=wanted.base)
     return b"".join(bytes(content) for content in session.stream(stream_id, Meter()))
 

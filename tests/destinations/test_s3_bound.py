@@ -127,7 +127,7 @@ def test_what_earlier_versions_wrote_is_read_gone_on_with_and_pruned(
             session.remove(named(session)[f"backup-{number}"], "")
         assert set(named(session)) == {"backup-5"}
     with days_later(shop, 2) as session:
-        assert session.sweep() == ()
+        assert session.collect_garbage() == ()
     assert of_streams(shop) == {"21-full"}
 
 

@@ -107,10 +107,10 @@ def seen(shop: Shop, key: bytes) -> tuple[list[str], list[int], list[str]]:
     with shop.session(keys=(key,)) as session:
         backups = session.copies().backups
         (third,) = [b for b in backups if b.record.backup == "backup-3"]
-        legs = [leg.copy.guid for leg in session.legs(third.snapshots)]
+        stream_steps = [step.copy.guid for step in session.stream_steps(third.snapshots)]
         assert session.inventory().lines[0].bases == (22,)
     plan = plan_prune_at(*pruning(shop, keys=(key,)))
-    return [b.record.backup for b in backups], legs, [b.record.backup for b in plan.retention.destroy]
+    return [b.record.backup for b in backups], stream_steps, [b.record.backup for b in plan.retention.destroy]
 
 
 def test_streams_that_no_backup_names_change_no_order(shop: Shop, key: bytes) -> None:

@@ -74,7 +74,7 @@ def test_it_is_told_and_made_again(shop: Shop, how: dict[str, object], harm: Cal
             "begun.json" in "".join(c.problems) and "prune --at makes it again" in c.problems[0]
             for c in found
         )
-        session.sweep()
+        session.collect_garbage()
         assert not any(c.problems for c in session.verify(deep=False, meter=Meter()))
     assert shop.body(header_of(shop)) == sound
 
@@ -124,7 +124,7 @@ def test_no_backup_of_a_chain_goes_that_does_not_hold(shop: Shop, how: dict[str,
         before = shop.objects()
         with pytest.raises(VerificationFailed, match=r"backup zbackup-1[23] lacks a stream"):
             session.remove(copies.backups[0], "")
-        assert session.sweep() == () and shop.objects() == before
+        assert session.collect_garbage() == () and shop.objects() == before
 
 
 def test_one_that_another_key_made_is_not_written_over(server: S3Server, tmp_path: Path, key: bytes) -> None:
@@ -135,5 +135,5 @@ def test_one_that_another_key_made_is_not_written_over(server: S3Server, tmp_pat
     there = shop.body(header_of(shop, "31-full"))
     with shop.session(keys=(key,)) as session:
         ship(session, shop, stream(11), part(11), 1)
-        session.sweep()
+        session.collect_garbage()
     assert shop.body(header_of(shop, "31-full")) == there

@@ -80,10 +80,10 @@ def test_the_way_to_a_copy_is_its_chain_or_what_is_left_of_it(shop: Shop) -> Non
         there = {b.snapshots[0].guid: b.snapshots[0] for b in session.copies().backups}
 
         def way(*guids: int) -> list[tuple[int, int | None]]:
-            legs = session.legs([there[guid] for guid in guids])
-            assert all(session.size(leg) == len(contents[leg.copy.guid]) for leg in legs)
-            assert all(str(leg.copy) == str(there[leg.copy.guid]) for leg in legs)
-            return [(leg.copy.guid, leg.base.guid if leg.base else None) for leg in legs]
+            stream_steps = session.stream_steps([there[guid] for guid in guids])
+            assert all(session.size(step) == len(contents[step.copy.guid]) for step in stream_steps)
+            assert all(str(step.copy) == str(there[step.copy.guid]) for step in stream_steps)
+            return [(step.copy.guid, step.base.guid if step.base else None) for step in stream_steps]
 
         assert way(13) == [(11, None), (12, 11), (13, 12)]
         assert way(11, 13) == [(11, None), (12, 11), (13, 12)]
@@ -95,21 +95,21 @@ def test_a_stream_reaches_the_receiver(shop: Shop, tmp_path: Path) -> None:
     receiver = local(("sh", "-c", f"cat > '{target}'"))
     with shop.session(keys=(some_key(),)) as session:
         contents = chain(session, shop, (11, None), (12, 11))
-        legs = session.legs([named(session)["backup-2"].snapshots[0]])
-        for leg in legs:
-            assert session.fetch(leg, "", receiver, Meter()) == len(contents[leg.copy.guid])
-            assert target.read_bytes() == contents[leg.copy.guid]
+        stream_steps = session.stream_steps([named(session)["backup-2"].snapshots[0]])
+        for step in stream_steps:
+            assert session.fetch(step, "", receiver, Meter()) == len(contents[step.copy.guid])
+            assert target.read_bytes() == contents[step.copy.guid]
         with pytest.raises(NotResumable):
-            session.fetch(legs[0], "1-token", receiver, Meter())
+            session.fetch(stream_steps[0], "1-token", receiver, Meter())
 
 
 def test_a_receiver_that_fails_is_told_in_its_own_words(shop: Shop) -> None:
     refusing = local(("sh", "-c", "head -c 10 >/dev/null; echo 'no space' >&2; exit 4"))
     with shop.session() as session:
         chain(session, shop, (11, None))
-        leg = session.legs([named(session)["backup-1"].snapshots[0]])[0]
+        step = session.stream_steps([named(session)["backup-1"].snapshots[0]])[0]
         with pytest.raises(CommandFailed, match="exited with 4: no space"):
-            session.fetch(leg, "", refusing, Meter())
+            session.fetch(step, "", refusing, Meter())
 
 
 def test_a_damaged_stream_ends_the_receiver_before_its_end(shop: Shop, tmp_path: Path) -> None:
@@ -119,9 +119,9 @@ def test_a_damaged_stream_ends_the_receiver_before_its_end(shop: Shop, tmp_path:
         chain(session, shop, (11, None))
         key = shop.segments()[2]
         shop.replace(key, bytes(len(shop.body(key))))
-        leg = session.legs([named(session)["backup-1"].snapshots[0]])[0]
+        step = session.stream_steps([named(session)["backup-1"].snapshots[0]])[0]
         with pytest.raises(VerificationFailed, match="damaged"):
-            session.fetch(leg, "", receiver, Meter())
+            session.fetch(step, "", receiver, Meter())
     assert not done.exists(), "it was not told that this was all"
 
 
@@ -131,9 +131,9 @@ def test_what_a_kept_backup_needs_stays(shop: Shop) -> None:
         session.remove(named(session)["backup-1"], "")
         session.remove(named(session)["backup-2"], "")
         assert set(named(session)) == {"backup-3", "backup-4"}
-        way = session.legs([named(session)["backup-3"].snapshots[0]])
-        assert [leg.copy.guid for leg in way] == [11, 12, 13]
-        assert [leg.copy.name for leg in way] == ["zbackup-11", "zbackup-12", "zbackup-13"]
+        way = session.stream_steps([named(session)["backup-3"].snapshots[0]])
+        assert [step.copy.guid for step in way] == [11, 12, 13]
+        assert [step.copy.name for step in way] == ["zbackup-11", "zbackup-12", "zbackup-13"]
         assert [fetched(session, part(g, b)) for g, b in ((11, None), (12, 11), (13, 12))] == [
             contents[guid] for guid in (11, 12, 13)
         ]
@@ -166,8 +166,8 @@ def test_a_removal_that_is_cut_is_finished_by_the_sweep(server: S3Server, tmp_pa
                 break
         with days_later(shop, 2) as session:
             inventory = session.inventory()
-            session.sweep()
-            assert session.strays() == ()
+            session.collect_garbage()
+            assert session.orphans() == ()
             if "backup-1" in inventory.committed:
                 assert fetched(session, part(11)) == contents[11]
             else:
@@ -181,15 +181,15 @@ def test_what_was_begun_is_no_stray_while_anybody_works_on_it(shop: Shop) -> Non
     with shop.session() as session:
         chain(session, shop, (11, None))
         session.store(part(12, 11), shop.sender(stream(12, 11)), Meter())
-        assert session.strays() == ()
+        assert session.orphans() == ()
     with days_later(shop, 0.9) as session:
-        assert session.sweep() == ()
+        assert session.collect_garbage() == ()
         # Another part is begun, which shows that somebody is there.
         session.store(part(31, line=INNER), shop.sender(stream(31)), Meter())
     with shop.session(now=lambda: later(3)) as session:
-        assert session.sweep() == (), "what time it is the server says"
+        assert session.collect_garbage() == (), "what time it is the server says"
     with days_later(shop, 3) as session:
-        assert session.sweep() == (f"{LINE}/@12-from-11", f"{INNER}/@31-full")
+        assert session.collect_garbage() == (f"{LINE}/@12-from-11", f"{INNER}/@31-full")
         assert set(named(session)) == {"backup-1"}
         assert session.inventory().lines[0].bases == (11,)
 
@@ -204,7 +204,7 @@ def test_a_manifest_that_cannot_be_read_keeps_all_streams(shop: Shop) -> None:
         copies = session.copies()
         assert [b.record.backup for b in copies.backups] == ["backup-2"]
         assert copies.unreadable[0][0] == key
-        for work in (session.sweep, lambda: session.remove(copies.backups[0], "")):
+        for work in (session.collect_garbage, lambda: session.remove(copies.backups[0], "")):
             with pytest.raises(VerificationFailed, match="cannot be read, so that nobody knows"):
                 work()
         with pytest.raises(VerificationFailed, match=r"manifest\.json"):
@@ -260,5 +260,5 @@ def test_legs_are_of_the_line(shop: Shop) -> None:
         session.store(part(11, line=INNER), shop.sender(stream(11)), Meter())
         session.commit(record(1, LINE, INNER), [part(11), part(11, line=INNER)], "")
         for snapshot in named(session)["backup-1"].snapshots:
-            (leg,) = session.legs([snapshot])
-            assert (leg.copy.dataset, leg.copy.name) == (snapshot.dataset, snapshot.name)
+            (step,) = session.stream_steps([snapshot])
+            assert (step.copy.dataset, step.copy.name) == (snapshot.dataset, snapshot.name)

@@ -59,10 +59,10 @@ def commit(session: S3Session) -> None:
     session.commit(record(2), [part(12, 11)], WHEN)
 
 
-def sweep(shop: Shop, how: dict[str, object]) -> tuple[str, ...]:
+def collect_garbage(shop: Shop, how: dict[str, object]) -> tuple[str, ...]:
     """By another host, for which days have passed since the stream was written."""
     with days_later(shop, 3, **how) as session:
-        return session.sweep()
+        return session.collect_garbage()
 
 
 def whole(shop: Shop, how: dict[str, object]) -> bool:
@@ -85,7 +85,7 @@ def test_what_is_swept_while_it_is_committed_is_not_listed(
 ) -> None:
     """Between the look at the segments and the manifest, and for who looked before the manifest was there."""
     if method == "put_new":
-        before(method, "backup-2/manifest.json", lambda: sweep(shop, how))
+        before(method, "backup-2/manifest.json", lambda: collect_garbage(shop, how))
     else:
         # The sweep has looked already, and takes away behind the manifest's back.
         before(method, "backup-2/manifest.json", lambda: take_segment(shop))
@@ -115,7 +115,7 @@ def test_who_may_not_delete_writes_that_it_does_not_count(
 
     with monkeypatch.context() as patch:
         patch.setattr(Bucket, "delete", no)
-        before("put_new", "backup-2/manifest.json", lambda: sweep(shop, how))
+        before("put_new", "backup-2/manifest.json", lambda: collect_garbage(shop, how))
         with shop.session(**how) as session, pytest.raises(VerificationFailed, match="does not count"):
             commit(session)
         assert [key for key in shop.objects("backups/") if "backup-2" in key], "it is still there"
@@ -131,10 +131,10 @@ def test_a_withdrawn_manifest_is_swept(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Bucket, "delete", refuse)
-        before("put_new", "backup-2/manifest.json", lambda: sweep(shop, how))
+        before("put_new", "backup-2/manifest.json", lambda: collect_garbage(shop, how))
         with shop.session(**how) as session, pytest.raises(VerificationFailed, match="does not count"):
             commit(session)
-    sweep(shop, how)
+    collect_garbage(shop, how)
     assert shop.objects("backups/") == [f"{shop.root}/backups/backup-1/manifest.json"]
 
 
@@ -157,7 +157,7 @@ def test_what_is_committed_while_it_is_swept_stays(
                 told.append(str(wrong))
 
     before(moment, PAGE, committing)
-    assert sweep(shop, how) == (f"{LINE}/@12-from-11",), "it was a stray when that was decided"
+    assert collect_garbage(shop, how) == (f"{LINE}/@12-from-11",), "it was a stray when that was decided"
     assert whole(shop, how) == (not told), (moment, told)
     assert bool(told) == (moment == "after:erase")
 
@@ -191,7 +191,7 @@ def test_a_stream_that_somebody_goes_on_with_is_not_swept(
 
     # The sweep lists the header of what it is about to take away.
     before("list", "@12-from-11/begun.json", going_on)
-    sweep(shop, how)
+    collect_garbage(shop, how)
     with shop.session(**how) as session:
         assert "backup-2" in named(session)
         assert fetched(session, part(12, 11)) == content

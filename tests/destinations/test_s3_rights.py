@@ -82,7 +82,7 @@ def test_who_may_not_look_is_told_and_nothing_is_taken_for_gone(
     writer = as_user(seaweed, WRITER)
     said = rf"^(list|get) s3://{shop.bucket}/{shop.root}/.* was refused: AccessDenied: .*{action}$"
     with denied(seaweed, shop.bucket, WRITER, action):
-        for work in (S3Session.inventory, S3Session.copies, S3Session.sweep):
+        for work in (S3Session.inventory, S3Session.copies, S3Session.collect_garbage):
             refused(shop, writer, work, said)
     goes_on(by(shop, writer))
 

@@ -43,8 +43,8 @@ def unseal(content: dict[str, Any]) -> None:
 def restore(session: S3Session, number: int) -> int:
     """What a restore asks for: the streams of the copy, and their bytes."""
     (backup,) = [b for b in session.copies().backups if b.record.backup == f"backup-{number}"]
-    legs = session.legs(backup.snapshots)
-    return sum(session.fetch(leg, "", local(("cat",)), Meter()) for leg in legs)
+    stream_steps = session.stream_steps(backup.snapshots)
+    return sum(session.fetch(step, "", local(("cat",)), Meter()) for step in stream_steps)
 
 
 def test_a_sealed_manifest_is_listed_and_proven(shop: Shop, key: bytes) -> None:

@@ -51,7 +51,7 @@ def test_nothing_goes_while_a_manifest_that_is_listed_cannot_be_read(
     before = shop.objects()
     blind("backup-2/manifest.json", 10**6)
     with days_later(shop, 3) as session:
-        for work in (session.strays, session.sweep):
+        for work in (session.orphans, session.collect_garbage):
             with pytest.raises(VerificationFailed, match=r"backup-2/manifest.json cannot be read.*is listed"):
                 work()
         (first, *_) = session.copies().backups
@@ -112,7 +112,7 @@ def test_what_is_not_ours_changes_nothing_and_is_never_deleted(shop: Shop) -> No
         assert told and all(key.isprintable() for key in told)
         session.remove(named(session)["backup-1"], "")
     with days_later(shop, 3) as session:
-        assert session.sweep() == (f"{LINE}/@12-from-11",)
+        assert session.collect_garbage() == (f"{LINE}/@12-from-11",)
         assert fetched(session, part(21)) == contents[21]
     left = set(shop.objects())
     assert strange <= left

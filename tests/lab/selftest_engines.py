@@ -1,4 +1,4 @@
-"""What every engine owes the jobs, asked of all of them: engines.base.Engine and Held on real servers.
+"""What every engine owes the jobs, asked of all: engines.base.Engine and DatabaseLock on real servers.
 
 What only one of them has is in selftest_lock and selftest_mongo_lock. Needs no ZFS; run with pytest by name.
 """

@@ -22,7 +22,7 @@ from zbackup.destinations.base import Destination, Session
 from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.model.errors import CommandFailed, VerificationFailed
 from zbackup.model.record import Record
-from zbackup.model.shipping import Part
+from zbackup.model.shipping import OutgoingStream
 from zbackup.proc.pipeline import Command, Meter, local
 from zbackup.proc.ssh import SshTarget
 from zbackup.zfs.streams import ZfsStreams, resume_argv, send_argv
@@ -77,7 +77,7 @@ class Source:
     name: str
     where: Path
 
-    def snapshot(self, size: int = 200_000) -> Part:
+    def snapshot(self, size: int = 200_000) -> OutgoingStream:
         """Change something and take the next; its base is the one before."""
         number = next(_numbers)
         (self.where / "file").write_bytes(os.urandom(size))
@@ -85,9 +85,9 @@ class Source:
         run("zfs", "snapshot", f"{self.name}@s{number}")
         base = max(before, key=lambda o: o.createtxg).guid if before else None
         guid = ZfsStreams().guid(f"{self.name}@s{number}")
-        return Part(line="tank/my db", guid=guid, name=f"s{number}", base=base, raw=False)
+        return OutgoingStream(line="tank/my db", guid=guid, name=f"s{number}", base=base, raw=False)
 
-    def sender(self, part: Part) -> Command:
+    def sender(self, part: OutgoingStream) -> Command:
         """The stream of a part."""
         dataset = ZfsStreams().sources([self.name])[0]
         origin = dataset.origin(part.base) if part.base else None

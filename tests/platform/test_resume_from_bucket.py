@@ -80,10 +80,10 @@ def cut_at(target: str, count: int) -> tuple[str, ...]:
 
 
 def fetch(
-    session: S3Session, leg: StreamStep, target: str, chance: Random, through: Proxy, more: int
+    session: S3Session, step: StreamStep, target: str, chance: Random, through: Proxy, more: int
 ) -> None:
     """Cut at random moments, and each time no more is fetched than is missing, and what is around it."""
-    streams, size = ZfsStreams(), session.size(leg)
+    streams, size = ZfsStreams(), session.size(step)
     for attempt in range(CUTS + 1):
         token = streams.partial(target)
         missing = size
@@ -93,7 +93,7 @@ def fetch(
         argv = cut_at(target, chance.randrange(SEGMENT // 2, size // 4)) if cut else receive_argv(target)
         through.seen.clear()
         with pytest.raises(CommandFailed) if cut else nullcontext():
-            session.fetch(leg, token, local(argv), Meter())
+            session.fetch(step, token, local(argv), Meter())
         asked = [seen for seen in through.seen if "/segments/" in seen]
         assert len(asked) <= missing // SEGMENT + more, (attempt, size, missing, asked)
 
@@ -109,12 +109,12 @@ def test_it_goes_on_where_it_was_cut(yard: Bucketed, through: Proxy) -> None:
     more = AROUND + (0 if yard.storing else RANGE)
     with yard.shop.session(endpoint=through.endpoint, **yard.storing) as session:
         backups = session.copies().backups
-        legs = session.legs([backups[-1].snapshots[0]])
-        assert [leg.base is None for leg in legs] == [True, False]
-        for leg in legs:
-            fetch(session, leg, target, chance, through, more)
-            assert ZfsStreams().guid(f"{target}@{leg.copy.name}") == leg.copy.guid
-        last = legs[-1]
+        stream_steps = session.stream_steps([backups[-1].snapshots[0]])
+        assert [step.base is None for step in stream_steps] == [True, False]
+        for step in stream_steps:
+            fetch(session, step, target, chance, through, more)
+            assert ZfsStreams().guid(f"{target}@{step.copy.name}") == step.copy.guid
+        last = stream_steps[-1]
         with pytest.raises(NotResumable):
             session.fetch(last, "1-e604ea4bf-e0-789c", local(("cat",)), Meter())
     if run("zfs", "get", "-Hpo", "value", "encryption", target).strip() != "off":
@@ -133,19 +133,19 @@ class Troubled:
     def __getattr__(self, name: str) -> object:
         return getattr(self.session, name)
 
-    def fetch(self, leg: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
+    def fetch(self, step: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
         self.asked.append(token)
         if len(self.asked) == 1:
-            return self.session.fetch(leg, token, local(cut_at(receiver.argv[-1], SEGMENT)), meter)
+            return self.session.fetch(step, token, local(cut_at(receiver.argv[-1], SEGMENT)), meter)
         if token:
-            whole = b"".join(bytes(some) for some in self.session.stream(_stream_of(leg), meter))
+            whole = b"".join(bytes(some) for some in self.session.stream(_stream_of(step), meter))
             point = resume_point(token)
             begin = beginning(Pieces(iter((memoryview(whole),))))
             other = b"".join(resumed(begin, point, Pieces(iter((memoryview(whole)[len(begin) :],)))))
             place = other.rindex(struct.pack("=Q", point.offset), 0, RECORD + 200)
             with writing(receiver) as write:
                 write(other[:place] + struct.pack("=Q", point.offset + 8) + other[place + 8 :])
-        return self.session.fetch(leg, token, receiver, meter)
+        return self.session.fetch(step, token, receiver, meter)
 
 
 def test_a_rest_that_is_refused_is_fetched_from_the_beginning(

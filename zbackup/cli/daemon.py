@@ -21,7 +21,7 @@ systemctl enable --now zbackup      as a service
 systemctl reload zbackup            after a change of the configuration
 """
 
-LAST_WORDS_S = 2.0
+FLUSH_S = 2.0
 
 
 def command(options: Options) -> None:
@@ -31,8 +31,8 @@ def command(options: Options) -> None:
     sink = Sink(sys.stderr.fileno())
     logs.set_up(debug=options.debug, log_format=options.log_format, events=not options.quiet, sink=sink)
     try:
-        Service(lambda: load(options.config), last_words=lambda: sink.flush(LAST_WORDS_S)).run()
+        Service(lambda: load(options.config), before_exit=lambda: sink.flush(FLUSH_S)).run()
     except KeyboardInterrupt:
         structlog.get_logger().info("daemon.stopped", why="told to while it was starting")
     finally:
-        sink.flush(LAST_WORDS_S)
+        sink.flush(FLUSH_S)

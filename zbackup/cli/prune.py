@@ -67,7 +67,7 @@ def _planned(plan: PrunePlan) -> dict[str, Any]:
         "destroy": [_backup(b) for b in plan.retention.destroy],
         "freed": plan.freed,
         "note": plan.retention.note,
-        "strays": plan.strays,
+        "strays": plan.orphans,
         "unreadable": shapes.unreadable(plan.unreadable),
     }
 
@@ -111,9 +111,9 @@ def _plan_lines(done: Done[PrunePlan]) -> list[str]:
         for backup, what, why in rows
     ]
     shown = [tables.table(HEADER, cells, right=(3,), expendable=(2, 3), text=(4,))] if cells else []
-    strays = [f"No backup needs, and nobody works on: {stray}" for stray in plan.strays]
+    orphans = [f"No backup needs, and nobody works on: {orphan}" for orphan in plan.orphans]
     unread = shapes.unreadable_lines(plan.unreadable)
-    return [f"Instance {ctx.instance}", *shown, *_note(plan), *strays, *unread, _verdict(plan)]
+    return [f"Instance {ctx.instance}", *shown, *_note(plan), *orphans, *unread, _verdict(plan)]
 
 
 def _report_text(reports: list[Done[PruneReport]]) -> str:
@@ -123,16 +123,16 @@ def _report_text(reports: list[Done[PruneReport]]) -> str:
 def _report_lines(done: Done[PruneReport]) -> list[str]:
     report, name = done.result, done.context.instance
     kept = len(report.plan.retention.keep)
-    strays = [f"  took away what no backup needs: {stray}" for stray in report.plan.strays]
-    strays += [f"  {line}" for line in shapes.unreadable_lines(report.plan.unreadable)]
+    orphans = [f"  took away what no backup needs: {orphan}" for orphan in report.plan.orphans]
+    orphans += [f"  {line}" for line in shapes.unreadable_lines(report.plan.unreadable)]
     if not report.plan.retention.destroy:
-        return [f"{name}: nothing is to be destroyed; {kept} stay", *_note(report.plan, "  "), *strays]
+        return [f"{name}: nothing is to be destroyed; {kept} stay", *_note(report.plan, "  "), *orphans]
     freed = "" if report.skipped else _bytes(report.plan, ", which freed")
     return [
         f"{name}: destroyed {_count(len(report.destroyed))}{freed}; {kept} stay",
         *_note(report.plan, "  "),
         *(f"  skipped {s.backup.name}: {s.why}" for s in report.skipped),
-        *strays,
+        *orphans,
     ]
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a job that ended: the agenda, the journal, the metrics and systemd know of it."""
+"""What becomes of a job that ended: the job table, the journal, the metrics and systemd know of it."""
 
 import structlog
 
@@ -20,8 +20,8 @@ log = structlog.get_logger()
 class EventHandler:
     """Belongs to the daemon's main thread."""
 
-    def __init__(self, agenda: JobTable, journal: Journal, metrics: Metrics, notifier: Notifier) -> None:
-        self._agenda, self._journal, self._metrics, self._notifier = agenda, journal, metrics, notifier
+    def __init__(self, job_table: JobTable, journal: Journal, metrics: Metrics, notifier: Notifier) -> None:
+        self._job_table, self._journal, self._metrics, self._notifier = job_table, journal, metrics, notifier
         self._health: dict[str, Severity] = {}
         self._broken: dict[str, tuple[tuple[str, ...], bool]] = {}
         self._writable = True
@@ -31,23 +31,23 @@ class EventHandler:
         outcome, report = ended.outcome, ended.report
         match report:
             case Reconciled():
-                self._agenda.learn((outcome.instance, "snapshot"), report.last)
+                self._job_table.learn((outcome.instance, "snapshot"), report.last)
             case SnapshotReport():
                 self._metrics.snapshot(report)
             case Status():
                 self._metrics.watched(report)
                 self._note_window(report)
                 self._note_health(report)
-        self._agenda.ended(outcome)
+        self._job_table.ended(outcome)
         self._metrics.ended(outcome)
 
     def write(self) -> None:
         """Write down what is known now, for the next start and for zbackup status."""
-        histories, due = self._agenda.histories(), self._agenda.due()
+        histories, due = self._job_table.histories(), self._job_table.due()
         self._metrics.planned(histories, due)
         self._notifier.status(self._summary())
         try:
-            outcomes = self._agenda.outcomes()
+            outcomes = self._job_table.outcomes()
             self._journal.write(
                 _row(key, history, due.get(key), outcomes.get(key)) for key, history in histories.items()
             )
@@ -83,7 +83,7 @@ class EventHandler:
 
     def _summary(self) -> str:
         """One line for `systemctl status`."""
-        histories = self._agenda.histories()
+        histories = self._job_table.histories()
         names = {key[0] for key in histories}
         failing = sorted({":".join(key) for key, history in histories.items() if history.failures})
         critical, warning = (

@@ -41,16 +41,16 @@ LOOK_S = 5.0
 
 
 class Service:
-    """`load` reads the configuration, at the start and at every reload; `last_words` lets what was logged be
+    """`load` reads the configuration, at the start and at every reload; `before_exit` lets what was logged be
     written before the process ends without further ado."""
 
     def __init__(
         self,
         load: Callable[[], Settings],
         clock: Clock | None = None,
-        last_words: Callable[[], None] = lambda: None,
+        before_exit: Callable[[], None] = lambda: None,
     ) -> None:
-        self._load, self._last_words = load, last_words
+        self._load, self._before_exit = load, before_exit
         self._settings = load()
         self._tasks = tasks(self._settings)
         self._clock = clock or SystemClock()
@@ -59,22 +59,22 @@ class Service:
         self._stopping = threading.Event()
         self._journal = Journal(self._settings.daemon.state_dir)
         self._metrics = Metrics()
-        self._teller = HookNotifier()
+        self._hooks = HookNotifier()
 
     def run(self) -> None:
         """Until SIGTERM or SIGINT. Raise Taken when another daemon runs, or the metrics' port is in use."""
         settings = self._settings
         with exclusive(app.daemon_lock(settings), "zbackup daemon", wait=1, taken=RUNS):
-            self._bell = Waker(SIGNALS)
+            self._waker = Waker(SIGNALS)
             if settings.daemon.metrics:
                 self._metrics.serve(settings.daemon.metrics)
             workers, ships = settings.daemon.workers, settings.daemon.ships
             scheduler = Scheduler(workers, self._tell, long_workers=ships)
             do = jobs(lambda: self._settings, self._journal, self._stopping.is_set)
             worker = Worker(self._clock, self._context, self._begin, do, self._stopping.is_set)
-            self._agenda = JobTable(self._clock, scheduler, worker.run)
-            self._news = EventHandler(self._agenda, self._journal, self._metrics, self._notifier)
-            self._agenda.set_tasks(self._tasks, histories(self._journal.read()))
+            self._job_table = JobTable(self._clock, scheduler, worker.run)
+            self._events = EventHandler(self._job_table, self._journal, self._metrics, self._notifier)
+            self._job_table.set_tasks(self._tasks, histories(self._journal.read()))
             log.info("daemon.started", instances=self._names())
             self._notifier.ready()
             self._work()
@@ -85,9 +85,9 @@ class Service:
     def _work(self) -> None:
         while True:
             self._collect()
-            wait = self._agenda.step()
+            wait = self._job_table.step()
             self._say_alive()
-            arrived = self._bell.wait(self._sleep(wait))
+            arrived = self._waker.wait(self._sleep(wait))
             if arrived & STOP:
                 return
             if signal.SIGHUP in arrived:
@@ -107,17 +107,17 @@ class Service:
         while not self._ended.empty():
             ended = self._ended.get()
             if not ended.begun:
-                self._agenda.not_begun((ended.outcome.instance, ended.outcome.job))
+                self._job_table.not_begun((ended.outcome.instance, ended.outcome.job))
                 continue
             news = True
             instance = self._settings.instance.get(ended.outcome.instance)
             if instance is None:  # it went from the configuration meanwhile
-                self._agenda.ended(ended.outcome)
+                self._job_table.ended(ended.outcome)
                 continue
-            self._news.of(ended)
-            self._teller.ended(ended.outcome, instance.notify, self._agenda.failures(ended.outcome))
+            self._events.of(ended)
+            self._hooks.ended(ended.outcome, instance.notify, self._job_table.failures(ended.outcome))
         if news:
-            self._news.write()
+            self._events.write()
 
     def _reload(self) -> None:
         """Take on the configuration as it is now, or keep the old one if it is not valid."""
@@ -135,10 +135,10 @@ class Service:
             for gone in set(self._settings.instance) - set(settings.instance):
                 self._metrics.forget(gone)
             self._settings, self._tasks = settings, wanted
-            self._agenda.set_tasks(wanted, {})
+            self._job_table.set_tasks(wanted, {})
             self._metrics.reloaded(valid=True)
             log.info("config.reloaded", instances=self._names())
-            self._news.write()
+            self._events.write()
         self._notifier.ready()
 
     def _stop(self, scheduler: Scheduler[Ended]) -> None:
@@ -150,21 +150,23 @@ class Service:
         self._stopping.set()
         self._notifier.stopping()
         limit = self._settings.daemon.stop_limit
-        log.info("daemon.stopping", running=[":".join(key) for key in self._agenda.running()], limit_s=limit)
+        log.info(
+            "daemon.stopping", running=[":".join(key) for key in self._job_table.running()], limit_s=limit
+        )
         scheduler.stop(wait=False)
         deadline = self._clock.monotonic() + limit
-        while self._agenda.running():
+        while self._job_table.running():
             left = deadline - self._clock.monotonic()
-            if left <= 0 or self._bell.wait(self._sleep(left)) & STOP:
+            if left <= 0 or self._waker.wait(self._sleep(left)) & STOP:
                 self._give_up()
             self._collect()
             self._say_alive()
-        self._teller.close()
+        self._hooks.close()
         log.info("daemon.stopped")
 
     def _give_up(self) -> None:
-        log.error("daemon.gave_up", running=[":".join(key) for key in self._agenda.running()])
-        self._last_words()
+        log.error("daemon.gave_up", running=[":".join(key) for key in self._job_table.running()])
+        self._before_exit()
         os._exit(ZbackupError.exit_status)
 
     def _names(self) -> list[str]:
@@ -179,11 +181,11 @@ class Service:
     def _begin(self, key: Key) -> None:
         log.debug("job.started")
         if instance := self._settings.instance.get(key[0]):
-            self._teller.begins(key[1], instance.notify)
+            self._hooks.begins(key[1], instance.notify)
 
     def _tell(self, ended: Ended) -> None:
         self._ended.put(ended)
-        self._bell.ring()
+        self._waker.ring()
 
 
 def fixed_at_start(old: Settings, new: Settings) -> list[str]:

@@ -20,7 +20,7 @@ from typing import Protocol, runtime_checkable
 from zbackup.destinations.copies import Copies, StreamStep
 from zbackup.model.backup import Backup
 from zbackup.model.record import Record
-from zbackup.model.shipping import Checked, Inventory, Part
+from zbackup.model.shipping import Checked, Inventory, OutgoingStream
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter
 from zbackup.zfs.stream_content import Content
@@ -36,7 +36,7 @@ class Session(Protocol):
     def inventory(self) -> Inventory:
         """What is there of the instance now; one round trip, and one more when that is nothing."""
 
-    def store(self, part: Part, sender: Command, meter: Meter) -> int:
+    def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
         """Take the stream that `sender` writes as the copy `part`; returns its bytes.
 
         `sender` writes the whole stream or, where the inventory's partial of this line is continued, the
@@ -47,7 +47,7 @@ class Session(Protocol):
     def abort(self, line: str) -> None:
         """Give up the partial of this line; copies stay as they are."""
 
-    def commit(self, record: Record, parts: Sequence[Part], when: str) -> None:
+    def commit(self, record: Record, parts: Sequence[OutgoingStream], when: str) -> None:
         """From now on the backup counts. `parts` have arrived, in the order of the record's members.
 
         `when` is the time in UTC, as it is written down with the record.
@@ -63,28 +63,28 @@ class Session(Protocol):
         Copies.remains. `when` is the time in UTC.
         """
 
-    def legs(self, wanted: Sequence[Snapshot]) -> Sequence[StreamStep]:
+    def stream_steps(self, wanted: Sequence[Snapshot]) -> Sequence[StreamStep]:
         """The streams that bring these copies of one line, oldest first, in the order they are needed.
 
         There may be others among what they bring: where only what was sent can be fetched again, all of a
         chain. Raise VerificationFailed when a part of that is missing.
         """
 
-    def size(self, leg: StreamStep) -> int:
+    def size(self, step: StreamStep) -> int:
         """Bytes that fetch() would pass on, as far as that is known; 0 when it is not."""
 
-    def fetch(self, leg: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
+    def fetch(self, step: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
         """Give `receiver` the stream, and return its bytes.
 
         With `token`, what the receiver's ZFS kept of an earlier attempt, the rest of it. Raise NotResumable,
         before anything is passed on, when that cannot be had.
         """
 
-    def strays(self) -> tuple[str, ...]:
-        """What lies there that no backup needs and that nobody works on, by its name; looks only."""
+    def orphans(self) -> tuple[str, ...]:
+        """Name what lies there that no backup needs and that nobody works on; change nothing."""
 
-    def sweep(self) -> tuple[str, ...]:
-        """Take that away; returns what it was."""
+    def collect_garbage(self) -> tuple[str, ...]:
+        """Delete the orphans; return what they were."""
 
 
 @runtime_checkable

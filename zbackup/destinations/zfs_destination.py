@@ -16,7 +16,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, NotResumable, VerificationFailed
 from zbackup.model.record import Record
 from zbackup.model.retention import CONDEMNED
-from zbackup.model.shipping import Inventory, Part, commit_properties
+from zbackup.model.shipping import Inventory, OutgoingStream, commit_properties
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter, transfer
 from zbackup.proc.run import Runner, run
@@ -45,7 +45,7 @@ class ZfsSession:
             self._require_root()
         return Inventory(place=self.place, lines=tuple(found))
 
-    def store(self, part: Part, sender: Command, meter: Meter) -> int:
+    def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
         target = f"{self.home}/{part.line}"
         if part.base is None:
             self._make_room(part.line)
@@ -56,7 +56,7 @@ class ZfsSession:
     def abort(self, line: str) -> None:
         self.zfs.abort(f"{self.home}/{line}")
 
-    def commit(self, record: Record, parts: Sequence[Part], when: str) -> None:
+    def commit(self, record: Record, parts: Sequence[OutgoingStream], when: str) -> None:
         names = [f"{self.home}/{part.line}@{part.name}" for part in parts]
         self.zfs.mark(names, commit_properties(record, [part.guid for part in parts], when))
 
@@ -76,16 +76,16 @@ class ZfsSession:
             with suppress(DatasetNotFound):
                 zfs.destroy_snapshot(snapshot)
 
-    def legs(self, wanted: Sequence[Snapshot]) -> Sequence[StreamStep]:
+    def stream_steps(self, wanted: Sequence[Snapshot]) -> Sequence[StreamStep]:
         return [StreamStep(copy, base) for base, copy in pairwise((None, *wanted)) if copy]
 
-    def size(self, leg: StreamStep) -> int:
-        return self.zfs.size(self._send(leg))
+    def size(self, step: StreamStep) -> int:
+        return self.zfs.size(self._send(step))
 
-    def fetch(self, leg: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
+    def fetch(self, step: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
         if token and self.zfs.token(token) is None:
-            raise NotResumable(f"{leg.copy} at {self.place}: what was fetched of it cannot be continued")
-        argv = resume_argv(token, raw=self._raw(leg)) if token else self._send(leg)
+            raise NotResumable(f"{step.copy} at {self.place}: what was fetched of it cannot be continued")
+        argv = resume_argv(token, raw=self._raw(step)) if token else self._send(step)
         return transfer(self.command(argv), receiver, meter)
 
     def content(self, copy: Snapshot, most: int, meter: Meter) -> Content:
@@ -101,17 +101,17 @@ class ZfsSession:
     def release(self, tag: str, copy: Snapshot) -> None:
         Zfs(self.zfs.runner).release(tag, copy)
 
-    def strays(self) -> tuple[str, ...]:
+    def orphans(self) -> tuple[str, ...]:
         return ()
 
-    def sweep(self) -> tuple[str, ...]:
+    def collect_garbage(self) -> tuple[str, ...]:
         return ()
 
-    def _send(self, leg: StreamStep) -> tuple[str, ...]:
-        return send_argv(str(leg.copy), str(leg.base) if leg.base else None, raw=self._raw(leg))
+    def _send(self, step: StreamStep) -> tuple[str, ...]:
+        return send_argv(str(step.copy), str(step.base) if step.base else None, raw=self._raw(step))
 
-    def _raw(self, leg: StreamStep) -> bool:
-        return self.zfs.encrypted(leg.copy.dataset)
+    def _raw(self, step: StreamStep) -> bool:
+        return self.zfs.encrypted(step.copy.dataset)
 
     def _make_room(self, line: str) -> None:
         """The containers that the line lies in; what lies in its own place is no concern of this."""

@@ -20,7 +20,7 @@ from zbackup.model.target import Target
 from zbackup.model.transaction_name import TransactionName
 
 
-class Held(Protocol):
+class DatabaseLock(Protocol):
     """A consistent moment that is being held.
 
     With lock "none" nothing is held and the position is a lower bound; the same code serves both.
@@ -73,7 +73,7 @@ class Engine(Protocol):
     def require_privileges(self, facts: ServerFacts, kind: LockKind) -> None:
         """Raise DatabaseError, naming them, when the account lacks privileges this lock needs."""
 
-    def consistent(self, facts: ServerFacts, kind: LockKind) -> AbstractContextManager[Held]:
+    def consistent(self, facts: ServerFacts, kind: LockKind) -> AbstractContextManager[DatabaseLock]:
         """Hold the server still (as `kind` says) while the body runs.
 
         Whatever happens to this process, the lock is gone within the configured ceiling, and a replica's

@@ -136,8 +136,8 @@ class Context:
         return self.shared / "zbackup.clones.lock"
 
     @contextmanager
-    def alone(self, what: str) -> Iterator[None]:
-        """Nobody else works on this instance meanwhile. Raise Taken, saying who does, if somebody does."""
+    def instance_lock(self, what: str) -> Iterator[None]:
+        """Lock the instance: nobody else works on it meanwhile. Raise Taken, saying who does, if any does."""
         with exclusive(self.lock_file, what, waiting=self.progress.note):
             yield
 

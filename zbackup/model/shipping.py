@@ -122,7 +122,7 @@ class Inventory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class OutgoingStream:
     """One snapshot on its way to `line`; `base` is the guid that its stream starts from (None: full).
 
     `server` is the identity of the server that the snapshot is of; "" where that is not known.

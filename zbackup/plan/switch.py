@@ -32,7 +32,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class CloneDataset:
     """A dataset of the clone: `origin` is the snapshot that it was made of, `owner` the dataset it is of.
 
     `mountpoint` is where its original was when the backup was taken. `own` and `moving` are names of its
@@ -51,7 +51,7 @@ class Part:
 def plan_switch(
     roots: Sequence[str],
     members: Sequence[Member],
-    parts: Sequence[Part],
+    parts: Sequence[CloneDataset],
     formerly: Mapping[str, str],
     at: datetime,
 ) -> Switch:
@@ -79,7 +79,7 @@ def plan_switch(
     return switch
 
 
-def _coming(part: Part, members: Sequence[Member], formerly: Mapping[str, str]) -> Coming:
+def _coming(part: CloneDataset, members: Sequence[Member], formerly: Mapping[str, str]) -> Coming:
     name = formerly.get(part.owner.name, part.owner.name)
     there = next((m.dataset.mountpoint for m in members if m.dataset.name == name), None)
     return Coming(

@@ -21,21 +21,21 @@ def test_snapshots_go_on_while_a_stream_is_under_way() -> None:
         return Ended(Outcome(instance=key[0], job=key[1], started=clock.now(), seconds=0))
 
     scheduler = Scheduler(1, ended.put, long_workers=1)
-    agenda = JobTable(clock, scheduler, run)
+    job_table = JobTable(clock, scheduler, run)
     jobs: tuple[Job, ...] = ("ship", "snapshot")
     retry = Retry(first=1, most=1)
-    agenda.set_tasks([Task(key=("shop", job), timing=Interval(1), retry=retry) for job in jobs], {})
+    job_table.set_tasks([Task(key=("shop", job), timing=Interval(1), retry=retry) for job in jobs], {})
     done: list[Job] = []
     until = time.monotonic() + 60
     while done.count("snapshot") < 2 and time.monotonic() < until:
-        agenda.step()
+        job_table.step()
         while not ended.empty():
             outcome = ended.get().outcome
             done.append(outcome.job)
-            agenda.ended(outcome)
+            job_table.ended(outcome)
         time.sleep(0.02)
     assert done == ["snapshot", "snapshot"]
-    assert agenda.running() == [("shop", "ship")], "and it is begun once"
+    assert job_table.running() == [("shop", "ship")], "and it is begun once"
     arrived.set()
     assert ended.get(timeout=60).outcome.job == "ship"
     scheduler.stop(wait=True)
@@ -65,11 +65,11 @@ def test_a_drill_steps_back_behind_all_else() -> None:
         return Ended(Outcome(instance=key[0], job=key[1], started=clock.now(), seconds=0))
 
     scheduler = Scheduler(1, ended.put)
-    agenda = JobTable(clock, scheduler, run)
+    job_table = JobTable(clock, scheduler, run)
     retry = Retry(first=1, most=1)
     jobs = ("snapshot", "drill")
-    agenda.set_tasks([Task(key=("shop", job), timing=Interval(3600), retry=retry) for job in jobs], {})
-    agenda.step()
+    job_table.set_tasks([Task(key=("shop", job), timing=Interval(3600), retry=retry) for job in jobs], {})
+    job_table.step()
     assert {ended.get(timeout=60).outcome.job for _ in jobs} == set(jobs)
     scheduler.stop(wait=True)
     assert nice["drill"] == nice["snapshot"] + 10 or nice["drill"] == 10

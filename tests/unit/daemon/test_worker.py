@@ -27,12 +27,12 @@ def test_who_waits_for_a_thread_when_the_daemon_is_told_to_stop_does_not_begin()
         SystemClock(), lambda name: name, lambda _: None, lambda _, context: snapshot(context), stop.is_set
     )  # type: ignore[arg-type, return-value]
     scheduler: Scheduler[Ended] = Scheduler(1, ended.put)
-    agenda = JobTable(SystemClock(), scheduler, worker.run)
+    job_table = JobTable(SystemClock(), scheduler, worker.run)
     keys: list[Key] = [("books", "snapshot"), ("shop", "snapshot"), ("wiki", "snapshot")]
-    agenda.set_tasks([Task(key=k, timing=Interval(60), retry=Retry(first=1, most=2)) for k in keys], {})
-    agenda.step()
+    job_table.set_tasks([Task(key=k, timing=Interval(60), retry=Retry(first=1, most=2)) for k in keys], {})
+    job_table.step()
     first = begun.get(timeout=LIMIT_S)
-    assert sorted(agenda.running()) == keys
+    assert sorted(job_table.running()) == keys
     stop.set()
     scheduler.stop(wait=False)
     go_on.set()
@@ -41,8 +41,8 @@ def test_who_waits_for_a_thread_when_the_daemon_is_told_to_stop_does_not_begin()
     assert [e.outcome.instance for e in told if e.begun] == [first]
     for each in told:
         if not each.begun:
-            agenda.not_begun((each.outcome.instance, each.outcome.job))
-    assert agenda.running() == [(first, "snapshot")]
+            job_table.not_begun((each.outcome.instance, each.outcome.job))
+    assert job_table.running() == [(first, "snapshot")]
 
 
 def test_whatever_goes_wrong_before_a_job_is_a_failure_of_that_job() -> None:
@@ -73,15 +73,15 @@ def test_a_drill_that_gives_way_neither_failed_nor_succeeded_and_comes_again() -
         clock, lambda _: None, lambda _: None, lambda _, context: give_way(context), lambda: False
     )  # type: ignore[arg-type, return-value]
     ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
-    agenda = JobTable(clock, Scheduler(1, ended.put), worker.run)
+    job_table = JobTable(clock, Scheduler(1, ended.put), worker.run)
     key: Key = ("shop", "drill")
-    agenda.set_tasks([Task(key=key, timing=Interval(3600), retry=Retry(first=600, most=900))], {})
-    agenda.step()
+    job_table.set_tasks([Task(key=key, timing=Interval(3600), retry=Retry(first=600, most=900))], {})
+    job_table.step()
     outcome = ended.get(timeout=LIMIT_S).outcome
     assert (outcome.postponed, outcome.error, outcome.exit_status) == (True, "", 0)
     before = clock.now()
-    agenda.ended(outcome)
-    history, due = agenda.histories()[key], agenda.due()[key]
+    job_table.ended(outcome)
+    history, due = job_table.histories()[key], job_table.due()[key]
     assert (history.failures, history.last) == (0, None)
     assert due.reason == "postponed: a restore is being made"
     assert 590 < (due.at - before).total_seconds() < 610

@@ -54,7 +54,7 @@ def test_one_whose_end_cannot_be_told_is_not_left_behind(
 
     plan = SimpleNamespace(lock=SimpleNamespace(kind="none", reason=""))
     ctx = SimpleNamespace(
-        alone=lambda _: nullcontext(),
+        instance_lock=lambda _: nullcontext(),
         engine=SimpleNamespace(heal=lambda: None),
         catalog=lambda: SimpleNamespace(places=(), backups=()),
         progress=SimpleNamespace(phase=lambda *_: None),

@@ -13,7 +13,7 @@ from tests.unit.samples import NOON
 from zbackup.destinations.copies import Copies
 from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.ship.remote_holds import let_go_of_forgotten, remote_holds
+from zbackup.jobs.ship.remote_holds import release_forgotten, remote_holds
 from zbackup.model.errors import CommandFailed, ConnectionFailed, DatasetNotFound, NotFound
 from zbackup.model.shipping import MOST_OF_TAG, hold_tag, holder_of, restore_of, restore_tag
 from zbackup.model.snapshot import Snapshot
@@ -148,7 +148,7 @@ def test_what_the_same_restore_held_before_of_others_is_let_go() -> None:
     with remote_holds(ctx, TARGET, session, "look", THERE, (SOURCE,)):
         assert place.held == {*foreign, *((TAG, str(s)) for s in SOURCE.snapshots)}
     assert place.held == foreign
-    assert let_go_of_forgotten(ctx, TARGET, session, THERE, "look") is False, "nothing was left"
+    assert release_forgotten(ctx, TARGET, session, THERE, "look") is False, "nothing was left"
 
 
 def test_a_restore_is_known_by_its_tag() -> None:

@@ -62,7 +62,7 @@ class Place:
             raise failure
         self.removed.append(backup.record.backup)
 
-    def sweep(self) -> tuple[str, ...]:
+    def collect_garbage(self) -> tuple[str, ...]:
         self.swept = True
         return ()
 

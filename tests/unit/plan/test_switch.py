@@ -8,7 +8,7 @@ from tests.unit.samples import NOON
 from zbackup.model.errors import Refused
 from zbackup.model.snapshot import Dataset
 from zbackup.model.switch import Switch
-from zbackup.plan.switch import Member, Part, plan_switch, settings_aside, settings_in_place
+from zbackup.plan.switch import CloneDataset, Member, plan_switch, settings_aside, settings_in_place
 
 SUFFIX = "-before-20240501T120000Z"
 
@@ -31,7 +31,7 @@ OTHER = Member(
 MEMBERS = (DATA, LOG, OTHER)
 ROOTS = ("tank/data", "tank/other")
 PARTS = tuple(
-    Part(number=n, guid=10 + n, origin=20 + n, owner=m.dataset, mountpoint=m.path)
+    CloneDataset(number=n, guid=10 + n, origin=20 + n, owner=m.dataset, mountpoint=m.path)
     for n, m in enumerate(MEMBERS)
 )
 

@@ -21,7 +21,7 @@ from zbackup.destinations.s3.restorable import needed_by
 from zbackup.destinations.s3.stream_headers import StreamHeaders
 from zbackup.model.errors import BucketRefused, NotFound, VerificationFailed
 from zbackup.model.record import PREFIX, Record, to_properties
-from zbackup.model.shipping import Part
+from zbackup.model.shipping import OutgoingStream
 
 log = structlog.get_logger()
 
@@ -42,7 +42,7 @@ class Committer:
     def _layout(self) -> Layout:
         return self.pages.layout
 
-    def commit(self, record: Record, parts: Sequence[Part], when: str) -> None:
+    def commit(self, record: Record, parts: Sequence[OutgoingStream], when: str) -> None:
         """Raise VerificationFailed when a part is not whole there; the backup does not count then."""
         found = self.look()
         pages = []
@@ -79,7 +79,7 @@ class Committer:
         elif [p.guid for p in there.parts] != [p.guid for p in manifest.parts]:
             raise VerificationFailed(f"{self._bucket.place}/{key} is there already, of other snapshots")
 
-    def _prove(self, manifest: Manifest, parts: Sequence[Part]) -> None:
+    def _prove(self, manifest: Manifest, parts: Sequence[OutgoingStream]) -> None:
         """Once more, now that who looks sees the manifest. Take it back if anything that it needs is gone."""
         try:
             ways = ChainIndex(self.look())
@@ -105,13 +105,13 @@ class Committer:
             self._bucket.put(key, body, hashlib.sha256(body).digest())
         log.error("s3.commit_taken_back", backup=manifest.backup)
 
-    def _part(self, part: Part, stream: StreamId) -> PartPage:
+    def _part(self, part: OutgoingStream, stream: StreamId) -> PartPage:
         try:
             return self._page(part, stream)
         except VerificationFailed as wrong:
             raise VerificationFailed(self._incomplete(stream, str(wrong))) from wrong
 
-    def _page(self, part: Part, stream: StreamId) -> PartPage:
+    def _page(self, part: OutgoingStream, stream: StreamId) -> PartPage:
         """The stream's page is read back, and every segment it names is found in a listing."""
         proven = self.pages.whole(stream)
         page = proven.page

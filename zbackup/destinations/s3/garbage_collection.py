@@ -56,9 +56,9 @@ class Collector:
                 raise Refused(f"{name}: {why}")
         self._bucket.erase(manifest)
         self.pages.known.pop(manifest, None)
-        self.take_away(mine, found.without(backup))
+        self.delete(mine, found.without(backup))
 
-    def take_away(
+    def delete(
         self, streams: Iterable[StreamId], found: BucketContents, quiet: datetime | None = None
     ) -> None:
         """Streams that nobody needed when `found` was seen; with `quiet` only what was written before it.
@@ -116,7 +116,7 @@ class Collector:
                 continue
             self.pages.known.pop(self.pages.layout.manifest(backup), None)
 
-    def strays(self, found: BucketContents, now: datetime) -> list[StreamId]:
+    def orphans(self, found: BucketContents, now: datetime) -> list[StreamId]:
         """Streams that no backup needs, and that nobody has written to for a day.
 
         What was begun after the newest commit may be parts of one backup: they are left as long as any of

@@ -81,7 +81,7 @@ def legs_to(
     """
     known = {(p.line, p.guid): p.snapshot for m in found.manifests for p in m.parts}
     ways = ChainIndex(found)
-    legs: list[StreamStep] = []
+    stream_steps: list[StreamStep] = []
     before: list[StreamId] = []
     for copy in wanted:
         streams = ways.to(copy.dataset, copy.guid)
@@ -90,10 +90,10 @@ def legs_to(
         goes_on = streams[: len(before)] == before
         for stream in streams[len(before) :] if goes_on else streams:
             name = known.get((stream.line, stream.guid)) or named(stream)
-            base = legs[-1].copy if stream.base is not None else None
-            legs.append(StreamStep(replace(copy, name=name, guid=stream.guid), base))
+            base = stream_steps[-1].copy if stream.base is not None else None
+            stream_steps.append(StreamStep(replace(copy, name=name, guid=stream.guid), base))
         before = streams
-    return legs
+    return stream_steps
 
 
 def needed_by(found: BucketContents, without: str = "") -> set[StreamId]:

@@ -33,7 +33,7 @@ from zbackup.destinations.s3.verify import Verifier
 from zbackup.model.backup import Backup
 from zbackup.model.errors import BucketRefused, Refused, Taken, VerificationFailed
 from zbackup.model.record import Record
-from zbackup.model.shipping import Checked, Inventory, Part
+from zbackup.model.shipping import Checked, Inventory, OutgoingStream
 from zbackup.model.snapshot import Snapshot
 from zbackup.proc.pipeline import Command, Meter, reading, writing
 
@@ -63,11 +63,11 @@ class S3Session:
     def copies(self) -> Copies:
         return copies_of(self.found(), self.place, keyless=self.storing.keys is None)
 
-    def legs(self, wanted: Sequence[Snapshot]) -> Sequence[StreamStep]:
+    def stream_steps(self, wanted: Sequence[Snapshot]) -> Sequence[StreamStep]:
         return legs_to(self.found(), wanted, self._called)
 
-    def size(self, leg: StreamStep) -> int:
-        stream = _stream_of(leg)
+    def size(self, step: StreamStep) -> int:
+        stream = _stream_of(step)
         known = (p for m in self.pages.known.values() for p in m.parts)
         return next((p.size for p in known if (p.line, p.guid, p.base) == astuple(stream)), 0)
 
@@ -77,8 +77,8 @@ class S3Session:
             raise VerificationFailed(f"how {stream} was stored is not to be found at {self.place}")
         return begun.snapshot
 
-    def fetch(self, leg: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
-        stream = _stream_of(leg)
+    def fetch(self, step: StreamStep, token: str, receiver: Command, meter: Meter) -> int:
+        stream = _stream_of(step)
         page = self.pages.committed(stream)
         way = self._opened(stream, page)
         contents = rest(way, page, token, meter) if token else fetch(way, page, meter)
@@ -91,7 +91,7 @@ class S3Session:
         return count
 
     def remove(self, backup: Backup, when: str) -> None:
-        self._keeper.remove(backup.record.backup, backup.name)
+        self._collector.remove(backup.record.backup, backup.name)
 
     def verify(self, *, deep: bool, meter: Meter) -> Iterator[Checked]:
         def read(stream: StreamId) -> int:
@@ -104,26 +104,26 @@ class S3Session:
         self.pages.known.clear()
         return verifier.verify(look(replace(self.pages, cache=NO_CACHE), self.storing.parallel))
 
-    def strays(self) -> tuple[str, ...]:
-        return tuple(str(stream) for stream in self._keeper.strays(self.found(), self._now()))
+    def orphans(self) -> tuple[str, ...]:
+        return tuple(str(stream) for stream in self._collector.orphans(self.found(), self._now()))
 
-    def sweep(self) -> tuple[str, ...]:
+    def collect_garbage(self) -> tuple[str, ...]:
         now, found = self._now(), self.found()
-        strays = self._keeper.strays(found, now)
-        self._keeper.take_away(strays, found, now - QUIET)
-        self._keeper.forget(found)
+        orphans = self._collector.orphans(found, now)
+        self._collector.delete(orphans, found, now - QUIET)
+        self._collector.forget(found)
         StreamHeaders(self.pages).mend(stream for stream in needed_by(found) if stream in found.whole)
-        return tuple(str(stream) for stream in strays)
+        return tuple(str(stream) for stream in orphans)
 
     @property
-    def _keeper(self) -> Collector:
+    def _collector(self) -> Collector:
         return Collector(self.pages, self.found)
 
     def _now(self) -> datetime:
         """When something was written is by the server's clock, and this host's may be days off."""
         return self.bucket.time(self.layout.streams)
 
-    def store(self, part: Part, sender: Command, meter: Meter) -> int:
+    def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
         stream = StreamId(line=part.line, guid=part.guid, base=part.base)
         begun = self._begun(stream)
         page: StreamIndex | None = None
@@ -186,17 +186,17 @@ class S3Session:
                 # It is in nobody's way: a host that may only add leaves it to who prunes.
                 log.warning("s3.stream_stays", stream=str(stream), error=str(refused))
 
-    def commit(self, record: Record, parts: Sequence[Part], when: str) -> None:
+    def commit(self, record: Record, parts: Sequence[OutgoingStream], when: str) -> None:
         Committer(self.pages, self.place, self.found).commit(record, parts, when)
 
     def _going_on(self, stream: StreamId, begun: StreamHeader) -> StreamAccess:
         log.info("s3.stream_continued", stream=str(stream), host=begun.host)
-        # Written once more as it is: somebody works on it, and whoever collects strays sees that.
+        # Written once more as it is: somebody works on it, and whoever collects garbage sees that.
         body = to_json(begun)
         self.bucket.put(self.layout.begun(stream), body, hashlib.sha256(body).digest())
         return self._way(stream, begun, self._key(stream, begun))
 
-    def _beginning(self, stream: StreamId, part: Part, first: Piece) -> StreamAccess:
+    def _beginning(self, stream: StreamId, part: OutgoingStream, first: Piece) -> StreamAccess:
         begun = StreamHeader(
             line=part.line,
             snapshot=part.name,
@@ -225,7 +225,7 @@ class S3Session:
             # By one with another key.
             return True
 
-    def _compression(self, part: Part, first: Piece) -> Literal["zstd", "none"]:
+    def _compression(self, part: OutgoingStream, first: Piece) -> Literal["zstd", "none"]:
         if self.storing.compression == "auto":
             with first.content() as content:
                 return "zstd" if not part.raw and is_worth_compressing(content) else "none"
@@ -247,5 +247,5 @@ class S3Session:
         return {found: entry.size for entry in entries if (found := segment_of(entry.key))}
 
 
-def _stream_of(leg: StreamStep) -> StreamId:
-    return StreamId(line=leg.copy.dataset, guid=leg.copy.guid, base=leg.base.guid if leg.base else None)
+def _stream_of(step: StreamStep) -> StreamId:
+    return StreamId(line=step.copy.dataset, guid=step.copy.guid, base=step.base.guid if step.base else None)

@@ -12,7 +12,7 @@ from zbackup.destinations.s3.chains import Chains
 from zbackup.destinations.s3.keys import KeyStore
 from zbackup.model.begin_record import begin_record
 from zbackup.model.errors import VerificationFailed
-from zbackup.model.shipping import Part
+from zbackup.model.shipping import OutgoingStream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class StorageSettings:
         return self.keys is not None and not self.accept_plain
 
 
-def require_stream(content: memoryview, part: Part) -> None:
+def require_stream(content: memoryview, part: OutgoingStream) -> None:
     """Raise VerificationFailed when what begins so is not the part's stream."""
     begin = begin_record(content)
     if begin is None:

@@ -41,13 +41,13 @@ class Skipped:
 class PrunePlan:
     """What would be done. `freed` is in bytes, None when nobody could tell.
 
-    `strays` are what is left at a destination of streams that no backup needs; they go too. `unreadable` are
+    `orphans` are what is left at a destination of streams that no backup needs; they go too. `unreadable` are
     (snapshot, problem) where nobody can tell what it is of: it is no reason for anything, and never touched.
     """
 
     retention: RetentionPlan
     freed: int | None
-    strays: tuple[str, ...] = ()
+    orphans: tuple[str, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
 
 
@@ -88,7 +88,7 @@ def prune(ctx: Context, limit_s: float = math.inf) -> PruneReport:
     plan: PrunePlan | None = None
     end = ctx.clock.monotonic() + limit_s
     while True:
-        with ctx.alone("zbackup prune"):
+        with ctx.instance_lock("zbackup prune"):
             catalog = ctx.catalog()
             plan = plan or _plan(ctx, catalog)
             retention = decide(ctx, catalog.backups)

@@ -67,7 +67,7 @@ def snapshot(ctx: Context, options: SnapshotOptions = AS_SCHEDULED) -> SnapshotR
     CommandFailed. Then no snapshot is left, but for one thing: when the last step fails, which only writes
     down how far the data reaches, an unfinished backup stays, and the next run of any job finishes it.
     """
-    with ctx.alone("zbackup snapshot"):
+    with ctx.instance_lock("zbackup snapshot"):
         ctx.engine.heal()
         catalog = ctx.catalog()
         before = finish_all(ctx, catalog.places, catalog.backups)
@@ -143,10 +143,10 @@ def _wishes(ctx: Context, options: SnapshotOptions) -> dict[str, str]:
 def _take(ctx: Context, facts: ServerFacts, draft: Record, plan: SnapshotPlan) -> Backup:
     """Nobody waits for the disks, or if it turns out that they had to, once more and waiting for them."""
     try:
-        return _take_once(ctx, facts, draft, plan, let_go_early=plan.lock.kind != "none")
+        return _take_once(ctx, facts, draft, plan, release_early=plan.lock.kind != "none")
     except _LetGoTooEarly:
         log.info("snapshot.once_more", snapshot=plan.name, why="the lock was let go too early to be sure")
-        return _take_once(ctx, facts, draft, plan, let_go_early=False)
+        return _take_once(ctx, facts, draft, plan, release_early=False)
 
 
 class _LetGoTooEarly(VerificationFailed):
@@ -154,7 +154,7 @@ class _LetGoTooEarly(VerificationFailed):
 
 
 def _take_once(
-    ctx: Context, facts: ServerFacts, draft: Record, plan: SnapshotPlan, *, let_go_early: bool
+    ctx: Context, facts: ServerFacts, draft: Record, plan: SnapshotPlan, *, release_early: bool
 ) -> Backup:
     names = [f"{dataset}@{plan.name}" for dataset, _ in plan.members]
     try:
@@ -173,7 +173,7 @@ def _take_once(
                 properties = readable_properties(record)
                 limit = UNLOCKED_LIMIT_S if record.lock == "none" else held.seconds_left()
                 taking = command.enter_context(ctx.zfs.taking(names, properties, timeout=limit))
-                (taking.wait_closed if let_go_early else taking.wait_taken)()
+                (taking.wait_closed if release_early else taking.wait_taken)()
                 held.confirm()
             taking.wait_taken()
         backup = find(ctx, draft, names)

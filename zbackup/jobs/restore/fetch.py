@@ -35,7 +35,7 @@ log = structlog.get_logger()
 class _Arriving:
     """A stream on its way, and the dataset it goes to."""
 
-    leg: StreamStep
+    step: StreamStep
     part: str
 
 
@@ -48,9 +48,9 @@ def fetch(ctx: Context, session: Session, name: str, base: Backup, source: Backu
     """
     container = f"{ctx.clones}/{copy_name(name)}"
     streams = _arriving(session, container, base, source)
-    clone = _prepare(ctx, name, base, {str(a.leg.copy.guid) for a in streams})
+    clone = _prepare(ctx, name, base, {str(a.step.copy.guid) for a in streams})
     for number, arriving in enumerate(streams, 1):
-        ctx.progress.phase(f"fetching {arriving.leg.copy}", f"stream {number} of {len(streams)}")
+        ctx.progress.phase(f"fetching {arriving.step.copy}", f"stream {number} of {len(streams)}")
         _receive(ctx, session, clone, arriving, limit)
     parts = mounted(ctx, container, len(base.snapshots))
     backups = [_here(ctx, backup, parts) for backup in (base, *((source,) if source is not base else ()))]
@@ -65,7 +65,7 @@ def of_parts(ctx: Context, parts: Sequence[Dataset], backups: Iterable[Backup]) 
 
 def sizes(session: Session, base: Backup, source: Backup) -> int:
     """Bytes that would be fetched, by the destination's estimate."""
-    return sum(session.size(a.leg) for a in _arriving(session, "", base, source))
+    return sum(session.size(a.step) for a in _arriving(session, "", base, source))
 
 
 def _prepare(ctx: Context, name: str, base: Backup, wanted: set[str]) -> Clone:
@@ -110,22 +110,22 @@ def _arriving(session: Session, container: str, base: Backup, source: Backup) ->
     more = count(len(wanted))
     for number, copies in enumerate(wanted.values()):
         part = number
-        for nth, leg in enumerate(session.legs(copies)):
-            if nth and leg.base is None:
+        for nth, step in enumerate(session.stream_steps(copies)):
+            if nth and step.base is None:
                 part = next(more)
-            found.append(_Arriving(leg, f"{container}/{part}"))
+            found.append(_Arriving(step, f"{container}/{part}"))
     return found
 
 
 def _receive(ctx: Context, session: Session, clone: Clone, arriving: _Arriving, limit: int) -> None:
-    leg, copy, part = arriving.leg, arriving.leg.copy, arriving.part
+    step, copy, part = arriving.step, arriving.step.copy, arriving.part
     if _is_here(ctx, part, copy):
         return
     streams = ZfsStreams(ctx.zfs.runner)
-    total = session.size(leg)
+    total = session.size(step)
     meter = Meter(limit=limit, moved=lambda n: ctx.progress.advance(n, max(n, total)))
     argv = receive_argv(part, {clone_datasets.PART: clone.id})
-    base = leg.base.guid if leg.base else None
+    base = step.base.guid if step.base else None
     receiver = Command(
         argv=argv,
         failure=lambda status, said: failure_of(argv, status, said),
@@ -133,7 +133,7 @@ def _receive(ctx: Context, session: Session, clone: Clone, arriving: _Arriving, 
     )
     token, problem = streams.partial(part), ""
     try:
-        session.fetch(leg, token, receiver, meter)
+        session.fetch(step, token, receiver, meter)
     except (NotResumable, StreamRefused) as failure:
         if not token or streams.partial(part) != token:
             raise
@@ -141,7 +141,7 @@ def _receive(ctx: Context, session: Session, clone: Clone, arriving: _Arriving, 
     if problem:  # Not sooner: what is to be forgotten of the failure holds a stream's buffers.
         ctx.progress.note(f"{copy} is fetched from its beginning: {problem}")
         streams.abort(part)
-        session.fetch(leg, "", receiver, meter)
+        session.fetch(step, "", receiver, meter)
     if not _is_here(ctx, part, copy):
         raise VerificationFailed(f"what arrived in {part} is not {copy} (guid {copy.guid})")
     log.info("fetch.received", snapshot=str(copy), dataset=part)

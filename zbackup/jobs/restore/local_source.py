@@ -78,7 +78,7 @@ class LocalSource:
         """Lock the instance, and take a snapshot to read the log from where none holds it yet."""
         ctx.progress.phase("looking", "which backup, how much log")
         with ExitStack() as window, ExitStack() as alone:
-            alone.enter_context(ctx.alone("zbackup restore"))
+            alone.enter_context(ctx.instance_lock("zbackup restore"))
             catalog = ctx.catalog()
             note_unreadable(ctx, catalog.unreadable)
             backups = finish_all(ctx, catalog.places, catalog.backups)

@@ -34,7 +34,7 @@ def pin(
                 streams.bookmark(found.name, f"{dataset.name}#{bookmark_name(target.name, guid)}")
 
 
-def let_go(
+def release(
     ctx: Context,
     target: ShipTarget,
     backups: Sequence[Backup],

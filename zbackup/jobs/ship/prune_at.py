@@ -15,8 +15,8 @@ from zbackup.destinations.base import Session
 from zbackup.destinations.copies import Copies, by_server
 from zbackup.jobs.backup.prune import PrunePlan, PruneReport, Skipped
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.ship.remote_holds import holds_there, let_go_of_forgotten
-from zbackup.jobs.ship.ship import alone, never
+from zbackup.jobs.ship.remote_holds import holds_there, release_forgotten
+from zbackup.jobs.ship.ship import destination_lock, never
 from zbackup.model.backup import Backup
 from zbackup.model.errors import (
     BucketRefused,
@@ -47,7 +47,7 @@ def plan_prune_at(ctx: Context, target: ShipTarget) -> PrunePlan:
         _require_proven(copies)
         retention = _all_of(_decide(ctx, target, copies.backups, holds_there(session, copies)))
         return PrunePlan(
-            retention=retention, freed=None, strays=session.strays(), unreadable=copies.unreadable
+            retention=retention, freed=None, orphans=session.orphans(), unreadable=copies.unreadable
         )
 
 
@@ -60,10 +60,10 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
     one of them or nobody knows, ConnectionFailed when the connection breaks, and what the destination says
     where nothing can be destroyed.
     """
-    with alone(ctx, target), target.destination.connect() as session:
+    with destination_lock(ctx, target), target.destination.connect() as session:
         copies = session.copies()
         _require_proven(copies)
-        if let_go_of_forgotten(ctx, target, session, copies):
+        if release_forgotten(ctx, target, session, copies):
             copies = session.copies()
         plans = _decide(ctx, target, copies.backups, holds_there(session, copies))
         _say(target, plans)
@@ -74,10 +74,10 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
         lacking = [failure for _, failure in failed if _is_lack_of_power(failure)]
         if lacking and not destroyed:
             raise lacking[-1]
-        strays = () if stop() else session.sweep()
+        orphans = () if stop() else session.collect_garbage()
     _require_sound([failure for _, failure in failed if isinstance(failure, VerificationFailed)], destroyed)
     skipped = tuple(Skipped(backup, str(failure)) for backup, failure in failed)
-    plan = PrunePlan(retention=retention, freed=None, strays=strays, unreadable=copies.unreadable)
+    plan = PrunePlan(retention=retention, freed=None, orphans=orphans, unreadable=copies.unreadable)
     left = len(going) - len(destroyed) - len(skipped)
     return PruneReport(plan=plan, destroyed=tuple(destroyed), skipped=skipped, left=left)
 

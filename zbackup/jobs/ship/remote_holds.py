@@ -44,11 +44,11 @@ def remote_holds(
     tag, held = restore_tag(target.tag, _pool(ctx), name), list[Snapshot]()
     wanted = dict.fromkeys(s for b in backups for s in b.snapshots)
     try:
-        let_go_of_forgotten(ctx, target, session, there, name, tuple(wanted))
+        release_forgotten(ctx, target, session, there, name, tuple(wanted))
         _hold(ctx, target, session, tag, wanted, held)
         yield
     finally:
-        _release(ctx, target, session, tag, held)
+        _release_all(ctx, target, session, tag, held)
 
 
 def holds_there(session: Session, copies: Copies) -> Mapping[int, tuple[str, ...]]:
@@ -64,7 +64,7 @@ def holds_there(session: Session, copies: Copies) -> Mapping[int, tuple[str, ...
         return {}
 
 
-def let_go_of_forgotten(
+def release_forgotten(
     ctx: Context,
     target: ShipTarget,
     session: Session,
@@ -91,7 +91,7 @@ def let_go_of_forgotten(
             if not name or (name == own and guid in needed):
                 continue
             with suppress(Taken, UsageError), _maker_dead(ctx, name, own):
-                found |= not _goes_on(ctx, name, own) and _let_go(ctx, target, session, tag, copy)
+                found |= not _goes_on(ctx, name, own) and _release_one(ctx, target, session, tag, copy)
     return found
 
 
@@ -121,13 +121,13 @@ def _maker_dead(ctx: Context, name: str, own: str) -> Iterator[None]:
         yield
 
 
-def _let_go(ctx: Context, target: ShipTarget, session: Holdable, tag: str, copy: Snapshot) -> bool:
+def _release_one(ctx: Context, target: ShipTarget, session: Holdable, tag: str, copy: Snapshot) -> bool:
     try:
         session.release(tag, copy)
     except ConnectionFailed:
         raise
     except CommandFailed as failure:
-        _note_held(ctx, target, tag, failure)
+        _note_kept(ctx, target, tag, failure)
         return False
     log.info("hold.forgotten", snapshot=str(copy), tag=tag, destination=target.name)
     return True
@@ -175,7 +175,9 @@ def _hold(
         held.append(copy)
 
 
-def _release(ctx: Context, target: ShipTarget, session: Holdable, tag: str, held: Sequence[Snapshot]) -> None:
+def _release_all(
+    ctx: Context, target: ShipTarget, session: Holdable, tag: str, held: Sequence[Snapshot]
+) -> None:
     """Never hides the body's own failure. One that cannot be released keeps no other held."""
     failed: CommandFailed | None = None
     for copy in held:
@@ -187,10 +189,10 @@ def _release(ctx: Context, target: ShipTarget, session: Holdable, tag: str, held
         except CommandFailed as failure:
             failed = failure
     if failed:
-        _note_held(ctx, target, tag, failed)
+        _note_kept(ctx, target, tag, failed)
 
 
-def _note_held(ctx: Context, target: ShipTarget, tag: str, failure: ZbackupError) -> None:
+def _note_kept(ctx: Context, target: ShipTarget, tag: str, failure: ZbackupError) -> None:
     ctx.progress.note(
         f"what was held at {target.destination.place} still is ({failure}); the next restore from there or "
         f"zbackup prune --at {target.name} of this host lets it go, and so does zfs release '{tag}' SNAPSHOT "

@@ -14,7 +14,7 @@ import structlog
 
 from zbackup.destinations.base import Session
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.ship.holds_and_bookmarks import let_go, pin
+from zbackup.jobs.ship.holds_and_bookmarks import pin, release
 from zbackup.jobs.ship.lag import write_down, write_down_commit
 from zbackup.model.backup import Backup
 from zbackup.model.errors import Diverged, Refused, Taken, ZbackupError
@@ -89,7 +89,7 @@ class _Done:
 
 def look(ctx: Context, target: ShipTarget, *, initial: bool = False) -> ShipLook:
     """Look at both sides and plan, and change nothing."""
-    with alone(ctx, target), target.destination.connect() as session:
+    with destination_lock(ctx, target), target.destination.connect() as session:
         plan = _look(ctx, target, session.inventory(), initial=initial).plan
     streams = ZfsStreams(ctx.zfs.runner)
     return ShipLook(target=target, plan=plan, sizes=tuple(streams.size(_argv(s)) for s in _sends(plan)))
@@ -119,10 +119,10 @@ def ship(
     full stream would be the first and nobody allowed it; Taken when another run ships to this destination;
     ConnectionFailed or CommandFailed (which says where) for what fails. `stop` cuts a stream.
     """
-    with alone(ctx, target), target.destination.connect() as session:
+    with destination_lock(ctx, target), target.destination.connect() as session:
         ctx.progress.phase("looking at both sides", target.destination.place)
         inventory = session.inventory()
-        with ctx.alone(f"zbackup ship to {target.name} (planning)"):
+        with ctx.instance_lock(f"zbackup ship to {target.name} (planning)"):
             sides = _look(ctx, target, inventory, initial=initial)
             newest = write_down(ctx, target, sides.backups, inventory)
             _require_plan(ctx, target, sides.plan)
@@ -160,7 +160,7 @@ def ship_all(ctx: Context, stop: Callable[[], bool] = never) -> tuple[ShipReport
 
 
 @contextmanager
-def alone(ctx: Context, target: ShipTarget) -> Iterator[None]:
+def destination_lock(ctx: Context, target: ShipTarget) -> Iterator[None]:
     """One run at a time for an instance and a destination; others of the instance may work meanwhile."""
     path = ctx.shared / f"{ctx.instance}.ship.{target.name}.lock"
     with exclusive(path, "zbackup ship", wait=1):
@@ -196,11 +196,11 @@ def _begun(streams: ZfsStreams, sources: Sequence[SourceDataset], inventory: Inv
 def _tidy(ctx: Context, target: ShipTarget, sides: _Sides, *, again: bool) -> None:
     """`again`: what was sent has been pinned since the look."""
     backups, sources = sides.backups, sides.sources
-    with ctx.alone(f"zbackup ship to {target.name} (letting go)"):
+    with ctx.instance_lock(f"zbackup ship to {target.name} (letting go)"):
         if again:
             backups = ctx.catalog().backups
             sources = _sources(ctx, [d.name for d in sources])
-        let_go(ctx, target, backups, sources, sides.inventory)
+        release(ctx, target, backups, sources, sides.inventory)
 
 
 def _sources(ctx: Context, names: Sequence[str]) -> tuple[SourceDataset, ...]:

@@ -34,7 +34,7 @@ def find_stale(ctx: Context) -> list[Stale]:
 
 def release_stale(ctx: Context) -> list[Stale]:
     """Take them away, each by its exact name; returns what was."""
-    with ctx.alone("zbackup release"):
+    with ctx.instance_lock("zbackup release"):
         found = find_stale(ctx)
         streams = ZfsStreams(ctx.zfs.runner)
         for each in found:

@@ -11,7 +11,7 @@ import structlog
 from zbackup.destinations.base import Provable, Readable, Session
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.ship.lag import ever_arrived
-from zbackup.jobs.ship.ship import alone, never
+from zbackup.jobs.ship.ship import destination_lock, never
 from zbackup.model.backup import Backup
 from zbackup.model.errors import (
     CommandFailed,
@@ -64,7 +64,7 @@ def verify_at(
     nothing is read, never faster than the target's limit. Nothing is changed on either side. Raise what
     connecting and reading raises, and Stopped when `stop` says so; a difference is a problem in the report.
     """
-    with alone(ctx, target), target.destination.connect() as session:
+    with destination_lock(ctx, target), target.destination.connect() as session:
         ctx.progress.phase("looking at both sides", target.destination.place)
         copies = session.copies()
         mine = _backups(ctx)

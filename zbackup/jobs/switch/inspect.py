@@ -17,7 +17,7 @@ from zbackup.model.recovery import OUTSIDE
 from zbackup.model.snapshot import Dataset
 from zbackup.model.switch import Switch
 from zbackup.plan.clones.clone_name import copy_name
-from zbackup.plan.switch import Member, Part, plan_switch
+from zbackup.plan.switch import CloneDataset, Member, plan_switch
 from zbackup.proc import secure_files
 
 HALF_DONE = ("switching", "undoing")
@@ -114,7 +114,7 @@ def _member(ctx: Context, dataset: Dataset) -> Member:
     return Member(dataset=dataset, own=ctx.zfs.own_settings(dataset.name), path=path)
 
 
-def _parts(ctx: Context, clone: Clone, record: Record) -> list[Part]:
+def _parts(ctx: Context, clone: Clone, record: Record) -> list[CloneDataset]:
     parts = []
     for number, (_, mountpoint) in enumerate(record.members):
         name = part_name(ctx, clone, number)
@@ -124,7 +124,7 @@ def _parts(ctx: Context, clone: Clone, record: Record) -> list[Part]:
             raise Refused(f"{name} is no clone of a snapshot any more")
         moving = [s.name for s in ctx.zfs.snapshots(origin.dataset) if s.createtxg <= origin.createtxg]
         parts.append(
-            Part(
+            CloneDataset(
                 number=number,
                 guid=dataset.guid,
                 origin=origin.guid,
@@ -137,7 +137,7 @@ def _parts(ctx: Context, clone: Clone, record: Record) -> list[Part]:
     return parts
 
 
-def _of_fetched(ctx: Context, clone: Clone, parts: Sequence[Part], record: Record) -> dict[str, str]:
+def _of_fetched(ctx: Context, clone: Clone, parts: Sequence[CloneDataset], record: Record) -> dict[str, str]:
     """What was fetched for the clone -> the dataset that it is a copy of."""
     below = f"{ctx.clones}/{copy_name(clone.name)}/"
     return {p.owner.name: record.members[p.number][0] for p in parts if p.owner.name.startswith(below)}

@@ -76,7 +76,7 @@ def switch(ctx: Context, name: str) -> SwitchReport:
     """
     with ExitStack() as held:
         held.enter_context(working_on(ctx, name, "zbackup switch"))
-        held.enter_context(ctx.alone("zbackup switch"))
+        held.enter_context(ctx.instance_lock("zbackup switch"))
         clone = clone_to_switch(ctx, name)
         record = clone_datasets.record_of(ctx, clone)
         intent = intent_of(clone) if clone.state in HALF_DONE else intend(ctx, clone)
@@ -106,7 +106,7 @@ def undo(ctx: Context, name: str = "") -> SwitchReport:
     name = name or newest(ctx)
     with ExitStack() as held:
         held.enter_context(working_on(ctx, name, "zbackup switch --undo"))
-        held.enter_context(ctx.alone("zbackup switch --undo"))
+        held.enter_context(ctx.instance_lock("zbackup switch --undo"))
         facts = look(ctx)
         clone = find(ctx, name)
         intent = intent_of(clone)

@@ -40,7 +40,7 @@ def reconcile(ctx: Context) -> Reconciled:
     Raise Taken when somebody works on the instance, or the failure that keeps it from being looked at.
     """
     healed, reported = [], []
-    with ctx.alone("zbackup daemon (reconciling)"):
+    with ctx.instance_lock("zbackup daemon (reconciling)"):
         ctx.engine.heal()
         catalog = ctx.catalog()
         before = {b.record.backup for b in catalog.backups if b.finished}

@@ -9,7 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zbackup.model.backup import Backup
-from zbackup.model.shipping import Inventory, Origin, Part, ReceivedSnapshot, SourceDataset, TargetDataset
+from zbackup.model.shipping import (
+    Inventory,
+    Origin,
+    OutgoingStream,
+    ReceivedSnapshot,
+    SourceDataset,
+    TargetDataset,
+)
 from zbackup.model.snapshot import Snapshot
 
 SHOWN = 3
@@ -28,7 +35,7 @@ class Abort:
 class Send:
     """Send one snapshot: from `origin` (None: a full stream), or on from where `token` says."""
 
-    part: Part
+    part: OutgoingStream
     snapshot: Snapshot
     origin: Origin | None
     token: str = ""
@@ -39,7 +46,7 @@ class Commit:
     """All of the backup's parts are there: from now on the destination lists it."""
 
     backup: Backup
-    parts: tuple[Part, ...]
+    parts: tuple[OutgoingStream, ...]
 
 
 Step = Abort | Send | Commit
@@ -242,15 +249,15 @@ def _is_past(snapshot: Snapshot, track: _Track) -> bool:
     return track.origin_before(snapshot) is None
 
 
-def _of_snapshot(snapshot: Snapshot, track: _Track, server: str) -> tuple[list[Step], Part]:
+def _of_snapshot(snapshot: Snapshot, track: _Track, server: str) -> tuple[list[Step], OutgoingStream]:
     raw = track.dataset.encrypted
     if snapshot.guid in track.there:
-        part = Part(
+        part = OutgoingStream(
             line=track.line, guid=snapshot.guid, name=snapshot.name, base=None, raw=raw, server=server
         )
         return [], part
     origin = track.origin_before(snapshot)
-    part = Part(
+    part = OutgoingStream(
         line=track.line,
         guid=snapshot.guid,
         name=snapshot.name,

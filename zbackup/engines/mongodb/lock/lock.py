@@ -52,7 +52,7 @@ SLACK_S = 5.0
 
 @dataclass(slots=True, kw_only=True)
 class HeldLock:
-    """See engines.base.Held. `end` is None when the server keeps no oplog.
+    """See engines.base.DatabaseLock. `end` is None when the server keeps no oplog.
 
     `first`, its oldest entry, is known once it can be no older than that in the snapshot.
     """
@@ -149,14 +149,14 @@ def hold(
             raise
         except BaseException:
             if locked:
-                _let_go(locked, guardian, note)
+                _release(locked, guardian, note)
             elif asked:
                 # It may have been granted, or still be: only the watchdog can wait for that.
                 guardian.act()
             else:
                 _forget(guardian, note)
             raise
-        _let_go(locked, guardian, note)
+        _release(locked, guardian, note)
 
 
 def _unlocked(session: Connection, *, oplog: bool) -> HeldLock:
@@ -246,7 +246,7 @@ def _forget(guardian: Guardian, note: Note) -> None:
     note.remove()
 
 
-def _let_go(held: HeldLock, guardian: Guardian, note: Note) -> None:
+def _release(held: HeldLock, guardian: Guardian, note: Note) -> None:
     """Unlock, and see that nothing is left of it. When we cannot, the watchdog does.
 
     Past the ceiling it has done so already or is about to, and a second unlock could be of another's lock.

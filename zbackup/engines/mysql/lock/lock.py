@@ -58,7 +58,7 @@ STOPS_COMMITS: tuple[LockKind, ...] = ("ftwrl", "backup-stage")
 
 @dataclass(slots=True, kw_only=True)
 class HeldLock:
-    """See engines.base.Held."""
+    """See engines.base.DatabaseLock."""
 
     session: Connection
     kind: LockKind

@@ -33,8 +33,8 @@ def test_a_window_that_is_not_kept_is_said_once_each_time_it_changes(tmp_path: P
     def never(_: object) -> Ended:
         raise AssertionError
 
-    agenda = JobTable(SystemClock(), Scheduler(1, lambda _: None), never)
-    news = EventHandler(agenda, Journal(tmp_path), Metrics(), Notifier({}))
+    job_table = JobTable(SystemClock(), Scheduler(1, lambda _: None), never)
+    news = EventHandler(job_table, Journal(tmp_path), Metrics(), Notifier({}))
 
     def hear(**changes: Any) -> list[str]:
         outcome = Outcome(instance="shop", job="watch", started=NOON, seconds=1)
@@ -58,11 +58,11 @@ def test_a_difference_is_one_until_it_is_disproved(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
 
     def started() -> EventHandler:
-        agenda = JobTable(SystemClock(), Scheduler(1, lambda _: None), never)
+        job_table = JobTable(SystemClock(), Scheduler(1, lambda _: None), never)
         week = Interval(7 * 86400.0)
         task = Task(key=("shop", "verify:here"), timing=week, retry=Retry(first=900, most=6 * 3600))
-        agenda.set_tasks([task], histories(journal.read()))
-        return EventHandler(agenda, journal, Metrics(), Notifier({}))
+        job_table.set_tasks([task], histories(journal.read()))
+        return EventHandler(job_table, journal, Metrics(), Notifier({}))
 
     def hear(news: EventHandler, error: str, message: str) -> tuple[int, str, str]:
         said = {"error": error, "message": message}

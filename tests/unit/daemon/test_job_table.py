@@ -59,8 +59,8 @@ class World:
 
     def restart(self) -> None:
         self.ended: list[Ended] = []
-        self.agenda = JobTable(self.clock, Scheduler(1, self.ended.append, DebugExecutor()), self._run)
-        self.agenda.set_tasks(self.tasks, {key: History(last=when) for key, when in self.last.items()})
+        self.job_table = JobTable(self.clock, Scheduler(1, self.ended.append, DebugExecutor()), self._run)
+        self.job_table.set_tasks(self.tasks, {key: History(last=when) for key, when in self.last.items()})
 
     def _run(self, key: Key) -> Ended:
         started = self.clock.now()
@@ -77,10 +77,10 @@ class World:
     def run(self, seconds: float) -> None:
         end = self.clock.steady + seconds
         while self.clock.steady < end:
-            wait = self.agenda.step()
+            wait = self.job_table.step()
             if self.ended:
                 for ended in self.ended:
-                    self.agenda.ended(ended.outcome)
+                    self.job_table.ended(ended.outcome)
                 self.ended.clear()
                 continue
             # Long sleeps are as good as many short ones when nobody sets the clock meanwhile.
@@ -256,9 +256,9 @@ def test_a_new_configuration_keeps_what_is_known() -> None:
     world = World([task(Interval(300)), task(Interval(300), instance="wiki")])
     world.run(100)
     known: Mapping[Key, datetime] = dict(world.last)
-    world.agenda.set_tasks([task(Interval(60)), task(Interval(60), instance="blog")], {})
+    world.job_table.set_tasks([task(Interval(60)), task(Interval(60), instance="blog")], {})
     world.run(10)
     assert world.last["wiki", "snapshot"] == known["wiki", "snapshot"]
     assert len(world.times(instance="blog")) == 1, "the first at once"
     assert len(world.times()) == 2, "the next minute has begun"
-    assert {key[0] for key in world.agenda.due()} == {"shop", "blog"}
+    assert {key[0] for key in world.job_table.due()} == {"shop", "blog"}
