@@ -150,9 +150,9 @@ class TestRuns:
     def test_a_kept_run_stays_until_it_is_asked_to_go(self) -> None:
         with runs.new_run("guest") as run:
             assert run.keep() == (run.path,)
-        runs.collect_garbage()
+        runs.sweep()
         assert run.path.exists()
-        assert runs.collect_garbage(even_of_the_living=True)
+        assert runs.sweep(even_of_the_living=True)
         assert not run.path.exists()
 
     def test_another_process_with_the_same_number_is_spared(self) -> None:
@@ -171,5 +171,5 @@ class TestRuns:
     def test_runs_of_the_living_are_left_alone(self) -> None:
         with runs.new_run("guest") as run:
             assert runs.identity(os.getpid()) is not None
-            assert runs.collect_garbage() == []
+            assert runs.sweep() == []
             assert run.path.exists()
