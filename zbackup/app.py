@@ -76,7 +76,7 @@ def choose_target(ctx: Context, name: str) -> ShipTarget:
 
 
 def context(settings: Settings, instance: Instance, progress: Progress) -> Context:
-    """What jobs on this instance work with. Nothing is connected to or read yet."""
+    """Tell what jobs on this instance work with. Nothing is connected to or read yet."""
     engine, recovery, log_reader = (_mongodb if instance.engine == "mongodb" else _mysql)(settings, instance)
     return Context(
         instance=instance.name,
@@ -107,7 +107,7 @@ def _helper(path: Path) -> Path | None:
 
 
 def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
-    """What the configuration promises of this instance."""
+    """Tell what the configuration promises of this instance."""
     schedule = instance.schedule
     timing = schedule.snapshot
     every = expected_every(timing, now, settings.timezone) if timing else None
@@ -131,7 +131,7 @@ def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
 
 
 def _is_elsewhere(ship: Ship, instance: Instance) -> bool:
-    """Whether what is shipped there is on another pool than the instance's."""
+    """Tell whether what is shipped there is on another pool than the instance's."""
     if isinstance(ship.to, ZfsPlace) and not ship.to.host:
         return ship.to.dataset.partition("/")[0] != instance.datasets[0].partition("/")[0]
     return True
@@ -245,7 +245,7 @@ def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, 
 
 
 def _closed(settings: Settings) -> tuple[str, ...]:
-    """Where other servers' sockets are: a recovered server has no business there."""
+    """Tell where other servers' sockets are: a recovered server has no business there."""
     sockets = (instance.socket_path for instance in settings.instance.values())
     return tuple(dict.fromkeys(str(d) for d in (settings.run_dir, *(s.parent for s in sockets if s))))
 

@@ -34,7 +34,7 @@ class Catalog:
 
     @property
     def places(self) -> tuple[Dataset, ...]:
-        """Where backups are."""
+        """Tell where backups are."""
         return (*self.datasets, *self.former)
 
 
@@ -140,7 +140,7 @@ class Clones:
     unreadable: tuple[tuple[str, str], ...] = ()
 
     def problem(self, name: str) -> str:
-        """What is wrong with the clone of this name, and what to do; "" when nothing is."""
+        """Tell what is wrong with the clone of this name, and what to do; "" when nothing is."""
         dataset = f"{self.root}/{name}"
         problem = dict(self.unreadable).get(dataset)
         done = f"set it right, or destroy the dataset yourself (zfs destroy -r {shlex.quote(dataset)})"
@@ -182,7 +182,7 @@ def read_clones(zfs: Zfs, root: str) -> Clones:
 
 
 def _intent(root: str, dataset: Dataset, properties: Mapping[str, Mapping[str, str]]) -> str:
-    """What a dataset was to become that lost its description in a power cut; "" if none was to be made.
+    """Tell what a dataset was to become that lost its description in a power cut; "" if none was to be made.
 
     ZFS makes a file system in one transaction group and sets its properties in the next.
     """

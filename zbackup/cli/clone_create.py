@@ -150,7 +150,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 
 
 def render_steps(steps: Sequence[Step], instance: str) -> str:
-    """How a member is added to a set from a backup, for people."""
+    """Tell how a member is added to a set from a backup, for people."""
     lines = [f"Nothing was made. A member joins {instance}'s replica set by the set's own means:"]
     for number, step in enumerate(steps, 1):
         lines += [f"{number}. {step.text}:", *(f"     {command}" for command in step.run)]
@@ -224,7 +224,7 @@ def render_plan(plan: CreatePlan, ctx: Context) -> str:
 
 
 def render(made: Sequence[CloneStatus], zone: ZoneInfo) -> str:
-    """What was made, for people."""
+    """Tell what was made, for people."""
     return "\n\n".join(_one(status, zone) for status in made)
 
 

@@ -33,7 +33,7 @@ def clones(incomplete: str) -> list[str]:
 
 
 def kinds(incomplete: str) -> list[str]:
-    """What can be done to a table."""
+    """Tell what can be done to a table."""
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 

@@ -112,7 +112,7 @@ def _shape(done: Done[Listing]) -> dict[str, Any]:
 
 
 def _is_plain_log(backup: Backup) -> bool:
-    """Whether a restore took it to read the log from, and there is nothing to be said of it."""
+    """Tell whether a restore took it to read the log from, and there is nothing to be said of it."""
     record = backup.record
     return record.purpose == "log" and backup.complete and backup.finished and not record.stopped_for
 
@@ -142,7 +142,7 @@ def render(instance: str, listing: Listing, zone: ZoneInfo, *, logs: bool = Fals
 
 
 def _reach(instance: str, window: Window, zone: ZoneInfo) -> list[str]:
-    """What can be restored, and nothing that cannot."""
+    """Tell what can be restored, and nothing that cannot."""
     comma = "," if window.holes else ""
     lines = [f"Any moment {window.describe(zone, sep=' and')}{comma} can be restored ({zone.key})."]
     if window.gaps:

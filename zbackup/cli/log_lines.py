@@ -53,7 +53,7 @@ class LogLines:
         return shlex.join(("zbackup", "restore", self._instance, *where))
 
     def end(self, reads: Sequence[LogRead]) -> Iterator[str]:
-        """What was read, and the command that follows."""
+        """Tell what was read, and the command that follows."""
         size = size_text(sum(read.size for read in reads))
         files = how_many(len(reads), "file", "files")
         yield f"{how_many(self._count)} of {files} of the log, {size}."
@@ -80,7 +80,7 @@ def in_words(entry: LogEntry, zone: ZoneInfo) -> str:
 
 
 def what(entry: LogEntry) -> str:
-    """What it did to which tables, in short."""
+    """Tell what it did to which tables, in short."""
     named = [f"{each.name or '-'} {'+'.join(_told(each.kinds))}".strip() for each in entry.tables]
     if len(named) > MOST_TABLES:
         named = [*named[:MOST_TABLES], f"and {len(named) - MOST_TABLES} more"]
@@ -116,7 +116,7 @@ def entry_shape(entry: LogEntry) -> dict[str, Any]:
 
 
 def read_shape(read: LogRead) -> dict[str, Any]:
-    """What was read of one file, as JSON."""
+    """Tell what was read of one file, as JSON."""
     return {
         "name": read.name,
         "bytes": read.size,

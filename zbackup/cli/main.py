@@ -160,7 +160,7 @@ def _named(words: list[str]) -> str | None:
 
 
 def _usage(failure: typer.TyperException) -> str:
-    """What Typer has against the command line, with where to read how it is done right."""
+    """Tell what Typer has against the command line, with where to read how it is done right."""
     context = getattr(failure, "ctx", None)
     path = context.command_path if context is not None else "zbackup"
     return f"{failure.format_message().rstrip('.')}; see {path} --help"
@@ -190,7 +190,7 @@ def _print_defect(failure: Exception, *, as_json: bool) -> None:
 
 
 def _given(words: list[str], option: str) -> bool:
-    """Whether an option is on the command line, also when that cannot be understood as a whole."""
+    """Tell whether an option is on the command line, also when that cannot be understood as a whole."""
     return option in (words[: words.index("--")] if "--" in words else words)
 
 

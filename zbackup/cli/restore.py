@@ -278,7 +278,7 @@ def _named(
     to_label: str | None,
     statement: _Statement | None,
 ) -> _Named:
-    """What was named as the target; a moment as text. Raise UsageError unless there is exactly one."""
+    """Tell what was named as the target; a moment as text. Raise UsageError unless there is exactly one."""
     match (to, to_timestamp, before, to_backup, to_label, statement):
         case (str(), None, None, None, None, None):
             return to

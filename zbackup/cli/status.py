@@ -197,7 +197,7 @@ def render(status: Status, zone: ZoneInfo) -> str:
 
 
 def findings(found: tuple[Finding, ...]) -> list[str]:
-    """What was found, a line each, with why it matters and what to do below it."""
+    """Tell what was found, a line each, with why it matters and what to do below it."""
     lines = []
     for finding in found:
         lines.append(f"  {finding.severity}: {finding.subject}: {finding.text}")

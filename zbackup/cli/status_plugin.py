@@ -43,7 +43,7 @@ def _level(outcome: Outcome) -> int:
 
 
 def _wrong(outcome: Outcome) -> list[str]:
-    """What is wrong with it, the worst first."""
+    """Tell what is wrong with it, the worst first."""
     if isinstance(outcome, Failed):
         return [f"{outcome.instance}: {_line(str(outcome.error))}"]
     found = sorted(

@@ -70,7 +70,7 @@ def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
 
 
 def terminal_width() -> int:
-    """How many columns there are for what is printed; PIPE where stdout is no terminal."""
+    """Tell how many columns there are for what is printed; PIPE where stdout is no terminal."""
     return Console(file=sys.stdout).width if sys.stdout.isatty() else PIPE
 
 
@@ -150,7 +150,7 @@ def length(seconds: float) -> str:
 
 
 def proven(drill: Verdict, zone: ZoneInfo) -> str:
-    """What a drill that passed proved of which backup."""
+    """Tell what a drill that passed proved of which backup."""
     steps = [f"{drill.name} opened"]
     if drill.transactions:
         steps.append(f"{how_many(drill.transactions)} replayed")
@@ -162,7 +162,7 @@ def proven(drill: Verdict, zone: ZoneInfo) -> str:
 
 
 def remedy(fix: str) -> str:
-    """What to do, as a command to run or as a line for the configuration."""
+    """Tell what to do, as a command to run or as a line for the configuration."""
     return f"config.toml: {fix}" if fix.startswith("[") else f"$ {fix}"
 
 

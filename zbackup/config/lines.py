@@ -84,7 +84,7 @@ def _without_quotes(line: str) -> str:
 
 
 def _said_twice(text: str, number: int, line: str, said: str) -> str:
-    """Which key or table there is twice, and where it was first."""
+    """Tell which key or table there is twice, and where it was first."""
     if not _TWICE.search(said):
         return ""
     lines = text.splitlines()

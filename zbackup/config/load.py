@@ -60,7 +60,7 @@ def parse(text: str, file: str = "config.toml") -> Settings:
 
 
 def _is_misspelled(error: ErrorDetails, all_: list[ErrorDetails]) -> bool:
-    """Whether [instance] is missing only because it is there by another name, which is said already."""
+    """Tell whether [instance] is missing only because it is there by another name, which is said already."""
     unknown = [str(e["loc"][0]) for e in all_ if e["type"] == "extra_forbidden" and len(e["loc"]) == 1]
     missing = error["type"] == "missing" and error["loc"] == ("instance",)
     return missing and bool(get_close_matches("instance", unknown))

@@ -25,7 +25,7 @@ def dotted(path: Path_) -> str:
 
 
 def explain(error: ErrorDetails, root: type[BaseModel]) -> str:
-    """What stands behind the key path: expected, got, did you mean."""
+    """Tell what stands behind the key path: expected, got, did you mean."""
     path, context = error["loc"], error.get("ctx", {})
     kind = error["type"]
     if kind == "extra_forbidden":
@@ -59,7 +59,7 @@ def _expected(error: ErrorDetails) -> str:
 
 
 def _list(path: Path_, value: object, root: type[BaseModel]) -> str:
-    """How the list is written that should stand there."""
+    """Tell how the list is written that should stand there."""
     if isinstance(value, dict):
         return f"[[{dotted(path)}]] with two brackets, as there may be several of it"
     model = _model_at(path[:-1], root)
@@ -68,7 +68,7 @@ def _list(path: Path_, value: object, root: type[BaseModel]) -> str:
 
 
 def _as_a_rule(path: Path_, value: object) -> str:
-    """What others write as `hourly = 24`."""
+    """Tell what others write as `hourly = 24`."""
     units = {"hourly": "hours", "daily": "days", "weekly": "weeks", "monthly": "months", "yearly": "years"}
     unit = units.get(str(path[-1]))
     if unit is None or path[-2:-1] != ("retention",) or not isinstance(value, int) or isinstance(value, bool):

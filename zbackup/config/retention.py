@@ -97,7 +97,7 @@ def _minutes(span: Span) -> int:
 
 
 def _meant(value: object, read: Callable[[str], object]) -> str:
-    """What somebody may have meant who wrote `value`: words spelt right, small ones put in."""
+    """Tell what somebody may have meant who wrote `value`: words spelt right, small ones put in."""
     if not isinstance(value, str):
         return ""
     words = _spelt(value)

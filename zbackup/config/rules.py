@@ -111,5 +111,5 @@ def _names(table: dict[str, Any]) -> list[str]:
 
 
 def inside(dataset: str, other: str) -> bool:
-    """Whether `dataset` is `other` or one of its descendants."""
+    """Tell whether `dataset` is `other` or one of its descendants."""
     return dataset == other or dataset.startswith(other + "/")

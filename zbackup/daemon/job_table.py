@@ -98,7 +98,7 @@ class JobTable:
             self._plan(each)
 
     def learn(self, key: Key, last: datetime | None) -> None:
-        """What was found out of a job's last success, such as from the snapshots there are."""
+        """Tell what was found out of a job's last success, such as from the snapshots there are."""
         if entry := self._entries.get(key):
             entry.history = replace(entry.history, last=last)
 
@@ -137,20 +137,20 @@ class JobTable:
         return step.wait
 
     def due(self) -> dict[Key, Due]:
-        """When each job is next; without those that are done for good."""
+        """Tell when each job is next; without those that are done for good."""
         return {key: entry.due for key, entry in self._entries.items() if entry.due is not None}
 
     def histories(self) -> dict[Key, History]:
-        """What is known of each job."""
+        """Tell what is known of each job."""
         return {key: entry.history for key, entry in self._entries.items()}
 
     def failures(self, outcome: Outcome) -> int:
-        """How many times this job has failed now in a row."""
+        """Tell how many times this job has failed now in a row."""
         entry = self._entries.get((outcome.instance, outcome.job))
         return entry.history.failures if entry else 0
 
     def outcomes(self) -> dict[Key, Outcome]:
-        """How each job's last run ended, of those that ran."""
+        """Tell how each job's last run ended, of those that ran."""
         return {key: entry.outcome for key, entry in self._entries.items() if entry.outcome is not None}
 
     def running(self) -> list[Key]:
@@ -158,7 +158,7 @@ class JobTable:
         return list(self._running.values())
 
     def _plan(self, name: str) -> None:
-        """When the lane's next turn is, and which job's. Not while one is under way."""
+        """Tell when the lane's next turn is, and which job's. Not while one is under way."""
         if name in self._running:
             return
         entries = [entry for key, entry in self._entries.items() if lane(key) == name]

@@ -132,7 +132,7 @@ class Metrics:
         self._seconds.labels(outcome.instance, outcome.job).observe(outcome.seconds)
 
     def planned(self, histories: Mapping[Key, History], due: Mapping[Key, Due]) -> None:
-        """What is known of all jobs; of those that are gone nothing is said any more."""
+        """Tell what is known of all jobs; of those that are gone nothing is said any more."""
         for gauge in (self._failures, self._success, self._next):
             gauge.clear()
         for key, history in histories.items():

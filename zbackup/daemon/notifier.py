@@ -105,7 +105,7 @@ def _url(notify: Notify, job: str) -> str | None:
 
 
 def hook_facts(outcome: Outcome, failures: int) -> dict[str, str]:
-    """What a hook finds in its environment."""
+    """Tell what a hook finds in its environment."""
     return {
         "ZBACKUP_INSTANCE": outcome.instance,
         "ZBACKUP_JOB": outcome.job,

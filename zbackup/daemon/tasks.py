@@ -74,7 +74,7 @@ def _of(settings: Settings, instance: Instance) -> Iterator[Task]:
 
 
 def _there(instance: Instance, retry: Retry) -> Iterator[tuple[Job, Timing, Retry]]:
-    """What is done at the instance's destinations."""
+    """Tell what is done at the instance's destinations."""
     for ship in instance.ship:
         if ship.prune:
             yield job_at("prune", ship.label), ship.prune, retry
@@ -90,8 +90,8 @@ def _seldom(retry: Retry) -> Retry:
 
 
 def drill_rules(settings: Settings, instance: str, target: ShipTarget | None) -> DrillRules:
-    """When drills are due of the instance, here or at the destination. Raise ConfigError when nobody wants
-    them any more."""
+    """Tell when drills are due of the instance, here or at the destination. Raise ConfigError when nobody
+    wants them any more."""
     table = settings.instance[instance]
     timing = table.schedule.drill
     if target:
@@ -108,7 +108,7 @@ def drill_rules(settings: Settings, instance: str, target: ShipTarget | None) ->
 
 
 def histories(remembered: Iterable[Remembered]) -> dict[Key, History]:
-    """What the journal says of each job. What it says of snapshots is replaced by what ZFS says.
+    """Tell what the journal says of each job. What it says of snapshots is replaced by what ZFS says.
 
     Each start reconciles anew, and tries anew what failed. But a difference that was found is one until it is
     disproved.
@@ -127,7 +127,7 @@ def _history(row: Remembered) -> History:
 def jobs(
     settings: Callable[[], Settings], journal: Journal, stopping: Callable[[], bool]
 ) -> Callable[[Job, Context], Any]:
-    """What does a job. `settings` are those of the moment in which a job begins; what is being sent is
+    """Tell what does a job. `settings` are those of the moment in which a job begins; what is being sent is
     cut when the daemon is `stopping`: the next run continues it."""
 
     def watch(ctx: Context) -> Status:

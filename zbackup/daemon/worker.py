@@ -89,7 +89,8 @@ def _one_line(text: str) -> str:
 
 
 def evidence(report: Any) -> datetime | None:
-    """When a snapshot was taken, or a drill passed, by its record: what the next start will find in ZFS."""
+    """Tell when a snapshot was taken, or a drill passed, by its record: what the next start will find
+    in ZFS."""
     if isinstance(report, DrillTurn):
         return report.at
     backup = getattr(report, "backup", None)

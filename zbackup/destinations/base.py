@@ -34,7 +34,7 @@ class Session(Protocol):
     """
 
     def inventory(self) -> Inventory:
-        """What is there of the instance now; one round trip, and one more when that is nothing."""
+        """Tell what is there of the instance now; one round trip, and one more when that is nothing."""
 
     def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
         """Take the stream that `sender` writes as the copy `part`; returns its bytes.
@@ -92,7 +92,8 @@ class Readable(Protocol):
     """What a session offers besides where whole snapshots lie, and not only streams of them."""
 
     def content(self, copy: Snapshot, most: int, meter: Meter) -> Content:
-        """What the copy holds, or what has the first `most` bytes of it (0: all), read there from disk."""
+        """Tell what the copy holds, or what has the first `most` bytes of it (0: all), read there from
+        disk."""
 
 
 @runtime_checkable
@@ -117,7 +118,7 @@ class Provable(Protocol):
     """What a session offers besides where what is there can be proven without what was sent."""
 
     def verify(self, *, deep: bool, meter: Meter) -> Iterator[Checked]:
-        """Whether the committed backups could be brought back, one after the other.
+        """Tell whether the committed backups could be brought back, one after the other.
 
         `deep`: by reading all of it. What is wrong is in what is returned, and not raised.
         """
@@ -136,7 +137,7 @@ class Destination(Protocol):
 
     @property
     def aside(self) -> str:
-        """How the copies that are there are put aside, so that others can be begun; for people."""
+        """Tell how the copies that are there are put aside, so that others can be begun; for people."""
 
     @property
     def files(self) -> tuple[Path, ...]:

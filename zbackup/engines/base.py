@@ -28,25 +28,28 @@ class DatabaseLock(Protocol):
 
     @property
     def position(self) -> str:
-        """Where the log ends, in the engine's own words; "" if there is none. See Record.position."""
+        """Tell where the log ends, in the engine's own words; "" if there is none. See Record.position."""
 
     @property
     def gtid(self) -> str: ...
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What is known only now, to be added to Record.server. It may grow until the lock is released."""
+        """Tell what is known only now, to be added to Record.server.
+
+        It may grow until the lock is released.
+        """
 
     @property
     def lock_wait_ms(self) -> int:
-        """How long it took until the lock was granted."""
+        """Tell how long it took until the lock was granted."""
 
     @property
     def held_ms(self) -> int:
-        """How long the lock was held; known once it is released."""
+        """Tell how long the lock was held; known once it is released."""
 
     def seconds_left(self) -> float:
-        """How long the lock may still be held: the time limit for the snapshot command."""
+        """Tell how long the lock may still be held: the time limit for the snapshot command."""
 
     def confirm(self) -> None:
         """Raise LockNotTaken unless the lock was held without a break until now and the log stood still.
@@ -87,7 +90,8 @@ class LogReader(Protocol):
     def reach(
         self, record: Record, where: Relocation, created: datetime, since: Record | None = None
     ) -> Reach:
-        """How far a backup's data reaches, from its record and its files; `created` is the snapshot's time.
+        """Tell how far a backup's data reaches, from its record and its files; `created` is the snapshot's
+        time.
 
         It can be asked again at any time, with the server gone. `since` is of an older backup whose log is
         proven to go on in this one: what that one held need not be read again, and the answer is the same.
@@ -110,7 +114,7 @@ class LogReader(Protocol):
     def live_log_damage(
         self, newest: BackupFiles, live: Relocation, most: int | None = None
     ) -> tuple[LogDamage, ...] | None:
-        """What keeps the server's own log from being read behind the newest backup.
+        """Tell what keeps the server's own log from being read behind the newest backup.
 
         Arguments as for `live_log`; no more than `most` bytes are read (None: a few seconds' worth). () where
         it is sound, None where the server's files do not tell. Raise NotRecoverable when it is another log,
@@ -119,16 +123,17 @@ class LogReader(Protocol):
 
     @property
     def log_delay_s(self) -> float:
-        """How long it may take until a write that was acknowledged is in the log on disk."""
+        """Tell how long it may take until a write that was acknowledged is in the log on disk."""
 
     def is_same_log(self, older: BackupFiles, newer: BackupFiles) -> bool:
-        """Whether the newer log holds the place where the older ended (Record.log_to), unchanged up to there.
+        """Tell whether the newer log holds the place where the older ended (Record.log_to), unchanged up to
+        there.
 
         Names and numbers prove nothing here: after a reset or a failover another log has the same ones.
         """
 
     def cut_for(self, target: datetime) -> datetime:
-        """Where a log is cut for the target: at it, or before it as far as the log's clock is coarse."""
+        """Tell where a log is cut for the target: at it, or before it as far as the log's clock is coarse."""
 
     def check_name(self, name: TransactionName) -> None:
         """Raise UsageError when nothing in this engine's logs is called like that."""
@@ -141,7 +146,7 @@ class LogReader(Protocol):
 
     @property
     def reads_files(self) -> bool:
-        """Whether the log can be read from files as they lie; else only by a server on them."""
+        """Tell whether the log can be read from files as they lie; else only by a server on them."""
 
     def history(
         self, parts: Sequence[BackupFiles], wanted: LogFilter, told: Told = nobody
@@ -154,7 +159,7 @@ class LogReader(Protocol):
         """
 
     def written(self, place: str) -> datetime | None:
-        """When what stands at a place of the log was written, as far as the place's own name tells."""
+        """Tell when what stands at a place of the log was written, as far as the place's own name tells."""
 
     def examine(
         self,
@@ -163,7 +168,7 @@ class LogReader(Protocol):
         target: Target,
         anchors: Sequence[Anchor] = (),
     ) -> ReplayRange | None:
-        """What a replay would apply; changes nothing. Raise NotRecoverable when the log does not reach.
+        """Tell what a replay would apply; changes nothing. Raise NotRecoverable when the log does not reach.
 
         `target` is of a kind that the engine knows; `anchors` are clock readings that bound the times in the
         log. None when that cannot be known from files: the engine's log is read while recovering, on clones.
@@ -227,7 +232,7 @@ class Recovery(Protocol):
 
     @property
     def memory(self) -> int:
-        """What one temporary server takes at least, in bytes."""
+        """Tell what one temporary server takes at least, in bytes."""
 
     def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
         """Make a clone's files a server with an identity of its own, and leave it running for its users.
@@ -240,7 +245,7 @@ class Recovery(Protocol):
         """Start the server of a finished clone."""
 
     def connection(self, run: Path, port: int, user: str = "") -> tuple[str, str]:
-        """How to reach a clone's server: its socket's path, and a command line for people.
+        """Tell how to reach a clone's server: its socket's path, and a command line for people.
 
         `user` is whom to log in as; "" for whoever administrates the original.
         """

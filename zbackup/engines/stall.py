@@ -77,7 +77,7 @@ class Standstill:
         self.place = place
 
     def lasts(self) -> bool:
-        """Whether it has done nothing for the limit. To be asked again and again."""
+        """Tell whether it has done nothing for the limit. To be asked again and again."""
         now, efforts, place = self.clock(), [self.look(process) for process in self.processes], self.place
         seen = [effort for effort in efforts if effort is not None]
         if not self.limit or len(seen) < len(efforts):

@@ -121,7 +121,7 @@ class Context:
 
     @property
     def shared(self) -> Path:
-        """Where the locks are that root's commands and the daemon share."""
+        """Tell where the locks are that root's commands and the daemon share."""
         return daemon_directory(self.run_dir)
 
     @property

@@ -49,7 +49,7 @@ class Journal:
         return self.state_dir / FILE
 
     def read(self) -> tuple[Remembered, ...]:
-        """What is remembered; nothing when there is no file, or none that makes sense."""
+        """Tell what is remembered; nothing when there is no file, or none that makes sense."""
         try:
             rows = json.loads(secure_files.read_text(self.path))["jobs"]
             return tuple(_from(row) for row in rows)

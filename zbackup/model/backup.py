@@ -53,7 +53,7 @@ class Backup:
         return self.record.as_of is not None and self.record.complete_to is not None
 
     def reaches(self, moment: datetime) -> bool:
-        """Whether everything committed before `moment` is certainly inside."""
+        """Tell whether everything committed before `moment` is certainly inside."""
         return self.record.complete_to is not None and self.record.complete_to >= moment
 
     def browse(self, datasets: tuple[Dataset, ...]) -> Relocation:

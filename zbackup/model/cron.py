@@ -89,7 +89,7 @@ class Cron:
         return best
 
     def _instants(self, local: datetime, zone: ZoneInfo) -> list[datetime]:
-        """When a local clock shows `local`: once; twice; or never, then when it has skipped it."""
+        """Tell when a local clock shows `local`: once; twice; or never, then when it has skipped it."""
         first, second = (local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
         if first == second:
             return [first]

@@ -90,7 +90,7 @@ def to_list(verdicts: Sequence[Verdict]) -> str:
 
 
 def from_text(text: str) -> Verdict | None:
-    """What is written on a snapshot; None for what cannot be understood."""
+    """Tell what is written on a snapshot; None for what cannot be understood."""
     try:
         return _verdict(bounds.from_json(text))
     except (ValueError, KeyError, TypeError):
@@ -98,7 +98,7 @@ def from_text(text: str) -> Verdict | None:
 
 
 def from_list(text: str) -> tuple[Verdict, ...]:
-    """What is written together; what cannot be understood is left out."""
+    """Tell what is written together; what cannot be understood is left out."""
     try:
         rows = bounds.from_json(text)
     except ValueError:

@@ -51,7 +51,7 @@ class LogEntry:
     stops_replay: str = ""
 
     def kinds(self) -> tuple[Kind, ...]:
-        """What it did to any table, in the order of KINDS."""
+        """Tell what it did to any table, in the order of KINDS."""
         done = {kind for each in self.tables for kind in each.kinds}
         return tuple(kind for kind in KINDS if kind in done)
 
@@ -77,7 +77,7 @@ class LogFilter:
     backwards: bool = False
 
     def admits(self, entry: LogEntry) -> bool:
-        """Whether the entry is wanted."""
+        """Tell whether the entry is wanted."""
         return (
             self.admits_time(entry.transaction.committed)
             and (not (self.tables or self.kinds) or any(map(self.admits_table, entry.tables)))
@@ -85,12 +85,12 @@ class LogFilter:
         )
 
     def admits_time(self, committed: datetime) -> bool:
-        """Whether the commit time is wanted."""
+        """Tell whether the commit time is wanted."""
         after = self.since is None or committed >= self.since
         return after and (self.until is None or committed < self.until)
 
     def admits_table(self, touched: Touched) -> bool:
-        """Whether what was done to this table is wanted."""
+        """Tell whether what was done to this table is wanted."""
         return self._is_kind(touched) and (not self.tables or self._is_named(touched.name))
 
     def _is_kind(self, touched: Touched) -> bool:

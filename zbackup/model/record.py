@@ -66,12 +66,12 @@ LockKind = Literal["ftwrl", "backup-stage", "backup-lock", "fsync", "none"]
 
 
 def ends_log(blocker: str) -> bool:
-    """Whether the log is whole up to its end, and goes on no farther."""
+    """Tell whether the log is whole up to its end, and goes on no farther."""
     return blocker.startswith(ENDS_LOG)
 
 
 def leaves_out(blocker: str) -> bool:
-    """Whether the log goes on, and lacks what was committed."""
+    """Tell whether the log goes on, and lacks what was committed."""
     return blocker.startswith(LEAVES_OUT)
 
 
@@ -120,7 +120,10 @@ class Record:
     name: str = field(default="", compare=False)
 
     def fact(self, name: str) -> str:
-        """What a temporary server needs to know. Raise VerificationFailed, naming it, if it is not there."""
+        """Tell what a temporary server needs to know.
+
+        Raise VerificationFailed, naming it, if it is not there.
+        """
         if name not in self.server:
             raise VerificationFailed(f"the record of {self.called} does not say {name}")
         return self.server[name]
@@ -137,7 +140,8 @@ class Record:
 
     @property
     def breaks_log(self) -> bool:
-        """Whether the log may lack what was committed when this was taken, so that none leads across it."""
+        """Tell whether the log may lack what was committed when this was taken, so that none leads
+        across it."""
         return any(not blocker.startswith(OF_DATA_ALONE) for blocker in self.blockers)
 
     @property
@@ -157,7 +161,7 @@ class Record:
 
     @property
     def label(self) -> str:
-        """What whoever took it calls it; "" for nothing."""
+        """Tell what whoever took it calls it; "" for nothing."""
         return self.server.get(LABEL, "")
 
     @property
@@ -355,7 +359,10 @@ class _Reader:
         return found
 
     def needed(self, name: str, meaning: Callable[[str], T]) -> T:
-        """What the value means. Raise KeyError if there is none, ValueError, naming it, if it is damaged."""
+        """Tell what the value means.
+
+        Raise KeyError if there is none, ValueError, naming it, if it is damaged.
+        """
         return _understood(name, self.text(name), meaning)
 
     def known(self, name: str, meaning: Callable[[str], T]) -> T | None:

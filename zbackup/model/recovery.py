@@ -82,7 +82,7 @@ OUTSIDE = "outside"
 
 
 def process_note(run: Path) -> Path:
-    """Where it is noted which process is the server of the clone with the run directory `run`.
+    """Tell where it is noted which process is the server of the clone with the run directory `run`.
 
     Beside that directory and not in it: the server may write there, and whoever stops a clone's server
     sends signals, as root, to the process that is noted.

@@ -37,7 +37,7 @@ def to_text(arrived: Arrived) -> str:
 
 
 def from_text(text: str) -> Arrived | None:
-    """What is written down; None for what cannot be understood: the next run writes it anew."""
+    """Tell what is written down; None for what cannot be understood: the next run writes it anew."""
     try:
         row = bounds.from_json(text)
         if not isinstance(row, dict):

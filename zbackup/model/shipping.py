@@ -150,7 +150,7 @@ class Checked:
 
 
 def commit_properties(record: Record, parts: Sequence[int], when: str) -> dict[str, str]:
-    """What is written on each copy of a backup: its record, what it consists of, and the marker."""
+    """Tell what is written on each copy of a backup: its record, what it consists of, and the marker."""
     listed = json.dumps([str(guid) for guid in parts], separators=(",", ":"))
     return to_properties(record) | {PARTS: listed, COMMITTED: when}
 
@@ -175,7 +175,7 @@ def _guids(text: str) -> tuple[int, ...]:
 
 
 def bookmark_name(destination: str, guid: int) -> str:
-    """What a bookmark of ours is called, without the dataset: it says by itself what it is of."""
+    """Tell what a bookmark of ours is called, without the dataset: it says by itself what it is of."""
     return f"{MARK}:{destination}:{guid}"
 
 
@@ -224,6 +224,6 @@ class Holder:
 
 
 def holder_of(tag: str) -> Holder | None:
-    """Who a tag belongs to; None when it is not one of shipping."""
+    """Tell who a tag belongs to; None when it is not one of shipping."""
     found = _TAG.fullmatch(tag)
     return Holder(found["host"], found["instance"], found["destination"]) if found else None

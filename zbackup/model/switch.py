@@ -61,12 +61,12 @@ class Switch:
     coming: tuple[Coming, ...]
 
     def aside(self, name: str) -> str:
-        """What a dataset of production's is called while it is aside."""
+        """Tell what a dataset of production's is called while it is aside."""
         root = next(r for r in self.roots if name == r or name.startswith(r + "/"))
         return root + self.suffix + name.removeprefix(root)
 
     def place_aside(self, mountpoint: str) -> str:
-        """Where it is mounted then: never below what takes its place."""
+        """Tell where it is mounted then: never below what takes its place."""
         known = [each.mountpoint for each in self.leaving if each.mountpoint]
         tops = [m for m in known if mountpoint == m or mountpoint.startswith(m.rstrip("/") + "/")]
         top = min(tops, key=len, default=mountpoint)

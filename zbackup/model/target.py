@@ -44,7 +44,7 @@ class BeforeTransaction:
 
     @property
     def at(self) -> datetime:
-        """When the transaction was committed."""
+        """Tell when the transaction was committed."""
         return self.transaction.committed
 
 

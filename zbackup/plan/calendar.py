@@ -59,7 +59,8 @@ def begins(step: Span, local: datetime) -> datetime:
 
 
 def label(step: Span, start: datetime, zone: ZoneInfo) -> str:
-    """What people call the period that begins at `start`: 2024-05-01 10:00, 2024-05-01, 2024-05 or 2024."""
+    """Tell what people call the period that begins at `start`: 2024-05-01 10:00, 2024-05-01, 2024-05 or
+    2024."""
     local = start.astimezone(zone)
     if step.unit in _LABELS:
         return local.strftime(_LABELS[step.unit])

@@ -55,7 +55,7 @@ def plan_switch(
     formerly: Mapping[str, str],
     at: datetime,
 ) -> Switch:
-    """What is to be done; `formerly` has what datasets that are aside were called. Raise Refused when it
+    """Plan what is to be done; `formerly` has what datasets that are aside were called. Raise Refused when it
     cannot be."""
     suffix = f"-before-{at:%Y%m%dT%H%M%SZ}"
     coming = tuple(_coming(part, members, formerly) for part in parts)
@@ -125,7 +125,8 @@ def _require_renamable(members: Sequence[Member], roots: Sequence[str]) -> None:
 def settings_in_place(
     formerly_own: Mapping[str, str], given_up: Mapping[str, str], mountpoint: str, *, known: bool
 ) -> dict[str, str]:
-    """What is to be set on a dataset of the clone in production's place, so that it is as the one before it.
+    """Tell what is to be set on a dataset of the clone in production's place, so that it is as the one before
+    it.
 
     `formerly_own` is set on that one now, and `given_up` was. `known`: there was one before it; else it gets
     its `mountpoint`.
@@ -143,7 +144,7 @@ def settings_in_place(
 
 
 def settings_aside(switch: Switch, leaving: Leaving) -> dict[str, str]:
-    """What is to be set on a dataset of production's that has stepped aside: nobody writes to it."""
+    """Tell what is to be set on a dataset of production's that has stepped aside: nobody writes to it."""
     own = dict(leaving.own)
     wanted = {"readonly": "on"}
     wanted |= {key: "none" for key in ("reservation", "refreservation") if key in own}

@@ -60,7 +60,7 @@ def _choose_network(wanted: dict[str, Any]) -> None:
 
 
 def read_order() -> str:
-    """What we are told. The server gets nothing to read there."""
+    """Tell what we are told. The server gets nothing to read there."""
     text = sys.stdin.buffer.read().decode()
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

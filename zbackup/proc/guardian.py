@@ -51,7 +51,7 @@ class Guardian:
 
     @property
     def alive(self) -> bool:
-        """Whether it still watches."""
+        """Tell whether it still watches."""
         return self._process.poll() is None
 
     def act(self) -> bool:

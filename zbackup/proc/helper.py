@@ -54,7 +54,7 @@ def ask_patiently(path: Path, question: Mapping[str, str], stop: Callable[[], bo
 
 
 def hung_up(line: socket.socket) -> bool:
-    """Whether whoever asked is gone."""
+    """Tell whether whoever asked is gone."""
     try:
         return _readable(line, 0) and line.recv(1, socket.MSG_PEEK) == b""
     except OSError:

@@ -86,5 +86,5 @@ def _acquire(descriptor: int, path: Path, wait: float, waiting: Callable[[str], 
 
 
 def holder(path: Path) -> str:
-    """Who holds the lock file at `path` now, as exclusive() was told; "" for nobody."""
+    """Tell who holds the lock file at `path` now, as exclusive() was told; "" for nobody."""
     return held_by(path)

@@ -197,7 +197,7 @@ def _led_by_root(directory: str) -> int:
 
 
 def _path(descriptor: int) -> str:
-    """What is open, for a call that takes no descriptor: nobody can lead it elsewhere (proc(5))."""
+    """Tell what is open, for a call that takes no descriptor: nobody can lead it elsewhere (proc(5))."""
     return f"/proc/self/fd/{descriptor}"
 
 

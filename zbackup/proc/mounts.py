@@ -135,7 +135,7 @@ def _remount(place: str, flags: int) -> None:
 
 
 def is_below(path: str, directory: str) -> bool:
-    """Whether `path` is `directory` or below it."""
+    """Tell whether `path` is `directory` or below it."""
     return directory == "/" or path == directory or path.startswith(directory + "/")
 
 

@@ -32,7 +32,8 @@ def told(who: list[tuple[int, str]], room: int = ROOM) -> str:
 
 
 def _paths(of: Path) -> Iterator[str]:
-    """What a process stands in, runs, and has open; nothing of one that is gone or not ours to look at."""
+    """Tell what a process stands in, runs, and has open; nothing of one that is gone or not ours to
+    look at."""
     links = [of / "cwd", of / "root", of / "exe"]
     with contextlib.suppress(OSError):
         links += (of / "fd").iterdir()

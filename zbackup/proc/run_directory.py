@@ -31,12 +31,12 @@ _DAEMON_MODE = 0o2770
 
 
 def daemon_directory(run_dir: Path) -> Path:
-    """What root's commands and the daemon share."""
+    """Tell what root's commands and the daemon share."""
     return run_dir / DAEMON
 
 
 def own_directory(run_dir: Path) -> Path:
-    """What only we may write to: root and the daemon have one each."""
+    """Tell what only we may write to: root and the daemon have one each."""
     return run_dir if os.geteuid() == 0 else daemon_directory(run_dir)
 
 
@@ -123,7 +123,7 @@ def _require_nobody_works(run_dir: Path) -> None:
 
 
 def held_by(path: Path) -> str:
-    """Who holds the lock file at `path` now, as he said himself; "" for nobody."""
+    """Tell who holds the lock file at `path` now, as he said himself; "" for nobody."""
     try:
         with secure_files.open_regular(path) as file:
             try:
@@ -136,5 +136,5 @@ def held_by(path: Path) -> str:
 
 
 def said(descriptor: int) -> str:
-    """What the holder of a lock file wrote into it."""
+    """Tell what the holder of a lock file wrote into it."""
     return os.pread(descriptor, 200, 0).decode(errors="replace") or "another zbackup"

@@ -68,7 +68,7 @@ def _walked(parts: list[str]) -> int:
 
 
 def _link(directory: int, name: str) -> Path | None:
-    """Where a link leads; None if it is none."""
+    """Tell where a link leads; None if it is none."""
     try:
         return Path(os.readlink(name, dir_fd=directory))
     except OSError:
@@ -76,7 +76,7 @@ def _link(directory: int, name: str) -> Path | None:
 
 
 def is_own(directory: int) -> bool:
-    """Whether nobody but root and we may change what is in it."""
+    """Tell whether nobody but root and we may change what is in it."""
     facts = os.fstat(directory)
     return facts.st_uid in (0, os.geteuid()) and not facts.st_mode & 0o022
 
@@ -105,7 +105,7 @@ def _openat2(top: int, path: str) -> int:
 
 @cache
 def _has_openat2() -> bool:
-    """Whether the kernel has it, and lets us: a filter of system calls may not know it."""
+    """Tell whether the kernel has it, and lets us: a filter of system calls may not know it."""
     root = os.open("/", _WALK)
     try:
         os.close(_openat2(root, "."))

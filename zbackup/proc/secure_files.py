@@ -35,13 +35,13 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def stat(path: Path) -> os.stat_result:
-    """What is there, be it a link itself."""
+    """Tell what is there, be it a link itself."""
     with opened_parent(path) as (parent, name):
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
 
 
 def exists(path: Path) -> bool:
-    """Whether anything is there that we can see."""
+    """Tell whether anything is there that we can see."""
     try:
         stat(path)
     except (FileNotFoundError, PermissionError, Refused):
@@ -50,7 +50,7 @@ def exists(path: Path) -> bool:
 
 
 def is_regular(path: Path) -> bool:
-    """Whether a regular file is there: no link, no FIFO, no device."""
+    """Tell whether a regular file is there: no link, no FIFO, no device."""
     try:
         return modes.S_ISREG(stat(path).st_mode)
     except (FileNotFoundError, PermissionError, Refused):
@@ -64,7 +64,7 @@ def size(path: Path) -> int:
 
 
 def names(directory: Path) -> list[str]:
-    """What is in a directory."""
+    """Tell what is in a directory."""
     with _directory(directory) as descriptor:
         return os.listdir(descriptor)  # noqa: PTH208  there is no path, on purpose
 
@@ -125,7 +125,8 @@ def read_linked(path: Path, limit: int = LIMIT) -> str:
 
 
 def read_as(owner: tuple[int, int], groups: list[int], path: Path, limit: int = LIMIT) -> bytes:
-    """What the user `owner` (uid, gid), a member of `groups`, can read there: links lead him where they lead.
+    """Tell what the user `owner` (uid, gid), a member of `groups`, can read there: links lead him where they
+    lead.
 
     A process of its own becomes that user, for good. Raise OSError as he gets it, Refused as read_bytes does.
     """

@@ -85,7 +85,7 @@ class Ssh:
         return ("ssh", *self._options(), "--", self._destination, shlex.join(remote))
 
     def failure(self, argv: Sequence[str], status: int, stderr: str) -> CommandFailed:
-        """What a status of command() means: ssh's own failure, or that of the program over there."""
+        """Tell what a status of command() means: ssh's own failure, or that of the program over there."""
         kind = ConnectionFailed if status == SSH_FAILED else CommandFailed
         return kind(tuple(argv), status, stderr, self.target.where)
 

@@ -37,7 +37,7 @@ class _Enough(Exception):
 
 
 def read_content(sender: Command, most: int, meter: Meter) -> Content:
-    """What is in the full stream that `sender` writes, or in what has the first `most` bytes of its data
+    """Tell what is in the full stream that `sender` writes, or in what has the first `most` bytes of its data
     (0: all of it). No faster than the meter wants it.
 
     Raise the sender's failure, VerificationFailed when what it wrote is not such a stream, and Stopped when

@@ -67,7 +67,7 @@ class ZfsStreams:
         return sources(self._zfs("list", "-Hp", "-r", *what, "--", *roots, mutates=False))
 
     def lines(self, root: str) -> list[TargetDataset]:
-        """What lies below `root`, by its name there; [] when there is no `root`. One command."""
+        """Tell what lies below `root`, by its name there; [] when there is no `root`. One command."""
         what = ("-t", "filesystem,volume,snapshot", "-s", "createtxg", "-o", LIGHT_COLUMNS)
         try:
             return lines(self._zfs("list", "-Hp", "-r", *what, "--", root, mutates=False), root)
@@ -75,12 +75,13 @@ class ZfsStreams:
             return []
 
     def size(self, send: Sequence[str]) -> int:
-        """How many bytes the stream of `send` would have, as ZFS estimates it; 0 when it does not say."""
+        """Tell how many bytes the stream of `send` would have, as ZFS estimates it; 0 when it does not
+        say."""
         _, verb, *rest = send
         return estimate(self._zfs(verb, "-nvP", *rest, mutates=False))
 
     def token(self, text: str) -> Token | None:
-        """What a token can continue here; None when what it is of is gone, or it is no token.
+        """Tell what a token can continue here; None when what it is of is gone, or it is no token.
 
         A token comes from the destination, which may be in other hands: it is only believed to be of a
         snapshot if it says so once, as the name in it could hold a line that looks like another guid.
@@ -171,7 +172,7 @@ def content_argv(snapshot: str, *, raw: bool) -> tuple[str, ...]:
 
 
 def resume_argv(token: str, *, raw: bool) -> tuple[str, ...]:
-    """What is left of an interrupted stream.
+    """Tell what is left of an interrupted stream.
 
     The token knows its flags, but it comes from the destination. That a stream is raw is not left to it, or a
     forged one could make an encrypted dataset leave in the clear.

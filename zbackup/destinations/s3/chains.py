@@ -35,7 +35,8 @@ class BucketContents:
         return replace(self, manifests=[m for m in self.manifests if m.backup != backup])
 
     def doubtful(self) -> list[StreamId]:
-        """What committed backups are based on, perhaps, and no manifest tells whether it was made by us."""
+        """Tell what committed backups are based on, perhaps, and no manifest tells whether it was made
+        by us."""
         ways = ChainIndex(self)
         return sorted(stream for stream in ways.leading() if stream not in ways.named)
 
@@ -136,7 +137,7 @@ class CommittedPart:
 
 
 def in_order(found: BucketContents) -> list[CommittedPart]:
-    """What is committed and whole, oldest first.
+    """Tell what is committed and whole, oldest first.
 
     Within a chain in the order of its streams. Of chains that one is older of which the oldest backup was
     taken first: where clocks were wrong, only which chain comes first may be, too.
@@ -201,7 +202,7 @@ def _copy(manifest: Manifest, part: PartPage) -> ReceivedSnapshot:
 def _ends(
     newest: CommittedPart, found: BucketContents, sizes: Mapping[int, int], rules: Chains, now: datetime
 ) -> bool:
-    """Whether the chain of the newest copy is to have no more streams."""
+    """Tell whether the chain of the newest copy is to have no more streams."""
     full, *rest = newest.way
     more = sum(sizes.get(stream.guid, 0) for stream in rest)
     return (

@@ -98,7 +98,7 @@ class Bucket:
         return self._server.ask("get", key, fetch)
 
     def fetch(self, key: str, size: int, use: Callable[[Fill], Result]) -> Result:
-        """What `use` makes of an object of `size` bytes. It is called anew when the answer breaks off.
+        """Tell what `use` makes of an object of `size` bytes. It is called anew when the answer breaks off.
 
         `use` is given what fills a buffer with the object's next bytes. Raise NotFound, VerificationFailed
         when it is of another size, and what `use` raises.
@@ -144,7 +144,7 @@ class Bucket:
                 yield Entry(found["Key"], found["Size"], found["LastModified"], found.get("ETag", ""))
 
     def time(self, prefix: str) -> datetime:
-        """What time it is by the clock that Entry.written is by; who may list below `prefix` may ask."""
+        """Tell what time it is by the clock that Entry.written is by; who may list below `prefix` may ask."""
         answer = self._server.ask(
             "list", prefix, lambda: self._client.list_objects_v2(**self._name, Prefix=prefix, MaxKeys=1)
         )
@@ -177,7 +177,7 @@ class Bucket:
 
     @cached_property
     def _versioned(self) -> bool:
-        """Whether a deleted object leaves a version behind."""
+        """Tell whether a deleted object leaves a version behind."""
         try:
             said = self._server.ask(
                 "get-versioning", "", lambda: self._client.get_bucket_versioning(**self._name)

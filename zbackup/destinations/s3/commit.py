@@ -95,7 +95,7 @@ class Committer:
             ) from wrong
 
     def _take_back(self, manifest: Manifest) -> None:
-        """Who may not delete writes over it that it does not count."""
+        """Delete a manifest, or write over it that it does not count where nobody may delete."""
         key = self._layout.manifest(manifest.backup)
         self.pages.known.pop(key, None)
         try:
@@ -132,7 +132,10 @@ class Committer:
         )
 
     def _incomplete(self, stream: StreamId, said: str) -> str:
-        """What is said of it. A stream that no backup needs yet is not whole any more: it is sent again."""
+        """Tell what is said of it.
+
+        A stream that no backup needs yet is not whole any more: it is sent again.
+        """
         found = self.look()
         if found.unreadable or stream in needed_by(found):
             return said

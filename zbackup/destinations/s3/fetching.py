@@ -67,7 +67,7 @@ def fetch_some(way: StreamAccess, page: StreamIndex, numbers: range, meter: Mete
 def _proven(
     way: StreamAccess, page: StreamIndex, numbers: range, meter: Meter
 ) -> Iterator[tuple[memoryview, bytes]]:
-    """What the segments hold, and the SHA-256 of it."""
+    """Tell what the segments hold, and the SHA-256 of it."""
     pace = Pace(meter)
     ahead: deque[tuple[bytearray, Future[bytes]]] = deque()
     waiting = iter(numbers)

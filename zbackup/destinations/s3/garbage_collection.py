@@ -136,7 +136,7 @@ class Collector:
         )
 
     def _written(self, found: BucketContents, stream: StreamId) -> datetime:
-        """When something of the stream was last written."""
+        """Tell when something of the stream was last written."""
         pages = [at[stream] for at in (found.whole, found.begun) if stream in at]
         segments = (entry.written for entry in self._bucket.list(self.pages.layout.segments(stream)))
         return max((*pages, *segments))

@@ -101,7 +101,7 @@ class KeyFiles:
 
 
 def _id_of(key: bytes) -> str:
-    """What a key is called: says which it is, and nothing about it."""
+    """Tell what a key is called: says which it is, and nothing about it."""
     return hashlib.sha256(b"zbackup key id\n" + key).hexdigest()[:16]
 
 
@@ -136,7 +136,7 @@ class DataKey:
         sealed[-TAG:] = encryptor.tag
 
     def opening(self, number: int, last: bool, nonce: bytes) -> "Opening":
-        """What decrypts that segment, as it comes."""
+        """Tell what decrypts that segment, as it comes."""
         decryptor = Cipher(AES(self.key), GCM(nonce)).decryptor()
         decryptor.authenticate_additional_data(_place(self.stream, number, last))
         return Opening(decryptor, f"segment {number} of {self.stream}")

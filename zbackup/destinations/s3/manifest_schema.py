@@ -110,7 +110,7 @@ class StreamHeader(_Page):
         return page if self.version == 2 else {k: v for k, v in page.items() if k not in (*_BOUND, "seal")}
 
     def unsealed(self) -> bytes:
-        """What the seal is of."""
+        """Tell what the seal is of."""
         return to_json(self.model_copy(update={"seal": ""}))
 
 
@@ -148,7 +148,7 @@ class StreamIndex(_Page):
         return {k: v for k, v in page.items() if v is not None or k not in ("sha256", "tree_sha256")}
 
     def unsealed(self) -> bytes:
-        """What the seal is of."""
+        """Tell what the seal is of."""
         return to_json(self.model_copy(update={"seal": ""}))
 
 
@@ -214,7 +214,7 @@ class Manifest(_Page):
         return self.record.get("server_uuid", "")
 
     def unsealed(self) -> bytes:
-        """What the seal is of."""
+        """Tell what the seal is of."""
         return to_json(self.model_copy(update={"seal": ""}))
 
 

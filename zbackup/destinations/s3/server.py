@@ -154,7 +154,8 @@ class Server:
     def refusal(
         self, verb: str, key: str, error: Mapping[str, Any], date: str = ""
     ) -> NotFound | BucketRefused:
-        """What an error of the server's (Code, Message) is called; `date` is when it was, at the server."""
+        """Tell what an error of the server's (Code, Message) is called; `date` is when it was, at the
+        server."""
         code, message = str(error.get("Code", "")), str(error.get("Message", "")).strip()
         where = f"{self.place}/{key}"
         if code in ABSENT:
@@ -170,7 +171,7 @@ class Server:
 
 
 def date_of(answer: Mapping[str, Any]) -> str:
-    """When it was given, at the server, in HTTP's words; "" when it does not say."""
+    """Tell when it was given, at the server, in HTTP's words; "" when it does not say."""
     headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     return str(headers.get("date", ""))
 

@@ -144,7 +144,7 @@ class S3Session:
         return page.size
 
     def _begun(self, stream: StreamId) -> StreamHeader | None:
-        """How an earlier run began, if one may go on so.
+        """Tell how an earlier run began, if one may go on so.
 
         Nothing is sent plain because a bucket says it, nor in larger segments than this host has memory for.
         """

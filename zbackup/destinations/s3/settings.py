@@ -67,12 +67,12 @@ class StorageSettings:
 
     @property
     def seals(self) -> bool:
-        """Whether new streams are encrypted."""
+        """Tell whether new streams are encrypted."""
         return self.encrypts and self.keys is not None
 
     @property
     def sealed_only(self) -> bool:
-        """Whether what is not sealed and encrypted is nobody's who has the key."""
+        """Tell whether what is not sealed and encrypted is nobody's who has the key."""
         return self.keys is not None and not self.accept_plain
 
 

@@ -21,7 +21,7 @@ UNBOUND = (
 
 
 def is_seal(written: str, wanted: str) -> bool:
-    """Whether what is written is the seal. Whatever is written: it may be anybody's."""
+    """Tell whether what is written is the seal. Whatever is written: it may be anybody's."""
     return hmac.compare_digest(written.encode("utf-8", "backslashreplace"), wanted.encode())
 
 
@@ -95,6 +95,6 @@ class Signatures:
 
 
 def _scope(manifest: Manifest, root: str | None) -> Scope:
-    """What the manifest's key is wrapped for; no stream is called so."""
+    """Tell what the manifest's key is wrapped for; no stream is called so."""
     about = f"the manifest of {manifest.backup}"
     return Scope(about=about, root=root, server="" if root is None else manifest.server)

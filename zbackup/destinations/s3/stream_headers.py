@@ -87,7 +87,8 @@ class StreamHeaders:
         return ""
 
     def problem(self, stream: StreamId, said: StreamHeader) -> str:
-        """What is wrong with the header of a whole stream, "" if nothing is; `said` is the page's of it."""
+        """Tell what is wrong with the header of a whole stream, "" if nothing is; `said` is the page's
+        of it."""
         key = self.pages.layout.begun(stream)
         mended = "zbackup prune --at makes it again from stream.json"
         try:
@@ -121,7 +122,7 @@ class StreamHeaders:
                 log.info("s3.header_mended", stream=ascii(str(stream)))
 
     def _is_sealed(self, stream: StreamId) -> bool:
-        """Whether the header is as it was written, which its seal says to who has the key."""
+        """Tell whether the header is as it was written, which its seal says to who has the key."""
         with suppress(VerificationFailed, Refused):
             header = self.own(stream)
             return header is not None and header.version == 2 and self.pages.sealing.keys is not None

@@ -82,7 +82,7 @@ class Verifier:
         return []
 
     def _lacking(self, stream: StreamId, page: StreamIndex) -> Iterator[str]:
-        """What the listing of its segments says against it."""
+        """Tell what the listing of its segments says against it."""
         entries = self.bucket.list(self.layout.segments(stream))
         present = {found: entry.size for entry in entries if (found := segment_of(entry.key))}
         wrong = [n for n, s in enumerate(page.segments) if present.get((n, s.sha256)) != s.size]
@@ -92,7 +92,7 @@ class Verifier:
 
 
 def _without_segments(proven: Proven) -> Proven:
-    """What manifests are compared with. Of many streams all segments would be millions."""
+    """Tell what manifests are compared with. Of many streams all segments would be millions."""
     return Proven(proven.page.model_copy(update={"segments": ()}), proven.sha256)
 
 

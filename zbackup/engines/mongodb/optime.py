@@ -67,7 +67,7 @@ class OplogEntry:
 
 
 def recorded_optime(record: Record) -> OpTime | None:
-    """Where the oplog ended by a backup's record; None when there was none.
+    """Tell where the oplog ended by a backup's record; None when there was none.
 
     Raise VerificationFailed when the record cannot be understood.
     """

@@ -62,7 +62,7 @@ class PruneReport:
 
     @property
     def more(self) -> bool:
-        """Whether going on at once gets further."""
+        """Tell whether going on at once gets further."""
         return bool(self.left and self.destroyed)
 
 
@@ -113,7 +113,7 @@ class _Done:
 
 
 def decide(ctx: Context, backups: Sequence[Backup]) -> RetentionPlan:
-    """What the policy says of an instance's backups, with what holds and clones say."""
+    """Tell what the policy says of an instance's backups, with what holds and clones say."""
     now, reading = ctx.clock.now(), ctx.clock.reading()
     pinned = pins(ctx, backups)
     plan = plan_retention(backups, ctx.retention, now, ctx.zone, pinned, reading)

@@ -123,7 +123,7 @@ def _look(
 
 
 def _remarks(facts: ServerFacts) -> dict[str, str]:
-    """What has to be known of the server when the backup is finished by somebody else, or restored."""
+    """Tell what has to be known of the server when the backup is finished by somebody else, or restored."""
     found = {
         "blockers": "\n".join(facts.blockers),
         "warnings": "\n".join(facts.warnings),

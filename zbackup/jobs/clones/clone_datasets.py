@@ -95,7 +95,7 @@ def _write_record(ctx: Context, clone: Clone, record: Record) -> None:
 
 
 def _files(ctx: Context, clone: Clone, record: Record) -> Files:
-    """Where a clone's files are; whoever starts a server on them calls in_sight_of."""
+    """Tell where a clone's files are; whoever starts a server on them calls in_sight_of."""
     home = ctx.mountpoint / clone.name
     moves = tuple((original, str(home / str(n))) for n, (_, original) in enumerate(record.members))
     return Files(record=record, where=Relocation(moves), home=home, run=ctx.run_dir / clone.name, hide=())
@@ -138,7 +138,7 @@ def find_clone(ctx: Context, name: str) -> tuple[Clone, Dataset] | None:
 
 
 def may_be_there(ctx: Context, name: str) -> bool:
-    """Whether there is a clone of that name, or one that cannot be read: what it needs has to stay."""
+    """Tell whether there is a clone of that name, or one that cannot be read: what it needs has to stay."""
     there = read_clones(ctx.zfs, ctx.clones)
     return bool(there.problem(name)) or any(clone.name == name for clone, _ in there.found)
 
@@ -267,7 +267,7 @@ def _owner(ctx: Context, dataset: str) -> str:
 
 
 def _is_part(clone: Clone, origins: Mapping[str, str], name: str) -> bool:
-    """Whether a dataset that lost its mark in a power cut is what the clone was being made of.
+    """Tell whether a dataset that lost its mark in a power cut is what the clone was being made of.
 
     ZFS makes a clone in one transaction group and sets its properties in the next. Nobody but us makes, below
     a clone of ours that is just being made, a numbered clone of the very snapshot that it is made from; or,

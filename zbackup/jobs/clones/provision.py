@@ -37,7 +37,7 @@ def hand_over(ctx: Context, clone: Clone, files: Files, *, recovered: bool) -> C
 
 
 def serving(clone: Clone) -> Serving:
-    """How its server is started, each time."""
+    """Tell how its server is started, each time."""
     return Serving(
         port=clone.port,
         read_only=clone.read_only,
@@ -52,7 +52,7 @@ def serving(clone: Clone) -> Serving:
 
 
 def password_file(ctx: Context, name: str) -> Path:
-    """Where a dev clone's password is, readable by root alone."""
+    """Tell where a dev clone's password is, readable by root alone."""
     return ctx.mountpoint / name / PASSWORD_FILE
 
 

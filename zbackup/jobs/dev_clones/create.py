@@ -229,7 +229,7 @@ def _made(ctx: Context, clone: Clone) -> CloneStatus:
 
 
 def plan_source(ctx: Context, options: CreateOptions) -> Backup:
-    """What a clone would be made of. Raise NotFound."""
+    """Tell what a clone would be made of. Raise NotFound."""
     if not options.parent:
         return _chosen(ctx.catalog(), options)
     parent, _ = find_again(ctx, options.parent)

@@ -73,8 +73,8 @@ def reap(ctx: Context) -> Reaped:
 
 
 def end_lease(ctx: Context, name: str) -> tuple[str, bool] | None:
-    """What came of destroying this clone, and whether it is gone; None when there is no such clone of the
-    instance, or its lease is not over. Raise UsageError for what can be no clone's name."""
+    """Tell what came of destroying this clone, and whether it is gone; None when there is no such clone of
+    the instance, or its lease is not over. Raise UsageError for what can be no clone's name."""
     require_good(name)
     found = clone_datasets.find_clone(ctx, name)
     clone = found[0] if found else None

@@ -87,7 +87,10 @@ def _require_encrypted_alike(ctx: Context, container: str, parts: Sequence[str])
 
 
 def _snapshots(ctx: Context, clone: Clone, parts: Sequence[str]) -> list[Snapshot]:
-    """What is copied. Those of a run that was killed hold the same, if its server cannot have run since."""
+    """Tell what is copied.
+
+    Those of a run that was killed hold the same, if its server cannot have run since.
+    """
     if clone.state == "ready":
         for stale in (s for p in parts for s in ctx.zfs.snapshots(p) if s.name == LABEL):
             ctx.zfs.destroy_snapshot(stale)

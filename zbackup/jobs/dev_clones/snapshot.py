@@ -33,8 +33,8 @@ def snapshot(contexts: Sequence[Context], name: str, label: str = "") -> str:
 
 
 def source(ctx: Context, parent: str, label: str) -> tuple[Clone, Backup]:
-    """What a child of the clone `parent` is made of: its snapshot `label`, else its newest; one is taken when
-    there is none. To be called with nobody else working on the parent."""
+    """Tell what a child of the clone `parent` is made of: its snapshot `label`, else its newest; one is taken
+    when there is none. To be called with nobody else working on the parent."""
     clone, _ = find_again(ctx, parent)
     record = clone_datasets.record_of(ctx, clone)
     known = snapshots(ctx, clone, record)
@@ -70,7 +70,7 @@ def snapshots(ctx: Context, clone: Clone, record: Record) -> dict[str, Backup]:
 
 
 def keep_beginning(ctx: Context, clone: Clone) -> None:
-    """What it is reset to. A clone of a backup needs none: that is there for as long as the clone is."""
+    """Tell what it is reset to. A clone of a backup needs none: that is there for as long as the clone is."""
     try:
         parts = range(len(clone_datasets.record_of(ctx, clone).members))
         names = [f"{ctx.clones}/{clone.name}/{n}@{ORIGIN}" for n in parts]

@@ -87,7 +87,7 @@ class _Drill:
 
 
 def plan_here(ctx: Context, *, between: bool) -> DrillPlan:
-    """What a drill of this host's backups would restore. Raise NotRecoverable when there is none."""
+    """Tell what a drill of this host's backups would restore. Raise NotRecoverable when there is none."""
     backups = ctx.catalog().backups
     if not between:
         return plan_whole_drill(backups)
@@ -165,7 +165,7 @@ def drill_here(ctx: Context, *, between: bool = False, guard: Guard | None = Non
 
 
 def _is_there(plan: DrillPlan, look: Callable[[], Sequence[Backup]]) -> bool:
-    """Where nobody can tell, a failure is one of the backup's."""
+    """Tell whether it is still there: where nobody can tell, a failure is one of the backup's."""
     with suppress(ZbackupError):
         return plan.base.record.backup in {b.record.backup for b in look()}
     return True
@@ -181,7 +181,7 @@ def _is_settled(ctx: Context) -> bool:
 
 
 def _remove_leftover(ctx: Context, name: str) -> None:
-    """What a killed drill left of its clone. Not what was fetched for it."""
+    """Remove what a killed drill left of its clone. Not what was fetched for it."""
     with working_on(ctx, name, WHAT):
         for each in (name, log_name(name)):
             found = clone_datasets.find_clone(ctx, each)

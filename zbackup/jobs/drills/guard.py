@@ -44,7 +44,7 @@ def one_at_a_time(ctx: Context, what: str, *, wait: float = 60) -> Iterator[None
 
 
 def restoring(ctx: Context) -> str:
-    """Which restore or new clone is being made on this host now, other than a drill; "" for none."""
+    """Tell which restore or new clone is being made on this host now, other than a drill; "" for none."""
     for clone, _ in everywhere(ctx):
         maker = recovery_of(clone.name)
         if clone.state != "building" or maker == drill_name(clone.instance):
@@ -55,7 +55,7 @@ def restoring(ctx: Context) -> str:
 
 
 def is_drills(ctx: Context, clone: Clone) -> bool:
-    """Whether a clone with a drill's name is one: of this instance, and never handed over to anybody."""
+    """Tell whether a clone with a drill's name is one: of this instance, and never handed over to anybody."""
     mine = recovery_of(clone.name) == drill_name(ctx.instance)
     return mine and clone.instance == ctx.instance and clone.state == "building"
 
@@ -83,7 +83,8 @@ def memory_needed(ctx: Context) -> int:
 
 
 def _available() -> int | None:
-    """What programs can have: ZFS gives back what is in its cache, which Linux does not count as such."""
+    """Tell what programs can have: ZFS gives back what is in its cache, which Linux does not count as
+    such."""
     try:
         lines = (line.split() for line in MEMINFO.read_text().splitlines())
         free = next(int(words[1]) * 1024 for words in lines if words[0] == "MemAvailable:")

@@ -82,7 +82,7 @@ def make(ctx: Context, target: ShipTarget | None, limit: float, told: Callable[[
 
 
 def _nothing_yet(ctx: Context, target: ShipTarget) -> bool:
-    """Whether no backup has arrived there. Not where one was tried before: then they are lost."""
+    """Tell whether no backup has arrived there. Not where one was tried before: then they are lost."""
     if read(ctx, target.name):
         return False
     with target.destination.connect() as session:
@@ -118,7 +118,7 @@ def _is_due(last: datetime, rules: DrillRules, now: datetime) -> bool:
 
 
 def _told(answer: dict[str, object], ctx: Context) -> datetime:
-    """When the drill ended that the helper made. Raise what it says."""
+    """Tell when the drill ended that the helper made. Raise what it says."""
     said = str(answer.get("said", ""))
     match answer.get("result"):
         case "passed":

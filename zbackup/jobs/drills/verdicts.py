@@ -38,7 +38,8 @@ class Drilled:
     every: timedelta | None
 
     def age(self, now: datetime) -> timedelta | None:
-        """How long ago one passed; None also where nobody can tell, because the clock was put back since."""
+        """Tell how long ago one passed; None also where nobody can tell, because the clock was put back
+        since."""
         if self.passed is None or self.passed.at > now + CLOCK_TOLERANCE:
             return None
         return max(now - self.passed.at, timedelta())

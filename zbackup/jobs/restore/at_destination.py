@@ -68,7 +68,7 @@ def clone_there(ctx: Context, name: str, base: Backup, source: Backup) -> Catalo
 
 
 def clean_up(ctx: Context, name: str) -> None:
-    """What was cloned for a recovery that failed goes, unless something of it was kept for a look."""
+    """Remove what was cloned for a recovery that failed, unless something of it was kept for a look."""
     try:
         found = clone_datasets.find_clone(ctx, copy_name(name))
         if found and not held(ctx, found[1].name) and clone_datasets.find_clone(ctx, name) is None:

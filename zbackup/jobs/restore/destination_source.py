@@ -221,7 +221,7 @@ def _found(ctx: Context, name: TransactionName, catalog: Catalog, base: Backup) 
 
 
 def _choice(ctx: Context, copies: Copies, target: RestoreTarget, base: str) -> RecoveryPlan:
-    """What was possible first; of what nothing reaches, what all of them together are good for."""
+    """Tell what was possible first; of what nothing reaches, what all of them together are good for."""
 
     def plan(backups: Sequence[Backup]) -> RecoveryPlan:
         return choose(ctx, backups, target, base)

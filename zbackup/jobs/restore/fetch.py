@@ -153,7 +153,7 @@ def _is_here(ctx: Context, part: str, copy: Snapshot) -> bool:
 
 
 def mounted(ctx: Context, container: str, members: int) -> tuple[Dataset, ...]:
-    """What is below the container, at least so many, mounted. Raise Refused for want of a key."""
+    """Tell what is below the container, at least so many, mounted. Raise Refused for want of a key."""
     found = [d for d in ctx.zfs.filesystems(container) if d.name != container]
     if len(found) < members:
         raise VerificationFailed(f"{container} holds {len(found)} datasets of {members}")

@@ -54,7 +54,7 @@ def examined(
 
 
 def nothing_replayed(target: datetime) -> ReplayRange:
-    """What is replayed of a log for a backup as it is."""
+    """Tell what is replayed of a log for a backup as it is."""
     return ReplayRange(
         last_applied=None,
         first_skipped=None,
@@ -100,7 +100,7 @@ def _named(ctx: Context, subject: Transaction) -> str:
 
 
 def clock_warnings(replay: ReplayRange | None) -> tuple[str, ...]:
-    """What a script should know, too: it reads no remarks."""
+    """Warn of what a script should know, too: it reads no remarks."""
     if replay is None or not replay.out_of_order:
         return ()
     return (

@@ -71,7 +71,7 @@ class RestorePlan:
 
     @property
     def stop(self) -> Target:
-        """Where to stop: as it was found in the log, if it was, which is searched for it once."""
+        """Tell where to stop: as it was found in the log, if it was, which is searched for it once."""
         if self.replay_to is None:
             raise AssertionError(f"{self.target} is no position in a log, or was not searched for")
         if self.replay is None:
@@ -80,7 +80,8 @@ class RestorePlan:
 
     @property
     def clock_accepted(self) -> bool:
-        """Whether the log could have been cut elsewhere, too, and somebody took its times as they are."""
+        """Tell whether the log could have been cut elsewhere, too, and somebody took its times as they
+        are."""
         return self.replay is not None and self.replay.later is not None
 
 
@@ -144,7 +145,7 @@ def make_plan(
 
 
 def choose(ctx: Context, backups: Sequence[Backup], target: RestoreTarget, base: str) -> RecoveryPlan:
-    """Which of the backups to start from and to read the log from. Raise NotRecoverable."""
+    """Choose which of the backups to start from and to read the log from. Raise NotRecoverable."""
     if isinstance(target, BackupAsItIs):
         return plan_as_it_is(find_backup(target.name, backups))
     if isinstance(target, UnseenTransaction):
@@ -190,7 +191,7 @@ def _outside(replay: ReplayRange | None) -> tuple[str, ...]:
 
 
 def note_replica(ctx: Context, plan: RestorePlan, replay: ReplayRange | None) -> None:
-    """What a replica had not received is in no log of its own, and only its source knows of it."""
+    """Note where a replica had not received all: what is missing is in no log of its own."""
     record = plan.log.record if plan.log else None
     if plan.as_it_is or record is None or record.role != "replica" or record.as_of is None or not replay:
         return

@@ -40,7 +40,7 @@ class RestoreOptions:
 
     @property
     def serving(self) -> Serving | None:
-        """How the recovered server is handed over; None where `finish` does that."""
+        """Tell how the recovered server is handed over; None where `finish` does that."""
         if self.finish:
             return None
         return Serving(port=self.port, read_only=self.read_only, replica_set=self.replica_set)

@@ -39,7 +39,7 @@ class RestoreReport:
 
     @property
     def replay(self) -> ReplayRange | None:
-        """What was replayed."""
+        """Tell what was replayed."""
         return self.recovered.replay or self.plan.replay
 
     @property

@@ -53,7 +53,8 @@ def sooner(backups: Sequence[Backup], wanted: LogFilter) -> list[Backup]:
 
 
 def search_further(ctx: Context, log: KnownLog | None, wanted: LogFilter) -> Iterator[Found]:
-    """What the server itself has written since wanted.after; `log` is its own, None where it is asked."""
+    """Tell what the server itself has written since wanted.after; `log` is its own, None where it is
+    asked."""
     yield from ctx.log_reader.history(log.parts[:1] if log else (), wanted)
 
 
@@ -91,7 +92,7 @@ class _Told:
 
 
 def _through_servers(ctx: Context, catalog: Catalog, wanted: LogFilter) -> Iterator[Found]:
-    """What the running server has, and what only a backup's files hold."""
+    """Tell what the running server has, and what only a backup's files hold."""
     if wanted.backwards:
         yield from _live(ctx, wanted)
     after = wanted.after

@@ -52,7 +52,7 @@ def write_down_commit(ctx: Context, target: ShipTarget, backup: Backup) -> None:
 
 
 def ever_arrived(ctx: Context, target: ShipTarget) -> bool:
-    """Whether anything is known to have arrived there. Raise CommandFailed when ZFS cannot be asked."""
+    """Tell whether anything is known to have arrived there. Raise CommandFailed when ZFS cannot be asked."""
     return f"{SHIPPED}{target.name}" in ctx.zfs.own_settings(ctx.datasets[0])
 
 

@@ -128,7 +128,7 @@ def _is_lack_of_power(failure: ZbackupError) -> bool:
 
 
 def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup], holds: Holds) -> Plans:
-    """What the policy says of each server's backups by themselves; another instance's are not looked at.
+    """Tell what the policy says of each server's backups by themselves; another instance's are not looked at.
 
     Two servers whose instances have the same name may share a destination, and neither's backups are a
     reason to let the other's go; nor is what anybody adds (plan.retention.arrival).

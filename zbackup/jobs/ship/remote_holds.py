@@ -134,7 +134,8 @@ def _release_one(ctx: Context, target: ShipTarget, session: Holdable, tag: str, 
 
 
 def _goes_on(ctx: Context, name: str, own: str) -> bool:
-    """Whether something of it is here that has not all arrived: the same command would go on with that."""
+    """Tell whether something of it is here that has not all arrived: the same command would go on with
+    that."""
     if name == own:
         return False
     found = (read_clones(each.zfs, each.clones) for each in ctx.everywhere())

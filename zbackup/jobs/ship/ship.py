@@ -96,7 +96,10 @@ def look(ctx: Context, target: ShipTarget, *, initial: bool = False) -> ShipLook
 
 
 def ready(ctx: Context, target: ShipTarget) -> str:
-    """How it is with the destination, in words. Raise what ship() would raise before it sends anything."""
+    """Tell how it is with the destination, in words.
+
+    Raise what ship() would raise before it sends anything.
+    """
     try:
         found = look(ctx, target)
     except Taken:
@@ -220,7 +223,7 @@ def _require_plan(ctx: Context, target: ShipTarget, plan: ShipPlan) -> None:
 
 
 def diverged_text(instance: str, target: ShipTarget, found: Divergence) -> str:
-    """What is on each side, and what would go on without destroying anything."""
+    """Tell what is on each side, and what would go on without destroying anything."""
     here, there = ", ".join(found.here) or "no snapshot", ", ".join(found.there) or "no snapshot"
     return (
         f"{found.dataset} and its copy {instance}/{found.line} at {target.destination.place} have diverged: "

@@ -117,7 +117,7 @@ def _nothing(ctx: Context, target: ShipTarget) -> str:
 
 
 def _arrived_once(ctx: Context, target: ShipTarget) -> bool:
-    """Whether there should be something. On a host that has nothing of the instance there should."""
+    """Tell whether there should be something. On a host that has nothing of the instance there should."""
     try:
         return ever_arrived(ctx, target)
     except DatasetNotFound:

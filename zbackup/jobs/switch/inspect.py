@@ -138,7 +138,7 @@ def _parts(ctx: Context, clone: Clone, record: Record) -> list[CloneDataset]:
 
 
 def _of_fetched(ctx: Context, clone: Clone, parts: Sequence[CloneDataset], record: Record) -> dict[str, str]:
-    """What was fetched for the clone -> the dataset that it is a copy of."""
+    """Tell what was fetched for the clone -> the dataset that it is a copy of."""
     below = f"{ctx.clones}/{copy_name(clone.name)}/"
     return {p.owner.name: record.members[p.number][0] for p in parts if p.owner.name.startswith(below)}
 

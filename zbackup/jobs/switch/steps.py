@@ -24,7 +24,7 @@ log = structlog.get_logger()
 
 
 def part_name(ctx: Context, clone: Clone, number: int) -> str:
-    """What a part of the clone is called while it is one."""
+    """Tell what a part of the clone is called while it is one."""
     return f"{ctx.clones}/{clone.name}/{number}"
 
 
@@ -210,7 +210,7 @@ def _settle(ctx: Context, name: str, wanted: Mapping[str, str], keep: Sequence[s
 
 
 def _mount(ctx: Context, places: Mapping[str, str], canmount: Mapping[str, str]) -> None:
-    """Where they belong. Raise Refused when one is somewhere else then."""
+    """Mount them where they belong. Raise Refused when one is somewhere else then."""
     for name, mountpoint in sorted(places.items(), key=lambda pair: len(pair[1])):
         ctx.zfs.mount(name)
         if (found := ctx.zfs.filesystems(name)[0].mountpoint) != mountpoint:

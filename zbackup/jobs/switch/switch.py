@@ -199,7 +199,7 @@ def _backup(ctx: Context) -> str | None:
 
 
 def _remarks(record: Record) -> tuple[str, ...]:
-    """What a recovery could not bring along."""
+    """Tell what a recovery could not bring along."""
     found = []
     if record.role == "replica":
         found.append("it was a replica, and follows nobody now: set its replication up again")

@@ -159,7 +159,7 @@ def _check_files(ctx: Context, doctor: "_Doctor") -> None:
 
 
 def _check_log(ctx: Context, doctor: "_Doctor", catalog: Catalog, facts: ServerFacts | None) -> None:
-    """Whether the log that the server writes now leads on from the newest backup."""
+    """Tell whether the log that the server writes now leads on from the newest backup."""
     sound = [b for b in catalog.backups if b.complete and b.finished]
     newest = max(
         (b for b in sound if b.record.log_to or b.record.breaks_log), key=lambda b: b.createtxg, default=None
@@ -208,7 +208,7 @@ def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
 
 
 def _check_drills(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
-    """Whether a restore was tried lately is what tells most of whether one will work."""
+    """Judge drills: that a restore was tried lately tells most of whether one will work."""
     if not any(b.complete and b.finished for b in catalog.backups):
         return
 

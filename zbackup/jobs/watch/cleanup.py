@@ -59,8 +59,8 @@ def reconcile(ctx: Context) -> Reconciled:
 
 
 def newest(backups: Sequence[Backup]) -> datetime | None:
-    """When the newest backup was taken that a restore can start from. By its place in the pool's history,
-    not by its clock: that may have been wrong."""
+    """Tell when the newest backup was taken that a restore can start from. By its place in the pool's
+    history, not by its clock: that may have been wrong."""
     usable = [b for b in backups if b.complete and b.finished and b.record.purpose == "base"]
     return max(usable, key=lambda b: b.createtxg).record.taken if usable else None
 
@@ -91,7 +91,7 @@ def _remove_unfinished(ctx: Context) -> Iterator[tuple[str, bool]]:
 
 
 def _forget_never_made(ctx: Context) -> None:
-    """What is written down of clones that nobody has begun to make."""
+    """Forget what is written down of clones that nobody has begun to make."""
     for at in ctx.everywhere():
         for name in never_made(at):
             with suppress(Taken, UsageError):

@@ -17,7 +17,7 @@ ASK_LIMIT_S = 10.0
 
 
 def examine(ctx: Context, catalog: Catalog, server: ServerFacts | None, expected: Expected) -> list[Finding]:
-    """What could be better, and what will hurt one day. Raise CommandFailed when ZFS cannot be asked."""
+    """List what could be better, and what will hurt one day. Raise CommandFailed when ZFS cannot be asked."""
     zfs = ZfsFacts(ctx.zfs.runner)
     newest = max(usable_bases(catalog.backups), key=lambda b: b.createtxg, default=None)
     facts = doctor.Facts(
@@ -38,7 +38,7 @@ def examine(ctx: Context, catalog: Catalog, server: ServerFacts | None, expected
 
 
 def clock_synchronised() -> bool | None:
-    """What systemd says of the clock; None where it is not asked."""
+    """Tell what systemd says of the clock; None where it is not asked."""
     try:
         return run(ASK_CLOCK, mutates=False, timeout=ASK_LIMIT_S).strip() == "yes"
     except CommandFailed:

@@ -78,7 +78,7 @@ class Received:
 
 
 def kept_at(ctx: Context, target: ShipTarget, remembered: Sequence[Remembered], *, scheduled: bool) -> Kept:
-    """What is done at the destination, which is on this host. Raise what connecting raises."""
+    """Tell what is done at the destination, which is on this host. Raise what connecting raises."""
     names = {job_at("prune", target.name), job_at("verify", target.name)}
     return Kept(
         instance=ctx.instance,

@@ -112,7 +112,7 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
 
 
 def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> health.Facts:
-    """What its health is judged by; `doubt` is why a prune does not count ages up to now."""
+    """Tell what its health is judged by; `doubt` is why a prune does not count ages up to now."""
     now, backups = status.looked, catalog.backups
     oldest = min((b.record.taken for b in usable_bases(backups)), default=now)
     waiting = max(now - oldest, timedelta())
@@ -157,8 +157,9 @@ def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> heal
 
 
 def lost_of(catalog: Catalog, reach: RecoveryWindow, promised: datetime, now: datetime) -> timedelta:
-    """How much of the promised window is out of reach. A window that has not had the time to grow that long
-    lacks nothing yet: what was before the first backup ever taken is not counted, nor what a switch lacks."""
+    """Tell how much of the promised window is out of reach. A window that has not had the time to grow that
+    long lacks nothing yet: what was before the first backup ever taken is not counted, nor what a switch
+    lacks."""
     if not moment_bases(catalog.backups):
         # A server that keeps no log never led to any moment.
         return timedelta()
@@ -175,7 +176,7 @@ def _overlap(one: tuple[datetime, datetime], other: tuple[datetime, datetime]) -
 
 
 def space(ctx: Context, catalog: Catalog, settings: Sequence[DatasetSettings]) -> Space:
-    """What the instance occupies. Raise CommandFailed."""
+    """Tell what the instance occupies. Raise CommandFailed."""
     zfs = ZfsFacts(ctx.zfs.runner)
     return Space(
         data=sum(s.number("usedbydataset") for s in settings),

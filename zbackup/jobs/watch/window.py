@@ -126,7 +126,8 @@ def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:
 
 
 def _damage(ctx: Context, newest: BackupFiles, live: Relocation) -> str:
-    """What is wrong with the log behind the newest backup, as far as that is cheap; `check` reads more."""
+    """Tell what is wrong with the log behind the newest backup, as far as that is cheap; `check` reads
+    more."""
     try:
         found = ctx.log_reader.live_log_damage(newest, live, MOST_READ) or ()
     except (ZbackupError, OSError):

@@ -27,7 +27,7 @@ def drill_name(instance: str) -> str:
 
 
 def search_name(instance: str) -> str:
-    """Where a server reads a log for `zbackup log`: there is one at a time."""
+    """Tell where a server reads a log for `zbackup log`: there is one at a time."""
     return f"{instance.lower()[:56]}-search"
 
 
@@ -44,7 +44,7 @@ def numbered(name: str, wanted: int) -> list[str]:
 
 
 def copy_name(name: str) -> str:
-    """What is fetched for the recovery of that name. No clone of a user's can be called so."""
+    """Tell what is fetched for the recovery of that name. No clone of a user's can be called so."""
     return f"{name}.copy"
 
 

@@ -8,7 +8,7 @@ HOST = "127.0.0.1"
 
 
 def url(engine: str, port: int, login: Login | None) -> str:
-    """What most drivers and frameworks take. Without a login the user puts in one of production's."""
+    """Give what most drivers and frameworks take. Without a login the user puts in one of production's."""
     who = f"{quote(login.user, safe='')}:{quote(login.password, safe='')}@" if login else ""
     if engine == "mongodb":
         source = "authSource=admin&" if login else ""

@@ -9,7 +9,10 @@ Verdict = Literal["runs", "ends soon", "protected", "over"]
 
 
 def end_of(clone: Clone) -> datetime | None:
-    """When the lease ends; None for never. Protection holds it up, but not longer than it lasts itself."""
+    """Tell when the lease ends; None for never.
+
+    Protection holds it up, but not longer than it lasts itself.
+    """
     if not clone.until:
         return None
     until = datetime.fromisoformat(clone.until)
@@ -17,7 +20,7 @@ def end_of(clone: Clone) -> datetime | None:
 
 
 def judge(clone: Clone, now: datetime, warn: timedelta) -> Verdict:
-    """How a clone's lease stands."""
+    """Tell how a clone's lease stands."""
     if clone.protected and datetime.fromisoformat(clone.protected) > now:
         return "protected"
     end = end_of(clone)

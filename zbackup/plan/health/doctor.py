@@ -39,7 +39,7 @@ class Facts:
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
-    """What could be better; nothing when all is as it should be."""
+    """List what could be better; nothing when all is as it should be."""
     found: list[Finding] = []
     if facts.tuning:
         found += _log(facts.tuning, facts.every)

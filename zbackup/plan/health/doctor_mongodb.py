@@ -28,7 +28,7 @@ def examine(
     datasets: Sequence[Dataset],
     settings: Sequence[DatasetSettings],
 ) -> tuple[Finding, ...]:
-    """What could be better; nothing when all is as it should be, or it is no mongod with an oplog.
+    """List what could be better; nothing when all is as it should be, or it is no mongod with an oplog.
 
     `every` is the seconds between two snapshots, None without a schedule.
     """

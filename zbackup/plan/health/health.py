@@ -84,7 +84,7 @@ class Facts:
 
 
 def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
-    """What is to be said of an instance; nothing when all is ok."""
+    """List the findings about an instance; nothing when all is ok."""
     found = (
         _age(facts, expected),
         *_gaps(facts),
@@ -203,7 +203,7 @@ def _daemon(facts: Facts, expected: Expected) -> Finding | None:
 
 
 def of_jobs(jobs: Sequence[JobFacts]) -> list[Finding]:
-    """What is to be said of the daemon's jobs that fail."""
+    """List the findings about the daemon's jobs that fail."""
     return [
         Finding(
             # That two sides differ does not pass.
@@ -257,7 +257,7 @@ def _doubt(facts: Facts) -> Finding | None:
 
 
 def no_log_behind(newest: Backup) -> Finding:
-    """What is to be said where the newest backup was taken when the server kept no whole log."""
+    """Give the finding where the newest backup was taken when the server kept no whole log."""
     return Finding(
         severity="warning",
         subject="log",
@@ -269,7 +269,7 @@ def no_log_behind(newest: Backup) -> Finding:
 
 
 def damaged_log(damage: LogDamage, *, running: bool) -> Finding:
-    """What is to be said of the server's own log, behind the newest backup; `running`: the server runs."""
+    """List the findings about the server's own log, behind the newest backup; `running`: the server runs."""
     if damage.unread:
         return Finding(severity="advice", subject="log", text=f"of the server's own log {damage.what}")
     if damage.torn and not running:
@@ -290,7 +290,7 @@ def damaged_log(damage: LogDamage, *, running: bool) -> Finding:
 
 
 def log_times(out_of_order: Sequence[str]) -> list[Finding]:
-    """What is to be said of transactions whose times contradict the order of the log."""
+    """List the findings about transactions whose times contradict the order of the log."""
     return [
         Finding(
             severity="warning",
@@ -314,7 +314,7 @@ def _left(facts: Facts) -> Finding | None:
 
 
 def unreadable_clones(found: Sequence[tuple[str, str]]) -> list[Finding]:
-    """What is to be said of clones whose description cannot be read: (dataset, problem)."""
+    """List the findings about clones whose description cannot be read: (dataset, problem)."""
     return [
         Finding(
             severity="warning",
@@ -328,7 +328,7 @@ def unreadable_clones(found: Sequence[tuple[str, str]]) -> list[Finding]:
 
 
 def unreadable(found: Sequence[tuple[str, str]]) -> list[Finding]:
-    """What is to be said of snapshots whose record cannot be read: (snapshot, problem)."""
+    """List the findings about snapshots whose record cannot be read: (snapshot, problem)."""
     if not found:
         return []
     name, problem = found[0]
@@ -344,7 +344,7 @@ def unreadable(found: Sequence[tuple[str, str]]) -> list[Finding]:
 
 
 def space(pool: Pool, written_a_day: float | None) -> list[Finding]:
-    """What is to be said of a pool's room and state."""
+    """List the findings about a pool's room and state."""
     found = []
     if pool.readonly:
         found.append(

@@ -10,7 +10,7 @@ from zbackup.model.space import DatasetSettings
 
 
 def not_loaded(settings: Sequence[DatasetSettings]) -> list[Finding]:
-    """What is to be said of them, once for each key."""
+    """List the findings about them, once for each key."""
     locked: dict[str, list[str]] = defaultdict(list)
     for each in settings:
         if each.values.get("keystatus") == "unavailable":

@@ -18,7 +18,7 @@ class Leftover:
 
 
 def is_unfinished(clone: Clone) -> bool:
-    """Whether somebody has to finish or remove it, unless it is being worked on right now.
+    """Tell whether somebody has to finish or remove it, unless it is being worked on right now.
 
     What was fetched belongs to its restore, and is in the way of nobody while that is there. A switch that is
     half done is told of by itself.
@@ -27,7 +27,7 @@ def is_unfinished(clone: Clone) -> bool:
 
 
 def of_leftovers(found: Sequence[Leftover]) -> Iterator[Finding]:
-    """What is to be said of them, a warning for each."""
+    """List the findings about them, a warning for each."""
     for each in found:
         what, fix = _told(each.clone)
         yield Finding(

@@ -43,7 +43,7 @@ class Facts:
 
 
 def judge(facts: Facts) -> tuple[Finding, ...]:
-    """What is to be said of such a host; nothing when all is ok."""
+    """List the findings about such a host; nothing when all is ok."""
     return (
         *_ages(facts),
         *unreadable(facts.unreadable),

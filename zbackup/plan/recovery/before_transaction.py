@@ -96,7 +96,7 @@ def _bases(backups: Sequence[Backup], base: str) -> list[Backup]:
 
 
 def may_hold(backup: Backup, name: TransactionName) -> bool:
-    """Whether the transaction is inside, as far as the record tells."""
+    """Tell whether the transaction is inside, as far as the record tells."""
     if isinstance(name, Gtid):
         return name.is_in(backup.record.gtid)
     base_name = name.file.rpartition(".")[0]

@@ -72,7 +72,7 @@ def _earliest_after(taken: Sequence[datetime]) -> list[datetime | None]:
 def _held_back(
     ordered: Sequence[Backup], timed: Sequence[Backup], now: datetime, say: Callable[[datetime], str]
 ) -> list[tuple[Backup, str]]:
-    """What was made before the newest leap, and the first one after it, until the leap is believed."""
+    """Tell what was made before the newest leap, and the first one after it, until the leap is believed."""
     taken = [b.record.taken for b in timed]
     index = _newest_leap(taken, now)
     if index is None:

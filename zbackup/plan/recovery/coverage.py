@@ -19,12 +19,12 @@ Place = tuple[int, ...]
 
 
 def log_known(record: Record) -> bool:
-    """Whether it was recorded which log the backup holds. Snapshots of older versions do not say."""
+    """Tell whether it was recorded which log the backup holds. Snapshots of older versions do not say."""
     return bool(record.log_id and record.log_from and record.log_to)
 
 
 def continues(newer: Backup, older: Backup) -> bool:
-    """Whether `newer`'s log certainly holds everything behind `older`'s end."""
+    """Tell whether `newer`'s log certainly holds everything behind `older`'s end."""
     one, other = older.record, newer.record
     return (
         newer.createtxg >= older.createtxg

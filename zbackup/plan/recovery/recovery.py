@@ -83,7 +83,8 @@ def plan_recovery(
 
 
 def _in_utc(target: datetime, reachable: Window, now: datetime, zone: ZoneInfo) -> str:
-    """What to write if a clock in UTC was read: only where that time can be reached, and this one cannot."""
+    """Tell what to write if a clock in UTC was read: only where that time can be reached, and this one
+    cannot."""
     if not reachable.start - _DAY < target < now + _DAY:
         return ""
     wall = target.astimezone(zone).replace(tzinfo=None)
@@ -138,7 +139,8 @@ def farthest_log(base: Backup, backups: Sequence[Backup]) -> Backup | None:
 
 
 def drill_target(backups: Sequence[Backup]) -> tuple[datetime, str]:
-    """What proves most when it is tried: all of the log that snapshots hold, from the base before its end.
+    """Choose what proves most when it is tried: all of the log that snapshots hold, from the base before its
+    end.
 
     The moment is that of the last transaction, and the name that of the base. Where no older base leads to
     the newest log, as with one backup alone, it is the newest base itself. Raise NotRecoverable when there

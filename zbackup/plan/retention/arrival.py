@@ -59,8 +59,8 @@ def consistent(arrived: Sequence[Backup], now: datetime) -> list[Backup]:
 
 
 def _servers(arrived: Sequence[Backup]) -> dict[str, int]:
-    """Whose each dataset is. Two that anything claims to be of one backup are of one server: what is planned
-    for backups together (destinations.copies.by_server) is held against each other here."""
+    """Tell whose each dataset is. Two that anything claims to be of one backup are of one server: what is
+    planned for backups together (destinations.copies.by_server) is held against each other here."""
     found: list[set[str]] = []
     for backup in arrived:
         lines = {s.dataset for s in backup.snapshots}
@@ -75,7 +75,7 @@ def plan_received(
     now: datetime,
     grace: timedelta,
 ) -> Plans:
-    """What `decide` says of a destination's backups, without what only claims of others would let go.
+    """Tell what `decide` says of a destination's backups, without what only claims of others would let go.
 
     A backup goes only if it would have gone also without any that contradict what arrived before them, and
     without any that arrived after one that was taken less than `grace` ago.

@@ -44,7 +44,7 @@ def plan_retention(
     pinned: Mapping[str, Sequence[str]],
     reading: Reading | None = None,
 ) -> RetentionPlan:
-    """What to do with an instance's backups, given in any order.
+    """Plan what to do with an instance's backups, given in any order.
 
     `reading` is what else is known of `now`; without it `now` is believed. `pinned` has, by
     Record.backup, why something outside of the policy needs a backup: a hold, a clone, a destination's base.
@@ -87,7 +87,7 @@ class _Reasons:
         return self._found.get(backup.record.backup, ())
 
     def is_sound(self, backup: Backup) -> bool:
-        """Whether the policy may decide on it; if not it stays, and this says why."""
+        """Tell whether the policy may decide on it; if not it stays, and this says why."""
         if problem := _problem(backup):
             self.add([(backup, problem)])
         return not problem

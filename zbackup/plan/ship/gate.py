@@ -77,7 +77,10 @@ class Order:
 
 
 def decide(line: str, policy: Policy) -> Order:
-    """What to run for the command that came over ssh. Raise Refused, in one line, for everything else."""
+    """Decide what to run for the command that came over ssh.
+
+    Raise Refused, in one line, for everything else.
+    """
     words = _words(line)
     if words[0] != "zfs" or len(words) < 2:
         raise _refused(f"{_shown(words[0])} is not run here, only zfs is")
@@ -152,7 +155,7 @@ def _looking(words: tuple[str, ...], policy: Policy) -> Order:
 
 
 def _after_options(words: tuple[str, ...], flags: str, valued: tuple[str, ...]) -> tuple[str, ...]:
-    """What comes behind the options, each of which must be known, with a known value."""
+    """Tell what comes behind the options, each of which must be known, with a known value."""
     number = 2
     while number < len(words) and words[number].startswith("-") and words[number] != "--":
         word = words[number]

@@ -104,7 +104,7 @@ class _Track:
     newest: int
 
     def origin_before(self, snapshot: Snapshot) -> Origin | None:
-        """What an incremental stream to the snapshot can start from, the newest there is."""
+        """Tell what an incremental stream to the snapshot can start from, the newest there is."""
         found = [o for guid in self.bases if (o := self.dataset.origin(guid))]
         older = [o for o in found if o.createtxg < snapshot.createtxg]
         return max(older, key=lambda o: o.createtxg, default=None)
@@ -123,7 +123,7 @@ def plan_ship(
     *,
     initial: bool,
 ) -> ShipPlan:
-    """How the destination gets the backups `wanted` (finished and complete, oldest first).
+    """Plan how the destination gets the backups `wanted` (finished and complete, oldest first).
 
     `resumable` has, by line, the guid that an interrupted stream there was of, if it can be continued; a
     partial of a line that is not in it is stale. `initial`: a full stream of everything is allowed.

@@ -50,12 +50,13 @@ class CloneServer:
 
     @property
     def asks_for_login(self) -> bool:
-        """Whether the server for its users does: if the original did, unless told otherwise."""
+        """Tell whether the server for its users does: if the original did, unless told otherwise."""
         return self.login != "never" and self.files.record.server.get("authorization") == "enabled"
 
     @property
     def ended_well(self) -> bool:
-        """Whether the last server on the files shut down in good order: only then it empties this file."""
+        """Tell whether the last server on the files shut down in good order: only then it empties this
+        file."""
         return secure_files.stat(self._data / "mongod.lock").st_size == 0
 
     @property
@@ -126,7 +127,7 @@ class CloneServer:
         return key
 
     def failure(self, what: str) -> DatabaseError:
-        """What happened, with the server's own last words."""
+        """Tell what happened, with the server's own last words."""
         said = error_log_tail(self.place.output)
         return DatabaseError(f"the temporary server {what}; the end of {self.place.output}:\n{said}")
 

@@ -105,7 +105,7 @@ class HeldLock:
 
     @property
     def is_over(self) -> bool:
-        """Whether the ceiling is reached; the watchdog reaches it a moment later."""
+        """Tell whether the ceiling is reached; the watchdog reaches it a moment later."""
         return self._left() <= 0
 
     def _left(self) -> float:

@@ -33,7 +33,7 @@ class Note:
         secure_files.replace(self.path, json.dumps({"still": still}))
 
     def read(self) -> str | None:
-        """What cannot have changed; None if there is no note."""
+        """Tell what cannot have changed; None if there is no note."""
         try:
             return str(json.loads(secure_files.read_text(self.path))["still"])
         except FileNotFoundError:

@@ -69,7 +69,7 @@ def holes(base: Mapping[Timestamp, bytes], log: Mapping[Timestamp, bytes]) -> tu
 
 
 def needed_bytes(held: int, span: tuple[datetime, datetime], since: datetime) -> int:
-    """How large an oplog would have to be to reach back to `since`, written at the pace seen. Pure.
+    """Tell how large an oplog would have to be to reach back to `since`, written at the pace seen. Pure.
 
     It holds `held` bytes, written in the time of `span`.
     """

@@ -113,6 +113,6 @@ def shortfall(cut: Cut, target: Target) -> str:
 
 
 def _written(log: Connection, place: Timestamp, target: datetime) -> bool:
-    """Whether the entry there, if the log still has it, was written at the target or later."""
+    """Tell whether the entry there, if the log still has it, was written at the target or later."""
     entry = oplog.at(log, place)
     return entry is not None and wall_time(entry) >= target

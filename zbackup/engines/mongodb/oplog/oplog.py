@@ -94,7 +94,7 @@ def replica_set(connection: Connection) -> tuple[str, str]:
 
 
 def size(connection: Connection) -> tuple[int, int]:
-    """How many bytes the oplog holds, and how many it may hold."""
+    """Tell how many bytes the oplog holds, and how many it may hold."""
     said = connection.run(OPLOG[0], {"collStats": OPLOG[1]})
     return int(said["size"]), int(said["maxSize"])
 
@@ -123,6 +123,7 @@ def last_behind(connection: Connection, skipped: Entry, moment: datetime, upto: 
 
 
 def count_behind(connection: Connection, skipped: Entry, target: datetime) -> int:
-    """How many entries behind the first one left out carry an earlier time than the target all the same."""
+    """Tell how many entries behind the first one left out carry an earlier time than the target all the
+    same."""
     wanted = {"ts": {"$gt": skipped["ts"]}, "wall": {"$lt": target}}
     return int(connection.run(OPLOG[0], {"count": OPLOG[1], "query": wanted}, limit_s=INSERT_LIMIT_S)["n"])

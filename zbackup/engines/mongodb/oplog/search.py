@@ -61,7 +61,7 @@ def search(connection: Connection, wanted: LogFilter, name: str) -> Iterator[Log
 
 
 def entries(documents: Iterator[bytes]) -> Iterator[LogEntry]:
-    """What each entry did, but for those that do nothing; parts of a transaction together. Pure."""
+    """Tell what each entry did, but for those that do nothing; parts of a transaction together. Pure."""
     pending: dict[tuple[bytes, int], _Open] = {}
     for document in documents:
         if (found := _entry(RawBSONDocument(document), len(document), pending)) is not None:
@@ -69,7 +69,7 @@ def entries(documents: Iterator[bytes]) -> Iterator[LogEntry]:
 
 
 def _question(wanted: LogFilter, end: OpTime) -> dict[str, Any]:
-    """What the server is asked, so that it sends no more of its oplog than may be wanted."""
+    """Tell what the server is asked, so that it sends no more of its oplog than may be wanted."""
     places: dict[str, Any] = {"$lte": end.ts}
     if wanted.after:
         places["$gt"] = OpTime.parse(wanted.after).ts
@@ -135,7 +135,7 @@ def _session(entry: Mapping[str, Any]) -> tuple[bytes, int]:
 
 
 def _command(command: str, argument: Any, content: Mapping[str, Any], namespace: str) -> Tables:
-    """What a command does to which collections."""
+    """Tell what a command does to which collections."""
     database = namespace.removesuffix(".$cmd")
     if command == "dropDatabase":
         return {f"{database}.*": set(_DROP)}

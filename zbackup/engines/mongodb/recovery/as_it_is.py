@@ -66,7 +66,7 @@ def _recorded(record: Record, name: str) -> OpTime | None:
 
 
 def checkpoint(opened: Temporary) -> Timestamp:
-    """Where the base's tables are. Raise NotRecoverable when they are nowhere."""
+    """Tell where the base's tables are. Raise NotRecoverable when they are nowhere."""
     begin = opened.recovered_from
     if begin is None:
         raise NotRecoverable(

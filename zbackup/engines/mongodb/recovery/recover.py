@@ -191,7 +191,7 @@ class MongoRecovery:
         server.serve(serving).close()
 
     def connection(self, run: Path, port: int, user: str = "") -> tuple[str, str]:
-        """How to reach a clone's server: its socket's path, and a command line for people."""
+        """Tell how to reach a clone's server: its socket's path, and a command line for people."""
         path = str(Place(home=run, run=run).socket)
         host = f"127.0.0.1:{port}" if port else quote(path, safe="")
         login = ("--username", user, "--authenticationDatabase", "admin") if user else ()

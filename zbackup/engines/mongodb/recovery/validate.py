@@ -28,7 +28,7 @@ def validate_collections(connection: Connection, progress: Progress) -> Checked:
 
 
 def complaint(said: dict[str, Any]) -> str:
-    """What `validate` found wrong with a collection; "" for nothing."""
+    """Tell what `validate` found wrong with a collection; "" for nothing."""
     if said.get("valid"):
         return ""
     return "; ".join(str(error) for error in said.get("errors", ())) or "it is not valid"

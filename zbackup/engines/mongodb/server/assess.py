@@ -40,7 +40,7 @@ def blockers(status: Status) -> tuple[str, ...]:
 
 
 def warnings(status: Status) -> tuple[str, ...]:
-    """What the operator should know."""
+    """Tell what the operator should know."""
     member = status.membership
     reasons = {
         "writeConcernMajorityJournalDefault is false: writes are acknowledged before they are in the "
@@ -56,7 +56,7 @@ def warnings(status: Status) -> tuple[str, ...]:
 
 
 def journaled(options: Mapping[str, Any]) -> bool:
-    """Whether writes go to a journal; since 6.1 they always do (MongoDB manual, "Journaling")."""
+    """Tell whether writes go to a journal; since 6.1 they always do (MongoDB manual, "Journaling")."""
     journal = options.get("storage", {}).get("journal", {})
     return bool(journal.get("enabled", True))
 

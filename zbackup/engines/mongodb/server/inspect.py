@@ -62,6 +62,6 @@ def _require_here(connection: Connection, status: Status, data: Path) -> None:
 
 
 def identity(status: Status, data: Path) -> str:
-    """What tells this server's log from all others: all members of a replica set keep the same one."""
+    """Tell what tells this server's log from all others: all members of a replica set keep the same one."""
     member = status.membership
     return f"replica set {member.name} {member.set_id}" if member else f"standalone at {data}"

@@ -75,13 +75,13 @@ def _masked(value: Any) -> Any:
 
 
 def held(end: OplogEnd | None, durable: datetime | None = None) -> dict[str, str]:
-    """What is known when the server is held: Record.position is the same end's place."""
+    """Tell what is known when the server is held: Record.position is the same end's place."""
     facts = {"oplog_wall": _time(end.wall)} if end else {}
     return facts | ({"oplog_durable_wall": _time(durable)} if durable else {})
 
 
 def held_after(end: OplogEnd | None) -> dict[str, str]:
-    """What is known when an unlocked snapshot is there: nothing after this end is inside."""
+    """Tell what is known when an unlocked snapshot is there: nothing after this end is inside."""
     return {"oplog_after": str(end.at), "oplog_after_wall": _time(end.wall)} if end else {}
 
 
@@ -91,7 +91,7 @@ def held_first(first: OplogEntry | None) -> dict[str, str]:
 
 
 def asks_for_login(options: Mapping[str, Any]) -> bool:
-    """Whether access control is on: said outright, or implied by how members know each other."""
+    """Tell whether access control is on: said outright, or implied by how members know each other."""
     security = options.get("security", {})
     implied = "keyFile" in security or security.get("clusterAuthMode", "keyFile") != "keyFile"
     return bool(security.get("authorization") == "enabled" or implied)

@@ -113,7 +113,8 @@ def oplog_first(connection: Connection) -> OplogEntry:
 
 
 def durable_wall(connection: Connection) -> datetime | None:
-    """When the newest entry was written that is in the journal on disk, with all before it; None: not told.
+    """Tell when the newest entry was written that is in the journal on disk, with all before it; None: not
+    told.
 
     MongoDB manual, "replSetGetStatus" (optimes.lastDurableWallTime): there are no holes up to it.
     """
@@ -122,12 +123,12 @@ def durable_wall(connection: Connection) -> datetime | None:
 
 
 def is_locked(connection: Connection) -> bool:
-    """Whether anybody's fsyncLock holds the server now."""
+    """Tell whether anybody's fsyncLock holds the server now."""
     return bool(operations(connection, {"desc": "fsyncLockWorker"}).get("fsyncLock"))
 
 
 def stillness(connection: Connection) -> str:
-    """What does not change while one and the same fsyncLock is held, and is changed by any write."""
+    """Tell what does not change while one and the same fsyncLock is held, and is changed by any write."""
     server = connection.command({"serverStatus": 1, "locks": 0, "tcmalloc": 0})
     if server.get("repl"):
         return str(oplog_end(connection).at)

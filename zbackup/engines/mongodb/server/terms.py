@@ -53,7 +53,10 @@ def begin_of_term(first: OpTime, upper: OpTime, from_there_on: FromThereOn) -> T
 
 
 def holds(last: OpTime, ends: Iterable[OpTime], wanted: OpTime) -> bool:
-    """Whether the oplog that ends at `last`, with terms that end so before, holds or held the entry. Pure."""
+    """Tell whether the oplog that ends at `last`, with terms that end so before, holds or held the entry.
+
+    Pure.
+    """
     return any(end.term == wanted.term and end >= wanted for end in (last, *ends))
 
 

@@ -40,7 +40,7 @@ def inner_events(body: bytes) -> Iterator[bytes]:
 
 
 def _payload_header(body: bytes) -> tuple[int, int]:
-    """How it is compressed, and where the compressed bytes begin."""
+    """Tell how it is compressed, and where the compressed bytes begin."""
     compression, at = _ZSTD, 0
     while True:
         field, at = _number(body, at)
@@ -99,7 +99,10 @@ def _event_end(data: bytes, at: int) -> int | None:
 
 
 def uncompress(record: bytes, most: int = LARGEST) -> bytes:
-    """What a compressed record of MariaDB holds, its first `most` bytes. Raise ValueError where damaged."""
+    """Tell what a compressed record of MariaDB holds, its first `most` bytes.
+
+    Raise ValueError where damaged.
+    """
     if not record or not record[0] & 0x80 or record[0] & 0x70:
         raise ValueError("a compressed event is compressed in a way that is not known")
     width = record[0] & 0x07

@@ -36,11 +36,11 @@ class Earlier:
     certain: bool = True
 
     def holds(self, gtid: Gtid) -> bool:
-        """Whether the transaction was there; see `certain`."""
+        """Tell whether the transaction was there; see `certain`."""
         return any(first <= gtid.number < behind for first, behind in self.sources.get(gtid.source, ()))
 
     def may_hold(self, gtid: Gtid) -> bool:
-        """Whether it cannot be ruled out that it was there."""
+        """Tell whether it cannot be ruled out that it was there."""
         return self.holds(gtid) if self.certain else gtid.source in self.sources
 
 

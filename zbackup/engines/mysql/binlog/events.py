@@ -121,7 +121,7 @@ _CHUNK: Final = 1 << 20
 
 
 def checksum_holds(data: Buffer, start: int, end: int) -> bool:
-    """Whether the last four bytes of the event in data[start:end] are the CRC32 of the others.
+    """Tell whether the last four bytes of the event in data[start:end] are the CRC32 of the others.
 
     The in-use flag of a format description is set and cleared without a new checksum, so the server leaves
     it out, and so does this.
@@ -162,13 +162,13 @@ def parse_format(event: bytes) -> Format:
 
 
 def query_text(data: Buffer, start: int, end: int, limit: int = 64) -> bytes:
-    """How the statement in the query event at `start` begins; `end` is where its checksum begins."""
+    """Tell how the statement in the query event at `start` begins; `end` is where its checksum begins."""
     database, status = _QUERY.unpack_from(data, start + HEADER_SIZE)
     text = start + HEADER_SIZE + _QUERY_FIXED + status + database + 1
     return data[text : min(end, text + limit)]
 
 
 def text_at(body: bytes) -> int:
-    """Where the statement begins in the body of a query event (without its header)."""
+    """Tell where the statement begins in the body of a query event (without its header)."""
     database, status = _QUERY.unpack_from(body)
     return int(_QUERY_FIXED + status + database + 1)

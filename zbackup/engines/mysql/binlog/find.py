@@ -72,7 +72,7 @@ def _candidates(gtid: Gtid, files: Sequence[Path], heads: Sequence[Earlier | Non
 
 
 def earlier(path: Path) -> Earlier | None:
-    """What was in the log before the file, by its beginning.
+    """Tell what was in the log before the file, by its beginning.
 
     None where that cannot be told: a crash cut the file off too early, or it is damaged there, which matters
     only if the file has to be read. Raise BinlogEncrypted.

@@ -37,14 +37,17 @@ def transactions(
 
 
 def last_in_file(path: Path, *, start: int = FIRST_EVENT, end: int | None = None) -> LoggedTransaction | None:
-    """What transactions() gives last, found faster."""
+    """Tell what transactions() gives last, found faster."""
     with opened(path, end) as scanner:
         last = deque(scanner.spans(start), maxlen=1)
         return describe(path, scanner, last[0]) if last else None
 
 
 def begun(path: Path) -> datetime | None:
-    """When the server began the file, in whole seconds: the time of its first event. None if it has none."""
+    """Tell when the server began the file, in whole seconds: the time of its first event.
+
+    None if it has none.
+    """
     with secure_files.open_regular(path) as file:
         file.seek(FIRST_EVENT)
         stamp = file.read(4)

@@ -93,7 +93,7 @@ class Scanner:
 
     @property
     def trailer(self) -> int:
-        """How many bytes of each event are its checksum."""
+        """Tell how many bytes of each event are its checksum."""
         return self._trailer
 
     @property
@@ -177,7 +177,8 @@ class Scanner:
         return (start, end, committed) if end is not None and end <= self._limit else None
 
     def _walk(self, position: int, standalone: bool | None) -> int | None:
-        """Where the group ends whose events follow at `position`, None if it does not end before the limit.
+        """Tell where the group ends whose events follow at `position`, None if it does not end before the
+        limit.
 
         MariaDB says in the GTID event whether one statement follows or a group with an end of its own. MySQL
         does not: there a group opens with BEGIN or XA START.
@@ -219,7 +220,7 @@ class Scanner:
         return text in _END_STATEMENTS or text.startswith(_END_XA)
 
     def _text(self, position: int, kind: int, end: int) -> bytes:
-        """How the statement in the event starts, b"" if it is no query event."""
+        """Tell how the statement in the event starts, b"" if it is no query event."""
         return events.query_text(self._data, position, end - self._trailer) if kind == QUERY else b""
 
     def _between(self, position: int, kind: int, size: int) -> None:
@@ -238,7 +239,8 @@ class Scanner:
             raise self.damaged(position, f"event of type {kind} where a transaction should start")
 
     def _whole(self, start: int, end: int) -> bool:
-        """Whether every event of a transaction is sound; False if the file's unfinished end lies in it."""
+        """Tell whether every event of a transaction is sound; False if the file's unfinished end lies
+        in it."""
         position = start
         while position < end:
             shape = self._sound(position)
@@ -286,6 +288,6 @@ class Scanner:
         return self._data[start : start + size - self._trailer]
 
     def damaged(self, position: int, what: str) -> BinlogDamaged:
-        """What to raise when something is wrong at an offset."""
+        """Tell what to raise when something is wrong at an offset."""
 
         return BinlogDamaged(f"{self._name} is damaged at offset {position}: {what}")

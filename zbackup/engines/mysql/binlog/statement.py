@@ -81,7 +81,10 @@ class Statement:
 
 
 def read_statement(text: str, schema: str, *, ansi_quotes: bool = False) -> Statement:
-    """What a statement does; `schema` is the one it was in. `ansi_quotes`: "..." is a name (sql_mode)."""
+    """Tell what a statement does; `schema` is the one it was in.
+
+    `ansi_quotes`: "..." is a name (sql_mode).
+    """
     tokens = list(_tokens(text[:LONGEST], ansi_quotes=ansi_quotes))
     while tokens and tokens[0].word in ("(", "BINLOG"):
         tokens = tokens[1:]
@@ -184,7 +187,7 @@ def _qualified(tokens: Sequence[Token], at: int, schema: str) -> tuple[str, int]
 
 
 def _definition(found: Statement, tokens: Sequence[Token], schema: str) -> None:
-    """What a statement changes of definitions."""
+    """Tell what a statement changes of definitions."""
     at, verb = 1, found.verb
     temporary = False
     while at < len(tokens) and tokens[at].word in _BEFORE_OBJECT:
@@ -232,7 +235,7 @@ def _tables(found: Statement, tokens: Sequence[Token], at: int, schema: str) -> 
 
 
 def _alteration(found: Statement, name: str, rest: Sequence[Token], schema: str) -> None:
-    """What ALTER TABLE does besides: a new name, and partitions that lose their rows."""
+    """Tell what ALTER TABLE does besides: a new name, and partitions that lose their rows."""
     words = [token.word for token in rest]
     for at, word in enumerate(words):
         following = words[at + 1] if at + 1 < len(words) else ""

@@ -32,7 +32,8 @@ def torn_at(path: Path) -> int | None:
 
 
 def _is_closed(path: Path) -> bool:
-    """Whether the last bytes are the event that a server writes last: "stopped", or what the next file is."""
+    """Tell whether the last bytes are the event that a server writes last: "stopped", or what the next file
+    is."""
     size = secure_files.size(path)
     with secure_files.open_regular(path) as file:
         file.seek(max(0, size - _LONGEST_NAME - HEADER_SIZE))

@@ -60,7 +60,8 @@ def _opened(kind: int, body: bytes) -> Iterator[Event]:
 
 
 def _rows_at(kind: int, body: bytes) -> int:
-    """Where the rows begin in a rows event: behind the numbers of columns and which of them are there."""
+    """Tell where the rows begin in a rows event: behind the numbers of columns and which of them are
+    there."""
     at = _ROWS_POST_HEADER_V1
     if kind >= _V2:
         at += int.from_bytes(body[at : at + 2], "little") or 2

@@ -52,7 +52,7 @@ def check_tables(connection: Connection, progress: Progress) -> Checked:
 
 
 def complaint(rows: list[dict[str, Any]]) -> str:
-    """What CHECK TABLE found wrong with a table; "" for nothing.
+    """Tell what CHECK TABLE found wrong with a table; "" for nothing.
 
     A warning alone is none: a MyISAM table that was open says so of itself, and is well. But a table is well
     only when the server says so at last.
@@ -67,13 +67,14 @@ def complaint(rows: list[dict[str, Any]]) -> str:
 
 
 def needs_upgrade(rows: list[dict[str, Any]]) -> bool:
-    """Whether the table is of an older server, and this one checks it only when it is upgraded: no damage."""
+    """Tell whether the table is of an older server, and this one checks it only when it is upgraded: no
+    damage."""
     errors = _said(rows, "error")
     return bool(errors) and all(_UPGRADE.search(text) for text in errors)
 
 
 def cannot_check(rows: list[dict[str, Any]]) -> bool:
-    """Whether the table's engine has no check: the server says so in a note, and in its own language."""
+    """Tell whether the table's engine has no check: the server says so in a note, and in its own language."""
     return bool(rows) and all(str(r["Msg_type"]).lower() == "note" for r in rows)
 
 

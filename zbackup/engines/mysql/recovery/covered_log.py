@@ -17,7 +17,7 @@ from zbackup.model.relocation import Relocation
 
 
 def is_readable(record: Record) -> bool:
-    """Whether the backup's server kept a log, and not an encrypted one."""
+    """Tell whether the backup's server kept a log, and not an encrypted one."""
     return not any(blocker.startswith(UNREADABLE_LOG) for blocker in record.blockers)
 
 
@@ -30,7 +30,7 @@ def held_files(record: Record, where: Relocation) -> list[Path]:
 def end_of(
     record: Record, where: Relocation, files: Sequence[Path] | None = None, since: Record | None = None
 ) -> LogPosition:
-    """Where replay has to begin: behind the last transaction that the backup's own log holds.
+    """Tell where replay has to begin: behind the last transaction that the backup's own log holds.
 
     A file without one is replayed from its start; what stands there changes nothing. `since` is of an older
     backup whose log is proven to go on in this one.
@@ -85,7 +85,8 @@ def _unbroken(files: Sequence[Path]) -> Path:
 
 
 def is_same_log(older: BackupFiles, newer: BackupFiles) -> bool:
-    """Whether `newer` has the file in which `older` ends (as recorded), with the same bytes up to there."""
+    """Tell whether `newer` has the file in which `older` ends (as recorded), with the same bytes up to
+    there."""
     try:
         end = LogPosition.parse(older[0].log_to)
         files = [{f.name: f for f in held_files(*each)}.get(end.file) for each in (older, newer)]

@@ -33,7 +33,7 @@ def images(
     parts: Sequence[BackupFiles],
     subject: Transaction,
 ) -> Iterator[str]:
-    """What mysqlbinlog says of the rows, line by line; without rows, of the statements. `server` is the
+    """Tell what mysqlbinlog says of the rows, line by line; without rows, of the statements. `server` is the
     configured server program.
 
     Raise Refused when there is no such tool that root may run, NotRecoverable when the log has gone.

@@ -124,7 +124,7 @@ class MysqlLogReader:
         target: Target,
         anchors: Sequence[Anchor] = (),
     ) -> ReplayRange:
-        """What a replay from `base` would apply; changes nothing.
+        """Tell what a replay from `base` would apply; changes nothing.
 
         Raise NotRecoverable when the log has a gap, is another server's, or the base is already past it.
         """

@@ -161,7 +161,7 @@ class MysqlRecovery:
         server.serve(serving)
 
     def connection(self, run: Path, port: int, user: str = "") -> tuple[str, str]:
-        """How to reach a clone's server: its socket's path, and a command line for people."""
+        """Tell how to reach a clone's server: its socket's path, and a command line for people."""
         path = str(run / "mysqld.sock")
         client = "mysql" if self.flavor == "mysql" else "mariadb"
         where = ("--host=127.0.0.1", f"--port={port}") if port else (f"--socket={path}",)

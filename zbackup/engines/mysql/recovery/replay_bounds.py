@@ -33,7 +33,7 @@ def effective_target(flavor: str, target: Target) -> Target:
 
 
 def rules_for(record: Record) -> Rules:
-    """What is ordinary in the times of a server's log: see binlog.gtid.read_opening."""
+    """Tell what is ordinary in the times of a server's log: see binlog.gtid.read_opening."""
     starts = record.engine == "mariadb" or record.server_version.startswith("5.")
     return Rules(starts=starts, replica=record.role == "replica")
 
@@ -88,7 +88,7 @@ def files_of(parts: Sequence[BackupFiles]) -> list[Path]:
 def tables_outside(
     base: Record, start: Path, files: Sequence[Path], cut: Cut | None = None
 ) -> tuple[str, ...]:
-    """Where the log makes tables that lie on none of the backup's datasets, from the file `start` on."""
+    """Tell where the log makes tables that lie on none of the backup's datasets, from the file `start` on."""
     first, last = LogPosition.of(start.name, 0).sequence, cut.stop.sequence if cut else math.inf
     within = [file for file in files if first <= LogPosition.of(file.name, 0).sequence <= last]
     return mentioned(within, [mountpoint for _, mountpoint in base.members])

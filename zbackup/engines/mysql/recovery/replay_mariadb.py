@@ -46,7 +46,7 @@ def replay(
 
 
 def look(connection: Connection) -> Applier:
-    """Where the applier is, in the log source's terms."""
+    """Tell where the applier is, in the log source's terms."""
     row = connection.one("SHOW SLAVE STATUS")
     position = None
     if row["Relay_Master_Log_File"]:

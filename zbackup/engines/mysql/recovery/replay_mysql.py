@@ -57,7 +57,10 @@ def replay(
 
 
 def look(connection: Connection) -> Applier:
-    """Where the applier is. With several workers the position lags; it is exact once the applier stopped."""
+    """Tell where the applier is.
+
+    With several workers the position lags; it is exact once the applier stopped.
+    """
     row = next((r for r in connection.rows("SHOW REPLICA STATUS") if r["Channel_Name"] == CHANNEL), None)
     if row is None:
         raise VerificationFailed("the server has lost the replay's channel")

@@ -36,7 +36,8 @@ def follow(temporary: Temporary, source: Source) -> None:
 
 
 def statements(flavor: str, recorded: Mapping[str, str], source: Source, start: LogPosition) -> list[str]:
-    """What makes a server follow the source from there: by GTIDs where MySQL has them, else by position."""
+    """Tell what makes a server follow the source from there: by GTIDs where MySQL has them, else by
+    position."""
     who = (as_sql(source.host), source.port, as_sql(source.user), as_sql(source.password()))
     if flavor == "mariadb":
         return [

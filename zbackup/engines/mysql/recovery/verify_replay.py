@@ -25,7 +25,7 @@ def require_openable(record: Record) -> None:
 
 
 def as_it_is(connection: Connection, record: Record, where: Relocation, files: Sequence[Path]) -> Recovered:
-    """What a base recovered to by itself, proved against its record and its own log.
+    """Tell what a base recovered to by itself, proved against its record and its own log.
 
     `files` are those of that log as the backup held them, () if none can be read: a server that starts begins
     one. Then it is proved by its GTIDs alone, as far as it has any.
@@ -47,12 +47,12 @@ def as_it_is(connection: Connection, record: Record, where: Relocation, files: S
 
 
 def is_exact(record: Record) -> bool:
-    """Whether the log stood still while the snapshot was taken, so that the position is the position."""
+    """Tell whether the log stood still while the snapshot was taken, so that the position is the position."""
     return record.lock in ("ftwrl", "backup-stage")
 
 
 def end_found(record: Record, newest: Path) -> LogPosition:
-    """Where the log ends in its newest file; as recorded, if no transaction stands behind that.
+    """Tell where the log ends in its newest file; as recorded, if no transaction stands behind that.
 
     MariaDB notes now and then up to where crash recovery has to read (Binlog_checkpoint_event), and no lock
     keeps it from that: such a note may have come between the position that was read and the snapshot.

@@ -68,7 +68,7 @@ class Channel:
 
 
 def dialect(connection: Connection) -> Dialect:
-    """What the server at the other end of `connection` is."""
+    """Tell what the server at the other end of `connection` is."""
     return Dialect.of(connection.version)
 
 
