@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from zbackup.catalog.local import Catalog, Clones, read_clones
 from zbackup.jobs.backup.complete_record import times_out_of_order
 from zbackup.jobs.clones.clone_datasets import server_process
-from zbackup.jobs.clones.leftovers import leftovers
+from zbackup.jobs.clones.leftovers import leftovers, lost_servers
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import Drilled, drilled
 from zbackup.jobs.journal import Remembered
@@ -25,7 +25,7 @@ from zbackup.plan.health import health
 from zbackup.plan.health.drill_health import DrillFacts
 from zbackup.plan.health.expected import Expected
 from zbackup.plan.health.keys import not_loaded
-from zbackup.plan.health.leftovers import Leftover
+from zbackup.plan.health.leftovers import Leftover, LostServer
 from zbackup.plan.recovery.window import RecoveryWindow, Window, moment_bases, usable_bases
 from zbackup.plan.retention.retention import plan_retention
 from zbackup.plan.retention.tiers import TierSpace, by_tier
@@ -44,7 +44,8 @@ class Status:
     `as_they_are` are backups that can be restored without a log. `gaps` are the causes of those in the
     promised window, but for those that a switch made, which are in `switched`, and `lost` how much of it is
     out of reach, though backups go back far enough: gaps, and what somebody destroyed. `servers` are
-    the clones whose server runs, and `leftovers` those that nobody finished.
+    the clones whose server runs, `leftovers` those that nobody finished, and
+    `lost_servers` servers without a clone.
     """
 
     instance: str
@@ -67,6 +68,7 @@ class Status:
     switched: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
+    lost_servers: tuple[LostServer, ...] = ()
 
     @property
     def health(self) -> Health:
@@ -93,6 +95,7 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         clones=len(there),
         servers=tuple(clone.name for clone in there if server_process(ctx, clone.name)),
         leftovers=leftovers(ctx),
+        lost_servers=lost_servers(ctx),
         window=reach.overall,
         gaps=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause != "switch"),
         switched=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause == "switch"),
@@ -139,6 +142,7 @@ def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> heal
         doubt=doubt,
         out_of_order=times_out_of_order(backups),
         leftovers=status.leftovers,
+        lost_servers=status.lost_servers,
         drills=tuple(
             DrillFacts(
                 destination=each.destination,
