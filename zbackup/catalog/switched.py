@@ -1,4 +1,4 @@
-"""Which clones took production's place, and where the datasets of before are: their backups count on."""
+"""Tell which clones took production's place, and where the datasets of before are: their backups count on."""
 
 import contextlib
 from collections.abc import Sequence

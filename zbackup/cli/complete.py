@@ -1,4 +1,4 @@
-"""What the shell offers after a Tab. Silent when nothing can be known: a completion never fails."""
+"""Offer completions after a Tab. Silent when nothing can be known: a completion never fails."""
 
 from zbackup import app
 from zbackup.config.load import load

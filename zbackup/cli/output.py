@@ -1,4 +1,4 @@
-"""What a command says: one JSON document or text for people on stdout, everything else on stderr."""
+"""Print what a command says: one JSON document or text for people on stdout, everything else on stderr."""
 
 import contextlib
 import json

@@ -1,4 +1,6 @@
-"""How far a job is: bars on a terminal, elsewhere the notes, and a line every few seconds of long work."""
+"""Show how far a job is: bars on a terminal, elsewhere the notes, and a line every few seconds of long
+work.
+"""
 
 import sys
 import threading

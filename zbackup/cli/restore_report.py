@@ -1,4 +1,4 @@
-"""What is said of a restore, planned or done: as JSON and for people."""
+"""Render the report of a restore, planned or done: as JSON and for people."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

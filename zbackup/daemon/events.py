@@ -1,4 +1,4 @@
-"""What becomes of a job that ended: the job table, the journal, the metrics and systemd know of it."""
+"""Handle a job that ended: the job table, the journal, the metrics and systemd know of it."""
 
 import structlog
 

@@ -1,4 +1,6 @@
-"""What the daemon has to do when: the jobs of all instances, how they went, and which is next."""
+"""The table of what the daemon has to do when: the jobs of all instances, how they went, and which is
+next.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace

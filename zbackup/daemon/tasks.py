@@ -1,4 +1,4 @@
-"""What the daemon's jobs are: from settings and what is remembered to tasks, and what each does."""
+"""Define the daemon's jobs: from settings and what is remembered to tasks, and what each does."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any

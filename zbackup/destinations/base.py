@@ -1,4 +1,4 @@
-"""What every place that backups are shipped to offers to the jobs.
+"""The protocols that every destination of backups offers to the jobs.
 
 A destination has a line of copies for each dataset of an instance (model.shipping.Line). What it promises:
 

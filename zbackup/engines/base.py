@@ -1,4 +1,4 @@
-"""What every database engine offers to the jobs."""
+"""The protocols that every database engine offers to the jobs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager

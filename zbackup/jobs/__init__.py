@@ -1,4 +1,4 @@
-"""What zbackup does: each job looks, plans, acts and reports. context is what all of them work with.
+"""The use cases: each job inspects, plans, acts and reports. context is what all of them work with.
 
 Rooms: backup (snapshot, prune), ship (to destinations), clones (datasets and servers of clones: mechanism),
 restore, drills, dev_clones, switch, watch (check, status, window, cleanup). The command line and the daemon

@@ -1,4 +1,4 @@
-"""What every job works with: one instance, and the adapters to reach it."""
+"""The context that every job works with: one instance, and the adapters to reach it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

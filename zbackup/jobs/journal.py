@@ -1,4 +1,7 @@
-"""What the daemon remembers beside ZFS: how its jobs went. It may be deleted; only counts are lost then."""
+"""The journal of what the daemon remembers beside ZFS: how its jobs went.
+
+It may be deleted; only counts are lost then.
+"""
 
 import json
 from collections.abc import Iterable

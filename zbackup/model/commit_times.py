@@ -1,4 +1,4 @@
-"""Where to cut a log by time, when the times in it may be wrong and its order is not. Pure.
+"""Find where to cut a log by time, when the times in it may be wrong and its order is not. Pure.
 
 The order of a log is the truth: what stands before a transaction was not committed after it. Its times are
 testimony. A host's clock may have stood ahead or have been put back, on MariaDB any session may set its own

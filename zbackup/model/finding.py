@@ -1,4 +1,6 @@
-"""What somebody should know of an instance: how bad, what, why it matters, and what puts it right."""
+"""Words for what somebody should know of an instance: how bad, what, why it matters, and what puts it
+right.
+"""
 
 from dataclasses import dataclass
 from typing import Literal

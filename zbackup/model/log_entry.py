@@ -1,4 +1,4 @@
-"""What a transaction in a server's log did, to which tables, and which transactions are wanted."""
+"""Words for what a transaction in a server's log did, to which tables, and which transactions are wanted."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where the times in a log contradict its order by more than is ordinary. Pure."""
+"""Find where the times in a log contradict its order by more than is ordinary. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

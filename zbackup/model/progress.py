@@ -1,4 +1,4 @@
-"""How a job tells whoever is watching how far it is."""
+"""Progress of a job, as whoever is watching hears of it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

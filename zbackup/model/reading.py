@@ -1,4 +1,6 @@
-"""What is known of a moment besides the wall clock: enough to tell how much time certainly passed since."""
+"""Words for what is known of a moment besides the wall clock: enough to tell how much time certainly
+passed since.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What zbackup writes down with every snapshot, as ZFS user properties.
+"""Words for what zbackup writes down with every snapshot, as ZFS user properties.
 
 Whatever a recovery needs is here, so that the snapshots alone are enough: no catalogue can be lost.
 """

@@ -1,4 +1,4 @@
-"""Where files are now that were somewhere else when a backup was taken."""
+"""Find where files are now that were somewhere else when a backup was taken."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""When a job of the daemon is to run, and how its runs ended."""
+"""Words for when a job of the daemon is to run, and how its runs ended."""
 
 from dataclasses import dataclass
 from datetime import datetime

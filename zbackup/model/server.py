@@ -1,4 +1,4 @@
-"""What a running database server says of itself."""
+"""Words for what a running database server says of itself."""
 
 from dataclasses import dataclass, field
 from typing import Literal

@@ -1,4 +1,6 @@
-"""What has arrived at a destination, as it is written down at the source: known without asking there."""
+"""Words for what has arrived at a destination, as it is written down at the source: known without asking
+there.
+"""
 
 import json
 from collections.abc import Mapping

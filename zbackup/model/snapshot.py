@@ -1,4 +1,4 @@
-"""What ZFS knows about datasets and their snapshots."""
+"""Words for what ZFS knows about datasets and their snapshots."""
 
 import shlex
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""When a job is due, from what is known of its last runs. Pure: asked again it answers the same."""
+"""Decide when a job is due, from what is known of its last runs. Pure: asked again it answers the same."""
 
 import hashlib
 import math

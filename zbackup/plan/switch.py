@@ -1,4 +1,4 @@
-"""Which datasets change places in a switch, and with which settings. Pure."""
+"""Decide which datasets change places in a switch, and with which settings. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a server on a clone sees of the host's file systems, arranged in a mount namespace of its own.
+"""Tell what a server on a clone sees of the host's file systems, arranged in a mount namespace of its own.
 
 Everything is read-only but what is its own. The server's user is most often production's, so that file
 permissions alone keep it from nothing of production's.

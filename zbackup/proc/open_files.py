@@ -1,4 +1,4 @@
-"""Who is in a directory: processes that have something open, run or stand there (proc(5))."""
+"""Tell who is in a directory: processes that have something open, run or stand there (proc(5))."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a process gives up for good before it becomes a server: capabilities, and calling others."""
+"""Tell what a process gives up for good before it becomes a server: capabilities, and calling others."""
 
 import ctypes
 import errno

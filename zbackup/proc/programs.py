@@ -1,4 +1,4 @@
-"""Which programs root may run: those that nobody but root can replace, nor any directory above them.
+"""Tell which programs root may run: those that nobody but root can replace, nor any directory above them.
 
 Whoever may change a program that root runs is root. A path that a record, a running server or its pid file
 names is no more than a hint: it is used when it stands this test, and never because somebody named it.

@@ -1,4 +1,4 @@
-"""What a server program says its version is."""
+"""Tell what a server program says its version is."""
 
 import os
 import pwd

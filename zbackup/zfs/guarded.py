@@ -1,4 +1,4 @@
-"""What the gate asks ZFS before it lets a command pass."""
+"""Tell what the gate asks ZFS before it lets a command pass."""
 
 from collections.abc import Sequence
 

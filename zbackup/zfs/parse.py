@@ -1,4 +1,4 @@
-"""What zfs and the kernel print, turned into nouns. Pure."""
+"""Tell what zfs and the kernel print, turned into nouns. Pure."""
 
 import re
 from collections import defaultdict

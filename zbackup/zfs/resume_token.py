@@ -1,4 +1,4 @@
-"""What a receive_resume_token says, and an nvlist of numbers made longer by some.
+"""Tell what a receive_resume_token says, and an nvlist of numbers made longer by some.
 
 Facts are of OpenZFS 2.x: get_receive_resume_stats_impl() in module/zfs/dsl_dataset.c (a token is `1-`, a
 checksum, a length and the deflated nvlist, all in hexadecimal), and module/nvpair/nvpair.c (native encoding).

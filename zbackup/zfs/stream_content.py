@@ -1,4 +1,4 @@
-"""What is in a stream of `zfs send`, without how it is written: the same for every copy of a snapshot.
+"""Tell what is in a stream of `zfs send`, without how it is written: the same for every copy of a snapshot.
 
 Two hosts' streams of one snapshot differ in names, in checksums over those, and in how holes are told. What
 is compared here is objects and their data.

@@ -1,4 +1,4 @@
-"""What is in a bucket: one listing of streams, one of backups, and every backup's manifest."""
+"""List what is in a bucket: one listing of streams, one of backups, and every backup's manifest."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Which streams make a copy, of all that lie in a bucket. Pure.
+"""Find which streams make a copy, of all that lie in a bucket. Pure.
 
 What the streams and manifests in a bucket make: lines of copies, chains, and what may be a base. Pure.
 """

@@ -1,4 +1,4 @@
-"""Where everything is in the bucket. Pure; docs/reference/s3-layout.md says the same to people.
+"""The layout of a bucket. Pure; docs/reference/s3-layout.md says the same to people.
 
 PREFIX/INSTANCE/backups/BACKUP/manifest.json              the commit, written last
 PREFIX/INSTANCE/streams/DATASET/@GUID-full/begun.json     written first: how the stream is stored

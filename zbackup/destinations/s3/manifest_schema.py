@@ -1,4 +1,4 @@
-"""What is written in the bucket about streams and backups: versioned, and enough without anything else.
+"""The schema of what is written in the bucket about streams and backups: versioned, and sufficient.
 
 All are JSON. A reader refuses a version it does not know, and everything that is not as it must be.
 """

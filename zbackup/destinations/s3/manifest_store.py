@@ -1,4 +1,6 @@
-"""What is written in the bucket about streams and backups: read, and proven to be what was written there."""
+"""The manifests in the bucket: read, and proven to be what was written
+there.
+"""
 
 import hashlib
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What can be brought back from a bucket, and by which streams. Pure."""
+"""Tell what can be brought back from a bucket, and by which streams. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

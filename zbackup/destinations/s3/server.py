@@ -1,4 +1,4 @@
-"""How the server is asked: credentials, tries, and what its refusals are called.
+"""Ask the server: credentials, tries, and what its refusals are called.
 
 Facts are of the S3 API reference (error responses) and of the configuration of botocore, below boto3.
 """

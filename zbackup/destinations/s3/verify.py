@@ -1,4 +1,4 @@
-"""Whether what is in the bucket could be brought back: pages and listings, or every byte."""
+"""Verify that what is in the bucket could be brought back: pages and listings, or every byte."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What the MongoDB engine has to be told: how to connect, how to lock. Times are in seconds."""
+"""Options of the MongoDB engine: how to connect, how to lock. Times are in seconds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What the MySQL engine has to be told: how to connect, how to lock. Times are in seconds."""
+"""Options of the MySQL engine: how to connect, how to lock. Times are in seconds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

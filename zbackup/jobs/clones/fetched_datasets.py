@@ -1,4 +1,4 @@
-"""What a copy that was fetched from a destination consists of: exactly that may be destroyed again."""
+"""Tell what a copy that was fetched from a destination consists of: exactly that may be destroyed again."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a recovery makes for itself, and takes away again, or keeps for a look when it fails."""
+"""Clones that a recovery makes for itself, and takes away again, or keeps for a look when it fails."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Which logs there are: of the server, and of its backups."""
+"""Tell which logs there are: of the server, and of its backups."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

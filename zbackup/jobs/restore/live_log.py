@@ -1,4 +1,6 @@
-"""What the server that runs says of its log, before a restore takes that for everything that was written."""
+"""Tell what the server that runs says of its log, before a restore takes that for everything that was
+written.
+"""
 
 import shlex
 from collections.abc import Mapping, Sequence

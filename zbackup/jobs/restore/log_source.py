@@ -1,4 +1,6 @@
-"""Which log a restore reads: whether it leads on from the base, and whether its times tell where to stop."""
+"""Tell which log a restore reads: whether it leads on from the base, and whether its times tell where to
+stop.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

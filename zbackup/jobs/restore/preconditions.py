@@ -1,4 +1,4 @@
-"""What has to be so before a restore makes anything: options, names, ports, and what can be opened."""
+"""Check what has to be so before a restore makes anything: options, names, ports, and what can be opened."""
 
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import everywhere, require_free_port

@@ -1,4 +1,4 @@
-"""Where a restore's backups lie: on this host, or at a destination."""
+"""The source of a restore's backups: on this host, or at a destination."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""What shipping leaves at the source: holds on what is being sent, and bookmarks to go on from."""
+"""Tell what shipping leaves at the source: holds on what is being sent, and bookmarks to go on from."""
 
 from collections.abc import Sequence
 

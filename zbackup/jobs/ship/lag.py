@@ -1,4 +1,4 @@
-"""How far each destination is behind, by what the last run that looked there wrote down here.
+"""Tell how far each destination is behind, by what the last run that looked there wrote down here.
 
 It is written on the instance's first dataset, so that whoever asks, after whatever restart, asks nobody else.
 """

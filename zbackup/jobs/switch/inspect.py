@@ -1,4 +1,4 @@
-"""What a switch needs to know before anything is changed: clone, datasets, and what forbids it."""
+"""Find out what a switch needs to know before anything is changed: clone, datasets, and what forbids it."""
 
 from collections.abc import Sequence
 from datetime import UTC

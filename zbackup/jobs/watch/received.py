@@ -1,4 +1,5 @@
-"""How a host is that receives backups: what lies there, how old it is, what is arriving, and the room left.
+"""Report how a host is that receives backups: what lies there, how old it is, what is arriving, and the room
+left.
 
 It has none of the instances' datasets, and may have no configuration. Looks only.
 """

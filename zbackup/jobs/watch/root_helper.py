@@ -1,4 +1,4 @@
-"""What a helper with root's rights does for a daemon that has none: little, and believing nothing.
+"""The helper: what one with root's rights does for a daemon that has none: little, and believing nothing.
 
 Whoever asks names a verb, an instance and a clone, and nothing else: no dataset, no path, no command. Where
 the clones are comes from the configuration, which belongs to root; what a clone is, from ZFS. Each verb is

@@ -1,4 +1,5 @@
-"""How an instance is: its newest backup, what can be restored, the daemon's jobs, room, and its health.
+"""Report how an instance is: its newest backup, what can be restored, the daemon's jobs, room, and its
+health.
 
 The database server is not asked, so that this is cheap and always answers.
 """

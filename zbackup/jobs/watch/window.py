@@ -1,4 +1,4 @@
-"""What can be restored: every range of moments, every gap with its cause. Looks only."""
+"""Report what can be restored: every range of moments, every gap with its cause. Looks only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

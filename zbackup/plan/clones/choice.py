@@ -1,4 +1,4 @@
-"""Which backup a dev clone is made of. Pure."""
+"""Decide which backup a dev clone is made of. Pure."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What a new member's mongod is told on its command line, so that its set lets it in. Pure.
+"""Decide what a new member's mongod is told on its command line, so that its set lets it in. Pure.
 
 A server says what all its settings are (getCmdLineOpts), those from its file and those from its command line,
 under the file's names. What was in a file is not repeated, as the file may have changed since.

@@ -1,4 +1,4 @@
-"""How a new member joins a MongoDB replica set from a backup, by the set's own means. Pure.
+"""Decide how a new member joins a MongoDB replica set from a backup, by the set's own means. Pure.
 
 A member may begin with the files of another one (MongoDB manual, "Resync a Member of a Replica Set", "Sync
 by Copying Data Files from Another Member"): what it lacks it reads from the others' oplogs. Until the primary

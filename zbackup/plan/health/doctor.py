@@ -1,4 +1,4 @@
-"""What is to be said of a server's and its datasets' settings, before it hurts. Pure.
+"""List the findings about a server's and its datasets' settings, before it hurts. Pure.
 
 Sizes of records and metadata: OpenZFS's documentation, "Workload Tuning" and "Module Parameters"; the rule
 for the ARC is about 0.1 % of the data for its block pointers at 128 KiB records, twice that at half the size,

@@ -1,4 +1,4 @@
-"""What is to be said of a mongod's oplog and of the records its files have, before it hurts. Pure.
+"""List the findings about a mongod's oplog and of the records its files have, before it hurts. Pure.
 
 MongoDB manual, "Replica Set Oplog" (its window must last longer than any expected downtime) and
 "replSetResizeOplog". WiredTiger writes blocks of 4 KiB and more, most of them about 32 KiB before they are

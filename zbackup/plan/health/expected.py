@@ -1,4 +1,4 @@
-"""What a configuration promises of an instance, and what it leaves to chance. Pure."""
+"""Tell what a configuration promises of an instance, and what it leaves to chance. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

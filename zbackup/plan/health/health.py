@@ -1,4 +1,4 @@
-"""How an instance is. From what its backups, its pool and the daemon's memory say. Pure."""
+"""Judge how an instance is, from what its backups, its pool and the daemon's memory say. Pure."""
 
 import shlex
 from collections.abc import Sequence

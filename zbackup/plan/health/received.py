@@ -1,4 +1,4 @@
-"""How a host is that receives backups. From what lies there and what was promised of it. Pure."""
+"""Judge how a host is that receives backups, from what lies there and what was promised of it. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Which backup is restored as it is, with nothing replayed. Pure."""
+"""Decide which backup is restored as it is, with nothing replayed. Pure."""
 
 import shlex
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How to reach the state just before one transaction: by places in the log, not by times. Pure.
+"""Decide how to reach the state just before one transaction: by places in the log, not by times. Pure.
 
 A base is old enough when its log ends before the transaction begins. Times would not do: MariaDB's are whole
 seconds, and on both flavours transactions may stand in the log in another order than that of their times.

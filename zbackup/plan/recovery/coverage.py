@@ -1,4 +1,4 @@
-"""Which snapshots hold the log that a backup needs to be brought further, by what was recorded. Pure.
+"""Find which snapshots hold the log that a backup needs to be brought further, by what was recorded. Pure.
 
 A snapshot continues a backup when both are of the same log and the snapshot's oldest part of it is no newer
 than the backup's end. What a server purges it never gets back, so the snapshots that continue a backup are

@@ -1,4 +1,4 @@
-"""Which backup a drill on schedule restores, and to which moment. Pure."""
+"""Decide which backup a drill on schedule restores, and to which moment. Pure."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass

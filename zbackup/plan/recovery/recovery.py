@@ -1,4 +1,4 @@
-"""How to reach a moment: a base to start from and a later holder of the log. Pure.
+"""Decide how to reach a moment: a base to start from and a later holder of the log. Pure.
 
 The rule everywhere: everything committed before the target is there, nothing from the target on.
 """

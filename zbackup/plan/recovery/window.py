@@ -1,4 +1,4 @@
-"""Which moments can be restored, and where the gaps are and why: from what was recorded. Pure."""
+"""Tell which moments can be restored, and where the gaps are and why: from what was recorded. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

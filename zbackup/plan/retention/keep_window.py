@@ -1,4 +1,4 @@
-"""What has to stay so that no moment of the promised window gets out of reach. Pure.
+"""Keep what has to stay so that no moment of the promised window gets out of reach. Pure.
 
 Only snapshots count as holders of the log, not the live server: what it holds today it may purge tomorrow.
 """

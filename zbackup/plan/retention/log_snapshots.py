@@ -1,4 +1,4 @@
-"""Which log-only snapshots, taken by restores to read the log from, nobody needs any more. Pure."""
+"""Decide which log-only snapshots, taken by restores to read the log from, nobody needs any more. Pure."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""Which backups stay, each with its reasons, and which go. Pure.
+"""Decide which backups stay, each with its reasons, and which go. Pure.
 
 A backup goes only when no rule wants it. Nothing here looks at names: identity is the record's.
 """

@@ -1,4 +1,4 @@
-"""What each rule of the retention holds, so that people see what they pay for. Pure."""
+"""Tell what each rule of the retention holds, so that people see what they pay for. Pure."""
 
 import re
 from dataclasses import dataclass

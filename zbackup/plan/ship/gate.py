@@ -1,4 +1,5 @@
-"""What the holder of a key may run on the host that receives its backups. Pure: no shell, no ZFS, no clock.
+"""Decide what the holder of a key may run on the host that receives its backups. Pure: no shell, no ZFS, no
+clock.
 
 A command is allowed only when it has exactly one of the shapes below: every option, value and name is on a
 list, and nothing is passed on that was not recognised. What an append-only key may do adds to what is there,

@@ -1,5 +1,5 @@
-"""What to send so that a destination has the backups it should have. Pure; identity is the guid, order is
-createtxg, and no clock and no name decides anything.
+"""Decide what to send so that a destination has the backups it should have. Pure; identity is the guid, order
+is createtxg, and no clock and no name decides anything.
 
 Asked again after a run that was cut short anywhere, it plans what is left. It never plans to overwrite or to
 roll back: what has nothing in common with the source is said to have diverged, with what is on each side.

@@ -1,4 +1,4 @@
-"""Which backups a destination should have. Pure."""
+"""Decide which backups a destination should have. Pure."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime

@@ -1,4 +1,5 @@
-"""What accounts of a dev clone may do: all that a developer needs, and nothing that reaches beyond the clone.
+"""Rights of a dev clone's accounts: all that a developer needs, and nothing that reaches beyond the
+clone.
 
 No account of the clone has more, as all have the same password. Left out is what stops or configures the
 server, rotates its logs, replicates, and what writes to the accounts of `admin`, by which all of that could

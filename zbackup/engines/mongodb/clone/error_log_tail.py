@@ -1,4 +1,4 @@
-"""What a mongod wrote about itself: one JSON document a line (MongoDB manual, "Log Messages")."""
+"""Tell what a mongod wrote about itself: one JSON document a line (MongoDB manual, "Log Messages")."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Who a recovered server is: nobody of the original's replica set."""
+"""Tell who a recovered server is: nobody of the original's replica set."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Which mongod opens a backup's files."""
+"""Find which mongod opens a backup's files."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the watchdog is told, as one line of JSON through a pipe: it holds the password."""
+"""The watchdog's order, as one line of JSON through a pipe: it holds the password."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where an oplog is cut: the last entry that is applied, the first that is not."""
+"""Find where an oplog is cut: the last entry that is applied, the first that is not."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What an oplog entry says, for reports and messages."""
+"""Tell what an oplog entry says, for reports and messages."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

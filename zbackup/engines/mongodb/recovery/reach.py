@@ -1,4 +1,7 @@
-"""How far a backup's data reaches, by what was recorded with it: only a mongod can read the files. Pure."""
+"""Find how far a backup's data reaches, by what was recorded with it: only a mongod can read the files.
+
+Pure.
+"""
 
 from datetime import datetime, timedelta
 

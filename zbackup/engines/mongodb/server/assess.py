@@ -1,5 +1,5 @@
-"""What a mongod's settings mean for its backups: reasons why none could be recovered from, reasons for care,
-and which lock to take. Pure.
+"""Tell what a mongod's settings mean for its backups: reasons why none could be recovered from, reasons
+for care, and which lock to take. Pure.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What zbackup's account must be allowed to do, and which command of the server asks for what.
+"""Privileges: what zbackup's account must be allowed to do, and which command of the server asks for what.
 
 MongoDB manual, "Privilege Actions" and "Resource Document".
 """

@@ -1,4 +1,4 @@
-"""What is recorded with every snapshot (Record.server), for the mongod that will open its files.
+"""Tell what is recorded with every snapshot (Record.server), for the mongod that will open its files.
 
 All values are text. Optimes are SECONDS,INCREMENT@TERM, times are ISO 8601 in UTC.
 

@@ -1,4 +1,4 @@
-"""What a mongod says of itself, its replica set and its oplog.
+"""Tell what a mongod says of itself, its replica set and its oplog.
 
 Commands: MongoDB manual, "Database Commands" (hello, serverStatus, getCmdLineOpts, getParameter,
 replSetGetStatus, replSetGetConfig, currentOp, collStats).

@@ -1,4 +1,4 @@
-"""Where in an oplog the terms of its primaries end: what proves that two oplogs are of one history.
+"""Tell where in an oplog the terms of its primaries end: what proves that two oplogs are of one history.
 
 As in Raft, on which replica sets are built: all entries of a term come from one primary, in their order, and
 whoever has one of them has all before it. So an entry is in an oplog if that reaches at least as far in the

@@ -1,4 +1,4 @@
-"""What each transaction of a binlog file did, to which tables. The hot path of searching a log."""
+"""Tell what each transaction of a binlog file did, to which tables. The hot path of searching a log."""
 
 import struct
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the beginning of a binlog file says of the transactions in the files before it.
+"""Tell what the beginning of a binlog file says of the transactions in the files before it.
 
 Sources: MySQL source documentation of Previous_gtids_event and of Gtid_set's encoding (with tags from MySQL
 8.3 on); MariaDB knowledge base, GTID_LIST_EVENT. All numbers are little-endian.

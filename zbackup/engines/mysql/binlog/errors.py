@@ -1,4 +1,4 @@
-"""What can be wrong with a binlog's files."""
+"""Errors that a binlog's files may lead to."""
 
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed
 

@@ -1,4 +1,4 @@
-"""Which files make up a server's binlog, and in which order."""
+"""Tell which files make up a server's binlog, and in which order."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a server writes beside a statement: who ran it, and in which SQL mode.
+"""Tell what a server writes beside a statement: who ran it, and in which SQL mode.
 
 Sources: MySQL source documentation of Query_event ("Status variables"); MariaDB source, log_event.h. The
 variables stand in any order, each with a length of its own, and newer servers add some: reading ends at the

@@ -1,4 +1,4 @@
-"""What a statement does to which tables, by its text. Pure.
+"""Tell what a statement does to which tables, by its text. Pure.
 
 The servers write every change of definitions as text, and all changes with binlog_format=STATEMENT. A text is
 no proof of what rows it changed: triggers and functions change others that it does not name.

@@ -1,4 +1,5 @@
-"""Where a binlog file ends that a crash, a full disk or a snapshot has cut off in the middle of an event.
+"""Tell where a binlog file ends that a crash, a full disk or a snapshot has cut off in the middle of an
+event.
 
 The server begins another file then and leaves this one as it is. MariaDB's way to give out a log fails there,
 whatever is to be replayed (error 1236, "binlog truncated in the middle of event").

@@ -1,4 +1,5 @@
-"""What accounts of a dev clone may do: all that a developer needs, and nothing that reaches beyond the clone.
+"""Rights of a dev clone's accounts: all that a developer needs, and nothing that reaches beyond the
+clone.
 
 No account of the clone has more: neither the developers' nor one of production's, as all have the same
 password. So it does not matter that CREATE USER lets its holder change others. Left out is what reads and

@@ -1,4 +1,4 @@
-"""What a server that ended says of why (MySQL reference manual, "The Error Log"; MariaDB, "Error Log").
+"""Tell what a server that ended says of why (MySQL reference manual, "The Error Log"; MariaDB, "Error Log").
 
 Among its last lines the reason is one of many; the others say how the rest of it was shut down.
 """

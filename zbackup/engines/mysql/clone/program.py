@@ -1,4 +1,4 @@
-"""Which server program opens a backup's files."""
+"""Find which server program opens a backup's files."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What happened, by the log among backups' files and the server's own."""
+"""Tell what happened, by the log among backups' files and the server's own."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Whether the server's own log can be read from where the newest backup ends: a restore has to, too."""
+"""Tell whether the server's own log can be read from where the newest backup ends: a restore has to, too."""
 
 import time
 from pathlib import Path

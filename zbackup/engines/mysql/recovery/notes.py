@@ -1,4 +1,6 @@
-"""What a replay leaves behind that the operator should know of, because it is not as it was at the origin."""
+"""Tell what a replay leaves behind that the operator should know of, because it is not as it was at the
+origin.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""How far a backup's data reaches, by its own binlog and the clock when it was taken."""
+"""Find how far a backup's data reaches, by its own binlog and the clock when it was taken."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What replaying means for every flavour: a range of log, its progress, its end."""
+"""The replay that every flavour has in common: a range of log, its progress, its end."""
 
 import os
 import time

@@ -1,4 +1,6 @@
-"""Where a replay begins and ends in the log among backups' files, and where a transaction stands in it."""
+"""Find where a replay begins and ends in the log among backups' files, and where a transaction stands in
+it.
+"""
 
 import math
 from collections.abc import Sequence

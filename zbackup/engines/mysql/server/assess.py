@@ -1,5 +1,5 @@
-"""What a server's settings mean for its backups: reasons why none could be recovered from, reasons for care,
-and which lock to take. Pure.
+"""Tell what a server's settings mean for its backups: reasons why none could be recovered from, reasons
+for care, and which lock to take. Pure.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a temporary server needs to know later to open a server's files: recorded with every snapshot."""
+"""Tell what a temporary server needs to know later to open a server's files: recorded with every snapshot."""
 
 import contextlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a server says of its log and its replication, whatever its flavour and version call it.
+"""Tell what a server says of its log and its replication, whatever its flavour and version call it.
 
 Statements by version: SHOW BINARY LOG STATUS is MySQL's since 8.2 and the only form since 8.4; SHOW REPLICA
 STATUS since 8.0.22 (MySQL reference manual, "SQL Statements for Controlling Replication"). MariaDB's manual:

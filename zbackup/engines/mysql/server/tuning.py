@@ -1,4 +1,4 @@
-"""How a server keeps its log and writes its pages, in words every engine has. Pure.
+"""Tell how a server keeps its log and writes its pages, in words every engine has. Pure.
 
 MySQL reference manual, "Binary Logging Options and Variables"; MariaDB's manual, "Replication and Binary Log
 System Variables": 0 means that nothing is purged by age. MariaDB has binlog_expire_logs_seconds since 10.6.
