@@ -1,4 +1,4 @@
-"""Verdicts: what drills proved, written down on this host: on the backup, and where the instance's clones are.
+"""Verdicts: what drills proved, written on this host: on the backup, and where the instance's clones are.
 
 Nothing is written at a destination. The key that ships there may only add, a bucket may be immutable, and
 whoever may write there could write a verdict too.
