@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from zbackup.model.reading import Reading
+from zbackup.model.clock_reading import Reading
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

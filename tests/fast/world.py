@@ -23,8 +23,8 @@ from tests.fast.zfs import FakeZfs
 from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.model.backup import Backup
+from zbackup.model.clock_reading import Reading
 from zbackup.model.progress import Silent
-from zbackup.model.reading import Reading
 from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.shipping import hold_tag
 from zbackup.model.switch import Service

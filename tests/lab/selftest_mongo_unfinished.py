@@ -15,7 +15,7 @@ from pymongo.errors import PyMongoError
 from tests.lab import servers
 from tests.lab.mongo_fixture import Client, MongoServer, MongoSettings, start_single
 from zbackup.engines.mongodb.options import ConnectOptions
-from zbackup.engines.mongodb.recovery.unfinished import drop_unfinished_indexes
+from zbackup.engines.mongodb.recovery.unfinished_indexes import drop_unfinished_indexes
 from zbackup.engines.mongodb.server.connection import connect
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 
 from zbackup.model.backup import Backup
+from zbackup.model.clock_reading import Reading
 from zbackup.model.printable import is_plain
-from zbackup.model.reading import Reading
 from zbackup.model.record import Record, to_properties
 from zbackup.model.snapshot import Snapshot
 

@@ -10,7 +10,7 @@ from zbackup.jobs.backup.prune import PruneReport, prune
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.dev_clones.lease import reap
-from zbackup.jobs.drills.turn import DrillRules, DrillTurn, drill_turn
+from zbackup.jobs.drills.scheduled_drill import DrillRules, DrillTurn, drill_turn
 from zbackup.jobs.journal import Journal, Remembered
 from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship_all

@@ -11,7 +11,7 @@ import structlog
 from zbackup.clock import Clock
 from zbackup.daemon.job_table import Ended, Key
 from zbackup.jobs.context import Context
-from zbackup.jobs.drills.turn import DrillTurn
+from zbackup.jobs.drills.scheduled_drill import DrillTurn
 from zbackup.model.errors import Postponed, ZbackupError
 from zbackup.model.progress import Silent
 from zbackup.model.schedule import Job, Outcome

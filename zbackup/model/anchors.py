@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from zbackup.model.clock_reading import Reading
 from zbackup.model.commit_times import NEVER, SECOND, Bounds, Place, Rules
-from zbackup.model.reading import Reading
 
 DRIFT: Final = 5e-4
 """How far, per second, a wall clock that is not stepped may go off the machine's uptime: adjtimex(2) slews by

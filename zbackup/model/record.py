@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Literal, TypeVar
 
 from zbackup.model import bounds
+from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.log import LogSpan
-from zbackup.model.reading import Reading
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from zbackup.config.load import parse
 from zbackup.daemon.job_table import JobTable
 from zbackup.daemon.service import fixed_at_start
 from zbackup.daemon.tasks import drill_rules, histories, tasks
-from zbackup.jobs.drills.turn import _is_due
+from zbackup.jobs.drills.scheduled_drill import _is_due
 from zbackup.jobs.journal import Remembered
 from zbackup.model.cron import Cron
 from zbackup.model.errors import ConfigError

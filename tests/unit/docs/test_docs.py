@@ -10,9 +10,9 @@ import pytest
 from zbackup.config.load import parse
 from zbackup.engines.mongodb.server.privileges import role_document
 from zbackup.engines.mysql.server.privileges import GRANTS
+from zbackup.model.clock_reading import Reading
 from zbackup.model.clone import Clone
 from zbackup.model.log import LogSpan
-from zbackup.model.reading import Reading
 from zbackup.model.record import Record, to_properties
 
 PROJECT = Path(__file__).resolve().parents[3]

@@ -16,10 +16,10 @@ from tests.unit.plan.histories import made
 from tests.unit.samples import NOON
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context
-from zbackup.jobs.drills import drill, guard, turn
+from zbackup.jobs.drills import drill, guard, scheduled_drill
 from zbackup.jobs.drills.drill import UNTRIED
 from zbackup.jobs.drills.guard import Guard, memory_short
-from zbackup.jobs.drills.turn import DrillRules, DrillTurn
+from zbackup.jobs.drills.scheduled_drill import DrillRules, DrillTurn
 from zbackup.jobs.drills.verdicts import drilled, of_backups, read, write_down
 from zbackup.jobs.watch.root_helper import obey_drill
 from zbackup.model.backup import Backup
@@ -131,26 +131,26 @@ def test_one_that_passed_since_is_not_made_again(monkeypatch: pytest.MonkeyPatch
         made_by.append("root")
         return DrillTurn(at=NOON)
 
-    monkeypatch.setattr(turn, "make", make)
+    monkeypatch.setattr(scheduled_drill, "make", make)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     early = replace(RULES, timing=Interval(86_400))
-    assert turn.drill_turn(ctx, None, early, lambda: False).at == NOON + timedelta(minutes=59)
+    assert scheduled_drill.drill_turn(ctx, None, early, lambda: False).at == NOON + timedelta(minutes=59)
     assert made_by == []
-    turn.drill_turn(ctx, None, RULES, lambda: False)
+    scheduled_drill.drill_turn(ctx, None, RULES, lambda: False)
     assert made_by == ["root"], "its slot has come"
     monkeypatch.setattr("os.geteuid", lambda: 999)
     with pytest.raises(Refused, match=r"user id 999: systemctl enable --now zbackup-drill\.socket"):
-        turn.drill_turn(ctx, None, RULES, lambda: False)
+        scheduled_drill.drill_turn(ctx, None, RULES, lambda: False)
 
 
 def test_without_a_backup_and_beside_a_restore_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     ctx = context(Host(), catalog=lambda: SimpleNamespace(backups=()))
     with pytest.raises(Postponed, match="no backup of shop yet"):
-        turn.make(ctx, None, 60, lambda: "")
+        scheduled_drill.make(ctx, None, 60, lambda: "")
     ctx = context(Host(), catalog=lambda: SimpleNamespace(backups=(made(1, NOON),)))
-    monkeypatch.setattr(turn, "restoring", lambda _: "zbackup restore (pid 7) makes rescue")
+    monkeypatch.setattr(scheduled_drill, "restoring", lambda _: "zbackup restore (pid 7) makes rescue")
     with pytest.raises(Postponed, match="makes rescue"):
-        turn.make(ctx, None, 60, lambda: "")
+        scheduled_drill.make(ctx, None, 60, lambda: "")
 
 
 def test_memory_that_zfs_would_give_back_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,13 +185,13 @@ def test_a_drill_waits_for_room_and_ends_for_want_of_it(monkeypatch: pytest.Monk
     pool = {"name": "tank", "size": 1000 << 20}
     facts = SimpleNamespace(pool=lambda _: SimpleNamespace(**pool, free=free[0] << 20))
     monkeypatch.setattr(guard, "ZfsFacts", lambda _: facts)
-    monkeypatch.setattr(turn, "restoring", lambda _: "")
-    monkeypatch.setattr(turn, "memory_needed", lambda _: 0)
+    monkeypatch.setattr(scheduled_drill, "restoring", lambda _: "")
+    monkeypatch.setattr(scheduled_drill, "memory_needed", lambda _: 0)
     host = cast(Any, SimpleNamespace(runner=None))
     ctx = context(host, catalog=lambda: SimpleNamespace(backups=(made(1, NOON),)))
     with pytest.raises(Postponed, match="tank has 49 MiB free, and a twentieth"):
-        turn.make(ctx, None, 60, lambda: "")
-    wanted = turn._Wanted(ctx, ctx, lambda: "")
+        scheduled_drill.make(ctx, None, 60, lambda: "")
+    wanted = scheduled_drill._Wanted(ctx, ctx, lambda: "")
     assert any("tank has 49 MiB" in wanted.why_not() for _ in range(guard.LOOK_EVERY))
     free[0] = 50
     assert not any(wanted.why_not() for _ in range(2 * guard.LOOK_EVERY))
@@ -335,7 +335,7 @@ def test_the_helper_makes_the_drills_that_are_on_schedule(monkeypatch: pytest.Mo
 
 def test_what_the_helper_says_is_what_came_of_it() -> None:
     ctx = context(Host())
-    told: Callable[[dict[str, object], Context], datetime] = turn._told
+    told: Callable[[dict[str, object], Context], datetime] = scheduled_drill._told
     assert told({"result": "passed", "said": ""}, ctx) == NOON + timedelta(hours=1)
     with pytest.raises(Postponed, match="later"):
         told({"result": "postponed", "said": "later"}, ctx)
@@ -365,15 +365,15 @@ def test_a_destination_that_nothing_has_arrived_at_is_waited_for_and_one_that_lo
         raise NotRecoverable("there is no committed backup of shop at s3")
 
     target = cast(Any, SimpleNamespace(name="cloud", destination=SimpleNamespace(connect=connect, here="")))
-    monkeypatch.setattr(turn, "room_short", lambda _: "")
-    monkeypatch.setattr(turn, "restoring", lambda _: "")
-    monkeypatch.setattr(turn, "memory_needed", lambda _: 0)
-    monkeypatch.setattr(turn, "drill", nothing)
+    monkeypatch.setattr(scheduled_drill, "room_short", lambda _: "")
+    monkeypatch.setattr(scheduled_drill, "restoring", lambda _: "")
+    monkeypatch.setattr(scheduled_drill, "memory_needed", lambda _: 0)
+    monkeypatch.setattr(scheduled_drill, "drill", nothing)
     ctx = context(Host())
     for verdict in before:
         write_down(ctx, "cloud", None, verdict)
     with pytest.raises(kind, match="no committed backup"):
-        turn.make(ctx, target, 60, lambda: "")
+        scheduled_drill.make(ctx, target, 60, lambda: "")
 
 
 def test_a_verdict_from_the_future_says_nothing_of_how_long_ago_one_passed() -> None:

@@ -21,6 +21,7 @@ from zbackup.jobs.backup.prune import PruneReport
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.model.backup import Backup
+from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import (
     CommandFailed,
     CommandTimedOut,
@@ -31,7 +32,6 @@ from zbackup.model.errors import (
     ZbackupError,
 )
 from zbackup.model.progress import Silent
-from zbackup.model.reading import Reading
 from zbackup.model.retention import Retention, Span
 
 HOUR = timedelta(hours=1)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zbackup.model.anchors import Anchor, bounds, dependable
+from zbackup.model.clock_reading import Reading
 from zbackup.model.commit_times import Bounds, CutSearch, Decision, Rules
-from zbackup.model.reading import Reading
 
 S = 1_000_000
 MINUTE, HOUR = 60 * S, 3600 * S

@@ -19,8 +19,8 @@ from zbackup.destinations.copies import by_server
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.ship.prune_at import _decide
 from zbackup.model.backup import Backup
+from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import ZbackupError
-from zbackup.model.reading import Reading
 from zbackup.model.retention import Retention, Span
 from zbackup.plan.recovery.recovery import RecoveryPlan, plan_recovery
 from zbackup.plan.retention.arrival import AHEAD, consistent, first_to_reach

@@ -12,7 +12,7 @@ from tests.unit.plan.histories import made
 from zbackup.clock import SystemClock
 from zbackup.config.retention import tier
 from zbackup.model.backup import Backup
-from zbackup.model.reading import Reading
+from zbackup.model.clock_reading import Reading
 from zbackup.model.retention import Retention, Span
 from zbackup.plan.recovery.clocks import of_any_machine
 from zbackup.plan.retention.retention import RetentionPlan, plan_retention

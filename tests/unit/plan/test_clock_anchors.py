@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from tests.unit.plan.histories import at_hour, made
 from zbackup.model.anchors import bounds, dependable
 from zbackup.model.backup import Backup
+from zbackup.model.clock_reading import Reading
 from zbackup.model.commit_times import Rules, micros
-from zbackup.model.reading import Reading
 from zbackup.plan.recovery.clock_anchors import anchors_of
 
 

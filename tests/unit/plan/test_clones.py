@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.samples import NOON, at, backup, lacking_one
 from zbackup.model.clone import Clone
 from zbackup.model.cloning import Login
-from zbackup.plan.clones.choice import choose_backup
+from zbackup.plan.clones.choose_backup import choose_backup
 from zbackup.plan.clones.clone_name import next_name, numbered, require_good
 from zbackup.plan.clones.connection_url import environment, url
 from zbackup.plan.clones.lease import end_of, judge

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.unit.samples import PLAIN
+from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import Refused
-from zbackup.model.reading import Reading
 from zbackup.model.record import PREFIX, PROPERTIES, to_properties
 from zbackup.model.shipping import COMMITTED
 from zbackup.plan.ship.gate import LONGEST, Order, Policy, Power, decide, still_to_mark

@@ -15,9 +15,9 @@ from tests.unit.samples import NOON, PLAIN
 from zbackup.catalog.local import group
 from zbackup.destinations.copies import by_server, committed
 from zbackup.model.backup import Backup
+from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import ZbackupError
 from zbackup.model.log import Transaction
-from zbackup.model.reading import Reading
 from zbackup.model.record import PREFIX, to_properties
 from zbackup.model.retention import Retention
 from zbackup.model.shipping import COMMITTED, PARTS, commit_properties

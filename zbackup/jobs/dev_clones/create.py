@@ -31,7 +31,7 @@ from zbackup.model.clone import Clone
 from zbackup.model.errors import ConfigError, NotFound, Refused, Taken, UsageError
 from zbackup.model.moment import Moment, end_after
 from zbackup.model.snapshot import Dataset
-from zbackup.plan.clones.choice import choose_backup
+from zbackup.plan.clones.choose_backup import choose_backup
 from zbackup.plan.clones.clone_name import log_name, next_name, numbered, require_wanted
 from zbackup.proc import detached
 

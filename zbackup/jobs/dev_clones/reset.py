@@ -17,7 +17,7 @@ from zbackup.jobs.dev_clones.snapshot import source
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.errors import NotFound, Refused
-from zbackup.plan.clones.choice import choose_backup
+from zbackup.plan.clones.choose_backup import choose_backup
 
 log = structlog.get_logger()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from zbackup.model.finding import Finding, Severity
-from zbackup.plan.lengths import length
+from zbackup.plan.duration_text import length
 
 GRACE = timedelta(minutes=2)
 

@@ -10,10 +10,10 @@ from zbackup.model.errors import PoolReadOnly, VerificationFailed
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.log import LogDamage
 from zbackup.model.space import Pool
+from zbackup.plan.duration_text import length
 from zbackup.plan.health.drill_health import GRACE, DrillFacts, of_drills
 from zbackup.plan.health.expected import Expected
 from zbackup.plan.health.leftovers import Leftover, LostServer, of_leftovers, of_lost_servers
-from zbackup.plan.lengths import length
 from zbackup.plan.schedule import DIFFERENT
 
 # A snapshot is late when the next one should have been there too; something is wrong when two are missing.

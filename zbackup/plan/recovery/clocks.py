@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from zbackup.model.backup import Backup
-from zbackup.model.reading import Reading
+from zbackup.model.clock_reading import Reading
 
 LEAP = timedelta(days=3)
 """A shorter time without a backup is never taken for a clock that leapt."""

@@ -10,8 +10,8 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup
+from zbackup.model.clock_reading import Reading
 from zbackup.model.moment import local_text
-from zbackup.model.reading import Reading
 from zbackup.model.retention import CONDEMNED, Retention, Tier
 from zbackup.plan.calendar import back, begins, label, period
 from zbackup.plan.recovery.clocks import certain_now, doubts, turned_back

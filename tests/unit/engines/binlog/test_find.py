@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.unit.engines.binlog.builder import SERVER, Builder, Written
 from zbackup.engines.mysql.binlog import events
-from zbackup.engines.mysql.binlog.earlier import read_earlier
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged
 from zbackup.engines.mysql.binlog.find import find
 from zbackup.engines.mysql.binlog.find_stop import find_cut
 from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.binlog.transactions_before import read_earlier
 from zbackup.model.transaction_name import FilePosition, Gtid, parse_transaction
 
 NOW = 1_700_000_000_000_000

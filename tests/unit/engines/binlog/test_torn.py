@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engines.binlog.builder import Builder
-from zbackup.engines.mysql.binlog import events, torn
-from zbackup.engines.mysql.binlog.torn import torn_at
+from zbackup.engines.mysql.binlog import events, torn_end
+from zbackup.engines.mysql.binlog.torn_end import torn_at
 
 NOW = 1_700_000_000
 
@@ -68,7 +68,7 @@ def test_of_a_file_that_was_closed_only_the_end_is_read(
     path = tmp_path / name
     path.write_bytes(builder.data)
     assert torn_at(path) is None
-    monkeypatch.setattr(torn, "opened", lambda _: pytest.fail("it was read"))
+    monkeypatch.setattr(torn_end, "opened", lambda _: pytest.fail("it was read"))
     assert torn_at(path) is None
 
 

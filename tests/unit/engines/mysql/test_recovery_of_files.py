@@ -17,8 +17,8 @@ from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.engines.mysql.recovery.replay_bounds import effective_target
 from zbackup.engines.mysql.recovery.verify_replay import end_found, is_exact
 from zbackup.model.anchors import Anchor
+from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
-from zbackup.model.reading import Reading
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Reach
 from zbackup.model.relocation import Relocation

@@ -3,7 +3,7 @@
 from zbackup.engines.mongodb.clone.accounts import replace_accounts
 from zbackup.engines.mongodb.clone.clone_server import CloneServer
 from zbackup.engines.mongodb.clone.identity import forget_replica_set
-from zbackup.engines.mongodb.recovery.unfinished import drop_unfinished_indexes
+from zbackup.engines.mongodb.recovery.unfinished_indexes import drop_unfinished_indexes
 from zbackup.model.cloning import Adoption, PrivateServer
 from zbackup.model.errors import Refused
 from zbackup.model.progress import Progress

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from zbackup.engines.mysql.binlog.earlier import Earlier, read_earlier
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LoggedTransaction
 from zbackup.engines.mysql.binlog.reader import begun, describe, opened
+from zbackup.engines.mysql.binlog.transactions_before import Earlier, read_earlier
 from zbackup.model.log import Searched
 from zbackup.model.transaction_name import FilePosition, Gtid, TransactionName
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from zbackup.engines.mysql.binlog.find_stop import Cut
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import last_in_file
-from zbackup.engines.mysql.binlog.torn import torn_at
+from zbackup.engines.mysql.binlog.torn_end import torn_at
 from zbackup.engines.mysql.clone.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.clone.program import find_program
-from zbackup.engines.mysql.recovery import memory_tables, notes, replay_mariadb, replay_mysql
+from zbackup.engines.mysql.recovery import memory_tables, replay_mariadb, replay_mysql, replay_remarks
 from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.covered_log import end_of, held_files, is_readable
@@ -108,7 +108,7 @@ class MysqlRecovery:
             progress.phase("verifying", f"that it ends at {cut.stop}")
             with temporary.progressing():
                 recovered = outcome(temporary.connection, base.record, cut)
-                notes.tell(temporary.connection, server.flavor, progress)
+                replay_remarks.tell(temporary.connection, server.flavor, progress)
             progress.phase("handing over")
             temporary.hand_over()
         if serving:
@@ -127,7 +127,7 @@ class MysqlRecovery:
             with temporary.progressing():
                 recovered = as_it_is(temporary.connection, base.record, base.where, files)
                 forget_replication(server.flavor, temporary.connection)
-                notes.tell(temporary.connection, server.flavor, progress)
+                replay_remarks.tell(temporary.connection, server.flavor, progress)
             progress.phase("handing over")
             temporary.hand_over()
         if serving:
