@@ -45,7 +45,7 @@ def test_a_mysql_comes_back_also_when_the_link_breaks(mysql: House, hosts: TwoHo
         words = offsite.restoring(moment.isoformat(), "back")
         hosts.link.cut_after(3_000_000, back=True)
         cut = offsite.back(*words)
-        assert cut.rc != 0 and "the same command goes on" in cut.err, cut
+        assert cut.rc != 0 and "the same command continues" in cut.err, cut
         hosts.link.mend()
         report = offsite.back(*words)
         assert "going on with what was fetched" in report.err, report

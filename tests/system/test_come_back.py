@@ -98,7 +98,7 @@ def test_a_restore_is_cut_off_while_it_fetches_and_goes_on(
     link = offsite.hosts.link
     link.cut_after(3_000_000, back=True)
     cut = offsite.back(*words)
-    assert cut.rc != 0 and "the same command goes on" in cut.err, cut
+    assert cut.rc != 0 and "the same command continues" in cut.err, cut
     assert link.is_cut
     link.mend()
     locked = offsite.back(*words)

@@ -96,7 +96,9 @@ Rows = Annotated[
         show_default=False,
     ),
 ]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Continue with what is committed next, until Ctrl-C.")
+]
 
 
 def command(  # noqa: PLR0913  a parameter is an option of the command line

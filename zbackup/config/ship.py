@@ -20,8 +20,10 @@ _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _S3 = re.compile(
     r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<prefix>[A-Za-z0-9!_.*'()/-]{0,200}))?"
 )
-_BUCKETS = 'a place such as "s3://bucket/prefix" (a bucket is 3 to 63 of a-z, 0-9, - and .)'
-_PLACES = 'a place such as "ssh://backup@host/tank/backups", "zfs:otherpool/backups" or "s3://bucket/prefix"'
+_BUCKETS = 'an address such as "s3://bucket/prefix" (a bucket is 3 to 63 of a-z, 0-9, - and .)'
+_PLACES = (
+    'an address such as "ssh://backup@host/tank/backups", "zfs:otherpool/backups" or "s3://bucket/prefix"'
+)
 _OPTION = re.compile(r"[^\x00-\x1f\x7f]+")
 
 ALL, NONE = "all", "none"

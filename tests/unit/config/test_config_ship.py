@@ -61,7 +61,7 @@ def test_places(text: str, wanted: ZfsPlace) -> None:
 )
 def test_what_is_no_place_is_refused(text: str) -> None:
     (line,) = problems(f'to = "{text}"')
-    assert "instance.shop.ship[1].to: expected a place such as" in line
+    assert "instance.shop.ship[1].to: expected an address such as" in line
 
 
 @given(st.text())

@@ -145,7 +145,7 @@ def _take(ctx: Context, facts: ServerFacts, draft: Record, plan: SnapshotPlan) -
     try:
         return _take_once(ctx, facts, draft, plan, release_early=plan.lock.kind != "none")
     except _LetGoTooEarly:
-        log.info("snapshot.once_more", snapshot=plan.name, why="the lock was let go too early to be sure")
+        log.info("snapshot.once_more", snapshot=plan.name, why="the lock was released too early to be sure")
         return _take_once(ctx, facts, draft, plan, release_early=False)
 
 

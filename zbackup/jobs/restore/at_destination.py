@@ -23,7 +23,7 @@ def at_destination(ctx: Context, target: ShipTarget) -> Context:
     if not here:
         raise Refused(
             f"{target.name} is {target.destination.place}, which is not on this host: give the command on "
-            "that host, where its configuration has the same place as zfs:pool/path"
+            "that host, where its configuration has the same dataset as zfs:pool/path"
         )
     pool = here.partition("/")[0]
     return ctx.at(next(place for place in (ctx.clones, *ctx.elsewhere) if place.partition("/")[0] == pool))
@@ -85,6 +85,6 @@ def _require_keys(ctx: Context, backups: tuple[Backup, ...]) -> None:
         status, root = ctx.zfs.values(dataset, "keystatus", "encryptionroot")
         if status == "unavailable":
             raise Refused(
-                f"{dataset} is encrypted and its key is not loaded: zfs load-key {root}, then the same "
-                f"command goes on"
+                f"{dataset} is encrypted and its key is not loaded: zfs load-key {root}, then give the same "
+                f"command again"
             )

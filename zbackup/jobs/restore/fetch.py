@@ -165,7 +165,7 @@ def mounted(ctx: Context, container: str, members: int) -> tuple[Dataset, ...]:
                 raise
             raise Refused(
                 f"{dataset.name} is encrypted and its key is not loaded: zfs load-key {dataset.name}, "
-                f"then the same command goes on"
+                f"then give the same command again"
             ) from failure
     return tuple(d for d in ctx.zfs.filesystems(container) if d.name != container)
 

@@ -52,7 +52,7 @@ def examined(
             why = why or failure
             continue
         return Examined(source, replay, tuple(b for b in sources[number:] if b))
-    raise why or NotRecoverable("there is no log to go on with")
+    raise why or NotRecoverable("there is no log to continue with")
 
 
 def nothing_replayed(target: datetime) -> ReplayRange:

@@ -117,7 +117,7 @@ def _maker_dead(ctx: Context, name: str, own: str) -> Iterator[None]:
         yield
         return
     require_good(name)  # it was read over there, and becomes the name of a file
-    with working_on(ctx, name, "zbackup (letting go)", wait=0):
+    with working_on(ctx, name, "zbackup (releasing holds)", wait=0):
         yield
 
 
@@ -196,6 +196,6 @@ def _release_all(
 def _note_kept(ctx: Context, target: ShipTarget, tag: str, failure: ZbackupError) -> None:
     ctx.progress.note(
         f"what was held at {target.destination.place} still is ({failure}); the next restore from there or "
-        f"zbackup prune --at {target.name} of this host lets it go, and so does zfs release '{tag}' SNAPSHOT "
+        f"zbackup prune --at {target.name} of this host releases it, and so does zfs release '{tag}' SNAPSHOT "
         "over there"
     )

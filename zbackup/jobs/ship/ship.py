@@ -199,7 +199,7 @@ def _begun(streams: ZfsStreams, sources: Sequence[SourceDataset], inventory: Inv
 def _tidy(ctx: Context, target: ShipTarget, sides: _Sides, *, again: bool) -> None:
     """`again`: what was sent has been pinned since the look."""
     backups, sources = sides.backups, sides.sources
-    with ctx.instance_lock(f"zbackup ship to {target.name} (letting go)"):
+    with ctx.instance_lock(f"zbackup ship to {target.name} (releasing holds)"):
         if again:
             backups = ctx.catalog().backups
             sources = _sources(ctx, [d.name for d in sources])

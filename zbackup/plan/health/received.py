@@ -89,7 +89,7 @@ def _held(facts: Facts) -> list[Finding]:
             severity="advice",
             subject="holds",
             text=f"{snapshot} is held by {tag}",
-            why="no prune takes it while it is held; a restore under way lets go by itself",
+            why="no prune takes it while it is held; a restore under way releases it by itself",
             fix=f"zfs release '{tag}' '{snapshot}'",
         )
         for snapshot, tag in facts.held

@@ -63,7 +63,7 @@ def cut_between(
     if isinstance(target, Time | WholeLog):
         return find_cut(files, start, target, times=Times(rules=rules_for(log[0]), anchors=tuple(anchors)))
     if isinstance(target, ClusterTime):
-        raise AssertionError(f"{target} is no place in a binlog")
+        raise AssertionError(f"{target} is no position in a binlog")
     stop = LogPosition.parse(target.start)
     if stop < start:
         raise NotRecoverable(f"the base ends at {start}: it holds the transaction at {stop} already")
