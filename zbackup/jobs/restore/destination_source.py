@@ -249,7 +249,7 @@ def _note_kept(ctx: Context, name: str) -> None:
         return
     if kept:
         ctx.progress.note(
-            f"what was fetched is kept in {ctx.clones}/{copy_name(name)}: the same command continues with it, "
+            f"what was fetched is kept in {ctx.clones}/{copy_name(name)}: the same command continues, "
             f"zbackup clone destroy {copy_name(name)} removes it"
         )
 

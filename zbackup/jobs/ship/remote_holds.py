@@ -196,6 +196,6 @@ def _release_all(
 def _note_kept(ctx: Context, target: ShipTarget, tag: str, failure: ZbackupError) -> None:
     ctx.progress.note(
         f"what was held at {target.destination.place} still is ({failure}); the next restore from there or "
-        f"zbackup prune --at {target.name} of this host releases it, and so does zfs release '{tag}' SNAPSHOT "
-        "over there"
+        f"zbackup prune --at {target.name} of this host releases it, and so does "
+        f"zfs release '{tag}' SNAPSHOT over there"
     )
