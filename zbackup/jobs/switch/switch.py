@@ -207,7 +207,7 @@ def _remarks(record: Record) -> tuple[str, ...]:
         found.append("a member of a set has to be initiated again: docs/how-to/replace-production.md")
     else:
         found.append(
-            "replicas of the server before are ahead of this one: make them again from a backup. Events that were "
-            "made since the backup are disabled: ALTER EVENT ... ENABLE"
+            "replicas of the server before are ahead of this one: make them again from a backup. Events that "
+            "were made since the backup are disabled: ALTER EVENT ... ENABLE"
         )
     return tuple(found)
