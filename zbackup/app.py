@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from zbackup.catalog.local import clones
-from zbackup.clock import SystemClock
+from zbackup.clock import Clock, SystemClock
 from zbackup.config.clones import Replica
 from zbackup.config.retention import Retention as RetentionTable
 from zbackup.config.settings import Instance, Settings
@@ -23,6 +23,7 @@ from zbackup.engines.mysql.options import ConnectOptions, LockOptions, TlsOption
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.watch.operator_file import OperatorFile
 from zbackup.model.cloning import CloneRules, Mask, Source
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.progress import Progress
@@ -149,6 +150,16 @@ def drill_limits(settings: Settings) -> dict[tuple[str, str], float]:
 
 def _drills(instance: Instance) -> tuple[tuple[str, Timing | None], ...]:
     return ("", instance.schedule.drill), *((ship.label, ship.drill) for ship in instance.ship)
+
+
+def clock() -> Clock:
+    """What tells the time outside of a context."""
+    return SystemClock()
+
+
+def operator_file(settings: Settings) -> OperatorFile:
+    """Where operators' notes are kept."""
+    return OperatorFile(settings.daemon.state_dir, daemon_directory(settings.run_dir))
 
 
 def daemon_lock(settings: Settings) -> Path:

@@ -35,7 +35,8 @@ COMMANDS = (
     ("clone",), ("clone", "create"), ("clone", "list"), ("clone", "show"), ("clone", "dsn"), ("clone", "env"),
     ("clone", "reset"), ("clone", "snapshot"), ("clone", "promote"), ("clone", "extend"),
     ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("switch",),
-    ("verify",), ("received",), ("release",), ("gate",), ("status",), ("daemon",),
+    ("verify",), ("received",), ("release",), ("gate",), ("status",), ("daemon",), ("pause",), ("resume",),
+    ("acknowledge",),
 )  # fmt: skip
 GLOBAL = frozenset((*FLAGS, *VALUED, "--help", "--version", "--install-completion", "--show-completion"))
 SUB_TABLES = ("lock", "recovery", "clones", "retention", "schedule", "notify", "tls", "service", "ship")

@@ -54,6 +54,9 @@ _COMMANDS = {
     "received": "received",
     "release": "release",
     "helper": "helper",
+    "pause": "pause",
+    "resume": "resume",
+    "acknowledge": "acknowledge",
     "clone": "clone",
 }
 """Commands and their modules here, each of which is imported only when it is needed.

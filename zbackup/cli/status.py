@@ -97,6 +97,7 @@ def _show(options: Options, instance: str | None, most: float | None, before: st
 
 def _look(options: Options, instance: str | None, most: float | None) -> list[Done[Status] | Failed]:
     settings = load(options.config)
+    notes = app.operator_file(settings).read()
     remembered = Journal(settings.daemon.state_dir).read()
     runs = bool(holder(app.daemon_lock(settings)))
 
@@ -104,7 +105,7 @@ def _look(options: Options, instance: str | None, most: float | None) -> list[Do
         expected = app.expected(settings, settings.instance[ctx.instance], ctx.clock.now())
         expected = replace(expected, max_age=most) if most is not None else expected
         try:
-            return look(ctx, expected, remembered, daemon_runs=runs)
+            return look(ctx, expected, remembered, daemon_runs=runs, notes=notes)
         except DatasetNotFound as gone:
             if not any(target.destination.here for target in ctx.targets):
                 raise
@@ -139,6 +140,8 @@ def _shape(done: Done[Status]) -> dict[str, Any]:
         "tiers": output.plain(status.tiers),
         "daemon_runs": status.daemon_runs,
         "working": status.working or None,
+        "paused": output.plain(status.paused),
+        "acknowledged": output.plain(status.acknowledged),
         "shipped": [_shipped_shape(each) for each in status.shipped],
         "drills": [_drill_shape(each) for each in status.drills],
         "jobs": [_job_shape(job) for job in status.jobs],

@@ -26,12 +26,19 @@ def answer(look: Callable[[], Sequence[Outcome]]) -> tuple[int, str]:
         return UNKNOWN, f"ZBACKUP UNKNOWN - {_line(str(failure))}"
     level = max((_level(o) for o in outcomes), key=WORST_LAST.index)
     wrong = [line for outcome in outcomes for line in _wrong(outcome)]
-    first = wrong[0] if wrong else ", ".join(f"{name(o)}: ok" for o in outcomes)
+    first = wrong[0] if wrong else ", ".join(f"{name(o)}: ok{_known(o)}" for o in outcomes)
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     data = " ".join(number for o in outcomes if isinstance(o, Done) for number in _numbers(o.result))
     return level, "\n".join(
         (f"ZBACKUP {WORDS[level]} - {first}{more}{f' | {data}' if data else ''}", *wrong[1:])
     )
+
+
+def _known(outcome: Outcome) -> str:
+    """Problems that an operator knows of are no reason to call, and are not hidden."""
+    known = outcome.result.acknowledged if isinstance(outcome, Done) else None
+    subjects = ", ".join(subject for _, subject in known.problems) if known else ""
+    return f" (acknowledged: {_line(subjects)})" if subjects else ""
 
 
 def name(outcome: Outcome) -> str:

@@ -106,6 +106,8 @@ class Metrics:
         self._free = self._gauge("pool_free_bytes", "Room left on an instance's pool", (*instance, "pool"))
         self._size = self._gauge("pool_size_bytes", "Size of an instance's pool", (*instance, "pool"))
         self._health = self._gauge("health", "0 ok, 1 warning, 2 critical", instance)
+        self._paused = self._gauge("paused", "1 while an operator has paused the scheduled jobs", instance)
+        self._known = self._gauge("acknowledged_problems", "Problems an operator has acknowledged", instance)
         self._reload_ok = self._gauge("config_last_reload_successful", "1 unless the last reload was refused")
         self._reload_ok.set(1)
 
@@ -166,13 +168,15 @@ class Metrics:
         self._free.labels(*name, room.pool.name).set(room.pool.free)
         self._size.labels(*name, room.pool.name).set(room.pool.size)
         self._health.labels(*name).set(LEVEL[status.health])
+        self._paused.labels(*name).set(int(status.paused is not None))
+        self._known.labels(*name).set(len(status.acknowledged.problems) if status.acknowledged else 0)
         self._shipped(status.instance, status.shipped)
         self._drilled(status.instance, status.drills)
 
     def forget(self, instance: str) -> None:
         """It is not in the configuration any more."""
         alone = (self._taken, self._as_of, self._window, self._gaps, self._lacking)
-        for gauge in (*alone, self._backups, self._clones, self._health):
+        for gauge in (*alone, self._backups, self._clones, self._health, self._paused, self._known):
             _remove(gauge, (instance,))
         for kind in SPACE:
             _remove(self._space, (instance, kind))

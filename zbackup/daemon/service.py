@@ -14,7 +14,7 @@ from zbackup.config.settings import Settings
 from zbackup.daemon.events import EventHandler
 from zbackup.daemon.job_table import Ended, JobTable, Key
 from zbackup.daemon.metrics import Metrics
-from zbackup.daemon.notifier import HookNotifier
+from zbackup.daemon.notifier import TOLD, HookNotifier
 from zbackup.daemon.scheduler import Scheduler
 from zbackup.daemon.sd_notify import Notifier
 from zbackup.daemon.tasks import histories, jobs, tasks
@@ -22,7 +22,9 @@ from zbackup.daemon.waker import Waker
 from zbackup.daemon.worker import LogProgress, Worker
 from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Journal
-from zbackup.model.errors import ConfigError, ZbackupError
+from zbackup.model.errors import ConfigError, Postponed, ZbackupError
+from zbackup.model.operator_notes import Pause
+from zbackup.model.schedule import parted
 from zbackup.proc.lock import exclusive
 
 log = structlog.get_logger()
@@ -179,9 +181,14 @@ class Service:
         return app.context(settings, settings.instance[instance], LogProgress())
 
     def _begin(self, key: Key) -> None:
+        if parted(key[1])[0] in TOLD and (pause := self._pause(key[0])):
+            raise Postponed(f"paused until {pause.until.isoformat(timespec='seconds')}")
         log.debug("job.started")
         if instance := self._settings.instance.get(key[0]):
             self._hooks.begins(key[1], instance.notify)
+
+    def _pause(self, instance: str) -> Pause | None:
+        return app.operator_file(self._settings).read().pause_of(instance, self._clock.now())
 
     def _tell(self, ended: Ended) -> None:
         self._ended.put(ended)

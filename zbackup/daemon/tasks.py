@@ -133,7 +133,7 @@ def jobs(
     def watch(ctx: Context) -> Status:
         current = settings()
         expected = app.expected(current, current.instance[ctx.instance], ctx.clock.now())
-        return look(ctx, expected, journal.read(), daemon_runs=True)
+        return look(ctx, expected, journal.read(), daemon_runs=True, notes=app.operator_file(current).read())
 
     def some(ctx: Context) -> PruneReport:
         return prune(ctx, PRUNE_TURN_S)

@@ -20,12 +20,14 @@ from zbackup.jobs.watch.window import as_they_are
 from zbackup.jobs.watch.window import look as look_at_window
 from zbackup.model.backup import Backup
 from zbackup.model.finding import Finding, Health, worst
+from zbackup.model.operator_notes import NO_NOTES, Acknowledgement, OperatorNotes, Pause
 from zbackup.model.space import DatasetSettings, Space
 from zbackup.plan.calendar import back
 from zbackup.plan.health import health
 from zbackup.plan.health.drill_health import DrillFacts
 from zbackup.plan.health.expected import Expected
 from zbackup.plan.health.keys import not_loaded
+from zbackup.plan.health.known import in_the_light_of
 from zbackup.plan.health.leftovers import Leftover, LostServer
 from zbackup.plan.recovery.window import RecoveryWindow, Window, moment_bases, usable_bases
 from zbackup.plan.retention.retention import plan_retention
@@ -45,8 +47,8 @@ class Status:
     `as_they_are` are backups that can be restored without a log. `gaps` are the causes of those in the
     promised window, but for those that a switch made, which are in `switched`, and `lost` how much of it is
     out of reach, though backups go back far enough: gaps, and what somebody destroyed. `servers` are
-    the clones whose server runs, `leftovers` those that nobody finished, and
-    `lost_servers` servers without a clone.
+    the clones whose server runs, `leftovers` those that nobody finished, and `lost_servers` servers without a
+    clone. `paused` and `acknowledged` are what an operator said of it that holds now.
     """
 
     instance: str
@@ -70,14 +72,23 @@ class Status:
     servers: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
     lost_servers: tuple[LostServer, ...] = ()
+    paused: Pause | None = None
+    acknowledged: Acknowledgement | None = None
 
     @property
     def health(self) -> Health:
         return worst(self.findings)
 
 
-def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, daemon_runs: bool) -> Status:
-    """Look, and judge. Raise CommandFailed when ZFS cannot be asked."""
+def look(
+    ctx: Context,
+    expected: Expected,
+    remembered: Sequence[Remembered],
+    *,
+    daemon_runs: bool,
+    notes: OperatorNotes = NO_NOTES,
+) -> Status:
+    """Look, and judge in the light of an operator's `notes`. Raise CommandFailed when ZFS cannot be asked."""
     working = holder(ctx.lock_file)
     catalog, now = ctx.catalog(), ctx.clock.now()
     working = working or holder(ctx.lock_file)
@@ -110,9 +121,13 @@ def look(ctx: Context, expected: Expected, remembered: Sequence[Remembered], *, 
         findings=(),
         as_they_are=as_they_are(ctx, catalog.backups),
         drills=drilled(ctx, expected.drills),
+        paused=notes.pause_of(ctx.instance, now),
+        acknowledged=notes.acknowledgement_of(ctx.instance, now),
     )
-    judged = health.judge(_facts(found, catalog, known, retention.note), expected)
-    return replace(found, findings=(*not_loaded(settings), *judged))
+    if found.paused:  # no snapshot is expected meanwhile
+        expected = replace(expected, snapshot_every=None)
+    judged = (*not_loaded(settings), *health.judge(_facts(found, catalog, known, retention.note), expected))
+    return replace(found, findings=in_the_light_of(judged, found.paused, found.acknowledged, ctx.zone))
 
 
 def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> health.Facts:

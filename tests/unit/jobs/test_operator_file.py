@@ -1,0 +1,55 @@
+"""An operator's notes are read as they were written, and what is no such file says nothing."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from zbackup.jobs.watch.operator_file import OperatorFile, with_acknowledgement, with_pause
+from zbackup.model.errors import Refused
+from zbackup.model.operator_notes import NO_NOTES, Acknowledgement, Pause
+
+UNTIL = datetime(2024, 5, 3, 7, tzinfo=UTC)
+PAUSE = Pause(until=UNTIL, reason="moving")
+KNOWN = Acknowledgement(until=UNTIL, reason="ordered", problems=(("critical", "pool"),))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> OperatorFile:
+    return OperatorFile(tmp_path / "state", tmp_path)
+
+
+def test_notes_of_several_instances(file: OperatorFile) -> None:
+    assert file.read() == NO_NOTES
+    file.change(lambda notes: with_pause(notes, "a", PAUSE))
+    file.change(lambda notes: with_acknowledgement(notes, "b", KNOWN))
+    assert file.read().paused == {"a": PAUSE} and file.read().acknowledged == {"b": KNOWN}
+    file.change(lambda notes: with_pause(with_pause(notes, "a", None), "c", None))
+    assert file.read().paused == {} and file.read().acknowledged == {"b": KNOWN}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"paused": {"a": {"until": "soon", "reason": ""}}, "acknowledged": {}}',
+     '{"paused": [], "acknowledged": {}}', '{"paused": {}, "acknowledged": {"a": 3}}', "\x00" * 9,
+     '{"paused": {"a": {"until": "9999-12-31T23:59:59+00:00", "reason": ""}}, "acknowledged": {}}'],
+)  # fmt: skip
+def test_what_makes_no_sense_says_nothing(file: OperatorFile, text: str) -> None:
+    file.state_dir.mkdir()
+    file.path.write_text(text)
+    assert file.read() == NO_NOTES
+
+
+def test_a_link_in_its_place_is_not_followed(file: OperatorFile, tmp_path: Path) -> None:
+    file.state_dir.mkdir()
+    (tmp_path / "other").write_text("mine")
+    file.path.symlink_to(tmp_path / "other")
+    assert file.read() == NO_NOTES
+    file.change(lambda notes: with_pause(notes, "a", PAUSE))
+    assert (tmp_path / "other").read_text() == "mine" and file.read().paused == {"a": PAUSE}
+
+
+def test_what_cannot_be_written_is_one_line(file: OperatorFile, tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where the directory should be")
+    with pytest.raises(Refused):
+        file.change(lambda notes: with_pause(notes, "a", PAUSE))

@@ -1,0 +1,46 @@
+"""What an operator has said of an instance: that its jobs are to wait, or that its problems are known."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+Problem = tuple[str, str]
+"""Severity and subject of a finding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """The daemon begins none of the instance's scheduled jobs before `until`."""
+
+    until: datetime
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """These `problems` are known until then and call nobody. Others, and the same got worse, still do."""
+
+    until: datetime
+    reason: str
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorNotes:
+    """By instance, what was said of it."""
+
+    paused: Mapping[str, Pause] = field(default_factory=dict)
+    acknowledged: Mapping[str, Acknowledgement] = field(default_factory=dict)
+
+    def pause_of(self, instance: str, now: datetime) -> Pause | None:
+        """The pause that is not over yet."""
+        found = self.paused.get(instance)
+        return found if found and found.until > now else None
+
+    def acknowledgement_of(self, instance: str, now: datetime) -> Acknowledgement | None:
+        """The acknowledgement that is not over yet."""
+        found = self.acknowledged.get(instance)
+        return found if found and found.until > now else None
+
+
+NO_NOTES = OperatorNotes()
