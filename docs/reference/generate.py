@@ -21,6 +21,7 @@ from zbackup.cli.exit_status import table as exit_status_table
 from zbackup.cli.main import invoke
 from zbackup.cli.options import FLAGS, VALUED
 from zbackup.config.clones import ClonePool, Clones, Mask, Replica
+from zbackup.config.notify import HealthNotify, Mail, Webhook
 from zbackup.config.retention import Retention
 from zbackup.config.s3 import S3
 from zbackup.config.schedule import Daemon, Notify, Schedule
@@ -36,7 +37,7 @@ COMMANDS = (
     ("clone", "reset"), ("clone", "snapshot"), ("clone", "promote"), ("clone", "extend"),
     ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("switch",),
     ("verify",), ("received",), ("release",), ("gate",), ("status",), ("daemon",), ("pause",), ("resume",),
-    ("acknowledge",),
+    ("acknowledge",), ("notify",),
 )  # fmt: skip
 GLOBAL = frozenset((*FLAGS, *VALUED, "--help", "--version", "--install-completion", "--show-completion"))
 SUB_TABLES = ("lock", "recovery", "clones", "retention", "schedule", "notify", "tls", "service", "ship")
@@ -135,8 +136,11 @@ finding (with 1 where that has none of its own, such as a pool that lacks a disk
 
 def configuration() -> str:
     sections = [
-        ("The top of the file", "", Settings, ("instance", "daemon", "clones")),
+        ("The top of the file", "", Settings, ("instance", "daemon", "clones", "notify")),
         ("`[daemon]`", Daemon.__doc__, Daemon, ()),
+        ("`[notify]`", HealthNotify.__doc__, HealthNotify, ("webhook", "mail")),
+        ("`[[notify.webhook]]`", Webhook.__doc__, Webhook, ()),
+        ("`[[notify.mail]]`", Mail.__doc__, Mail, ()),
         ("`[clones]`", ClonePool.__doc__, ClonePool, ()),
         ("`[instance.NAME]`", "", Instance, SUB_TABLES),
         ("`[instance.NAME.tls]`", Tls.__doc__, Tls, ()),

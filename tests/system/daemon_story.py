@@ -7,10 +7,12 @@ import json
 import random
 import signal
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +113,50 @@ def restore_anywhere(
             verdict = verify(clone, journal, moment)
         print(f"{moment.isoformat()}: {verdict.present} transactions there, {verdict.undecided} undecided")
         house.zb("clone", "destroy", name, "--yes", "--json", config=config).data  # noqa: B018
+
+
+@contextmanager
+def told_by_web() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A URL, and what is posted there."""
+    heard: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/hook", heard
+        server.shutdown()
+
+
+def pause_and_resume(house: House, config: Path, paused_metric: Callable[[], float | None]) -> None:
+    """No snapshot is begun while an operator has paused it, and it goes on when he says so."""
+    said = house.zb("pause", "--for", "1h", "--reason", "moving", "--json", config=config).data
+    assert said["reason"] == "moving"
+
+    def why() -> str:
+        jobs = house.zb("status", "--json", config=config).data[0]["jobs"]
+        return next(str(job["why"]) for job in jobs if job["job"] == "snapshot")
+
+    wait_until("it waits", lambda: "paused until" in why(), 90)
+    wait_until("it is a metric", lambda: paused_metric() == 1, 60)
+    paused = house.zb("status", "--json", config=config).data[0]
+    assert [f["subject"] for f in paused["findings"]] == ["paused"] and paused["health"] == "warning"
+    assert house.zb("resume", "--json", config=config).data["was_paused"]
+    wait_until("it is taken again", lambda: "paused" not in why(), 90)
+
+
+def acknowledge(house: House, config: Path) -> None:
+    """That snapshots fail is known: it calls nobody, and is shown."""
+    house.zb("acknowledge", "--until", "+1h", "--reason", "locked on purpose", config=config)
+    known = house.zb("status", "--json", config=config).data[0]
+    assert known["health"] == "ok" and known["acknowledged"]["problems"] == [["critical", "snapshot"]]
+    assert "locked on purpose" in known["findings"][0]["text"]
+    plugin = house.zb("status", "--plugin", config=config)
+    assert plugin.rc == 0 and "acknowledged: snapshot" in plugin.out

@@ -15,7 +15,7 @@ import pytest
 
 from tests.lab.load import Load
 from tests.lab.mysql_fixture import free_port
-from tests.system.daemon_story import live, restore_anywhere
+from tests.system.daemon_story import acknowledge, live, pause_and_resume, restore_anywhere, told_by_web
 from tests.system.house import ZBACKUP, House, Variant, after_writing, next_second, utc, wait_until
 from tests.system.program import Run
 from tests.system.terminal import watch
@@ -101,6 +101,14 @@ def test_killed_again_and_again_it_loses_no_moment(house: House) -> None:
     restore_anywhere(house, config, journal, begin=life.after, end=life.end, times=1, seed=1)
 
 
+@contextmanager
+def daemon_told(house: House, config: Path, url: str) -> Iterator[Run]:
+    """A daemon that tells this URL of health."""
+    config.write_text(f'{config.read_text()}\n[[notify.webhook]]\nurl = "{url}"\n')
+    with daemon(house, config, None, "--debug") as run:  # more than a pipe holds
+        yield run
+
+
 def test_it_says_how_it_is(house: House) -> None:
     """By status, by metrics, by programs of the operator's; and when snapshots fail, that they do."""
     told = house.home / "told"
@@ -112,7 +120,8 @@ def test_it_says_how_it_is(house: House) -> None:
         notify={"on_success": hook, "on_failure": hook},
         daemon={"metrics": f"127.0.0.1:{port}", "watch": "2s"},
     )
-    with daemon(house, config, None, "--debug") as run:  # more than a pipe holds
+    with told_by_web() as (url, heard), daemon_told(house, config, url) as run:
+        assert house.zb("notify", "--test", config=config).rc == 0 and heard.pop()["instance"] == "test"
         wait_for_snapshots(house, 1)
         wait_until("it was looked at", lambda: metric(port, "zbackup_health") is not None, 90)
         status = house.zb("status", "--json", config=config).data[0]
@@ -129,15 +138,22 @@ def test_it_says_how_it_is(house: House) -> None:
             wait_until("it fails", lambda: (metric(port, FAILURES) or 0) >= 3, 60)
             wait_until("it is critical", lambda: metric(port, "zbackup_health") == 2, 90)
             failing = house.zb("status", "--json", config=config).data[0]
+            wait_until("it was told", lambda: [h["health"] for h in heard][-1:] == ["critical"], 60)
+            acknowledge(house, config)
         finally:
             house.server.sql("ALTER USER zbackup@localhost ACCOUNT UNLOCK")
         assert failing["health"] == "critical"
         assert [f["subject"] for f in failing["findings"]] == ["snapshot"]
         wait_until("all is well again", lambda: metric(port, FAILURES) == 0, 60)
+        wait_until("that was told", lambda: heard[-1]["occasion"] == "recovery", 60)
+        pause_and_resume(house, config, lambda: metric(port, "zbackup_paused"))
+        wait_for_snapshots(house, 1)
         run.process.send_signal(signal.SIGTERM)
         said = run.end().err
-    results = {tuple(line.split()[:2]) for line in told.read_text().splitlines()}
-    assert results == {("snapshot", "success"), ("snapshot", "failure")}
+    assert {tuple(line.split()[:2]) for line in told.read_text().splitlines()} == {
+        ("snapshot", "success"),
+        ("snapshot", "failure"),
+    }
     assert "health.changed" in events(said)
     stopped = house.zb("status", "--json", config=config).data[0]
     assert [f["subject"] for f in stopped["findings"]] == ["daemon"]

@@ -11,7 +11,7 @@ GROUPS: Titles = {
     "Restore": ("restore", "log", "copy", "switch"),
     "Dev clones": ("clone",),
     "Off-site copies": ("ship", "verify", "received", "release", "gate"),
-    "Service": ("daemon", "pause", "resume", "acknowledge", "helper"),
+    "Service": ("daemon", "pause", "resume", "acknowledge", "notify", "helper"),
 }
 """Title -> commands. What is in none of them is listed at the end, so that no command is hidden."""
 

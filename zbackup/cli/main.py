@@ -54,6 +54,7 @@ _COMMANDS = {
     "received": "received",
     "release": "release",
     "helper": "helper",
+    "notify": "notify",
     "pause": "pause",
     "resume": "resume",
     "acknowledge": "acknowledge",

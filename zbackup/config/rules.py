@@ -21,14 +21,28 @@ def broken_rules(raw: dict[str, Any]) -> list[Found]:
     """Every contradiction in the file, as key path and explanation."""
     instances = raw.get("instance")
     if not isinstance(instances, dict):
-        return []
+        return list(_mail(raw))
     tables = {name: table for name, table in instances.items() if isinstance(table, dict)}
-    found: list[Found] = []
+    found: list[Found] = list(_mail(raw))
     if not instances:
         found.append((("instance",), "no instance; there must be at least one [instance.NAME] table"))
     for name, table in tables.items():
         found += [(("instance", name, *path), text) for rule in _RULES for path, text in rule(name, table)]
     return found + list(_shared_datasets(tables))
+
+
+_THIS_HOST = ("localhost", "127.0.0.1", "::1")
+
+
+def _mail(raw: dict[str, Any]) -> Iterator[Found]:
+    notify = raw.get("notify")
+    rows = notify.get("mail") if isinstance(notify, dict) else None
+    for number, row in enumerate(rows if isinstance(rows, list) else []):
+        if not isinstance(row, dict) or row.get("host", "localhost") in _THIS_HOST:
+            continue
+        if row.get("user") and row.get("encryption", "none") == "none":
+            text = 'expected "starttls" or "tls": the password would cross the network in the clear'
+            yield ("notify", "mail", number, "encryption"), text
 
 
 def _name(name: str, _: dict[str, Any]) -> Iterator[Found]:

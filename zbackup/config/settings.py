@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt
 
 from zbackup.config import units
 from zbackup.config.clones import ClonePool, Clones
+from zbackup.config.notify import HealthNotify
 from zbackup.config.retention import Retention
 from zbackup.config.schedule import Daemon, Notify, Schedule, pause
 from zbackup.config.secret import SecretRef, secret_ref, uri_ref
@@ -214,6 +215,7 @@ class Settings(Table):
         description="sockets, notes and, in `.daemon`, locks; gone at a reboot",
     )
     daemon: Daemon = Field(default_factory=Daemon, description="the daemon as a whole")
+    notify: HealthNotify = Field(default_factory=HealthNotify, description="whom the daemon tells of health")
     clones: ClonePool = Field(default_factory=ClonePool, description="what all dev clones share")
     instance: dict[str, Instance] = Field(description="the database servers, one table each")
 

@@ -29,11 +29,29 @@ TOLD: tuple[JobKind, ...] = ("snapshot", "prune", "ship", "verify", "drill")
 _Call = Callable[[], object]
 
 
-class HookNotifier:
-    """Each URL, and the hooks of each instance, have a line of their own: a slow one delays no other."""
+class Lines:
+    """Calls that nobody waits for: those of one line one after the other, and lines beside each other."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str, str], _Line] = {}
+
+    def line(self, kind: str, name: str) -> "_Line":
+        """The line of that name, made if it is not there."""
+        # Jobs begin in threads of their own; setdefault is one step.
+        return self._lines.setdefault((kind, name), _Line(kind))
+
+    def close(self) -> None:
+        """Give what is still to be told a moment, no more."""
+        deadline = time.monotonic() + END_LIMIT_S
+        for line in tuple(self._lines.values()):
+            line.finish(max(0.0, deadline - time.monotonic()))
+
+
+class HookNotifier:
+    """Each URL, and the hooks of each instance, have a line of their own: a slow one delays no other."""
+
+    def __init__(self, lines: Lines | None = None) -> None:
+        self._lines = lines or Lines()
 
     def begins(self, job: str, notify: Notify) -> None:
         """A job begins. A drill, which may give way to others, is told of at its end only."""
@@ -49,21 +67,15 @@ class HookNotifier:
         argv = notify.on_failure if outcome.error else notify.on_success
         if argv:
             facts = hook_facts(outcome, failures)
-            self._line("hooks", outcome.instance).put(lambda: _hook(argv, facts, notify.limit))
+            self._lines.line("hooks", outcome.instance).put(lambda: _hook(argv, facts, notify.limit))
 
     def close(self) -> None:
         """Give what is still to be told a moment, no more."""
-        deadline = time.monotonic() + END_LIMIT_S
-        for line in tuple(self._lines.values()):
-            line.finish(max(0.0, deadline - time.monotonic()))
+        self._lines.close()
 
     def _ping(self, url: str | None, suffix: str, body: str) -> None:
         if url:
-            self._line("pings", url).put(lambda: ping(add_to_path(url, suffix), body))
-
-    def _line(self, kind: str, name: str) -> "_Line":
-        # Jobs begin in threads of their own; setdefault is one step.
-        return self._lines.setdefault((kind, name), _Line(kind))
+            self._lines.line("pings", url).put(lambda: ping(add_to_path(url, suffix), body))
 
 
 class _Line:

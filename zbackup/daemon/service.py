@@ -12,9 +12,10 @@ from zbackup import app
 from zbackup.clock import Clock, SystemClock
 from zbackup.config.settings import Settings
 from zbackup.daemon.events import EventHandler
+from zbackup.daemon.health_notifier import HealthNotifier
 from zbackup.daemon.job_table import Ended, JobTable, Key
 from zbackup.daemon.metrics import Metrics
-from zbackup.daemon.notifier import TOLD, HookNotifier
+from zbackup.daemon.notifier import TOLD, HookNotifier, Lines
 from zbackup.daemon.scheduler import Scheduler
 from zbackup.daemon.sd_notify import Notifier
 from zbackup.daemon.tasks import histories, jobs, tasks
@@ -22,6 +23,7 @@ from zbackup.daemon.waker import Waker
 from zbackup.daemon.worker import LogProgress, Worker
 from zbackup.jobs.context import Context
 from zbackup.jobs.journal import Journal
+from zbackup.jobs.watch.status import Status
 from zbackup.model.errors import ConfigError, Postponed, ZbackupError
 from zbackup.model.operator_notes import Pause
 from zbackup.model.schedule import parted
@@ -61,7 +63,9 @@ class Service:
         self._stopping = threading.Event()
         self._journal = Journal(self._settings.daemon.state_dir)
         self._metrics = Metrics()
-        self._hooks = HookNotifier()
+        lines = Lines()
+        self._hooks = HookNotifier(lines)
+        self._health = HealthNotifier(self._settings.daemon.state_dir, lines)
 
     def run(self) -> None:
         """Until SIGTERM or SIGINT. Raise Taken when another daemon runs, or the metrics' port is in use."""
@@ -117,6 +121,8 @@ class Service:
                 self._job_table.ended(ended.outcome)
                 continue
             self._events.of(ended)
+            if isinstance(ended.report, Status):
+                self._health.of(ended.report, self._settings.notify)
             self._hooks.ended(ended.outcome, instance.notify, self._job_table.failures(ended.outcome))
         if news:
             self._events.write()

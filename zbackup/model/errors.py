@@ -122,6 +122,12 @@ class StreamRefused(CommandFailed):
     """zfs receive can make nothing of a stream: it is damaged, of a newer ZFS, or not the rest it awaits."""
 
 
+class NotDelivered(ZbackupError):
+    """Somebody who is to be told could not be reached, or did not take the message."""
+
+    exit_status = 12
+
+
 class NotResumable(ZbackupError):
     """A stream that was cut off cannot be continued where it was; it has to start again."""
 

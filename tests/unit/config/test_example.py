@@ -32,7 +32,7 @@ def test_every_default_in_the_example_is_the_default() -> None:
     assert unset == type(settings.schedule)()
     commented = [
         line.removeprefix("# ") for line in EXAMPLE.read_text().splitlines()
-        if line.startswith(("# run_dir", "# port"))
+        if line.startswith(("# run_dir", "# port = 3306"))
     ]  # fmt: skip
     top = tomllib.loads("\n".join(commented))
     assert top.pop("port") == settings.tcp_port

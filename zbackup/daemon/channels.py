@@ -1,0 +1,151 @@
+"""How people are told: webhooks and mail, each in the form that it understands.
+
+Forms by their makers' documentation: Slack's "Sending messages using incoming webhooks", Microsoft's "Create
+incoming webhooks with Workflows for Microsoft Teams" (an adaptive card), ntfy's "Publishing".
+"""
+
+import http.client
+import json
+import smtplib
+import ssl
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.message import EmailMessage
+from typing import Any
+from urllib.parse import urlsplit
+
+from zbackup.config.notify import HealthNotify, Mail, Webhook
+from zbackup.config.secret import SecretRef
+from zbackup.model.errors import NotDelivered
+from zbackup.model.finding import Finding
+from zbackup.model.printable import printable
+from zbackup.plan.health.notices import Occasion
+
+LIMIT_S = 15.0
+BODY_LIMIT = 30_000
+
+Channel = Webhook | Mail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """What is told: of which instance on which host, why, and what was found."""
+
+    occasion: Occasion
+    instance: str
+    host: str
+    health: str
+    findings: Sequence[Finding]
+
+    @property
+    def title(self) -> str:
+        """One line."""
+        said = {
+            "problem": self.health.upper(),
+            "reminder": f"still {self.health.upper()}",
+            "recovery": "ok again",
+        }
+        return printable(f"zbackup: {self.instance} on {self.host}: {said[self.occasion]}")
+
+    @property
+    def text(self) -> str:
+        """All that was found, with what to do."""
+        lines = []
+        for found in self.findings:
+            lines.append(f"{found.severity.upper()}: {found.subject}: {found.text}")
+            lines += [f"  {more}" for more in (found.why, found.fix) if more]
+        return printable("\n".join(lines) or "no problems are left", lines=True)[:BODY_LIMIT]
+
+
+def channels(notify: HealthNotify) -> tuple[Channel, ...]:
+    """All that are configured."""
+    return (*notify.webhook, *notify.mail)
+
+
+def name_of(channel: Channel) -> str:
+    """A channel for people and logs: who knows a whole URL may write there."""
+    if isinstance(channel, Mail):
+        return f"mail to {', '.join(channel.to)}"
+    where = str(channel.url) if isinstance(channel.url, SecretRef) else urlsplit(channel.url).hostname
+    return f"{channel.kind} at {where}"
+
+
+def send(channel: Channel, notice: Notice) -> None:
+    """Tell, once. Raise NotDelivered, or ConfigError when a secret cannot be read."""
+    try:
+        if isinstance(channel, Mail):
+            _mail(channel, notice)
+        else:
+            _post(channel, notice)
+    except (OSError, http.client.HTTPException, smtplib.SMTPException, ValueError) as failure:
+        raise NotDelivered(f"{name_of(channel)}: {' '.join(str(failure).split())}") from None
+
+
+def _post(channel: Webhook, notice: Notice) -> None:
+    url = channel.url.read() if isinstance(channel.url, SecretRef) else channel.url
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise ValueError("the secret is no URL of http or https")
+    body, headers = payload(channel.kind, notice)
+    if channel.token:
+        headers["Authorization"] = f"Bearer {channel.token.read()}"
+    request = urllib.request.Request(url, data=body, headers=headers, method="POST")
+    with urllib.request.urlopen(request, timeout=LIMIT_S):
+        return
+
+
+def payload(kind: str, notice: Notice) -> tuple[bytes, dict[str, str]]:
+    """The body and the headers that a webhook of this kind wants."""
+    if kind == "ntfy":
+        urgent = notice.health == "critical" and notice.occasion != "recovery"
+        headers = {
+            "Title": notice.title.encode("ascii", "replace").decode(),
+            "Priority": "5" if urgent else "3",
+        }
+        return notice.text.encode(), headers
+    content: dict[str, Any]
+    match kind:
+        case "slack":
+            content = {"text": f"*{notice.title}*\n{notice.text}"}
+        case "teams":
+            blocks = [
+                {"type": "TextBlock", "text": text, "wrap": True} for text in (notice.title, notice.text)
+            ]
+            card = {"type": "AdaptiveCard", "version": "1.4", "body": blocks}
+            kind_of_card = "application/vnd.microsoft.card.adaptive"
+            content = {"type": "message", "attachments": [{"contentType": kind_of_card, "content": card}]}
+        case _:
+            content = _document(notice)
+    return json.dumps(content).encode(), {"Content-Type": "application/json"}
+
+
+def _document(notice: Notice) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "occasion": notice.occasion,
+        "instance": notice.instance,
+        "host": notice.host,
+        "health": notice.health,
+        "title": notice.title,
+        "text": notice.text,
+        "findings": [
+            {"severity": f.severity, "subject": f.subject, "text": f.text, "why": f.why, "fix": f.fix}
+            for f in notice.findings
+        ],
+    }
+
+
+def _mail(channel: Mail, notice: Notice) -> None:
+    message = EmailMessage()
+    message["Subject"], message["From"] = notice.title, channel.sender
+    message["To"] = ", ".join(channel.to)
+    message.set_content(notice.text)
+    secure = ssl.create_default_context()
+    connect = smtplib.SMTP_SSL if channel.encryption == "tls" else smtplib.SMTP
+    more: dict[str, Any] = {"context": secure} if channel.encryption == "tls" else {}
+    with connect(channel.host, channel.tcp_port, timeout=LIMIT_S, **more) as server:
+        if channel.encryption == "starttls":
+            server.starttls(context=secure)
+        if channel.user:
+            server.login(channel.user, channel.password.read() if channel.password else "")
+        server.send_message(message)
