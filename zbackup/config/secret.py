@@ -1,5 +1,6 @@
 """Secrets are named in the configuration, never written there, and read when they are needed."""
 
+import grp
 import os
 import stat
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from zbackup.config.units import refuse
 from zbackup.model.errors import ConfigError
 
 HOW = '{ file = "/etc/zbackup/NAME.password" }, { env = "NAME" } or { credential = "NAME" }'
+
+GROUP = "zbackup"
+"""The group that the systemd units run the daemon in."""
 
 Source = Literal["file", "env", "credential"]
 
@@ -85,9 +89,19 @@ def _read_file(path: Path) -> str:
 def _open_to_others(facts: os.stat_result) -> str:
     if facts.st_uid not in (0, os.geteuid()):
         return f"belongs to user id {facts.st_uid}: chown it to root"
-    if stat.S_IMODE(facts.st_mode) & 0o077:
-        return f"mode {stat.S_IMODE(facts.st_mode):04o} lets others read the secret: chmod 600"
+    mode = stat.S_IMODE(facts.st_mode)
+    shared = mode & 0o077 == 0o040 and facts.st_uid == 0 and facts.st_gid in _daemon_groups()
+    if mode & 0o077 and not shared:
+        return f"mode {mode:04o} lets others read the secret: chmod 600, or chgrp {GROUP} and chmod 640"
     return ""
+
+
+def _daemon_groups() -> set[int]:
+    """The group of the daemon's user: root and it may share a file of root's, mode 640."""
+    try:
+        return {os.getegid(), grp.getgrnam(GROUP).gr_gid}
+    except KeyError:
+        return {os.getegid()}
 
 
 def _from_environment(name: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from zbackup.config import secret
 from zbackup.config.secret import SecretRef
 from zbackup.model.errors import ConfigError
 
@@ -16,8 +17,8 @@ def test_secret_file(tmp_path: Path) -> None:
     secret = SecretRef("file", str(file))
     assert secret.read() == "s3cret"
     assert "s3cret" not in repr(secret)
-    file.chmod(0o640)
-    with pytest.raises(ConfigError, match="mode 0640 lets others read the secret: chmod 600"):
+    file.chmod(0o644)
+    with pytest.raises(ConfigError, match="mode 0644 lets others read the secret: chmod 600"):
         secret.read()
     file.write_text("\n")
     file.chmod(0o600)
@@ -56,3 +57,24 @@ def test_secret_in_environment_and_credential(monkeypatch: pytest.MonkeyPatch, t
         SecretRef("credential", "shop").read()
     (tmp_path / "shop").write_text("s3cret")
     assert SecretRef("credential", "shop").read() == "s3cret"
+
+
+@pytest.mark.parametrize(
+    ("owner", "group", "mode", "taken"),
+    [
+        (0, "own", 0o640, True),  # root's, which the daemon's group may read
+        (0, "other", 0o640, False),
+        (0, "own", 0o660, False),
+        (0, "own", 0o644, False),
+        (0, "own", 0o600, True),
+        ("own", "own", 0o640, os.geteuid() == 0),  # only root shares its own
+        ("other", "own", 0o600, False),
+    ],
+)
+def test_root_may_share_a_file_with_the_daemons_group(
+    owner: int | str, group: str, mode: int, taken: bool
+) -> None:
+    uid = {"own": os.geteuid(), "other": os.geteuid() + 4711}.get(str(owner), owner)
+    gid = os.getegid() + (4711 if group == "other" else 0)
+    facts = os.stat_result((0o100000 | mode, 1, 1, 1, uid, gid, 0, 0, 0, 0))
+    assert (secret._open_to_others(facts) == "") == taken
