@@ -6,7 +6,7 @@ PREFIX ?= /opt/zbackup
 BINDIR ?= /usr/local/bin
 PIP_INSTALL := pip install --quiet --disable-pip-version-check
 
-.PHONY: install setup demo demo-mongodb test test-slow mutants test-containers check types units lab guest servers bench docs lock clean
+.PHONY: install deb man setup demo demo-mongodb test test-slow mutants test-containers check types units lab guest servers bench docs lock clean
 
 setup: $(VENV)/.done ## the virtual environment, exactly as locked
 
@@ -21,6 +21,12 @@ install: ## zbackup for this host, every package proven by its hash: PREFIX=/opt
 	  && $(PREFIX)/bin/$(PIP_INSTALL) --require-hashes -r requirements-install.lock \
 	  && $(PREFIX)/bin/$(PIP_INSTALL) --no-deps --no-build-isolation --no-index --force-reinstall . \
 	  && mkdir -p $(BINDIR) && ln -sfn $(PREFIX)/bin/zbackup $(BINDIR)/zbackup
+
+deb: ## the Debian package zbackup-pitr, for the release that this runs on: dist/zbackup-pitr_*.deb
+	/usr/bin/python3 packaging/deb.py dist
+
+man: setup ## man pages, from what the reference is made from
+	$(BIN)/python docs/reference/man.py dist/man
 
 check: setup ## format, lint, types, import contracts, unit tests, every job broken at every change: a minute and a half
 	$(BIN)/ruff format --check .
@@ -55,7 +61,7 @@ test: ## everything: the checks while the lab is built, then every test on real 
 	  tests/faults tests/system tests/attacks tests/platform
 
 test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md
-	tests/lab/lab test -j 2 --mem 7G --timeout 3h tests/slow
+	tests/lab/lab test -j 2 --mem 7G --timeout 3h --here packaging/selftest_package.py tests/slow
 	$(BIN)/python -m tests.power.cuts --cuts 50
 
 mutants: setup ## puts defects into a copy of the project, one by one, and says which no quick test finds
