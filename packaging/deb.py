@@ -1,7 +1,7 @@
-"""Builds the Debian package zbackup-pitr: python3 packaging/deb.py [DIRECTORY]
+"""Build the Debian package zbackup-pitr: python3 packaging/deb.py [DIRECTORY]
 
-Needs Debian's own python3 with python3-venv, dpkg-deb and the network; no root. The package is for the Debian release
-that it is built on: what is compiled inside is for this release's Python.
+Needs Debian's own python3 with python3-venv, dpkg-deb and the network; no root. The package is for the Debian
+release that it is built on: what is compiled inside is for this release's Python.
 """
 
 import gzip

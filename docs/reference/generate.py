@@ -170,7 +170,8 @@ was expected and what was found.
 - An instance's name has at most 40 of a-z, 0-9, `-` and `_`.
 - A password is never written in the file. `password` says where it is:
   `{ file = "/etc/zbackup/NAME.password" }` (owned by root or the user who runs zbackup, mode 600;
-  or root's, mode 640, with the daemon's group `zbackup`), `{ env = "NAME" }`, or `{ credential = "NAME" }` for systemd's `LoadCredential=NAME:...`. It is read only
+  or root's, mode 640, with the daemon's group `zbackup`), `{ env = "NAME" }`,
+  or `{ credential = "NAME" }` for systemd's `LoadCredential=NAME:...`. It is read only
   when zbackup connects, so a restore works without it.
 - No dataset may belong to two instances.
 """

@@ -1,4 +1,4 @@
-"""Writes the man pages, from what makes the reference pages: python docs/reference/man.py DIRECTORY"""
+"""Write the man pages, from what makes the reference pages: python docs/reference/man.py DIRECTORY"""
 
 import runpy
 import sys

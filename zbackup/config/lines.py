@@ -1,4 +1,4 @@
-"""Where a configuration file says what: lines of keys and tables, and what its syntax errors mean."""
+"""Lines of keys and tables in a configuration file, and what its syntax errors mean."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""Whom the daemon tells when an instance's health changes: webhooks and mail."""
+"""Settings of webhooks and mail, by which the daemon tells people of health."""
 
 import re
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""How people are told: webhooks and mail, each in the form that it understands.
+"""Webhooks and mail: messages to people, each in the form that the channel understands.
 
 Forms by their makers' documentation: Slack's "Sending messages using incoming webhooks", Microsoft's "Create
 incoming webhooks with Workflows for Microsoft Teams" (an adaptive card), ntfy's "Publishing".

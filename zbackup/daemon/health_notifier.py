@@ -1,4 +1,4 @@
-"""Tells people how instances are when that changes. What was told outlives a restart, in a file."""
+"""Tell people how instances are when that changes. What was told outlives a restart, in a file."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""What an operator has said of an instance: that its jobs are to wait, or that its problems are known."""
+"""An operator's notes on an instance: that its jobs are to wait, or that its problems are known."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

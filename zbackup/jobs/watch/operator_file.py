@@ -1,4 +1,4 @@
-"""Where an operator's notes are kept: a file beside the daemon's memory, which commands write."""
+"""The file of operators' notes, beside the daemon's memory; commands write it."""
 
 import json
 from collections.abc import Callable

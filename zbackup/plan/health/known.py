@@ -1,4 +1,4 @@
-"""Findings in the light of what an operator has said: what is acknowledged calls nobody. Pure."""
+"""Findings in the light of an operator's notes: what is acknowledged calls nobody. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""When somebody is told of an instance's health: of what is new, once, and of its end. Pure."""
+"""Occasions to tell people of an instance's health: what is new, once, and its end. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
