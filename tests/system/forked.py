@@ -11,6 +11,7 @@ import gc
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -20,10 +21,18 @@ import time
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 WORD = 8
 """Bytes of a number on the wire."""
-MADV_POPULATE_WRITE = 23
+MADV_POPULATE_READ, MADV_POPULATE_WRITE = 22, 23
+POPULATE = {
+    "rw-p": MADV_POPULATE_WRITE,
+    "rwxp": MADV_POPULATE_WRITE,  # a guest's heap
+    "r-xp": MADV_POPULATE_READ,
+    "r--p": MADV_POPULATE_READ,
+}
+"""How memory is mapped at once, by the rights to it."""
 ALONE_AFTER = 5.0
 """Seconds after which a server at the latest sees that whoever started it is gone."""
 
@@ -97,18 +106,18 @@ def _exactly(end: socket.socket, count: int) -> bytes:
     return found
 
 
-def _copy_memory() -> None:
-    """Copy what was inherited as a whole: page by page, as it is touched, costs a guest thrice as much."""
+def _map_memory() -> None:
+    """Map what was inherited as a whole: page by page, as it is touched, costs a guest ten times as much."""
     libc = ctypes.CDLL(None)
     for line in Path("/proc/self/maps").read_text().splitlines():
         addresses, rights, *_ = line.split()
-        if rights == "rw-p":
+        if how := POPULATE.get(rights):
             begin, end = (int(address, 16) for address in addresses.split("-"))
-            libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), MADV_POPULATE_WRITE)
+            libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), how)
 
 
 def serve(address: str, *modules: str) -> None:
-    """Until it is killed or alone. What asked is answered by a child, which waits for the command."""
+    """Until it is killed or alone."""
     from zbackup.cli.main import build, run
 
     build()
@@ -117,42 +126,66 @@ def serve(address: str, *modules: str) -> None:
     # A page that the garbage collector touches is a page that a guest copies.
     gc.disable()
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(f"{address}.new")
         listening.listen(16)
-        listening.settimeout(ALONE_AFTER)
-        parent = os.getppid()
         Path(f"{address}.new").rename(address)
-        while True:
-            try:
-                asking, _ = listening.accept()
-            except TimeoutError:
-                if os.getppid() != parent:
-                    return
-                continue
-            if os.fork() == 0:
-                listening.close()
-                break
-            asking.close()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    with asking:
+        order = _next_order(listening)
+    if order is not None:
+        os.environ.clear()
+        os.environ.update(order["environment"])
+        sys.argv[1:] = order["words"]
+        run()
+
+
+def _next_order(listening: socket.socket) -> Any:
+    """What a command is to do, in its process; None in the server, when whoever started it is gone.
+
+    The server waits for the commands itself: a process that waited for one would be a fork more.
+    """
+    parent = os.getppid()
+    waiting: dict[int, tuple[int, socket.socket]] = {}
+    poll = select.poll()
+    poll.register(listening, select.POLLIN)
+    while True:
+        ready = [descriptor for descriptor, _ in poll.poll(ALONE_AFTER * 1000)]
+        if not ready and os.getppid() != parent:
+            return None
+        for ended in set(ready) & set(waiting):
+            command, asking = waiting.pop(ended)
+            poll.unregister(ended)
+            os.close(ended)
+            _, status = os.waitpid(command, 0)
+            with asking, contextlib.suppress(BrokenPipeError):  # who asked may have given up
+                asking.sendall(os.waitstatus_to_exitcode(status).to_bytes(WORD, signed=True))
+        if listening.fileno() not in ready:
+            continue
+        asking, _ = listening.accept()
         length, said, _, _ = socket.recv_fds(asking, WORD, 2)
         order = json.loads(_exactly(asking, int.from_bytes(length)))
-        if command := os.fork():
-            asking.sendall(command.to_bytes(WORD))
-            _, status = os.waitpid(command, 0)
-            asking.sendall(os.waitstatus_to_exitcode(status).to_bytes(WORD, signed=True))
-            os._exit(0)
+        command = os.fork()
+        if command == 0:
+            _become_a_command(said, [asking, *(other for _, other in waiting.values())], list(waiting))
+            return order
+        for descriptor in said:
+            os.close(descriptor)
+        asking.sendall(command.to_bytes(WORD))
+        ended = os.pidfd_open(command)
+        waiting[ended] = command, asking
+        poll.register(ended, select.POLLIN)
+
+
+def _become_a_command(said: list[int], sockets: list[socket.socket], descriptors: list[int]) -> None:
+    """Leave what is the server's, and take the output that was given."""
     os.setsid()
-    _copy_memory()
+    _map_memory()
+    for asking in sockets:
+        asking.close()
+    for descriptor in descriptors:
+        os.close(descriptor)
     for ours, theirs in zip(said, (1, 2), strict=True):
         os.dup2(ours, theirs)
         os.close(ours)
-    os.environ.clear()
-    os.environ.update(order["environment"])
-    sys.argv[1:] = order["words"]
-    run()
 
 
 if __name__ == "__main__":
