@@ -1,4 +1,6 @@
 # Every target works on a fresh machine: what it needs, it installs first.
+# Python compiles a module once and not at each start, whatever the machine's default is.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -57,10 +59,11 @@ demo-mongodb: setup lab ## the same with a real mongod and a dropped collection
 
 test: ## everything: the checks while the lab is built, then every test on real ZFS with real servers
 	$(MAKE) --no-print-directory -j 4 check guest servers
-	tests/lab/lab test -j 3 --here tests/power/selftest_cuts.py --here tests/lab --here tests/destinations \
+	tests/lab/lab test -j 4 --timeout 25m --here tests/power/selftest_cuts.py --here tests/lab --here tests/destinations \
 	  tests/faults tests/system tests/attacks tests/platform
 
 test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md
+	ZBACKUP_EXAMPLES=10 $(BIN)/pytest -q -n 2 --dist worksteal tests/unit
 	tests/lab/lab test -j 2 --mem 7G --timeout 3h --here packaging/selftest_package.py tests/slow
 	$(BIN)/python -m tests.power.cuts --cuts 50
 

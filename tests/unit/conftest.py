@@ -8,9 +8,10 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from tests.unit.examples import examples
 from zbackup.proc import programs, version
 
-settings.register_profile("zbackup", deadline=None, print_blob=True)
+settings.register_profile("zbackup", deadline=None, print_blob=True, max_examples=examples(100))
 settings.load_profile("zbackup")
 
 

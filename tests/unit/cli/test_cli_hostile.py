@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from tests.unit.examples import examples
 from zbackup.cli import logs, output, tables
 from zbackup.cli.progress import Bars
 from zbackup.model.errors import Refused
@@ -23,7 +24,7 @@ def harmless(said: str) -> bool:
 
 
 @given(st.text())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_whatever_it_is_it_becomes_one_harmless_line(text: str) -> None:
     assert harmless(printable(text)) and "\n" not in printable(text)
     assert printable(text, lines=True).count("\n") == text.count("\n")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.unit import hostile
+from tests.unit.examples import examples
 from tests.unit.samples import PLAIN
 from zbackup.engines.mongodb.optime import recorded_optime
 from zbackup.engines.mongodb.recovery.reach import reach
@@ -27,7 +28,7 @@ def read(properties: dict[str, str]) -> Record | None:
 
 
 @given(hostile.properties)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_record_is_within_bounds_or_refused(properties: dict[str, str]) -> None:
     record = read(properties)
     if record is None:
@@ -48,7 +49,7 @@ def test_a_record_is_within_bounds_or_refused(properties: dict[str, str]) -> Non
 
 
 @given(hostile.values)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_what_is_written_beside_a_record_is_read_or_left_out(value: str) -> None:
     arrived({f"{SHIPPED}offsite": value})
     copy_of("name", 1, {f"{PREFIX}parts": value, f"{PREFIX}committed": value})

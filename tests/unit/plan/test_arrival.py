@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.unit.examples import examples
 from tests.unit.jobs.test_prune_at import Now, Place
 from tests.unit.plan.histories import History, histories, made, policies, sound_histories
 from tests.unit.samples import NOON
@@ -126,7 +127,7 @@ def recovered(backups: Sequence[Backup], target: datetime, now: datetime) -> Rec
 
 
 @given(sound_histories(), st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_in_an_honest_history_the_first_that_reaches_gives_what_all_give(
     history: History, data: st.DataObject
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.examples import examples
 from tests.unit.samples import NOON, at, backup, lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
@@ -52,7 +53,7 @@ def logs(draw: st.DrawFn, spoilt: bool = True) -> list[Backup]:
 
 
 @given(logs(), st.integers(0, 100), st.integers(1, 5), st.sampled_from(["a", "b"]))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_every_plan_keeps_the_rules(backups: list[Backup], start: int, length: int, log: str) -> None:
     target = before(start, start + length, log)
     bases = [
@@ -139,7 +140,7 @@ def test_a_base_that_is_not_there_is_not_found() -> None:
 
 
 @given(logs(), st.integers(0, 100), st.integers(1, 5))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_by_records_alone_the_same_is_chosen(backups: list[Backup], start: int, length: int) -> None:
     """Where one log has it. That the log source has it is certain then, not only likely."""
     name = parse_transaction(f"binlog.000001:{start}")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.examples import examples
 from tests.unit.plan.histories import made
 from zbackup.clock import SystemClock
 from zbackup.config.retention import tier
@@ -76,7 +77,7 @@ happenings = st.sampled_from(["passes", "passes", "restarts", "is set", "synchro
 @given(
     st.lists(st.tuples(happenings, st.integers(-30, 30), st.integers(0, 4)), max_size=24), st.integers(1, 40)
 )
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_nothing_goes_that_is_not_old_enough(life: list[tuple[str, int, int]], hours: int) -> None:
     """For a week at most, whatever its clock does; each backup has a minute of the hour to itself."""
     machine, backups, taken = lived(life)
@@ -88,7 +89,7 @@ def test_nothing_goes_that_is_not_old_enough(life: list[tuple[str, int, int]], h
     st.integers(1, 40),
     st.tuples(st.integers(0, 200 * 24), st.integers(-100, 100), st.booleans()),
 )
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_nor_by_a_machine_that_did_not_take_them(
     life: list[tuple[str, int, int]], hours: int, other: tuple[int, int, bool]
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit import hostile
+from tests.unit.examples import examples
 from tests.unit.plan.histories import made, policies
 from tests.unit.samples import NOON, PLAIN
 from zbackup.catalog.local import group
@@ -58,7 +59,7 @@ def ends(act: Callable[[], object]) -> None:
 
 
 @given(st.lists(hostile.properties, min_size=1, max_size=8), policies, st.booleans())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_every_plan_ends(forged: list[dict[str, str]], rules: Retention, synchronised: bool) -> None:
     copies = committed([s for n, each in enumerate(forged, 1) for s in whole(n, each)])
     backups, _ = group([snapshot(n, each) for n, each in enumerate(forged, 1)])

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.examples import examples
 from tests.unit.samples import at, backup, lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
@@ -51,7 +52,7 @@ def spoilt(one: Backup) -> bool:
 
 
 @given(histories(), st.integers(-10, 400), st.randoms())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_every_plan_keeps_the_rules(backups: list[Backup], target: int, random: object) -> None:
     possible = [b for b in backups if not spoilt(b) and b.record.as_of and b.record.as_of < at(target)]
     random.shuffle(backups)  # type: ignore[attr-defined]
@@ -198,7 +199,7 @@ def test_with_nothing_to_start_from_it_says_what_to_do(unusable: Backup) -> None
 
 
 @given(histories())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_drill_can_be_planned_whenever_there_is_a_base(backups: list[Backup]) -> None:
     try:
         moment, name = drill_target(backups)

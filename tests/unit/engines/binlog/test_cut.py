@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engines.binlog.builder import Builder, Written, at
+from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog.errors import GapError
 from zbackup.engines.mysql.binlog.find_stop import find_cut
 from zbackup.engines.mysql.binlog.position import LogPosition
@@ -43,7 +44,7 @@ def place(path: Path, offset: int) -> LogPosition:
     moment=st.integers(-1, 31),
     data=st.data(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_the_cut_is_a_prefix(
     tmp_path_factory: pytest.TempPathFactory, logs: list[list[int]], moment: int, data: st.DataObject
 ) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engines.binlog.builder import SERVER, Builder, at
+from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
 from zbackup.engines.mysql.binlog.events import START_ENCRYPTION
 from zbackup.engines.mysql.binlog.reader import check_events, last_in_file, microseconds, opened, transactions
@@ -78,7 +79,7 @@ def spans(data: bytes, limit: int | None = None) -> list[tuple[int, int, int]]:
 
 
 @given(FILES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_finds_what_was_written(builder: Builder) -> None:
     data = bytes(builder.data)
     scanner = Scanner(data, "binlog.000001", len(data))
@@ -89,7 +90,7 @@ def test_finds_what_was_written(builder: Builder) -> None:
 
 
 @given(FILES, st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_a_torn_file_gives_its_complete_prefix(builder: Builder, draw: st.DataObject) -> None:
     """Cut off anywhere, or followed by zeros: the transactions whose bytes are all there, and no error."""
     data = bytes(builder.data)
@@ -100,7 +101,7 @@ def test_a_torn_file_gives_its_complete_prefix(builder: Builder, draw: st.DataOb
 
 
 @given(FILES.filter(lambda builder: builder.checksum), st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_a_tail_of_zeros_gives_the_complete_prefix(builder: Builder, draw: st.DataObject) -> None:
     data = bytes(builder.data)
     tear = draw.draw(st.integers(0, len(data)))
@@ -110,7 +111,7 @@ def test_a_tail_of_zeros_gives_the_complete_prefix(builder: Builder, draw: st.Da
 
 
 @given(FILES.filter(lambda builder: builder.checksum and len(builder.written) > 1), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_flipped_bit_is_never_taken_for_a_transaction(builder: Builder, draw: st.DataObject) -> None:
     """Either the damage is named, or it lies in rows that are not read here, which change nothing."""
     data = bytearray(builder.data)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engines.binlog.builder import Builder, at, packed, plain
+from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.search import search
@@ -171,7 +172,7 @@ def test_cut_anywhere(tmp_path_factory: pytest.TempPathFactory, cut: int, checks
     assert reads[0].torn == (reached < len(data)), reads[0]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(place=st.integers(4, len(story().data) - 1), mask=st.integers(1, 255))
 def test_damaged_anywhere(tmp_path_factory: pytest.TempPathFactory, place: int, mask: int) -> None:
     """A wrong byte makes no transaction say what it did not do, or is told of."""

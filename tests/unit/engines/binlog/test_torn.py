@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engines.binlog.builder import Builder
+from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog import events, torn_end
 from zbackup.engines.mysql.binlog.torn_end import torn_at
 
@@ -23,7 +24,7 @@ def built(mariadb: bool, checksum: bool, transactions: int) -> Builder:
     return builder
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(
     mariadb=st.booleans(),
     checksum=st.booleans(),
