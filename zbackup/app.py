@@ -3,6 +3,7 @@
 import difflib
 import os
 import socket
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -14,10 +15,12 @@ from zbackup.config.settings import Instance, Settings
 from zbackup.config.ship import S3Place, Ship, ZfsPlace
 from zbackup.destinations.base import Destination
 from zbackup.destinations.zfs_destination import ZfsDestination
-from zbackup.engines.base import Engine, LogReader, Recovery
+from zbackup.engines.base import Copier, Engine, LogReader, Recovery
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
 from zbackup.engines.mongodb.options import LockOptions as MongoLockOptions
 from zbackup.engines.mongodb.options import TlsOptions as MongoTlsOptions
+from zbackup.engines.mysql.copy.brake import BrakeOptions
+from zbackup.engines.mysql.copy.session import MysqlCopier
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions, TlsOptions
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
@@ -79,6 +82,7 @@ def choose_target(ctx: Context, name: str) -> ShipTarget:
 def context(settings: Settings, instance: Instance, progress: Progress) -> Context:
     """Tell what jobs on this instance work with. Nothing is connected to or read yet."""
     engine, recovery, log_reader = (_mongodb if instance.engine == "mongodb" else _mysql)(settings, instance)
+    copier = (_mongodb_copier if instance.engine == "mongodb" else _copier)(instance)
     return Context(
         instance=instance.name,
         engine_name=instance.engine,
@@ -100,6 +104,7 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         drill_helper=_helper(settings.daemon.drill_helper),
         service=instance.service.orders() if instance.service else None,
         elsewhere=instance.clones_elsewhere,
+        copier=copier,
     )
 
 
@@ -263,6 +268,33 @@ def _closed(settings: Settings) -> tuple[str, ...]:
 
 def _workers(instance: Instance) -> int:
     return instance.recovery.workers or min(os.cpu_count() or 1, MOST_WORKERS)
+
+
+def _copier(instance: Instance) -> Copier:
+    rules = instance.copy_back
+    if rules is None:
+        return MysqlCopier(instance=instance.name, account=None, brake=BrakeOptions())
+    secret = rules.password
+    account = replace(_connect(instance), user=rules.user, password=secret.read if secret else lambda: "")
+    replicas = tuple(
+        replace(account, socket="", host=host, port=port or 3306) for host, port in rules.replicas
+    )
+    brake = BrakeOptions(
+        rate=rules.rate or 0, max_lag=rules.max_lag, max_running=rules.max_running, replicas=replicas
+    )
+    return MysqlCopier(instance=instance.name, account=account, brake=brake)
+
+
+def _mongodb_copier(instance: Instance) -> Copier:
+    from zbackup.engines.mongodb.copy.session import MongoCopier
+
+    rules = instance.copy_back
+    if rules is None:
+        return MongoCopier(instance=instance.name, account=None)
+    secret = rules.password
+    usual = _connect_mongodb(instance)
+    account = replace(usual, user=rules.user, password=secret.read if secret else None, mechanism="")
+    return MongoCopier(instance=instance.name, account=account, rate=rules.rate or 0, max_lag=rules.max_lag)
 
 
 def _connect_mongodb(instance: Instance) -> MongoConnectOptions:

@@ -21,6 +21,7 @@ from zbackup.cli.exit_status import table as exit_status_table
 from zbackup.cli.main import invoke
 from zbackup.cli.options import FLAGS, VALUED
 from zbackup.config.clones import ClonePool, Clones, Mask, Replica
+from zbackup.config.copying import CopyBack
 from zbackup.config.notify import HealthNotify, Mail, Webhook
 from zbackup.config.retention import Retention
 from zbackup.config.s3 import S3
@@ -35,12 +36,23 @@ COMMANDS = (
     ("check",), ("snapshot",), ("list",), ("restore",), ("prune",), ("window",), ("ship",),
     ("clone",), ("clone", "create"), ("clone", "list"), ("clone", "show"), ("clone", "dsn"), ("clone", "env"),
     ("clone", "reset"), ("clone", "snapshot"), ("clone", "promote"), ("clone", "extend"),
-    ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("switch",),
+    ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("copy",), ("switch",),
     ("verify",), ("received",), ("release",), ("gate",), ("status",), ("daemon",), ("pause",), ("resume",),
     ("acknowledge",), ("notify",),
 )  # fmt: skip
 GLOBAL = frozenset((*FLAGS, *VALUED, "--help", "--version", "--install-completion", "--show-completion"))
-SUB_TABLES = ("lock", "recovery", "clones", "retention", "schedule", "notify", "tls", "service", "ship")
+SUB_TABLES = (
+    "lock",
+    "recovery",
+    "clones",
+    "retention",
+    "schedule",
+    "notify",
+    "tls",
+    "service",
+    "ship",
+    "copy_back",
+)
 
 
 def pages() -> dict[str, str]:
@@ -149,6 +161,7 @@ def configuration() -> str:
         ("`[instance.NAME.clones]`", Clones.__doc__, Clones, ()),
         ("`[instance.NAME.clones.replica]`", Replica.__doc__, Replica, ()),
         ("A step of `mask`", Mask.__doc__, Mask, ()),
+        ("`[instance.NAME.copy_back]`", CopyBack.__doc__, CopyBack, ()),
         ("`[instance.NAME.retention]`", Retention.__doc__, Retention, ()),
         ("`[instance.NAME.schedule]`", Schedule.__doc__, Schedule, ()),
         ("`[instance.NAME.notify]`", Notify.__doc__, Notify, ()),

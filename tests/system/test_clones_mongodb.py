@@ -1,6 +1,7 @@
 """Dev clones of a mongod that is a member of a set and asks for logins."""
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tests.system.clone_story import ADMIN as CLONE_ADMIN
 from tests.system.clone_story import FIRST, LAST, create
 from tests.system.conftest import end_clones
 from tests.system.forked import forks
-from tests.system.house import now
+from tests.system.house import next_second, now
 from tests.system.member_story import join_by_the_steps
 from tests.system.mongo_house import MongoHouse
 from tests.system.mongo_story import hashes, mongo_house
@@ -127,3 +128,40 @@ def test_of_a_moment_and_masked(house: MongoHouse) -> None:
 def test_a_member_made_by_the_printed_steps_needs_no_initial_sync(house: MongoHouse) -> None:
     """The journal is a link, which must not lead to production's."""
     assert join_by_the_steps(house, house.server)[0] == "mongod"
+
+
+def test_a_collection_comes_back_out_of_a_restored_server(house: MongoHouse) -> None:
+    """Dropped, then with documents gone and changed; by an account that the clone does not know."""
+    with house.server.client() as client:
+        orders = client.shop.orders
+        orders.insert_many({"_id": n, "state": "paid"} for n in range(3000))
+        orders.create_index("state")
+        client.shop.command({"collMod": "orders", "validator": {"state": {"$type": "string"}}})
+        house.snapshot()
+        wanted = hashes(client)["shop.orders"]
+        moment = next_second()
+        time.sleep(1.1)
+        orders.drop()
+        house.restore(moment, "good")
+        roles = [{"role": role, "db": "shop"} for role in ("readWrite", "dbAdmin")]
+        client.admin.command({"createUser": "copier", "pwd": "copy-secret", "roles": roles})
+        secret = house.home / "copy-password"
+        secret.write_text("copy-secret")
+        secret.chmod(0o600)
+        copies = house.configure("copies", copy_back={"user": "copier", "password": {"file": str(secret)}})
+        assert "createUser" in house.zb("copy", "good", "shop.orders", "-q").refused(9)
+        words = ("copy", "good", "shop.orders", "--json")
+        (done,) = house.zb(*words, config=copies).data["tables"]
+        assert (done["action"], done["inserted"], done["verified"]) == ("new", 3000, True)
+        assert hashes(client)["shop.orders"] == wanted
+        assert orders.options()["validator"] and "state_1" in orders.index_information()
+        orders.delete_many({"_id": {"$mod": [7, 0]}})
+        orders.update_many({"_id": {"$mod": [7, 1]}}, {"$set": {"state": "wrong"}})
+        (done,) = house.zb(*words, "--missing", "--changed", "--yes", config=copies).data["tables"]
+        assert (done["inserted"], done["updated"]) == (429, 429)
+        assert hashes(client)["shop.orders"] == wanted
+        house.destroy("good")
+        again = house.zb(*house.restoring(moment, "again", "--table", "shop.orders"), config=copies)
+        assert again.data["copied"]["tables"][0]["into"] == "shop.orders_restored"
+        assert hashes(client)["shop.orders_restored"] == wanted
+    assert "again" not in [c["name"] for c in house.zb("clone", "list", "--json").data]

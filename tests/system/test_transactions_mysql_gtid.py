@@ -2,10 +2,11 @@
 
 import pytest
 
+from tests.system.copy_story import CopyStory, loss
 from tests.system.house import Variant
 from tests.system.transactions_story import OPTIONS, TransactionsStory, history
 
-__all__ = ["history"]
+__all__ = ["history", "loss"]
 
 
 @pytest.fixture(scope="module")
@@ -15,3 +16,7 @@ def variant() -> Variant:
 
 class TestTransactions(TransactionsStory):
     """See TransactionsStory."""
+
+
+class TestCopy(CopyStory):
+    """See CopyStory."""

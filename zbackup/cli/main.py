@@ -30,6 +30,7 @@ zbackup check                            is everything set up for a backup that 
 zbackup snapshot                         take one
 zbackup restore --to "yesterday 10:02"   a server with everything committed before that moment
 zbackup clone create --name dev1         production's data for a developer, writable and harmless
+zbackup copy good shop.orders            one table of such a server, back into production
 zbackup clone list                       the servers that were made in these two ways
 zbackup switch shop good                 a recovered server in production's place
 zbackup ship                             copies on another host, another pool or S3
@@ -46,6 +47,7 @@ _COMMANDS = {
     "prune": "prune",
     "window": "window",
     "ship": "ship",
+    "copy": "copy",
     "switch": "switch",
     "status": "status",
     "daemon": "daemon",

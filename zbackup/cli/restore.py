@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from zbackup import app
-from zbackup.cli import complete
+from zbackup.cli import complete, restore_copy
 from zbackup.cli.log_lines import in_words
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
-from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan, render_report, report_shape
+from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan
 from zbackup.cli.working import OneInstance, on_one
 from zbackup.jobs.context import Context
+from zbackup.jobs.copy.after_restore import require_possible
 from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.last_statement import just_before, last_statement
 from zbackup.jobs.restore.local_source import LOCAL
@@ -50,6 +51,7 @@ zbackup restore shop --to latest                   all that there is
 zbackup restore shop --to 10:02 --base zbackup-20240501T080000Z   from an older backup than it would take
 zbackup restore shop --from offsite --to latest    from a destination, fetched into new datasets
 zbackup restore shop --from here --run-at-destination --to latest    on the destination's own pool
+zbackup restore shop --before-drop shop.orders --table shop.orders   and back into production with it
 zbackup restore docs --to-timestamp 1714557720,1 --port 27018 --as-replica-set rescue
 """
 
@@ -134,7 +136,7 @@ BeforeTruncate = Annotated[
     ),
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="With --before-drop and --before-truncate: do not ask.")
+    bool, typer.Option("--yes", "-y", help="With --before-drop, --before-truncate and --table: do not ask.")
 ]
 Name = Annotated[
     str,
@@ -208,6 +210,10 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     as_replica_set: AsReplicaSet = "",
     accept_clock: AcceptClockOption = False,
     keep: Keep = False,
+    table: restore_copy.Tables = None,
+    into: restore_copy.Into = "",
+    missing: restore_copy.Missing = False,
+    changed: restore_copy.Changed = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
@@ -224,7 +230,10 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         replica_set=_replica_set(as_replica_set),
         accept_clock=accept_clock,
     )
+    wish = restore_copy.wished(table or [], into, missing=missing, changed=changed)
     with on_one(options, "restore", instance) as ctx:
+        if wish:
+            require_possible(ctx, wish)
         source = _source(ctx, origin, there=there)
         target = _target(ctx, source, named, choice, sure=yes or dry_run)
         ctx.progress.note(headline(Asked(ctx.instance, ctx.zone, target)))
@@ -232,11 +241,12 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             plan = plan_restore(ctx, target, choice, source)
         else:
             report = restore(ctx, target, choice, source)
+            copied = restore_copy.bring_back(ctx, report, wish, yes=yes)
     asked = Asked(ctx.instance, ctx.zone, (plan if dry_run else report.plan).target)
     if dry_run:
         emit(options, "restore", plan_shape(asked, plan), lambda: render_plan(asked, plan))
     else:
-        emit(options, "restore", report_shape(asked, report), lambda: render_report(asked, report))
+        restore_copy.tell(options, asked, report, copied)
     if (plan if dry_run else report).clock_accepted:
         raise typer.Exit(ClockAccepted.exit_status)
 

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt
 
 from zbackup.config import units
 from zbackup.config.clones import ClonePool, Clones
+from zbackup.config.copying import CopyBack
 from zbackup.config.notify import HealthNotify
 from zbackup.config.retention import Retention
 from zbackup.config.schedule import Daemon, Notify, Schedule, pause
@@ -159,6 +160,9 @@ class Instance(Table):
     )
     recovery: Recovery = Field(default_factory=Recovery, description="how a recovered server is made")
     clones: Clones = Field(default_factory=Clones, description="what its dev clones are like")
+    copy_back: CopyBack | None = Field(
+        default=None, description="how zbackup copy writes tables and collections back into production"
+    )
     retention: Retention = Field(default_factory=Retention, description="which backups are kept")
     max_age: Annotated[float, BeforeValidator(pause)] | None = Field(
         default=None,

@@ -9,6 +9,7 @@ from typing import Protocol
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
+from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance
 from zbackup.model.log import LogDamage, LogSpan, Searched, Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.progress import Progress
@@ -82,6 +83,48 @@ class Engine(Protocol):
         Whatever happens to this process, the lock is gone within the configured ceiling, and a replica's
         applier that ran before runs again. Raise LockNotTaken when the lock is not granted in time.
         """
+
+
+class CopySession(Protocol):
+    """Sessions with a clone's server and with production's, for one copy."""
+
+    def plan(self) -> CopyPlan:
+        """Look at both sides and decide; changes nothing. Raise NotFound, Refused or Taken."""
+
+    def compare(self, step: CopyStep) -> Difference:
+        """How production's rows differ, for a step that changes rows; changes nothing."""
+
+    def act(self, plan: CopyPlan) -> tuple[CopiedTable, ...]:
+        """Do it, in bounded transactions. Cut short, the same plan made again goes on with it.
+
+        Nothing that production has is half exchanged at any moment. Raise VerificationFailed when a new table
+        is not what the clone has.
+        """
+
+
+class Copier(Protocol):
+    """Copies tables or collections out of a clone's server into the instance's own."""
+
+    @property
+    def configured(self) -> bool:
+        """Whether there is an account to copy with."""
+
+    def require_account(self, schemas: Sequence[str] = ()) -> str:
+        """Say where the account may copy to.
+
+        Raise Refused without one, DatabaseError if it may not copy into these, or into any if none is named.
+        """
+
+    def admits(self, entrance: Entrance, wish: CopyWish) -> Entrance | None:
+        """How a running clone lets us in to read what is wished; None if it does not.
+
+        `entrance` without a user: try the copy's own account, which production may have had then.
+        """
+
+    def session(
+        self, entrance: Entrance, wish: CopyWish, progress: Progress
+    ) -> AbstractContextManager[CopySession]:
+        """Open the sessions. Raise DatabaseError, or Refused where production takes no writes."""
 
 
 class LogReader(Protocol):
@@ -233,6 +276,12 @@ class Recovery(Protocol):
     @property
     def memory(self) -> int:
         """Tell what one temporary server takes at least, in bytes."""
+
+    def entered(self, files: Files, progress: Progress) -> AbstractContextManager[Entrance]:
+        """Run a server that lets only us in, on a finished clone's files that no server runs on.
+
+        Nothing that we brought along is left in the files afterwards, nor is the server.
+        """
 
     def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
         """Make a clone's files a server with an identity of its own, and leave it running for its users.

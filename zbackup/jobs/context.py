@@ -11,7 +11,7 @@ from zbackup.catalog.local import Catalog, own_datasets, read
 from zbackup.catalog.switched import formerly, require_settled, switches
 from zbackup.clock import Clock
 from zbackup.destinations.base import Destination
-from zbackup.engines.base import Engine, LogReader, Recovery
+from zbackup.engines.base import Copier, Engine, LogReader, Recovery
 from zbackup.model.cloning import DEFAULTS, CloneRules
 from zbackup.model.errors import DatasetNotFound, PoolSuspended
 from zbackup.model.progress import Progress
@@ -55,7 +55,8 @@ class Context:
     empty after a reboot. `helper` is the socket of the one who does what only root may, and `drill_helper` of
     the one who makes drills on schedule, None where they are not needed or not there. `service` is how its
     server is stopped and started, None where that is not configured. `elsewhere` are datasets on other pools
-    of this host that there may be clones below, of copies that were shipped there."""
+    of this host that there may be clones below, of copies that were shipped there. `copier` copies tables
+    back into production."""
 
     instance: str
     engine_name: str
@@ -77,6 +78,7 @@ class Context:
     drill_helper: Path | None = None
     service: Service | None = None
     elsewhere: tuple[str, ...] = ()
+    copier: Copier | None = None
 
     def at(self, clones: str) -> "Context":
         """The same, with its clones below another dataset."""

@@ -238,6 +238,12 @@ class VerificationFailed(ZbackupError):
     exit_status = 11
 
 
+class CopyIncomplete(ZbackupError):
+    """A copy is done, but production's other rows or rules kept it from taking all rows (named)."""
+
+    exit_status = 17
+
+
 class MaskingFailed(ZbackupError):
     """A dev clone could not be masked: it was destroyed, or is kept where nobody reaches it."""
 

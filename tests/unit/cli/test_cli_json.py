@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from tests.unit import switched
+from tests.unit import copied, switched
 from tests.unit.reports import (
     ASKED,
     DEV,
@@ -82,6 +82,7 @@ def everything_in_json() -> dict[str, Any]:
         "release": release._shape(done([STALE]), yes=False),
         **in_json(),
         **switched.in_json(),
+        **copied.in_json(),
     }
 
 

@@ -79,6 +79,8 @@ def check(ctx: Context, expected: Expected) -> CheckReport:
         text = "where only copies of it lie, as on a host that receives them, see zbackup received"
         doctor.add(Finding(severity="advice", subject="datasets", text=text))
     _check_files(ctx, doctor)
+    if ctx.copier is not None and ctx.copier.configured:
+        doctor.look("copying back", ctx.copier.require_account, str)
     for target in ctx.targets:
         place = target.destination.place
         doctor.look(f"destination {target.name}", partial(ready, ctx, target), f"{place}: {{}}".format)

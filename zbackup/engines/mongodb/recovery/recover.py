@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -35,6 +36,7 @@ from zbackup.engines.owner import require_own_user
 from zbackup.engines.stall import STALL_S
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
+from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
@@ -179,6 +181,19 @@ class MongoRecovery:
         progress.phase("checking collections", files.record.called)
         with server.temporary("open", disposable=True) as opened:
             return validate_collections(opened.connection, progress)
+
+    @contextmanager
+    def entered(self, files: Files, progress: Progress) -> Iterator[Entrance]:
+        """See engines.base.Recovery."""
+        server = self._server(files)
+        server.make_room()
+        progress.phase("starting the clone's server", "for zbackup alone")
+        with server.temporary("open") as opened:
+            opened.connection.close()
+            login = opened.login
+            yield Entrance(
+                socket=login.socket, user=login.user, password=login.password() if login.password else ""
+            )
 
     def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
         """See engines.base.Recovery."""

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import pymongo
+from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 from pymongo.errors import (
     AutoReconnect,
@@ -37,6 +38,7 @@ AUTHENTICATION_FAILED = 18
 MAX_TIME_EXPIRED = 50
 
 Document = dict[str, Any]
+RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
 
 
 class LoginRefused(DatabaseError):
@@ -114,6 +116,41 @@ class Connection:
         try:
             cursor = self._client[database][name].find_raw_batches(dict(wanted), batch_size=RAW_BATCH)
             yield from cursor.hint([("$natural", 1)])
+        except PyMongoError as failure:
+            raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
+
+    def documents(
+        self,
+        collection: tuple[str, str],
+        wanted: Mapping[str, Any],
+        *,
+        ordered: bool = False,
+        start: object = None,
+        only_id: bool = False,
+    ) -> Iterator[RawBSONDocument]:
+        """Documents of (database, collection) as they are stored, one after the other.
+
+        `ordered`: by their _id, and from `start`, a document that has one, on.
+        """
+        database, name = collection
+        try:
+            found = self._client[database].get_collection(name, codec_options=RAW)
+            cursor = found.find(dict(wanted), {"_id": 1} if only_id else None)
+            if ordered:
+                cursor = cursor.sort("_id", 1)
+            if start is not None:
+                # A comparison would leave out values of other types, which this does not.
+                cursor = cursor.min([("_id", cast(Any, start))]).hint([("_id", 1)])
+            yield from cursor
+        except PyMongoError as failure:
+            raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
+
+    def last_id(self, collection: tuple[str, str]) -> RawBSONDocument | None:
+        """The document, its _id alone, that comes last in that order."""
+        database, name = collection
+        try:
+            found = self._client[database].get_collection(name, codec_options=RAW)
+            return cast("RawBSONDocument | None", found.find_one({}, {"_id": 1}, sort=[("_id", -1)]))
         except PyMongoError as failure:
             raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
 

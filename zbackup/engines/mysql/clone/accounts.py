@@ -4,6 +4,7 @@ Both are made by an init file, which a server runs before it lets anybody in (My
 init_file), so that there is no moment in which production's passwords would do.
 """
 
+import re
 import secrets
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from zbackup.engines.mysql.server.connection import Connection
 from zbackup.model.cloning import Login
 from zbackup.model.errors import VerificationFailed
 
+_OWN = re.compile(r"zbackup_[0-9a-f]{12}")
 HOSTS = ("localhost", "127.0.0.1")
 
 # Accounts of the server itself, which nobody can log in with, and roles.
@@ -45,6 +47,13 @@ class Account:
         connection.execute("SET SESSION sql_log_bin = 0")
         # In one statement: after the first of two we would have no privilege left for the second.
         connection.execute(f"DROP USER IF EXISTS '{self.user}'@'localhost', '{self.user}'@'127.0.0.1'")
+
+    def drop_leftovers(self, connection: Connection) -> None:
+        """Remove the accounts of runs that were killed."""
+        connection.execute("SET SESSION sql_log_bin = 0")
+        for row in connection.rows("SELECT User AS u, Host AS h FROM mysql.user"):
+            if _OWN.fullmatch(str(row["u"])) and row["u"] != self.user:
+                connection.execute("DROP USER IF EXISTS %s@%s", (row["u"], row["h"]))
 
 
 def replacement(flavor: str, login: Login) -> str:

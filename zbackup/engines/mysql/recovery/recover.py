@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from zbackup.engines.owner import owner_of, require_own_user
 from zbackup.engines.stall import STALL_S
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
+from zbackup.model.copying import Entrance
 from zbackup.model.log import Transaction, how_many
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.progress import Progress
@@ -149,6 +151,24 @@ class MysqlRecovery:
         progress.phase("checking tables", files.record.called)
         with server.temporary() as temporary:
             return check_tables(temporary.connection, progress)
+
+    @contextmanager
+    def entered(self, files: Files, progress: Progress) -> Iterator[Entrance]:
+        """See engines.base.Recovery."""
+        server = self._server(files)
+        server.make_room()
+        progress.phase("starting the clone's server", "for zbackup alone")
+        failed: BaseException | None = None
+        with server.temporary() as temporary:
+            account = temporary.account
+            account.drop_leftovers(temporary.connection)
+            try:
+                yield Entrance(socket=str(server.place.socket), user=account.user, password=account.password)
+            except BaseException as failure:  # noqa: BLE001  whatever it is, the account has to go first
+                failed = failure
+            temporary.hand_over()
+        if failed is not None:
+            raise failed
 
     def adopt(self, files: Files, adoption: Adoption, progress: Progress) -> None:
         """See engines.base.Recovery."""

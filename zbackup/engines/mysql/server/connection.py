@@ -2,13 +2,13 @@
 
 import math
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Self, cast
 
 import pymysql
 from pymysql.constants import CLIENT, CR, ER
-from pymysql.cursors import DictCursor
+from pymysql.cursors import Cursor, DictCursor, SSCursor
 
 from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
 from zbackup.engines.mysql.server.privileges import grant, hint
@@ -141,7 +141,7 @@ class Connection:
         except pymysql.MySQLError:
             return
 
-    def __enter__(self) -> "Connection":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -150,11 +150,73 @@ class Connection:
         self.close()
 
 
+Row = tuple[bytes | None, ...]
+
+
+class RowConnection(Connection):
+    """A session that reads and writes rows as the bytes that are stored, in whatever character set."""
+
+    def __init__(self, raw: "pymysql.Connection[DictCursor]", options: ConnectOptions) -> None:
+        super().__init__(raw, options)
+        # Nothing is converted on the way: a column's bytes come as they are (both manuals, "Connection
+        # Character Sets and Collations").
+        self._raw.use_unicode, self._raw.decoders = False, {}
+        self.execute("SET SESSION character_set_results = NULL")
+
+    def read(self, statement: bytes) -> list[Row]:
+        """Fetch all rows of a query."""
+        try:
+            with self._raw.cursor(Cursor) as cursor:
+                cursor.execute(cast(str, statement))  # bytes are sent as they are
+                return list(cursor.fetchall())
+        except pymysql.MySQLError as failure:
+            raise self._named(failure, _beginning(statement)) from None
+
+    def stream(self, statement: bytes) -> Iterator[Row]:
+        """Fetch rows one after the other; the server keeps the rest. One stream at a time.
+
+        Nobody can use the session any more when the caller does not fetch them all.
+        """
+        cursor = self._raw.cursor(SSCursor)
+        try:
+            cursor.execute(cast(str, statement))
+            yield from cursor
+        except pymysql.MySQLError as failure:
+            raise self._named(failure, _beginning(statement)) from None
+        finally:
+            result = self._raw._result  # type: ignore[attr-defined]
+            if result is not None and result.unbuffered_active:
+                # PyMySQL would fetch the rest when the cursor is closed, however much that is.
+                result.unbuffered_active = False
+                self.close()
+
+    def write(self, statement: bytes) -> int:
+        """Run a statement; how many rows it changed."""
+        try:
+            with self._raw.cursor(Cursor) as cursor:
+                return int(cursor.execute(cast(str, statement)))
+        except pymysql.MySQLError as failure:
+            raise self._named(failure, _beginning(statement)) from None
+
+
+def _beginning(statement: bytes) -> str:
+    return statement[:60].decode(errors="replace")
+
+
 def connect(options: ConnectOptions, *, scripts: bool = False) -> Connection:
     """Open a session; one for `scripts` takes several statements at once.
 
     Raise LoginRefused, or DatabaseError when the server cannot be reached.
     """
+    return Connection(_opened(options, scripts=scripts), options)
+
+
+def connect_rows(options: ConnectOptions) -> RowConnection:
+    """Open a session for rows; raise what `connect` does."""
+    return RowConnection(_opened(options), options)
+
+
+def _opened(options: ConnectOptions, *, scripts: bool = False) -> "pymysql.Connection[DictCursor]":
     place: dict[str, Any] = (
         {"unix_socket": options.socket} if options.socket else {"host": options.host, "port": options.port}
     )
@@ -174,7 +236,7 @@ def connect(options: ConnectOptions, *, scripts: bool = False) -> Connection:
         )
     except pymysql.MySQLError as failure:
         raise _named(failure, options, "connecting") from None
-    return Connection(raw, options)
+    return raw
 
 
 def _tls(options: ConnectOptions) -> dict[str, Any]:

@@ -1,0 +1,155 @@
+"""The story of tables that come back: rows deleted, rows overwritten, a table dropped; then zbackup copy.
+
+The copies' account is made after the backup, so that the clone does not know it.
+"""
+
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.house import House, checksums, next_second, now, wait_until
+from zbackup.engines.mysql.copy.account import grants
+
+TABLES = ["shop.customers", "shop.orders", "shop.lines"]
+CLONE = "good"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """`sums` are checksums before it, `definition` is that of the table that will be dropped."""
+
+    config: Path
+    slow: Path
+    sums: dict[str, int | None]
+    definition: str
+
+
+@pytest.fixture(scope="class")
+def loss(house: House) -> Loss:
+    server = house.server
+    for statement in (
+        "CREATE TABLE shop.lines (o INT, n INT, what VARCHAR(20), twice INT AS (n * 2) STORED, "
+        "PRIMARY KEY (o, n), CONSTRAINT of_order FOREIGN KEY (o) REFERENCES orders (id)) ENGINE=InnoDB",
+        "INSERT INTO shop.lines (o, n, what) SELECT id, 1, state FROM shop.orders WHERE id <= 500",
+        "CREATE TRIGGER shop.no_zero BEFORE INSERT ON shop.lines FOR EACH ROW SET NEW.n = GREATEST(NEW.n, 1)",
+    ):
+        server.sql(statement)
+    house.snapshot()
+    sums = server.checksum(TABLES)
+    definition = str(server.sql("SHOW CREATE TABLE shop.orders")[0][1])
+    moment = next_second()
+    wait_until("the moment is over", lambda: (now() - moment).total_seconds() > 1.1, 5)
+    server.sql("DELETE FROM shop.lines WHERE o % 7 = 0")
+    server.sql("UPDATE shop.customers SET email = CONCAT('wrong', id) WHERE id % 10 = 3")
+    house.restore(moment, CLONE)
+    server.sql("CREATE USER zcopy@localhost IDENTIFIED BY 'copy-secret'")
+    secret = house.home / "copy-password"
+    secret.write_text("copy-secret")
+    secret.chmod(0o600)
+    account = {"user": "zcopy", "password": {"file": str(secret)}}
+    return Loss(
+        config=house.configure("copies", copy_back=account),
+        slow=house.configure("slow", copy_back={**account, "rate": "64KiB"}),
+        sums=sums,
+        definition=definition,
+    )
+
+
+class CopyStory:
+    """The tests, in the order of the story."""
+
+    def test_without_an_account_that_may_it_is_refused_with_the_grants(
+        self, house: House, loss: Loss
+    ) -> None:
+        before = house.server.checksum()
+        assert "[instance.shop.copy_back]" in house.zb("copy", CLONE, "shop.lines", "-q").refused(9)
+        said = house.zb("copy", CLONE, "shop.lines", "-q", config=loss.config).refused(7)
+        assert "GRANT SELECT, INSERT" in said
+        checked = house.zb("check", "--json", config=loss.config)
+        assert checked.rc == 7 and "GRANT SELECT, INSERT" in checked.out
+        assert house.server.checksum() == before
+        house.server.sql(grants("zcopy@localhost", "shop").rstrip(";"))
+
+    def test_rows_that_are_gone_or_wrong_come_back(self, house: House, loss: Loss) -> None:
+        before = house.server.checksum()
+        words = ("copy", CLONE, "shop.lines", "shop.customers", "--missing", "--changed", "--json")
+        asked = house.zb(*words, "--fire-triggers", "-q", config=loss.config)
+        assert asked.rc == 2 and "--yes" in asked.err
+        dry = house.zb(*words, "--dry-run", "--fire-triggers", config=loss.config).data
+        assert house.server.checksum() == before
+        assert {
+            t["table"]: (t["difference"]["missing"], t["difference"]["changed"]) for t in dry["tables"]
+        } == {
+            "shop.lines": (71, 0),
+            "shop.customers": (0, 100),
+        }
+        example = dry["tables"][1]["difference"]["examples"][0]["values"][0]
+        assert (example["column"], example["production"][:5]) == ("email", "wrong")
+        assert "no_zero" in house.zb(*words, "--yes", "-q", config=loss.config).refused(9)
+        done = house.zb(*words, "--yes", "--fire-triggers", config=loss.config).data
+        assert [(t["inserted"], t["updated"]) for t in done["tables"]] == [(71, 0), (0, 100)]
+        assert house.server.checksum(TABLES) == loss.sums
+
+    def test_a_dropped_table_is_back_though_the_copy_was_killed(self, house: House, loss: Loss) -> None:
+        server = house.server
+        server.sql("SET GLOBAL foreign_key_checks = 0")
+        server.sql("DROP TABLE shop.orders")
+        server.sql("SET GLOBAL foreign_key_checks = 1")
+        run = house.begin("copy", CLONE, "shop.orders", "-q", config=loss.slow)
+        wait_until("rows are there", lambda: _unfinished(house) > 0, 120)
+        run.signal_group(signal.SIGKILL)
+        run.process.wait()
+        assert server.checksum(["shop.orders"]) == {"shop.orders": None}, "half a table has the name"
+        there = _unfinished(house)
+        planned = house.zb("copy", CLONE, "shop.orders", "--dry-run", "--json", config=loss.config).data
+        assert planned["tables"][0]["resumed"]
+        done = house.zb("copy", CLONE, "shop.orders", "--json", config=loss.config).data["tables"][0]
+        assert (done["action"], done["inserted"], done["verified"]) == ("new", 4000 - there, True)
+        assert server.checksum(TABLES) == loss.sums
+        assert server.sql("SHOW CREATE TABLE shop.orders")[0][1] == loss.definition
+        assert _unfinished(house) == 0
+
+    def test_a_table_beside_and_one_in_its_place(self, house: House, loss: Loss) -> None:
+        server = house.server
+        server.sql("DELETE FROM shop.lines")
+        beside = house.zb("copy", CLONE, "shop.lines", "--json", config=loss.config).data["tables"][0]
+        assert (beside["into"], beside["action"]) == ("shop.lines_restored", "beside")
+        assert server.sql("SELECT COUNT(*) FROM shop.lines")[0][0] == 0, "production's table was touched"
+        assert server.checksum(["shop.lines_restored"]) == {"shop.lines_restored": loss.sums["shop.lines"]}
+        words = ("copy", CLONE, "shop.lines", "--replace", "--yes")
+        assert "no_zero" in house.zb(*words, "-q", config=loss.config).refused(9)
+        server.sql("DROP TRIGGER shop.no_zero")
+        done = house.zb(*words, "--bare", "--json", config=loss.config)
+        kept = done.data["tables"][0]["kept"]
+        assert server.checksum(["shop.lines"]) == {"shop.lines": loss.sums["shop.lines"]}
+        assert server.sql(f"SELECT COUNT(*) FROM {kept}")[0][0] == 0
+
+    def test_the_clone_is_as_it_was(self, house: House, loss: Loss) -> None:
+        shown: dict[str, Any] = house.zb("clone", "show", CLONE, "--json").data
+        assert shown["running"]
+        with house.clone({"socket": shown["socket"], "port": None}) as clone:
+            assert checksums(clone, TABLES) == loss.sums
+            with clone.cursor() as cursor:
+                cursor.execute("SELECT User FROM mysql.user WHERE User LIKE 'zbackup\\\\_%'")
+                assert not cursor.fetchall()
+        house.destroy(CLONE)
+
+    def test_a_dropped_table_is_back_by_one_command(self, house: House, loss: Loss) -> None:
+        server = house.server
+        sums = server.checksum(["shop.lines"])
+        server.sql("DROP TABLE shop.lines")
+        words = ("restore", "--before-drop", "shop.lines", "--table", "shop.lines", "--json")
+        assert "--yes" in house.zb(*words, "-q", config=loss.config).err
+        done = house.zb(*words, "--yes", config=loss.config).data
+        assert [(t["into"], t["action"]) for t in done["copied"]["tables"]] == [("shop.lines", "new")]
+        assert server.checksum(["shop.lines"]) == sums
+        assert house.zb("clone", "list", "--json").data == []
+
+
+def _unfinished(house: House) -> int:
+    """How many rows are in working tables."""
+    names = [name for name in house.server.tables() if "zbackup_copy_" in name]
+    return sum(int(house.server.sql(f"SELECT COUNT(*) FROM {name}")[0][0]) for name in names)

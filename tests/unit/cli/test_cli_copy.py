@@ -1,0 +1,56 @@
+"""zbackup copy as it reads its words and says what it did."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.copied import BESIDE, DONE, ORDERS, PLANNED
+from zbackup.cli import copy
+from zbackup.jobs.copy.copy import require_sensible
+from zbackup.model.copying import CopyWish, TableName
+from zbackup.model.errors import CopyIncomplete, UsageError
+
+WISH = CopyWish(tables=(ORDERS,), moment="20260101T000000")
+
+
+def test_a_plan_shows_each_statement_and_each_row_that_differs() -> None:
+    assert copy.plan_text(PLANNED).splitlines() == [
+        "shop.orders -> shop.orders",
+        "  UPDATE `shop`.`orders` SET ...;",
+        "  note: triggers run",
+        "  shop.orders lacks 2 rows, and 30 differ",
+        "    id=1",
+        "      state: wrong -> paid",
+        "    ... and 29 more",
+    ]
+
+
+def test_a_report_says_what_was_not_taken_and_ends_so() -> None:
+    said = copy.text(DONE).splitlines()
+    assert said[0].split() == ["Table", "Into", "How", "Inserted", "Updated"]
+    assert "  not taken  id=7: Duplicate entry" in said
+    assert f"  {ORDERS} is what {BESIDE} was" in said
+    with pytest.raises(CopyIncomplete, match="1 rows: id=7"):
+        copy.require_complete(DONE)
+    copy.require_complete(PLANNED)
+
+
+def test_nobody_is_overwritten_unasked() -> None:
+    with pytest.raises(UsageError, match="--yes"):
+        copy.confirmed(yes=False)(PLANNED)
+    copy.confirmed(yes=True)(PLANNED)
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        (replace(WISH, replace=True, missing=True), "leave out --missing"),
+        (replace(WISH, replace=True, where="a > 1"), "drop the other rows"),
+        (replace(WISH, tables=(ORDERS, BESIDE), into=BESIDE), "name a schema alone"),
+        (replace(WISH, tables=(TableName("shop", "*"),), into=BESIDE), "name a schema alone"),
+    ],
+)
+def test_wishes_that_contradict_each_other(wish: CopyWish, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        require_sensible(wish)
+    require_sensible(WISH)

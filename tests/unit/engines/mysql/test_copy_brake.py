@@ -1,0 +1,68 @@
+"""When a copy waits."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from zbackup.engines.mysql.copy.brake import Brake, BrakeOptions, worst_lag
+from zbackup.model.progress import Silent
+
+
+@dataclass
+class Clock:
+    at: float = 100.0
+    slept: list[float] = field(default_factory=list)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.at += seconds
+
+
+@dataclass
+class Production:
+    running: Iterator[int]
+    asked: int = 0
+
+    def one(self, _: str) -> dict[str, Any]:
+        self.asked += 1
+        return {"Value": str(next(self.running))}
+
+
+def brake(running: list[int], clock: Clock, **options: Any) -> tuple[Brake, Production]:
+    production = Production(iter(running))
+    return (
+        Brake(
+            cast(Any, production),
+            BrakeOptions(**options),
+            Silent(),
+            sleep=clock.sleep,
+            now=lambda: clock.at,
+        ),
+        production,
+    )
+
+
+def test_it_waits_until_fewer_statements_run_and_asks_once_a_second_at_most() -> None:
+    clock = Clock()
+    one, production = brake([26, 99, 25, 1], clock)
+    one.wait()
+    assert (clock.slept, production.asked) == ([1.0, 1.0], 3)
+    one.wait()
+    assert production.asked == 3
+    clock.at += 1.0
+    one.wait()
+    assert production.asked == 4
+
+
+def test_a_rate_is_kept_from_the_first_byte_on() -> None:
+    clock = Clock()
+    one, _ = brake([1] * 100, clock, rate=100)
+    for _ in range(10):
+        one.wait(50)
+    assert clock.at - 100.0 == 5.0
+
+
+def test_the_lag_of_a_replica_that_stands_still_is_infinite() -> None:
+    assert worst_lag([]) is None
+    assert worst_lag([{"Seconds_Behind_Source": 3}]) == 3
+    assert worst_lag([{"Seconds_Behind_Master": 3}, {"Seconds_Behind_Master": None}]) == float("inf")

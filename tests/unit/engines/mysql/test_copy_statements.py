@@ -1,0 +1,119 @@
+"""The statements of copies: what is read back from them is what was written."""
+
+import sqlite3
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zbackup.engines.mysql.copy import statements
+from zbackup.engines.mysql.copy.fill import BATCH_BYTES, BATCH_ROWS, batches
+from zbackup.engines.mysql.copy.tables import Column, Table
+from zbackup.engines.mysql.server.connection import Row
+from zbackup.model.copying import TableName
+from zbackup.model.errors import VerificationFailed
+
+NUMBER = Column(name="n", type="bigint", data_type="bigint")
+OTHER = Column(name="o`", type="int", data_type="int")
+TEXT = Column(name="t", type="varchar(9)", data_type="varchar", charset="latin1")
+BYTES = Column(name="b", type="blob", data_type="blob")
+JSON = Column(name="j", type="json", data_type="json")
+UUID = Column(name="u", type="uuid", data_type="uuid")
+DATE = Column(name="d", type="date", data_type="date")
+
+ESCAPES = {"0": 0, "n": 10, "r": 13, "Z": 26}
+
+
+def unescaped(text: bytes) -> bytes:
+    """What a server makes of what stands between quotes (MySQL manual, "String Literals")."""
+    found, rest = bytearray(), iter(text.decode("latin1"))
+    for letter in rest:
+        assert letter not in "'\"", "the literal ends early"
+        if letter == "\\":
+            letter = next(rest)
+            found.append(ESCAPES.get(letter, ord(letter)))
+        else:
+            found.append(ord(letter))
+    return bytes(found)
+
+
+@given(st.binary())
+def test_a_literal_holds_every_byte(value: bytes) -> None:
+    said = statements.literal(BYTES, value)
+    assert said.startswith(b"_binary'") and said.endswith(b"'")
+    assert unescaped(said[8:-1]) == value
+
+
+def test_text_is_introduced_by_its_own_character_set() -> None:
+    said = [statements.literal(column, b"x") for column in (TEXT, JSON, UUID, DATE, NUMBER)]
+    assert said == [b"_latin1'x'", b"_utf8mb4'x'", b"_latin1'x'", b"'x'", b"'x'"]
+    assert statements.literal(TEXT, None) == b"NULL"
+
+
+def test_a_number_in_a_key_is_a_number_or_the_end() -> None:
+    """The clone's server is not believed: what it says would become part of a statement."""
+    assert statements.key_literal(NUMBER, b"-12") == b"-12"
+    with pytest.raises(VerificationFailed, match="for a number in n"):
+        statements.key_literal(NUMBER, b"1 OR TRUE")
+
+
+KEYS = st.tuples(st.integers(-3, 3), st.integers(-3, 3))
+
+
+@given(st.sets(KEYS), KEYS, KEYS)
+def test_ranges_of_keys_are_those_of_tuples(keys: set[tuple[int, int]], low: Row, high: Row) -> None:
+    """Two columns, as a server orders them; asked of a real database that orders them so, too."""
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE k (`n`, `o``` )")
+    database.executemany("INSERT INTO k VALUES (?, ?)", sorted(keys))
+
+    def said(condition: bytes) -> set[tuple[int, int]]:
+        return set(database.execute(f"SELECT * FROM k WHERE {condition.decode()}"))
+
+    def raw(key: Row) -> Row:
+        return tuple(str(part).encode() for part in key)
+
+    columns = (NUMBER, OTHER)
+    within = statements.between(columns, raw(low), raw(high))
+    assert said(within) == {key for key in keys if low < key <= high}
+    assert said(statements.between(columns, None, raw(high))) == {key for key in keys if key <= high}
+    assert said(statements.between(columns, raw(low), None)) == {key for key in keys if low < key}
+    assert said(statements.one_of(columns, [raw(low), raw(high)])) == keys & {low, high}
+    ordered = database.execute("SELECT * FROM k" + statements.order(columns).decode()).fetchall()
+    assert all(a < b for a, b in pairwise(ordered))
+
+
+@given(st.lists(st.integers(0, BATCH_BYTES // 3), max_size=30))
+def test_batches_are_bounded_and_lose_no_row(sizes: list[int]) -> None:
+    rows: list[Row] = [(b"x" * size, None) for size in sizes]
+    found = list(batches(iter(rows)))
+    assert [row for batch in found for row in batch] == rows
+    for batch in found:
+        assert 0 < len(batch) <= BATCH_ROWS
+        assert sum(len(row[0] or b"") for row in batch[:-1]) < BATCH_BYTES
+
+
+def test_a_table_without_a_key_is_read_in_one_go() -> None:
+    table = Table(
+        name=TableName("s", "t"), type="BASE TABLE", engine="InnoDB", rows=1, row_bytes=1, columns=(NUMBER,)
+    )
+    assert statements.read_rows(table, (NUMBER,), where="n > 1 -- c") == (
+        b"SELECT `n` FROM `s`.`t` WHERE (n > 1 -- c\n)"
+    )
+
+
+def test_a_generated_column_is_never_written() -> None:
+    made = Column(name="g", type="int", data_type="int", generated=True)
+    table = Table(
+        name=TableName("s", "t"),
+        type="BASE TABLE",
+        engine="InnoDB",
+        rows=1,
+        row_bytes=1,
+        columns=(NUMBER, made),
+    )
+    assert table.stored == (NUMBER,)
+    assert statements.insert(table.name, table.stored, [(b"1",)]) == (
+        b"INSERT INTO `s`.`t` (`n`) VALUES\n('1')"
+    )

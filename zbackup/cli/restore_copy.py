@@ -1,0 +1,69 @@
+"""Read and report the part of zbackup restore that copies tables back into production (--table)."""
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from zbackup.cli import copy
+from zbackup.cli.options import Options
+from zbackup.cli.output import emit
+from zbackup.cli.restore_report import Asked, render_report, report_shape
+from zbackup.jobs.context import Context
+from zbackup.jobs.copy.after_restore import copy_and_destroy
+from zbackup.jobs.copy.copy import CopyReport
+from zbackup.jobs.restore.restore import RestoreReport
+from zbackup.model.copying import CopyWish, parse_table
+from zbackup.model.errors import UsageError
+
+Tables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table",
+        metavar="TABLE",
+        help="Copy this back into production, SCHEMA.TABLE or a whole SCHEMA, and destroy the new server "
+        "again; may be repeated. See zbackup copy.",
+        show_default=False,
+    ),
+]
+Into = Annotated[
+    str,
+    typer.Option("--into", metavar="NAME", help="With --table: under another name.", show_default=False),
+]
+Missing = Annotated[
+    bool, typer.Option("--missing", help="With --table: insert the rows whose key production lacks.")
+]
+Changed = Annotated[bool, typer.Option("--changed", help="With --table: put back the rows that differ.")]
+
+
+def wished(names: list[str], into: str, *, missing: bool, changed: bool) -> CopyWish | None:
+    """What is to be copied back; None for nothing. Raise UsageError."""
+    if not names:
+        if into or missing or changed:
+            raise UsageError("--into, --missing and --changed are about what --table names")
+        return None
+    return CopyWish(
+        tables=tuple(dict.fromkeys(map(parse_table, names))),
+        into=parse_table(into) if into else None,
+        missing=missing,
+        changed=changed,
+    )
+
+
+def bring_back(ctx: Context, report: RestoreReport, wish: CopyWish | None, *, yes: bool) -> CopyReport | None:
+    """Copy what is wished for out of what was restored, and destroy that."""
+    if wish is None:
+        return None
+    wish = replace(wish, moment=f"{ctx.clock.now():%Y%m%dT%H%M%S}")
+    return copy_and_destroy(ctx, report.clone.name, wish, copy.confirmed(yes=yes))
+
+
+def tell(options: Options, asked: Asked, report: RestoreReport, copied: CopyReport | None) -> None:
+    """Print the report of a restore, or of the copy that it was made for; raise what that ends with."""
+    shape = report_shape(asked, report)
+    if copied is None:
+        emit(options, "restore", shape, lambda: render_report(asked, report))
+        return
+    more = {"copied": copy.shape(copied, dry_run=False)}
+    emit(options, "restore", shape | more, lambda: copy.text(copied))
+    copy.require_complete(copied)

@@ -1,0 +1,213 @@
+"""Fill a new collection with the clone's documents, and prove that it holds them."""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+import bson
+from bson.raw_bson import RawBSONDocument
+
+from zbackup.engines.mongodb.copy import collections
+from zbackup.engines.mongodb.copy.plan_collection import CollectionJob, Sides
+from zbackup.engines.mongodb.server.connection import CommandRefused, Connection, Document, PrivilegeMissing
+from zbackup.model.copying import TableName
+from zbackup.model.errors import DatabaseError, VerificationFailed
+from zbackup.model.progress import Progress
+
+MAJORITY = {"w": "majority", "wtimeout": 60_000}
+WRITE_LIMIT_S = 600
+INDEX_LIMIT_S = 7 * 86_400.0
+LOOK_EVERY_S = 1.0
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes to production, each time to a majority of its members, and waits while one lags."""
+
+    production: Connection
+    progress: Progress
+    rate: int = 0
+    max_lag: float = 10.0
+    sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.monotonic
+    _looked: float = field(default=float("-inf"))
+    _since: float = 0.0
+    _bytes: int = 0
+    _told: set[str] = field(default_factory=set)
+
+    def insert(self, name: TableName, documents: list[RawBSONDocument]) -> list[Document]:
+        """Insert them all; those that are refused come back as the server says why."""
+        self.wait(sum(len(each.raw) for each in documents))
+        command = {"insert": name.table, "documents": documents, "ordered": False}
+        return list(self.run(name, command).get("writeErrors", ()))
+
+    def run(self, name: TableName, command: Mapping[str, Any], limit_s: float = WRITE_LIMIT_S) -> Document:
+        """Raise CommandRefused when it did not reach a majority."""
+        told = {**command, "writeConcern": MAJORITY}
+        said = self.production.run(name.schema, told, limit_s=limit_s)
+        if failed := said.get("writeConcernError"):
+            raise CommandRefused(
+                f"{name} was written, but not to a majority of the members: {failed.get('errmsg')}",
+                int(failed.get("code", 0)),
+            )
+        return said
+
+    def wait(self, size: int) -> None:
+        """Return when `size` more bytes may be written."""
+        if self.rate:
+            now = self.now()
+            self._since = self._since or now
+            self._bytes += size
+            if (ahead := self._bytes / self.rate - (now - self._since)) > 0:
+                self.sleep(ahead)
+        if self.now() - self._looked < LOOK_EVERY_S:
+            return
+        while (lag := self._lag()) > self.max_lag:
+            self._tell(f"waiting: a member is {lag:.0f} s behind")
+            self.sleep(LOOK_EVERY_S)
+        self._looked = self.now()
+
+    def _lag(self) -> float:
+        try:
+            status = self.production.command({"replSetGetStatus": 1})
+        except PrivilegeMissing:
+            self._tell("how far members lag is not known: the copy's account lacks clusterMonitor")
+            return 0.0
+        except DatabaseError:
+            return 0.0  # no replica set
+        return member_lag(status)
+
+    def _tell(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self.progress.note(text)
+
+
+def member_lag(status: Mapping[str, Any]) -> float:
+    """Seconds by which the slowest member that answers and follows is behind the primary."""
+    members = status.get("members", ())
+    ahead = [m["optimeDate"] for m in members if m.get("stateStr") == "PRIMARY"]
+    behind = [m["optimeDate"] for m in members if m.get("stateStr") == "SECONDARY" and m.get("health")]
+    return max(((ahead[0] - each).total_seconds() for each in behind), default=0.0) if ahead else 0.0
+
+
+def fill(sides: Sides, writer: Writer, job: CollectionJob, where: Mapping[str, Any]) -> int:
+    """Write the documents that the new collection lacks behind its last; how many."""
+    name, target = job.collection.name, filled(job)
+    start = None
+    if not job.step.resumed:
+        _create(sides, writer, job)
+    elif job.collection.in_order:
+        start = sides.production.last_id((target.schema, target.table))
+    else:
+        # Nobody can tell which documents are there: begin anew.
+        _drop(sides, target)
+        _create(sides, writer, job)
+    there = None if start is None else collections.key(start)
+    found = sides.clone.documents(
+        (name.schema, name.table),
+        where,
+        ordered=job.collection.in_order,
+        start=None if start is None else start["_id"],
+    )
+    written = 0
+    for batch in collections.batches(d for d in found if there is None or collections.key(d) != there):
+        if refused := writer.insert(target, batch):
+            raise CommandRefused(f"{target}: {refused[0].get('errmsg')}", int(refused[0].get("code", 0)))
+        written += len(batch)
+        writer.progress.advance(written, max(job.collection.count, written), "documents")
+    return written
+
+
+def filled(job: CollectionJob) -> TableName:
+    """The collection that is filled: time series cannot be renamed."""
+    return job.step.into if job.collection.type == "timeseries" else job.work
+
+
+def _create(sides: Sides, writer: Writer, job: CollectionJob) -> None:
+    target = filled(job)
+    if job.collection.type == "timeseries":
+        _note(sides, writer, job)
+        return
+    writer.run(target, {"create": target.table, **job.collection.without_validator})
+
+
+def _note(sides: Sides, writer: Writer, job: CollectionJob) -> None:
+    """Make a time series, and note which one it is: until that is gone, it is not whole."""
+    target, note = job.step.into, job.work
+    writer.run(target, {"create": target.table, **job.collection.without_validator})
+    made = collections.read_collection(sides.production, target)
+    mark = {"q": {"_id": "filling"}, "u": {"_id": "filling", "uuid": made and made.uuid}, "upsert": True}
+    writer.run(note, {"update": note.table, "updates": [mark]})
+
+
+def _drop(sides: Sides, name: TableName) -> None:
+    if collections.read_collection(sides.production, name):
+        sides.production.run(name.schema, {"drop": name.table})
+
+
+def prove(sides: Sides, job: CollectionJob, where: Mapping[str, Any], progress: Progress) -> None:
+    """Raise VerificationFailed, with what was made gone, unless it holds exactly the clone's documents."""
+    target = filled(job)
+    ordered = job.collection.in_order
+    source = job.collection.name
+    there = sides.clone.documents((source.schema, source.table), where, ordered=ordered)
+    here = sides.production.documents((target.schema, target.table), {}, ordered=ordered)
+    same = _same_in_order(there, here, job, progress) if ordered else _sum(there) == _sum(here)
+    if not same:
+        _drop(sides, target)
+        raise VerificationFailed(
+            f"{source} did not come out as it is in the clone; did somebody write to the clone meanwhile?"
+        )
+
+
+def _same_in_order(
+    there: Iterator[RawBSONDocument],
+    here: Iterator[RawBSONDocument],
+    job: CollectionJob,
+    progress: Progress,
+) -> bool:
+    for number, (one, other) in enumerate(zip_longest(there, here), 1):
+        if one is None or other is None or one.raw != other.raw:
+            return False
+        if number % 1000 == 0:
+            progress.advance(number, max(job.collection.count, number), "documents")
+    return True
+
+
+def _sum(documents: Iterator[RawBSONDocument]) -> tuple[int, int]:
+    """How many, and a sum in which each counts, in whatever order they and their fields come.
+
+    A time series keeps values by their names, and gives them back in an order of its own.
+    """
+    count = total = 0
+    for each in documents:
+        count += 1
+        fields = bson.encode(dict(sorted(each.items())))
+        total += int.from_bytes(hashlib.sha256(fields).digest(), "big")
+    return count, total
+
+
+def finish(sides: Sides, writer: Writer, job: CollectionJob) -> None:
+    """Give it its indexes, its validator and its name."""
+    target, found = filled(job), job.collection
+    if found.indexes:
+        building: dict[str, object] = {
+            "createIndexes": target.table,
+            "indexes": [dict(index) for index in found.indexes],
+        }
+        writer.run(target, building, INDEX_LIMIT_S)
+    if found.validation:
+        writer.run(target, {"collMod": target.table, **found.validation})
+    if found.type == "timeseries":
+        _drop(sides, job.work)
+        return
+    command: dict[str, object] = {
+        "renameCollection": str(job.work),
+        "to": str(job.step.into),
+        "writeConcern": MAJORITY,
+    }
+    sides.production.command(command, limit_s=WRITE_LIMIT_S)

@@ -1,0 +1,151 @@
+"""Decide how one collection is copied, and refuse by name what would not come out right."""
+
+import hashlib
+from dataclasses import dataclass
+
+from bson import json_util
+
+from zbackup.engines.mongodb.copy import collections
+from zbackup.engines.mongodb.copy.collections import Collection
+from zbackup.engines.mongodb.server.connection import Connection
+from zbackup.model.copying import CopyStep, CopyWish, TableName
+from zbackup.model.errors import NotFound, Refused, Taken
+
+WORK = "zbackup_copy_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionJob:
+    """A step, and what acting on it needs. `work` is the collection that is filled before it gets its name;
+    of a time series, which cannot be renamed, the one that notes that it is being filled."""
+
+    step: CopyStep
+    collection: Collection
+    work: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The clone's server and production's."""
+
+    clone: Connection
+    production: Connection
+
+
+def plan_collection(sides: Sides, wish: CopyWish, name: TableName) -> CollectionJob:
+    """Look at one collection on both sides. Raise NotFound, Refused or Taken; changes nothing."""
+    found = collections.read_collection(sides.clone, name)
+    if found is None:
+        raise NotFound(f"the clone has no collection {name}")
+    try:
+        _require_copyable(found, wish)
+        into, there = _target(sides, wish, name)
+        if wish.rows:
+            return _rows(wish, found, into, there)
+        return _whole(sides, wish, found, into)
+    except Refused as refused:
+        raise Refused(f"{name}: {refused}") from None
+
+
+def _require_copyable(found: Collection, wish: CopyWish) -> None:
+    if "encryptedFields" in found.options:
+        raise Refused(
+            "it has encrypted fields, whose collections of keys and states would have to come along"
+        )
+    if wish.replace:
+        raise Refused(
+            "MongoDB cannot exchange two collections and keep the old one: use --missing and --changed, or "
+            "copy it beside, and rename that yourself (renameCollection with dropTarget drops the old one)"
+        )
+    if wish.rows and not found.in_order:
+        raise Refused(
+            "--missing and --changed compare documents by _id, in collections that are neither views, time "
+            "series, capped nor clustered"
+        )
+
+
+def _target(sides: Sides, wish: CopyWish, name: TableName) -> tuple[TableName, Collection | None]:
+    """Under which name it comes to production, and what is there."""
+    if wish.into is not None:
+        into = TableName(wish.into.schema, name.table if wish.into.is_schema else wish.into.table)
+        there = collections.read_collection(sides.production, into)
+    else:
+        into, there = name, collections.read_collection(sides.production, name)
+        if there and not wish.rows and not _unfinished(sides, wish, name, into, there):
+            into = TableName(name.schema, f"{name.table}_restored")
+            there = collections.read_collection(sides.production, into)
+    if there and not wish.rows and not _unfinished(sides, wish, name, into, there):
+        raise Taken(f"production has {into}: name another collection with --into")
+    return into, there
+
+
+def _unfinished(sides: Sides, wish: CopyWish, name: TableName, into: TableName, there: Collection) -> bool:
+    """Whether an earlier run was filling that time series."""
+    if there.type != "timeseries":
+        return False
+    note = work_name(wish, name, into)
+    found = sides.production.find((note.schema, note.table), {"_id": "filling"})
+    return any(row.get("uuid") == there.uuid for row in found)
+
+
+def work_name(wish: CopyWish, name: TableName, into: TableName) -> TableName:
+    """The same for the same copy alone: so a run that was cut short is found again."""
+    parts = (wish.clone, str(name), str(into), wish.where)
+    mark = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    return TableName(into.schema, WORK + mark)
+
+
+def _rows(wish: CopyWish, found: Collection, into: TableName, there: Collection | None) -> CollectionJob:
+    if there is None:
+        raise NotFound(f"production has no collection {into}: leave out --missing and --changed")
+    if there.type != "collection":
+        raise Refused(f"{into} is a {there.type} in production")
+    shown = []
+    if wish.missing:
+        shown.append(_shown({"insert": into.table, "documents": ["those whose _id production lacks"]}))
+    if wish.changed:
+        update = {"q": {"_id": "...", "$expr": "as it was compared"}, "u": "the clone's document"}
+        shown.append(_shown({"update": into.table, "updates": [update]}))
+    step = CopyStep(source=found.name, into=into, action="rows", statements=tuple(shown), rows=found.count)
+    return CollectionJob(step=step, collection=found, work=into)
+
+
+def _whole(sides: Sides, wish: CopyWish, found: Collection, into: TableName) -> CollectionJob:
+    work = work_name(wish, found.name, into)
+    view = found.type == "view"
+    notes = tuple(
+        f"the index {index['name']} lets documents expire: those that are old enough go when it is built"
+        for index in found.indexes
+        if "expireAfterSeconds" in index
+    )
+    step = CopyStep(
+        source=found.name,
+        into=into,
+        action="view" if view else "new" if into == found.name else "beside",
+        statements=tuple(_shown(each) for each in commands(found, work, into)),
+        rows=found.count,
+        resumed=not view and collections.read_collection(sides.production, work) is not None,
+        notes=notes,
+    )
+    return CollectionJob(step=step, collection=found, work=work)
+
+
+def commands(found: Collection, work: TableName, into: TableName) -> list[dict[str, object]]:
+    """What production is told, in order; of the documents their shape."""
+    if found.type == "view":
+        return [{"create": into.table, **found.options}]
+    series = found.type == "timeseries"
+    filled = into if series else work
+    told: list[dict[str, object]] = [{"create": filled.table, **found.without_validator}]
+    told.append({"insert": filled.table, "documents": [f"about {found.count}"]})
+    if found.indexes:
+        told.append({"createIndexes": filled.table, "indexes": [dict(i) for i in found.indexes]})
+    if found.validation:
+        told.append({"collMod": filled.table, **found.validation})
+    if not series:
+        told.append({"renameCollection": str(work), "to": str(into)})
+    return told
+
+
+def _shown(command: dict[str, object]) -> str:
+    return str(json_util.dumps(command))

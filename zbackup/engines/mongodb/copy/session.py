@@ -1,0 +1,146 @@
+"""Collections back into production: what engines.base.Copier asks of MongoDB."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+
+from zbackup.engines.mongodb.clone.identity import INTERNAL_USER, as_internal_user
+from zbackup.engines.mongodb.copy import collections
+from zbackup.engines.mongodb.copy.account import grants, require_privileges
+from zbackup.engines.mongodb.copy.compare import condition, difference, put_back
+from zbackup.engines.mongodb.copy.fill import Writer, fill, filled, finish, prove
+from zbackup.engines.mongodb.copy.plan_collection import CollectionJob, Sides, plan_collection
+from zbackup.engines.mongodb.options import ConnectOptions
+from zbackup.engines.mongodb.server.connection import Connection, LoginRefused, PrivilegeMissing, connect
+from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance, TableName
+from zbackup.model.errors import NotFound, Refused, UsageError
+from zbackup.model.progress import Progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MongoCopier:
+    """See engines.base.Copier. `account` None: none is configured. `rate` in bytes a second, 0 for none."""
+
+    instance: str
+    account: ConnectOptions | None
+    rate: int = 0
+    max_lag: float = 10.0
+
+    @property
+    def configured(self) -> bool:
+        """See engines.base.Copier."""
+        return self.account is not None
+
+    def require_account(self, schemas: Sequence[str] = ()) -> str:
+        """See engines.base.Copier."""
+        with connect(self._account) as connection:
+            return f"{self._account.user} may copy into {require_privileges(connection, schemas)}"
+
+    def admits(self, entrance: Entrance, wish: CopyWish) -> Entrance | None:
+        """See engines.base.Copier."""
+        account = self._account
+        own = replace(entrance, user=account.user, password=account.password() if account.password else "")
+        for login in dict.fromkeys((entrance, entrance if entrance.user else own)):
+            try:
+                with connect(_options(login)) as connection:
+                    for name in wish.tables:
+                        collections.in_database(connection, name.schema)
+                        connection.find((name.schema, name.table), {})
+                return login
+            except (LoginRefused, PrivilegeMissing):
+                continue
+        return None
+
+    @contextmanager
+    def session(self, entrance: Entrance, wish: CopyWish, progress: Progress) -> Iterator["MongoCopy"]:
+        """See engines.base.Copier."""
+        with ExitStack() as open_ones:
+            production = open_ones.enter_context(connect(self._account))
+            clone = open_ones.enter_context(connect(_options(entrance)))
+            _require_primary(production)
+            writer = Writer(production, progress, rate=self.rate, max_lag=self.max_lag)
+            yield MongoCopy(sides=Sides(clone, production), writer=writer, wish=wish, progress=progress)
+
+    @property
+    def _account(self) -> ConnectOptions:
+        if self.account is None:
+            raise Refused(
+                "copying into production needs an account of its own there: set user and password in "
+                f"[instance.{self.instance}.copy_back], and {grants('DATABASE')}"
+            )
+        return self.account
+
+
+@dataclass(slots=True, kw_only=True)
+class MongoCopy:
+    """See engines.base.CopySession."""
+
+    sides: Sides
+    writer: Writer
+    wish: CopyWish
+    progress: Progress
+    _jobs: dict[TableName, CollectionJob] = field(default_factory=dict)
+
+    def plan(self) -> CopyPlan:
+        """See engines.base.CopySession."""
+        try:
+            condition(self.wish.where)
+        except (ValueError, TypeError) as wrong:
+            raise UsageError(f"--where is no MongoDB filter in JSON: {wrong}") from wrong
+        names: list[TableName] = []
+        for wanted in self.wish.tables:
+            found = collections.in_database(self.sides.clone, wanted.schema) if wanted.is_schema else [wanted]
+            if not found:
+                raise NotFound(f"the clone has no database {wanted.schema}, or nothing is in it")
+            names += found
+        self._jobs = {name: plan_collection(self.sides, self.wish, name) for name in dict.fromkeys(names)}
+        return CopyPlan(steps=tuple(job.step for job in self._jobs.values()))
+
+    def compare(self, step: CopyStep) -> Difference:
+        """See engines.base.CopySession."""
+        self.progress.phase("comparing", str(step.into))
+        return difference(self.sides, self._jobs[step.source], self.wish, self.writer)
+
+    def act(self, plan: CopyPlan) -> tuple[CopiedTable, ...]:
+        """See engines.base.CopySession."""
+        return tuple(self._step(self._jobs[step.source]) for step in plan.steps)
+
+    def _step(self, job: CollectionJob) -> CopiedTable:
+        step = job.step
+        self.progress.phase("copying", str(step.source))
+        if step.action == "view":
+            options = dict(job.collection.options)
+            self.writer.run(step.into, {"create": step.into.table, **options})
+            return _copied(step)
+        if step.action == "rows":
+            tally = put_back(self.sides, self.writer, job, self.wish)
+            return replace(
+                _copied(step),
+                inserted=tally.inserted,
+                updated=tally.updated,
+                refused=tally.refused,
+                conflicts=tuple(tally.conflicts),
+            )
+        where = condition(self.wish.where)
+        written = fill(self.sides, self.writer, job, where)
+        self.progress.phase("proving", str(filled(job)))
+        prove(self.sides, job, where, self.progress)
+        self.progress.phase("building indexes", str(step.into))
+        finish(self.sides, self.writer, job)
+        return replace(_copied(step), inserted=written, verified=True)
+
+
+def _copied(step: CopyStep) -> CopiedTable:
+    return CopiedTable(source=step.source, into=step.into, action=step.action, notes=step.notes)
+
+
+def _options(entrance: Entrance) -> ConnectOptions:
+    if entrance.user == INTERNAL_USER:
+        return as_internal_user(entrance.socket, entrance.password)
+    password = (lambda: entrance.password) if entrance.user else None
+    return ConnectOptions(socket=entrance.socket, user=entrance.user, password=password)
+
+
+def _require_primary(production: Connection) -> None:
+    if not production.command({"hello": 1}).get("isWritablePrimary"):
+        raise Refused("the instance's server takes no writes: copy on the host of the primary")

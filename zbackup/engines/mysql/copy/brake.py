@@ -1,0 +1,90 @@
+"""Keeps a copy from getting in production's way: a rate, the replicas' lag, and how many statements run."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from zbackup.engines.mysql.options import ConnectOptions
+from zbackup.engines.mysql.server.connection import Connection, connect
+from zbackup.model.errors import DatabaseError
+from zbackup.model.progress import Progress
+
+LOOK_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrakeOptions:
+    """`rate` in bytes a second, 0 for none; the copy waits while a replica lags by more than `max_lag`
+    seconds, or more than `max_running` statements run at once."""
+
+    rate: int = 0
+    max_lag: float = 10.0
+    max_running: int = 25
+    replicas: tuple[ConnectOptions, ...] = ()
+
+
+@dataclass(slots=True)
+class Brake:
+    """Asked before each transaction of a copy. `sleep` and `now` are the clock's."""
+
+    production: Connection
+    options: BrakeOptions
+    progress: Progress
+    sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.monotonic
+    _looked: float = field(default=float("-inf"))
+    _since: float = field(default=0.0)
+    _bytes: int = 0
+    _told: set[str] = field(default_factory=set)
+
+    def wait(self, size: int = 0) -> None:
+        """Return when the next transaction may be sent; `size` bytes were sent since."""
+        self._keep_rate(size)
+        if self.now() - self._looked < LOOK_EVERY_S:
+            return
+        while why := self._too_much():
+            if why not in self._told:
+                self._told.add(why)
+                self.progress.note(f"waiting: {why}")
+            self.sleep(LOOK_EVERY_S)
+        self._looked = self.now()
+
+    def _keep_rate(self, size: int) -> None:
+        if not self.options.rate:
+            return
+        now = self.now()
+        self._since = self._since or now
+        self._bytes += size
+        if (ahead := self._bytes / self.options.rate - (now - self._since)) > 0:
+            self.sleep(ahead)
+
+    def _too_much(self) -> str:
+        running = int(self.production.one("SHOW GLOBAL STATUS LIKE 'Threads_running'")["Value"])
+        if running > self.options.max_running:
+            return f"more than {self.options.max_running} statements run in production"
+        for replica in self.options.replicas:
+            if (lag := self._lag(replica)) is not None and lag > self.options.max_lag:
+                return f"the replica {replica.where} is more than {self.options.max_lag:g} s behind"
+        return ""
+
+    def _lag(self, replica: ConnectOptions) -> float | None:
+        """Seconds; infinite for one that stands still, None for one that cannot be asked."""
+        try:
+            with connect(replica) as connection:
+                return worst_lag(connection.rows(status_of_replica(connection.version)))
+        except DatabaseError as failure:
+            if replica.where not in self._told:
+                self._told.add(replica.where)
+                self.progress.note(f"the lag of {replica.where} is not known: {failure}")
+            return None
+
+
+def status_of_replica(version: str) -> str:
+    """The statement for a server of that version; MariaDB's lists all sources."""
+    return "SHOW ALL SLAVES STATUS" if "mariadb" in version.lower() else "SHOW REPLICA STATUS"
+
+
+def worst_lag(rows: Sequence[dict[str, object]]) -> float | None:
+    """The lag behind the source that is farthest ahead; None for a server that follows nobody."""
+    found = [row.get("Seconds_Behind_Source", row.get("Seconds_Behind_Master")) for row in rows]
+    return max((float("inf") if lag is None else float(str(lag)) for lag in found), default=None)

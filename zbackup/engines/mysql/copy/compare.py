@@ -1,0 +1,246 @@
+"""Rows into the table that production has: those whose key it lacks, and those that differ."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from zbackup.engines.mysql.copy import statements
+from zbackup.engines.mysql.copy.fill import BATCH_ROWS, Ends, batches, ranges
+from zbackup.engines.mysql.copy.plan_table import TableJob
+from zbackup.engines.mysql.copy.tables import Column, Table, quoted_name
+from zbackup.engines.mysql.server.connection import ConnectionLost, Row, StatementFailed
+from zbackup.model.copying import CopyWish, Difference, RowChange, TableName
+from zbackup.model.errors import DatabaseError
+
+EXAMPLES = 20
+SHOWN = 40
+TRIES = 5
+BUSY = (1205, 1213)
+"""A lock was not granted in time, or the transaction was chosen to end a deadlock."""
+NOT_TAKEN = (1062, 1216, 1451, 1452, 1557, 1586, 1761, 1762, 3819, 4025)
+"""What production's other rows or rules have against a row: unique and foreign keys, CHECK constraints."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was put back, and what production did not take."""
+
+    inserted: int = 0
+    updated: int = 0
+    refused: int = 0
+    conflicts: list[str] = field(default_factory=list)
+
+    def refuse(self, key: str, why: object) -> None:
+        self.refused += 1
+        if len(self.conflicts) < EXAMPLES:
+            self.conflicts.append(f"{key}: {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A row of the clone's and, if production has that key, its own."""
+
+    key: Row
+    clone: Row
+    there: Row | None
+
+
+def difference(ends: Ends, job: TableJob, wish: CopyWish) -> Difference:
+    """Compare, and change nothing."""
+    columns = job.table.stored
+    missing = changed = seen = 0
+    examples: list[RowChange] = []
+    for pairs in _pairs(ends, job, wish):
+        for pair in pairs:
+            if pair.there is None:
+                missing += 1
+            elif pair.clone != pair.there:
+                changed += 1
+                if wish.changed and len(examples) < EXAMPLES:
+                    examples.append(_example(job.table, columns, pair))
+        seen += len(pairs)
+        ends.progress.advance(seen, max(job.table.rows, seen), "rows")
+    return Difference(missing=missing, changed=changed, examples=tuple(examples))
+
+
+def put_back(ends: Ends, job: TableJob, wish: CopyWish) -> Tally:
+    """Insert and update, in transactions of their own. What is right already is left alone, so that a run
+    that was cut short is just started again."""
+    tally = Tally()
+    columns = job.table.stored
+    for pairs in _pairs(ends, job, wish):
+        lacking = [pair for pair in pairs if pair.there is None] if wish.missing else []
+        for rows in batches(pair.clone for pair in lacking):
+            ends.brake.wait()
+            _insert(ends, job, rows, tally)
+        differing = [p for p in pairs if p.there is not None and p.clone != p.there] if wish.changed else []
+        for start in range(0, len(differing), BATCH_ROWS // 10):
+            ends.brake.wait()
+            _update(ends, job, columns, differing[start : start + BATCH_ROWS // 10], tally)
+        ends.progress.advance(tally.inserted + tally.updated, 0, "rows put back")
+    return tally
+
+
+def _pairs(ends: Ends, job: TableJob, wish: CopyWish) -> Iterator[list[Pair]]:
+    """The clone's rows beside production's, in portions; ranges that are equal are left out."""
+    table, limit = job.table, f"({wish.where}\n)" if wish.where else ""
+    for after, to in ranges(ends.clone, table):
+        ends.brake.wait()
+        span = statements.between(table.key, after, to)
+        if not limit and _same(ends, job, span):
+            continue
+        wanted = span + (b" AND " + limit.encode() if limit else b"")
+        if not wish.changed:
+            yield from _lacking(ends, job, span, wanted)
+            continue
+        rows = ends.clone.read(_select(table.name, table.stored, wanted, table.key))
+        for batch in batches(iter(rows)):
+            yield _beside(ends, job, batch)
+
+
+def _same(ends: Ends, job: TableJob, span: bytes) -> bool:
+    """Whether a range holds the same rows on both sides."""
+    ask = [(ends.clone, job.table.name), (ends.production, job.work)]
+    found = [c.read(statements.digest(name, job.table.stored, span)) for c, name in ask]
+    return found[0] == found[1]
+
+
+def _select(
+    name: TableName,
+    columns: Sequence[Column],
+    condition: bytes,
+    key: Sequence[Column] = (),
+    *,
+    end: bytes = b"",
+) -> bytes:
+    query = f"SELECT {statements.selected(columns)} FROM {quoted_name(name)} WHERE ".encode()
+    return query + condition + statements.order(key) + end
+
+
+def _lacking(ends: Ends, job: TableJob, span: bytes, wanted: bytes) -> Iterator[list[Pair]]:
+    """Only the rows whose key production lacks: keys are read first, and whole rows of those alone."""
+    table = job.table
+    have = set(ends.production.read(_select(job.work, table.key, span)))
+    keys = [k for k in ends.clone.read(_select(table.name, table.key, wanted, table.key)) if k not in have]
+    for start in range(0, len(keys), BATCH_ROWS // 2):
+        some = statements.one_of(table.key, keys[start : start + BATCH_ROWS // 2])
+        rows = ends.clone.read(_select(table.name, table.stored, some, table.key))
+        for batch in batches(iter(rows)):
+            # Keys that are equal in their collation only are found by the server alone.
+            yield _beside(ends, job, batch)
+
+
+def _beside(ends: Ends, job: TableJob, rows: Sequence[Row], *, locked: bool = False) -> list[Pair]:
+    """Each of the clone's rows with production's of the same key."""
+    table = job.table
+    key = _key_of(table)
+    some = statements.one_of(table.key, [key(row) for row in rows])
+    end = b" FOR UPDATE" if locked else b""
+    there = {key(r): r for r in ends.production.read(_select(job.work, table.stored, some, end=end))}
+    return [Pair(key(row), row, there.get(key(row))) for row in rows]
+
+
+def _key_of(table: Table) -> Callable[[Row], Row]:
+    places = [table.stored.index(column) for column in table.key]
+    return lambda row: tuple(row[place] for place in places)
+
+
+def _insert(ends: Ends, job: TableJob, rows: list[Row], tally: Tally) -> None:
+    """All at once; where production takes not all of them, one by one."""
+    try:
+        _again(lambda: ends.production.write(statements.insert(job.work, job.table.stored, rows)))
+        tally.inserted += len(rows)
+        return
+    except StatementFailed as failure:
+        if failure.code not in NOT_TAKEN:
+            raise
+    key = _key_of(job.table)
+    for row in rows:
+        try:
+            _again(partial(ends.production.write, statements.insert(job.work, job.table.stored, [row])))
+            tally.inserted += 1
+        except StatementFailed as failure:
+            if failure.code not in NOT_TAKEN:
+                raise
+            there = ends.production.read(
+                _select(job.work, job.table.key, statements.is_row(job.table.key, key(row)))
+            )
+            if not there:
+                tally.refuse(_shown_key(job.table, key(row)), failure)
+
+
+def _update(
+    ends: Ends, job: TableJob, columns: Sequence[Column], pairs: Sequence[Pair], tally: Tally
+) -> None:
+    """In one transaction, with production's rows locked: what they are then is what counts."""
+
+    def once() -> int:
+        ends.production.write(b"START TRANSACTION")
+        try:
+            done = 0
+            for pair in _beside(ends, job, [p.clone for p in pairs], locked=True):
+                if pair.there is not None and pair.there != pair.clone:
+                    done += _update_row(ends, job, columns, pair, tally)
+            ends.production.write(b"COMMIT")
+            return done
+        except ConnectionLost:
+            raise
+        except DatabaseError:
+            ends.production.write(b"ROLLBACK")
+            raise
+
+    before = tally.refused, len(tally.conflicts)
+
+    def fresh() -> int:
+        tally.refused = before[0]
+        del tally.conflicts[before[1] :]
+        return once()
+
+    tally.updated += _again(fresh)
+
+
+def _update_row(ends: Ends, job: TableJob, columns: Sequence[Column], pair: Pair, tally: Tally) -> int:
+    values = zip(columns, pair.clone, pair.there or (), strict=True)
+    changed = [(column, new) for column, new, old in values if new != old]
+    try:
+        ends.production.write(statements.update(job.work, job.table.key, pair.key, changed))
+    except StatementFailed as failure:
+        if failure.code not in NOT_TAKEN:
+            raise
+        tally.refuse(_shown_key(job.table, pair.key), failure)
+        return 0
+    return 1
+
+
+def _again(action: Callable[[], int]) -> int:
+    """Try again when somebody else holds a lock: our wait is short, so that nobody waits behind us."""
+    for left in range(TRIES, -1, -1):
+        try:
+            return action()
+        except StatementFailed as failure:
+            if failure.code not in BUSY or not left:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _example(table: Table, columns: Sequence[Column], pair: Pair) -> RowChange:
+    values = zip(columns, pair.clone, pair.there or (), strict=True)
+    return RowChange(
+        key=_shown_key(table, pair.key),
+        values=tuple((c.name, _shown(c, old), _shown(c, new)) for c, new, old in values if new != old),
+    )
+
+
+def _shown_key(table: Table, key: Row) -> str:
+    return ", ".join(f"{c.name}={_shown(c, value)}" for c, value in zip(table.key, key, strict=True))
+
+
+def _shown(column: Column, value: bytes | None) -> str:
+    """A value for people."""
+    if value is None:
+        return "NULL"
+    if column.kind == "bytes":
+        text = "0x" + value[: SHOWN // 2].hex()
+    else:
+        text = value[: SHOWN * 4].decode(errors="backslashreplace")
+    return text if len(text) <= SHOWN else text[:SHOWN] + "..."

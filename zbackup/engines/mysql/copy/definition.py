@@ -1,0 +1,94 @@
+"""A table's definition as SHOW CREATE TABLE prints it, under another name. Pure.
+
+Both servers print one column, index or constraint a line, between the first line and the one that begins
+with ")", and write line ends inside of names and comments as escapes (manuals, "SHOW CREATE TABLE").
+"""
+
+import re
+from dataclasses import dataclass
+
+from zbackup.engines.mysql.copy.tables import quoted, quoted_name
+from zbackup.model.copying import TableName
+from zbackup.model.errors import Refused
+
+_FIRST = re.compile(r"CREATE TABLE (?:`(?:[^`]|``)*`\.)?`(?:[^`]|``)*` \(\n")
+_FOREIGN = re.compile(r"  CONSTRAINT (?P<name>`(?:[^`]|``)*`) (?P<rest>FOREIGN KEY .*?),?$")
+_CHECK = re.compile(r"  CONSTRAINT `(?:[^`]|``)*` (?P<rest>CHECK .*)$")
+_ELSEWHERE = re.compile(r"\b(?:DATA|INDEX) DIRECTORY\b|/\*!50100 TABLESPACE `", re.IGNORECASE)
+_VIEW = re.compile(r" VIEW (?:`(?:[^`]|``)*`\.)?`(?:[^`]|``)*` AS ", re.IGNORECASE)
+_TRIGGER = re.compile(
+    r"\bON\s+(?:`(?:[^`]|``)*`|\w+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|\w+))?(?=\s+FOR\s+EACH\b)", re.I
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A table's definition without its name and without its foreign keys, which are (name, rest) pairs."""
+
+    lines: tuple[str, ...]
+    foreign: tuple[tuple[str, str], ...]
+    tail: str
+
+    def create(self, name: TableName) -> str:
+        """The statement that makes an empty table of that name."""
+        body = ",\n".join(self.lines)
+        return f"CREATE TABLE {quoted_name(name)} (\n{body}\n{self.tail}"
+
+    def without_check_names(self) -> "Definition":
+        """MySQL's names of CHECK constraints are those of a schema: a second table gets others."""
+        lines = tuple(f"  {m['rest']}" if (m := _CHECK.match(line)) else line for line in self.lines)
+        return Definition(lines=lines, foreign=self.foreign, tail=self.tail)
+
+
+def parse_definition(text: str) -> Definition:
+    """Take SHOW CREATE TABLE's text apart. Raise Refused for a table that is kept elsewhere, or no table."""
+    first = _FIRST.match(text)
+    # Partitions follow the options, and have lines of their own.
+    body, end, tail = text[first.end() :].partition("\n)") if first else ("", "", "")
+    if not end:
+        raise Refused(f"the server's definition is none that zbackup understands: {text[:80]}")
+    if _ELSEWHERE.search(tail):
+        raise Refused(
+            "it is kept in a directory or tablespace of its own (DATA DIRECTORY, TABLESPACE), which a copy "
+            "would share with it"
+        )
+    lines: list[str] = []
+    foreign: list[tuple[str, str]] = []
+    for line in body.split("\n"):
+        if match := _FOREIGN.match(line):
+            foreign.append((_unquoted(match["name"]), match["rest"]))
+        else:
+            lines.append(line.removesuffix(","))
+    return Definition(lines=tuple(lines), foreign=tuple(foreign), tail=")" + tail)
+
+
+def add_foreign_key(table: TableName, name: str, rest: str) -> str:
+    """The statement for one that `parse_definition` took out."""
+    return f"ALTER TABLE {quoted_name(table)} ADD CONSTRAINT {quoted(name)} {rest}"
+
+
+def referring_to(statement: str, parent: TableName, work: TableName) -> str:
+    """A foreign key's statement, with another table in its parent's place."""
+    names = (f"REFERENCES {quoted_name(parent)} (", f"REFERENCES {quoted(parent.table)} (")
+    for name in names:
+        statement = statement.replace(name, f"REFERENCES {quoted_name(work)} (")
+    return statement
+
+
+def view_named(text: str, name: TableName, *, replace: bool) -> str:
+    """SHOW CREATE VIEW's text, for a view of another name. Raise Refused if it is not understood."""
+    if not _VIEW.search(text) or not text.startswith("CREATE "):
+        raise Refused(f"the server's definition is none that zbackup understands: {text[:80]}")
+    renamed = _VIEW.sub(lambda _: f" VIEW {quoted_name(name)} AS ", text, count=1)
+    return renamed.replace("CREATE ", "CREATE OR REPLACE ", 1) if replace else renamed
+
+
+def trigger_on(text: str, table: TableName) -> str:
+    """SHOW CREATE TRIGGER's text, for another table. Raise Refused if it is not understood."""
+    if not _TRIGGER.search(text):
+        raise Refused(f"the server's definition is none that zbackup understands: {text[:80]}")
+    return _TRIGGER.sub(lambda _: f"ON {quoted_name(table)}", text, count=1)
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`")

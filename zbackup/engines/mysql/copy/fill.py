@@ -1,0 +1,107 @@
+"""Fill a new table with the clone's rows, and prove that it holds them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from zbackup.engines.mysql.copy import statements
+from zbackup.engines.mysql.copy.brake import Brake
+from zbackup.engines.mysql.copy.plan_table import TableJob
+from zbackup.engines.mysql.copy.tables import Column, Table, quoted_name
+from zbackup.engines.mysql.server.connection import Row, RowConnection
+from zbackup.model.copying import TableName
+from zbackup.model.errors import VerificationFailed
+from zbackup.model.progress import Progress
+
+BATCH_BYTES = 1 << 20
+BATCH_ROWS = 2000
+COMPARED_ROWS = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Sessions for rows: the clone's, with one view of all that is read, and production's."""
+
+    clone: RowConnection
+    production: RowConnection
+    brake: Brake
+    progress: Progress
+
+
+def fill(ends: Ends, job: TableJob, where: str) -> int:
+    """Write the rows that the working table lacks behind its last key; how many.
+
+    Each statement is a transaction of its own, so that what is there after a kill is a beginning.
+    """
+    table, columns = job.table, job.table.stored
+    after = last_key(ends.production, job.work, table.key)
+    if not table.key and ends.production.read(f"SELECT 1 FROM {quoted_name(job.work)} LIMIT 1".encode()):
+        # Without a key nobody can tell which rows are there.
+        ends.production.write(f"TRUNCATE TABLE {quoted_name(job.work)}".encode())
+    query = statements.read_rows(table, columns, after=after, where=where)
+    written = 0
+    for rows in batches(ends.clone.stream(query)):
+        statement = statements.insert(job.work, columns, rows)
+        ends.brake.wait(len(statement))
+        ends.production.write(statement)
+        written += len(rows)
+        ends.progress.advance(written, max(table.rows, written), "rows")
+    return written
+
+
+def batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """Rows in bounded portions."""
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += sum(len(value) for value in row if value) + 16
+        if size >= BATCH_BYTES or len(batch) >= BATCH_ROWS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def last_key(connection: RowConnection, name: TableName, key: Sequence[Column]) -> Row | None:
+    """The greatest key there is."""
+    if not key:
+        return None
+    query = f"SELECT {statements.selected(key)} FROM {quoted_name(name)}".encode()
+    rows = connection.read(query + statements.order(key, last_first=True) + b" LIMIT 1")
+    return rows[0] if rows else None
+
+
+def prove(ends: Ends, job: TableJob, where: str) -> None:
+    """Raise VerificationFailed unless the working table holds exactly the clone's rows."""
+    table = job.table
+    limit = f" AND ({where}\n)".encode() if where else b""
+    done = 0
+    for after, to in ranges(ends.clone, table):
+        ends.brake.wait()
+        span = statements.between(table.key, after, to)
+        there = ends.clone.read(statements.digest(table.name, table.stored, span + limit))[0]
+        here = ends.production.read(statements.digest(job.work, table.stored, span))[0]
+        if there != here:
+            counts = ", ".join(
+                f"{int(row[0] or 0)} {whose}"
+                for row, whose in ((there, "in the clone"), (here, "in the copy"))
+            )
+            raise VerificationFailed(
+                f"{job.step.source} did not come out as it is in the clone ({counts}, of one range of keys); "
+                "did somebody write to the clone meanwhile?"
+            )
+        done += int(here[0] or 0)
+        ends.progress.advance(done, max(table.rows, done), "rows")
+
+
+def ranges(connection: RowConnection, table: Table) -> Iterator[tuple[Row | None, Row | None]]:
+    """Ranges of keys (after, up to) that cover the table, each with COMPARED_ROWS rows; one without a key."""
+    after: Row | None = None
+    while table.key:
+        query = statements.read_rows(table, table.key, after=after)
+        rows = connection.read(query + f" LIMIT 1 OFFSET {COMPARED_ROWS - 1}".encode())
+        if not rows:
+            break
+        yield after, rows[0]
+        after = rows[0]
+    yield after, None

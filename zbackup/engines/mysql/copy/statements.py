@@ -1,0 +1,166 @@
+"""Statements that read and write rows, as bytes. Pure.
+
+A value is written as a literal with the character set of its column, so that what is stored is what was
+read, byte by byte; MySQL reference manual, "Character Set Introducers".
+"""
+
+import re
+from collections.abc import Sequence
+
+from zbackup.engines.mysql.copy.tables import Column, Table, quoted, quoted_name
+from zbackup.engines.mysql.server.connection import Row
+from zbackup.model.copying import TableName
+from zbackup.model.errors import VerificationFailed
+
+# Names of columns and zones, quotes in identifiers and zero values mean the same in both sessions. Strict: a
+# value that does not fit ends the copy instead of being cut.
+SETTINGS = (
+    "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,STRICT_ALL_TABLES,ALLOW_INVALID_DATES', "
+    "time_zone = '+00:00', lock_wait_timeout = 5, innodb_lock_wait_timeout = 5"
+)
+
+_SPECIAL = re.compile(rb"[\0\n\r\\'\"\x1a]")
+_ESCAPED = {0: rb"\0", 10: rb"\n", 13: rb"\r", 92: rb"\\", 39: rb"\'", 34: rb"\"", 26: rb"\Z"}
+_NUMBER = re.compile(rb"-?\d+(\.\d+)?")
+
+
+def literal(column: Column, value: bytes | None) -> bytes:
+    """A value as a statement takes it."""
+    if value is None:
+        return b"NULL"
+    if _SPECIAL.search(value):
+        value = _SPECIAL.sub(lambda m: _ESCAPED[m[0][0]], value)
+    return b"%s'%s'" % (_introducer(column), value)
+
+
+def key_literal(column: Column, value: bytes | None) -> bytes:
+    """The same for comparisons, in which the text of a number would be compared as a fraction.
+
+    Raise VerificationFailed for a number that is none.
+    """
+    if column.kind != "number" or value is None:
+        return literal(column, value)
+    if not _NUMBER.fullmatch(value):
+        raise VerificationFailed(f"the clone's server gave {value[:40]!r} for a number in {column.name}")
+    return value
+
+
+def _introducer(column: Column) -> bytes:
+    match column.kind:
+        case "bytes":
+            return b"_binary"
+        case "text" if column.data_type == "json":
+            return b"_utf8mb4"
+        case "text":
+            # Types such as UUID have text of plain ASCII.
+            return f"_{column.charset or 'latin1'}".encode()
+    return b""
+
+
+def selected(columns: Sequence[Column]) -> str:
+    """The columns of a SELECT. A FLOAT's own text has six digits, and not all that is stored."""
+    return ", ".join(f"{quoted(c.name)} + 0e0" if c.kind == "float" else quoted(c.name) for c in columns)
+
+
+def read_rows(table: Table, columns: Sequence[Column], *, after: Row | None = None, where: str = "") -> bytes:
+    """All rows in the key's order, behind the key `after`; in the server's own order without a key."""
+    limits = ([beyond(table.key, after)] if after else []) + ([f"({where}\n)".encode()] if where else [])
+    text = f"SELECT {selected(columns)} FROM {quoted_name(table.name)}"
+    text += f" FORCE INDEX ({quoted(table.index)})" if table.index else ""
+    condition = b" WHERE " + b" AND ".join(limits) if limits else b""
+    return text.encode() + condition + order(table.key)
+
+
+def order(key: Sequence[Column], *, last_first: bool = False) -> bytes:
+    """The ORDER BY of a walk by the key."""
+    way = " DESC" if last_first else ""
+    return (" ORDER BY " + ", ".join(quoted(c.name) + way for c in key)).encode() if key else b""
+
+
+def beyond(key: Sequence[Column], at: Row, *, less: bool = False, equal: bool = False) -> bytes:
+    """The condition for keys behind `at`, or before it; `equal`: that one, too.
+
+    Written out column by column, as servers find no range in a comparison of rows.
+    """
+    sign = b"<" if less else b">"
+    ways = []
+    for depth, (column, value) in enumerate(zip(key, at, strict=True)):
+        last = b"=" if equal and depth == len(key) - 1 else b""
+        name = quoted(column.name).encode()
+        same = [_equal(c, v) for c, v in zip(key[:depth], at[:depth], strict=True)]
+        ways.append(b" AND ".join([*same, name + b" " + sign + last + b" " + key_literal(column, value)]))
+    return b"(" + b" OR ".join(b"(" + way + b")" for way in ways) + b")"
+
+
+def between(key: Sequence[Column], after: Row | None, to: Row | None) -> bytes:
+    """The condition for keys behind `after` up to and with `to`; None: no such end."""
+    ends = [beyond(key, after)] if after else []
+    ends += [beyond(key, to, less=True, equal=True)] if to else []
+    return b" AND ".join(ends) or b"TRUE"
+
+
+def one_of(key: Sequence[Column], rows: Sequence[Row]) -> bytes:
+    """The condition for these keys."""
+    if len(key) == 1:
+        values = b", ".join(key_literal(key[0], row[0]) for row in rows)
+        return quoted(key[0].name).encode() + b" IN (" + values + b")"
+    return b"(" + b" OR ".join(b"(" + is_row(key, row) + b")" for row in rows) + b")"
+
+
+def is_row(key: Sequence[Column], row: Row) -> bytes:
+    """The condition for one key."""
+    return b" AND ".join(_equal(c, v) for c, v in zip(key, row, strict=True))
+
+
+def _equal(column: Column, value: bytes | None) -> bytes:
+    return quoted(column.name).encode() + b" = " + key_literal(column, value)
+
+
+def insert(name: TableName, columns: Sequence[Column], rows: Sequence[Row]) -> bytes:
+    """One statement for some rows."""
+    names = ", ".join(quoted(c.name) for c in columns)
+    values = b",\n".join(insert_values(columns, row) for row in rows)
+    return f"INSERT INTO {quoted_name(name)} ({names}) VALUES\n".encode() + values
+
+
+def insert_values(columns: Sequence[Column], row: Row) -> bytes:
+    """One row, in parentheses."""
+    return b"(" + b",".join([literal(c, v) for c, v in zip(columns, row, strict=True)]) + b")"
+
+
+def update(
+    name: TableName, key: Sequence[Column], at: Row, changed: Sequence[tuple[Column, bytes | None]]
+) -> bytes:
+    """Give one row these values."""
+    values = b", ".join(quoted(c.name).encode() + b" = " + literal(c, v) for c, v in changed)
+    return b"UPDATE " + quoted_name(name).encode() + b" SET " + values + b" WHERE " + is_row(key, at)
+
+
+def digest(table: TableName, columns: Sequence[Column], condition: bytes) -> bytes:
+    """How many rows there are, and sums in which each value of each row counts.
+
+    Values are hexadecimal, numbers or times: what separates them is in none. Sums, as rows may be equal.
+    """
+    texts = ", ".join(_digested(c) for c in columns)
+    # MySQL 9.6 has MD5 no more.
+    row = f"SHA2(CONCAT_WS('#', {texts}), 256)"
+    halves = ", ".join(
+        f"SUM(CAST(CONV(SUBSTRING({row}, {start}, 16), 16, 10) AS UNSIGNED))" for start in (1, 17)
+    )
+    query = f"SELECT COUNT(*), {halves} FROM {quoted_name(table)} WHERE "
+    return query.encode() + condition
+
+
+def _digested(column: Column) -> str:
+    name = quoted(column.name)
+    if column.data_type == "bit":
+        text = f"{name} + 0"
+    elif column.kind == "float":
+        text = f"{name} + 0e0"
+    elif column.data_type == "json":
+        text = f"HEX(CAST({name} AS CHAR CHARACTER SET utf8mb4))"
+    elif column.kind == "bytes" or column.charset:
+        text = f"HEX({name})"
+    else:
+        text = name
+    return f"COALESCE(CONCAT(':', {text}), '-')"

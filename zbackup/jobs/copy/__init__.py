@@ -1,0 +1,1 @@
+"""Tables and collections out of a clone, back into production. Read copy."""

@@ -1,0 +1,127 @@
+"""Copy tables or collections of a clone into production: look, plan, ask, act, report."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from zbackup.engines.base import Copier
+from zbackup.jobs.clones import clone_datasets
+from zbackup.jobs.clones.lifecycle import find, find_again, require_ready, working_on
+from zbackup.jobs.clones.provision import password_file, serving
+from zbackup.jobs.context import Context
+from zbackup.model.clone import Clone
+from zbackup.model.copying import CopiedTable, CopyPlan, CopyWish, Difference, Entrance, TableName
+from zbackup.model.errors import Refused, UsageError
+from zbackup.proc import secure_files
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyReport:
+    """`tables` is empty after a dry run. `differences` are those of tables whose rows are compared."""
+
+    instance: str
+    clone: str
+    plan: CopyPlan
+    differences: Mapping[TableName, Difference] = field(default_factory=dict)
+    tables: tuple[CopiedTable, ...] = ()
+
+    @property
+    def refused(self) -> int:
+        """How many rows production did not take."""
+        return sum(table.refused for table in self.tables)
+
+
+Confirm = Callable[[CopyReport], None]
+"""Asked before production's own rows or tables are changed; raises what ends the copy."""
+
+
+def require_sensible(wish: CopyWish) -> None:
+    """Raise UsageError for wishes that contradict each other."""
+    if wish.rows and wish.replace:
+        raise UsageError("--replace exchanges the whole table: leave out --missing and --changed")
+    if wish.replace and wish.where:
+        raise UsageError("--replace with --where would drop the other rows: use --missing or --changed")
+    if wish.into and not wish.into.is_schema and (len(wish.tables) > 1 or wish.tables[0].is_schema):
+        raise UsageError(f"--into {wish.into} is one table, and more are copied: name a schema alone")
+
+
+def copier_of(ctx: Context) -> Copier:
+    """Whoever copies for the instance. Raise Refused without one."""
+    if ctx.copier is None:
+        raise Refused(f"zbackup copies no tables of {ctx.engine_name}")
+    return ctx.copier
+
+
+def copy(
+    contexts: Sequence[Context], name: str, wish: CopyWish, confirm: Confirm, *, dry_run: bool = False
+) -> CopyReport:
+    """Copy out of the clone of that name; see CopyWish. With `dry_run` nothing is changed in production.
+
+    Raise UsageError, NotFound, Refused or Taken before anything is changed; DatabaseError or
+    VerificationFailed when it could not be finished: the same wish goes on with it.
+    """
+    require_sensible(wish)
+    ctx, _, _ = find(contexts, name)
+    with working_on(ctx, name, "zbackup copy"):
+        clone, _ = find_again(ctx, name)
+        require_ready(clone)
+        _require_true(clone)
+        copier = copier_of(ctx)
+        copier.require_account(wish.schemas)
+        wish = replace(wish, clone=clone.id)
+        with _entered(ctx, clone, wish) as entrance, copier.session(entrance, wish, ctx.progress) as session:
+            ctx.progress.phase("looking", "at both sides")
+            plan = session.plan()
+            for note in plan.notes:
+                ctx.progress.note(note)
+            compared = [step for step in plan.steps if step.action == "rows"]
+            differences = {step.source: session.compare(step) for step in compared}
+            report = CopyReport(instance=ctx.instance, clone=name, plan=plan, differences=differences)
+            if dry_run:
+                return report
+            if plan.overwrites:
+                confirm(report)
+            report = replace(report, tables=session.act(plan))
+    log.info("copy.finished", clone=name, tables=len(report.tables), refused=report.refused)
+    return report
+
+
+def _require_true(clone: Clone) -> None:
+    """Raise Refused for a clone whose rows are not production's."""
+    if clone.masked:
+        raise Refused(f"the clone {clone.name} is masked: what it holds is not what production held")
+
+
+@contextmanager
+def _entered(ctx: Context, clone: Clone, wish: CopyWish) -> Iterator[Entrance]:
+    """A way into the clone's server: as it runs, where it knows us, else through one started for us alone."""
+    running = clone_datasets.server_process(ctx, clone.name) is not None
+    if running and (known := copier_of(ctx).admits(_entrance(ctx, clone), wish)):
+        yield known
+        return
+    if running:
+        ctx.progress.note(
+            f"the clone {clone.name} does not know the copy's account: its server is stopped, and started "
+            "again when the copy ends"
+        )
+        clone_datasets.stop_server(ctx, clone.name)
+    files = clone_datasets.open_again(ctx, clone)
+    files = clone_datasets.in_sight_of(ctx, files, ctx.members(), [clone])
+    try:
+        with ctx.recovery.entered(files, ctx.progress) as entrance:
+            yield entrance
+    finally:
+        if running:
+            ctx.recovery.serve(files, serving(clone))
+
+
+def _entrance(ctx: Context, clone: Clone) -> Entrance:
+    socket, _ = ctx.recovery.connection(ctx.run_dir / clone.name, clone.port, clone.login)
+    if not clone.login:
+        return Entrance(socket=socket)
+    password = secure_files.read_text(password_file(ctx, clone.name)).strip()
+    return Entrance(socket=socket, user=clone.login, password=password)

@@ -1,0 +1,140 @@
+"""Words for copying tables or collections out of a clone, back into production."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from zbackup.model.errors import UsageError
+
+Action = Literal["new", "beside", "replace", "rows", "view"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """A table, view or collection. `table` is "*" for all that are in the schema (or database)."""
+
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+    @property
+    def is_schema(self) -> bool:
+        """Whether the whole schema is meant."""
+        return self.table == "*"
+
+
+def parse_table(text: str) -> TableName:
+    """A name such as shop.orders, shop.* or shop. Raise UsageError for what is none."""
+    schema, dot, table = text.strip().partition(".")
+    if not schema or (dot and not table) or any(ord(letter) < 32 for letter in text):
+        raise UsageError(f'"{text}" names no table: say SCHEMA.TABLE, or SCHEMA for all of its tables')
+    return TableName(schema, table or "*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrance:
+    """How zbackup itself gets into a clone's server: by its socket, as this user; "" for no login."""
+
+    socket: str
+    user: str = ""
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyWish:
+    """What a copy is asked for.
+
+    `into` None: beside a table of the same name, or under its own name where production has none; with
+    "*" for its table, another schema. `replace` exchanges production's table, and keeps the old one.
+    `missing` and `changed` change rows of production's own table: those whose key it lacks, and those that
+    differ. `where` is a condition on the clone's rows. `bare`: without triggers and foreign keys;
+    `fire_triggers`: those of production's table may run for each row that is put back. `moment` and `clone`,
+    its identity, make the names of what is kept or unfinished.
+    """
+
+    tables: tuple[TableName, ...]
+    into: TableName | None = None
+    replace: bool = False
+    missing: bool = False
+    changed: bool = False
+    where: str = ""
+    bare: bool = False
+    fire_triggers: bool = False
+    moment: str = ""
+    clone: str = ""
+
+    @property
+    def schemas(self) -> tuple[str, ...]:
+        """Where in production it writes."""
+        return tuple(dict.fromkeys((self.into or name).schema for name in self.tables))
+
+    @property
+    def rows(self) -> bool:
+        """Whether rows are put into the table that production has."""
+        return self.missing or self.changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyStep:
+    """One table's part of a copy. `statements` are what production is told, in order, for people: where rows
+    are written, their shape. `kept` is the name under which the old table stays, `rows` an estimate.
+    `resumed`: an earlier run began it."""
+
+    source: TableName
+    into: TableName
+    action: Action
+    statements: tuple[str, ...]
+    rows: int = 0
+    kept: TableName | None = None
+    resumed: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyPlan:
+    """What a copy would do, in order."""
+
+    steps: tuple[CopyStep, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether rows or tables that production has are exchanged for others."""
+        return any(step.action in ("replace", "rows") for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChange:
+    """How one row differs, for people: its key, and each value in production and in the clone."""
+
+    key: str
+    values: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How production's rows differ from the clone's: how many rows it lacks, how many differ, how many only
+    production has (-1: not known), and examples."""
+
+    missing: int
+    changed: int
+    only_there: int = -1
+    examples: tuple[RowChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedTable:
+    """What came of a step. `conflicts` are rows that production did not take, each in a line, of `refused`
+    in all."""
+
+    source: TableName
+    into: TableName
+    action: Action
+    inserted: int = 0
+    updated: int = 0
+    kept: TableName | None = None
+    verified: bool = False
+    refused: int = 0
+    conflicts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
