@@ -6,16 +6,19 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
+from pymongo.errors import PyMongoError
 
 from tests.lab import servers
 from tests.lab.mongo_fixture import MongoServer, start_single
 from tests.lab.mongo_locking import (
     Writers,
     await_that,
+    engine_of,
     is_locked,
     lock_as_another,
     note_of,
@@ -24,7 +27,10 @@ from tests.lab.mongo_locking import (
     started,
     watchdog_of,
 )
+from zbackup.engines.mongodb.engine import MongoEngine
 from zbackup.engines.mongodb.lock.lock import SLACK_S
+from zbackup.model.errors import LockNotTaken
+from zbackup.model.server import ServerFacts
 from zbackup.proc.detached import Process
 
 WAIT_S = 5
@@ -73,6 +79,26 @@ def test_interrupted_while_it_waits_the_lock_is_released_when_it_comes(server: M
     assert not is_locked(server) and not note_of(server).exists()
     with Writers(server) as writers:
         writers.more()
+
+
+def test_a_server_killed_while_the_lock_is_waited_for_is_told(server: MongoServer) -> None:
+    """And not that time passed. What it had is there when it runs again, unlocked."""
+    zbackup = engine_of(server, wait_s=60, long_query_s=1000)
+    facts = zbackup.inspect()
+    with suppress(PyMongoError), open_transaction(server), ThreadPoolExecutor() as beside:
+        taking = beside.submit(lambda: held_by(zbackup, facts))
+        await_that("the lock is asked for", lambda: is_asked_for(server), 30)
+        server.kill()
+        with pytest.raises(LockNotTaken, match="went away while it was to be locked"):
+            taking.result()
+    server.start()
+    zbackup.heal()
+    assert not is_locked(server) and not note_of(server).exists()
+
+
+def held_by(zbackup: MongoEngine, facts: ServerFacts) -> None:
+    with zbackup.consistent(facts, "fsync"):
+        raise AssertionError("locked, and a transaction is open")
 
 
 def unlock(server: MongoServer) -> None:

@@ -26,6 +26,8 @@ from tests.system.house import House, after_writing, checksums, local, next_seco
 
 THREADS, RATE = 2, 60.0
 BURST = 25
+PATIENCE_S = 300.0
+"""Until the load writes: on a busy machine programs start slowly, and holes are punched slowly."""
 AHEAD_S = 1800
 NEAR_NS = 50_000
 CLEAR_S = 5.0
@@ -135,17 +137,17 @@ class SqlStory(Story):
         if self._row["tail"] == "torn before":
             self._torn(server)
             server.start()
-        with Load.start(server, THREADS, RATE, journal):
-            after_writing(journal, BURST)
+        with Load.start(server, THREADS, RATE, journal, PATIENCE_S):
+            after_writing(journal, BURST, PATIENCE_S)
             self._odd_times(server)
             if self._row["clock"] in ODD_CLOCKS:
                 # What says another time than it was committed at is placed by its neighbours, to two seconds.
                 time.sleep(CLEAR_S)
-            busy = after_writing(journal, BURST)
+            busy = after_writing(journal, BURST, PATIENCE_S)
             moments.append(Moment(name="between backups", to=local(busy), at=busy))
-            after_writing(journal, BURST)
+            after_writing(journal, BURST, PATIENCE_S)
             house.snapshot()
-            after_writing(journal, BURST)
+            after_writing(journal, BURST, PATIENCE_S)
         self._special(server, 2)
         if self._row["work"] == "everything":
             self._everything(server)

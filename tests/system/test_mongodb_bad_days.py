@@ -14,7 +14,6 @@ from tests.system.conftest import end_clones
 from tests.system.house import utc, wait_until
 from tests.system.mongo_house import MongoHouse
 from tests.system.mongo_story import at, behind, hashes, mongo_house, newest, opened, restore_to
-from tests.system.zfs_door import ZfsDoor
 from zbackup.model.drill import VERDICT
 
 MIB = 1024**2
@@ -189,35 +188,6 @@ def test_an_oplog_that_dropped_what_is_needed_is_refused(house: MongoHouse, plac
     said = house.zb("restore", "-q", "--to", between.isoformat(), "--name", "gap").refused(5)
     assert "the oplog has a gap" in said
     assert clones(house) == set()
-
-
-def test_a_server_killed_under_the_lock_or_while_it_is_taken_is_told(house: MongoHouse) -> None:
-    config = house.configure("fsync", lock="fsync")
-    before = len(house.backups())
-    with house.server.client() as client, client.start_session() as session:
-        # fsyncLock waits for a transaction that has written.
-        session.start_transaction()
-        client.shop.items.insert_one({"_id": "uncommitted"}, session=session)
-        waiting = house.begin("-q", "snapshot", config=config)
-        asked = {"currentOp": 1, "command.fsync": 1}
-        wait_until("fsyncLock", lambda: bool(client.admin.command(asked)["inprog"]), 60)
-        house.server.kill()
-    said = waiting.end().refused(8)
-    assert "went away while it was to be locked" in said and "not granted" not in said, said
-    house.server.start()
-    door = ZfsDoor(house.home / "door")
-    door.shut("snapshot")
-    held = house.begin("-q", "snapshot", config=config, environment=door.environment)
-    wait_until("the lock", lambda: door.waiting, 60)
-    house.server.kill()
-    door.open("snapshot")
-    said = held.end().refused(8)
-    door.close()
-    assert "lock" in said, said
-    house.server.start()
-    # The next one finds nothing in its way, and nothing counts that was not whole.
-    house.snapshot(config)
-    assert len(house.backups()) == before + 1
 
 
 def test_the_log_of_another_set_is_refused(house: MongoHouse, place: Timestamp) -> None:
