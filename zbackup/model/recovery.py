@@ -81,17 +81,13 @@ OUTSIDE = "outside"
 """In a clone's home: directories in place of the host's that are on none of the instance's datasets."""
 
 
-PROCESS = ".process"
-"""How the notes end of which process a clone's server is."""
-
-
 def process_note(run: Path) -> Path:
     """Tell where it is noted which process is the server of the clone with the run directory `run`.
 
     Beside that directory and not in it: the server may write there, and whoever stops a clone's server
     sends signals, as root, to the process that is noted.
     """
-    return run.with_name(run.name + PROCESS)
+    return run.with_name(f"{run.name}.process")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

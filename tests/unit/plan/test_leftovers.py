@@ -10,15 +10,9 @@ from zbackup.model.clone import Kind, State
 from zbackup.model.finding import worst
 from zbackup.plan.health.expected import Expected
 from zbackup.plan.health.health import judge
-from zbackup.plan.health.leftovers import Leftover, LostServer, is_unfinished
+from zbackup.plan.health.leftovers import Leftover, is_unfinished
 
 REMOVE = "zbackup clone destroy x"
-
-
-def test_a_server_without_a_clone_is_named() -> None:
-    (said,) = judge(replace(WELL, lost_servers=(LostServer(clone="r1", pid=77),)), Expected())
-    assert (said.severity, said.subject, said.fix) == ("warning", "clones", "kill 77")
-    assert said.text == "the server of the clone r1 runs (process 77) without it"
 
 
 @pytest.mark.parametrize(

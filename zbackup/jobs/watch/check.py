@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from zbackup.catalog.local import Catalog, read_clones
 from zbackup.jobs.backup.complete_record import times_out_of_order
-from zbackup.jobs.clones.leftovers import leftovers, lost_servers
+from zbackup.jobs.clones.leftovers import leftovers
 from zbackup.jobs.context import Context, live_files
 from zbackup.jobs.drills.verdicts import drilled
 from zbackup.jobs.ship.ship import ready
@@ -22,7 +22,7 @@ from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_dri
 from zbackup.plan.health.expected import Expected, of_arrangements
 from zbackup.plan.health.health import damaged_log, log_times, no_log_behind, unreadable_clones
 from zbackup.plan.health.keys import not_loaded
-from zbackup.plan.health.leftovers import of_leftovers, of_lost_servers
+from zbackup.plan.health.leftovers import of_leftovers
 from zbackup.plan.health.placement import needed_datasets, require_one_snapshot_covers
 from zbackup.zfs.facts import ZfsFacts
 
@@ -201,11 +201,7 @@ def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
         "clones",
         lambda: read_clones(ctx.zfs, ctx.clones),
         lambda there: f"{len(there.found)} below {ctx.clones}",
-        lambda there: (
-            *unreadable_clones(there.unreadable),
-            *of_leftovers(leftovers(ctx)),
-            *of_lost_servers(lost_servers(ctx)),
-        ),
+        lambda there: (*unreadable_clones(there.unreadable), *of_leftovers(leftovers(ctx))),
     )
     stale = doctor.look("pins", lambda: find_stale(ctx), lambda s: f"{len(s)} for destinations that are gone")
     for mark in stale or []:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from zbackup.catalog.local import Catalog, Clones, read_clones
 from zbackup.jobs.backup.complete_record import times_out_of_order
 from zbackup.jobs.clones.clone_datasets import server_process
-from zbackup.jobs.clones.leftovers import leftovers, lost_servers
+from zbackup.jobs.clones.leftovers import leftovers
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import Drilled, drilled
 from zbackup.jobs.journal import Remembered
@@ -28,7 +28,7 @@ from zbackup.plan.health.drill_health import DrillFacts
 from zbackup.plan.health.expected import Expected
 from zbackup.plan.health.keys import not_loaded
 from zbackup.plan.health.known import in_the_light_of
-from zbackup.plan.health.leftovers import Leftover, LostServer
+from zbackup.plan.health.leftovers import Leftover
 from zbackup.plan.recovery.window import RecoveryWindow, Window, moment_bases, usable_bases
 from zbackup.plan.retention.retention import plan_retention
 from zbackup.plan.retention.tiers import TierSpace, by_tier
@@ -47,8 +47,8 @@ class Status:
     `as_they_are` are backups that can be restored without a log. `gaps` are the causes of those in the
     promised window, but for those that a switch made, which are in `switched`, and `lost` how much of it is
     out of reach, though backups go back far enough: gaps, and what somebody destroyed. `servers` are
-    the clones whose server runs, `leftovers` those that nobody finished, and `lost_servers` servers without a
-    clone. `paused` and `acknowledged` are what an operator said of it that holds now.
+    the clones whose server runs, and `leftovers` those that nobody finished.
+    `paused` and `acknowledged` are what an operator said of it that holds now.
     """
 
     instance: str
@@ -71,7 +71,6 @@ class Status:
     switched: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
-    lost_servers: tuple[LostServer, ...] = ()
     paused: Pause | None = None
     acknowledged: Acknowledgement | None = None
 
@@ -107,7 +106,6 @@ def look(
         clones=len(there),
         servers=tuple(clone.name for clone in there if server_process(ctx, clone.name)),
         leftovers=leftovers(ctx),
-        lost_servers=lost_servers(ctx),
         window=reach.overall,
         gaps=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause != "switch"),
         switched=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause == "switch"),
@@ -158,7 +156,6 @@ def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> heal
         doubt=doubt,
         out_of_order=times_out_of_order(backups),
         leftovers=status.leftovers,
-        lost_servers=status.lost_servers,
         drills=tuple(
             DrillFacts(
                 destination=each.destination,

@@ -13,7 +13,7 @@ from zbackup.model.space import Pool
 from zbackup.plan.duration_text import length
 from zbackup.plan.health.drill_health import GRACE, DrillFacts, of_drills
 from zbackup.plan.health.expected import Expected
-from zbackup.plan.health.leftovers import Leftover, LostServer, of_leftovers, of_lost_servers
+from zbackup.plan.health.leftovers import Leftover, of_leftovers
 from zbackup.plan.schedule import DIFFERENT
 
 # A snapshot is late when the next one should have been there too; something is wrong when two are missing.
@@ -58,8 +58,7 @@ class Facts:
     promised window is out of reach although it was in reach once, or should have been, gaps included; `doubt`
     is why a prune does not count ages up to now; `alone` why no log leads on from the newest backup;
     `switched` are gaps that a switch made; `out_of_order` are transactions, each in a line, whose times
-    contradict the order of the log; `leftovers` are clones that nobody finished, `lost_servers`
-    those without a clone. `unreadable` are
+    contradict the order of the log; `leftovers` are clones that nobody finished. `unreadable` are
     (snapshot, problem), `unreadable_clones` (dataset, problem)."""
 
     now: datetime
@@ -81,7 +80,6 @@ class Facts:
     unreadable_clones: tuple[tuple[str, str], ...] = ()
     out_of_order: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
-    lost_servers: tuple[LostServer, ...] = ()
     drills: tuple[DrillFacts, ...] = ()
 
 
@@ -102,7 +100,6 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         *log_times(facts.out_of_order),
         _left(facts),
         *of_leftovers(facts.leftovers),
-        *of_lost_servers(facts.lost_servers),
         *unreadable(facts.unreadable),
         *unreadable_clones(facts.unreadable_clones),
         *space(facts.pool, facts.written_a_day),

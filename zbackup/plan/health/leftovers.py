@@ -17,14 +17,6 @@ class Leftover:
     running: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostServer:
-    """A server that was started on a clone that is not there any more, or not by that name."""
-
-    clone: str
-    pid: int
-
-
 def is_unfinished(clone: Clone) -> bool:
     """Tell whether somebody has to finish or remove it, unless it is being worked on right now.
 
@@ -44,19 +36,6 @@ def of_leftovers(found: Sequence[Leftover]) -> Iterator[Finding]:
             text=what + (", and its server runs" if each.running else ""),
             why=_WHY,
             fix=fix,
-        )
-
-
-def of_lost_servers(found: Sequence[LostServer]) -> Iterator[Finding]:
-    """What is to be said of them, a warning for each."""
-    for each in found:
-        yield Finding(
-            severity="warning",
-            subject="clones",
-            text=f"the server of the clone {each.clone} runs (process {each.pid}) without it",
-            why="its datasets were destroyed or renamed by other means than zbackup, which ends no server of "
-            "which it does not know whose files it has",
-            fix=f"kill {each.pid}",
         )
 
 
