@@ -15,7 +15,7 @@ from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.errors import DatabaseError, LockNotTaken, NotRecoverable, VerificationFailed
-from zbackup.model.log import LogDamage, LogSpan, Searched, Transaction
+from zbackup.model.log import LogDamage, LogSpan, ReplayStop, Searched, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record, ends_log
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
@@ -142,6 +142,9 @@ class FakeRecovery:
 
     def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
         return LogSpan(position(0), position(len(self._log(where))))
+
+    def replay_stops(self, subject: BackupFiles, after: str) -> tuple[ReplayStop, ...]:
+        return ()
 
     def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan | None:
         return LogSpan(position(0), position(len(self._log(live))))

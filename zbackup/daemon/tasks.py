@@ -16,6 +16,7 @@ from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship_all
 from zbackup.jobs.ship.verify_at import VerifyReport, prove_at
 from zbackup.jobs.watch.cleanup import reconcile
+from zbackup.jobs.watch.new_base import renew_base
 from zbackup.jobs.watch.status import Status, look
 from zbackup.model.errors import ConfigError
 from zbackup.model.schedule import Interval, Job, JobKind, Retry, Timing, job_at, parted
@@ -132,6 +133,8 @@ def jobs(
 
     def watch(ctx: Context) -> Status:
         current = settings()
+        if current.instance[ctx.instance].schedule.snapshot:
+            renew_base(ctx)
         expected = app.expected(current, current.instance[ctx.instance], ctx.clock.now())
         return look(ctx, expected, journal.read(), daemon_runs=True, notes=app.operator_file(current).read())
 

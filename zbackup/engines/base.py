@@ -10,7 +10,7 @@ from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance
-from zbackup.model.log import LogDamage, LogSpan, Searched, Transaction
+from zbackup.model.log import LogDamage, LogSpan, ReplayStop, Searched, Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
@@ -200,6 +200,9 @@ class LogReader(Protocol):
         they do not count. `told` hears how far the reading is. Raise Refused where no log can be read,
         DatabaseError where a server cannot be asked.
         """
+
+    def replay_stops(self, subject: BackupFiles, after: str) -> tuple[ReplayStop, ...]:
+        """The transactions behind a place in the log among the files that no server can replay on a clone."""
 
     def written(self, place: str) -> datetime | None:
         """Tell when what stands at a place of the log was written, as far as the place's own name tells."""

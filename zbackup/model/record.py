@@ -4,7 +4,7 @@ Whatever a recovery needs is here, so that the snapshots alone are enough: no ca
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Literal, TypeVar
@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 from zbackup.model import bounds
 from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import Refused, VerificationFailed
-from zbackup.model.log import LogSpan
+from zbackup.model.log import LogSpan, ReplayStop, Transaction
 
 T = TypeVar("T")
 
@@ -32,6 +32,7 @@ MOST_POSITION = 512
 MOST_PATH = 4096
 MOST_MEMBERS = 10_000
 MOST_FACTS = 1000
+MOST_STOPS = 16
 MOST_MS = 10**12
 
 STOPPED = "stopped_for"
@@ -45,6 +46,9 @@ LABEL = "label"
 
 KEEP_UNTIL = "keep_until"
 """In Record.server: until when no prune destroys it, whatever the retention policy says."""
+
+REPLAY_STOPS = "replay_stops"
+"""In Record.server: what is in the log behind the backup before and cannot be replayed, a line each."""
 
 OF_DATA_ALONE = ("InnoDB's redo log is disabled", "innodb_flush_log_at_trx_commit = 0")
 """How those blockers begin that leave the server's log whole: others lead across such a backup."""
@@ -171,6 +175,24 @@ class Record:
             return bounds.moment(self.server[KEEP_UNTIL])
         except (KeyError, ValueError):
             return None
+
+    @property
+    def replay_stops(self) -> tuple[ReplayStop, ...]:
+        """What is in the log behind the backup before and cannot be replayed; lines that make no sense are
+        none."""
+        found = (_stop(line) for line in self.server.get(REPLAY_STOPS, "").splitlines())
+        return tuple(stop for stop in found if stop)
+
+    def with_replay_stops(self, stops: Sequence[ReplayStop]) -> "Record":
+        """The same record, with the first of these."""
+        if not stops:
+            return self
+        lines = (
+            "\t".join((s.transaction.start, s.transaction.end, s.transaction.committed.isoformat(),
+                       s.transaction.gtid, s.why))
+            for s in stops[:MOST_STOPS]
+        )  # fmt: skip
+        return replace(self, server=self.server | {REPLAY_STOPS: "\n".join(lines)})
 
     def with_end(self, *, as_of: datetime, complete_to: datetime) -> "Record":
         """The same record, finished: how far its data reaches is known."""
@@ -376,3 +398,14 @@ def _understood(name: str, text: str, meaning: Callable[[str], T]) -> T:
         return meaning(text)
     except ValueError as damaged:
         raise ValueError(f"property {PREFIX}{name} is damaged: {damaged}") from damaged
+
+
+def _stop(line: str) -> ReplayStop | None:
+    try:
+        start, end, committed, gtid, why = line.split("\t")
+        at = datetime.fromisoformat(committed)
+    except ValueError:
+        return None
+    if at.tzinfo is None:
+        return None
+    return ReplayStop(Transaction(start=start, end=end, committed=at, gtid=gtid), why)

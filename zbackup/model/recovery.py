@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from zbackup.model.log import Transaction
+from zbackup.model.log import ReplayStop, Transaction
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
 
@@ -37,7 +37,8 @@ class ReplayRange:
     None when the log ends before the target. `out_of_order` counts transactions behind the cut whose
     recorded time is before the target all the same. `later` is not None when the log's times contradict its
     order around the target: then it may be that the log has to be cut there instead.
-    `outside` are directories off the instance's datasets in which tables are made.
+    `outside` are directories off the instance's datasets in which tables are made, and `stopped` the first of
+    what would be applied that no server can apply.
     """
 
     last_applied: Transaction | None
@@ -48,6 +49,7 @@ class ReplayRange:
     effective_target: datetime
     later: LaterCut | None = None
     outside: tuple[str, ...] = ()
+    stopped: ReplayStop | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

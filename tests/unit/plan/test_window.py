@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 from tests.unit.plan.histories import History, blocked, histories, made, reaches, sound_histories
 from zbackup.model.backup import Backup
+from zbackup.model.log import ReplayStop, Transaction
 from zbackup.model.record import LOG_ENDED, STOPPED
 from zbackup.plan.recovery.recovery import plan_recovery
 from zbackup.plan.recovery.window import LiveLog, RecoveryWindow, recovery_window
@@ -209,3 +210,39 @@ def test_what_a_promise_lacks() -> None:
     assert recovery_window([], None, NOW).lacking(at(0), NOW) == ((at(0), NOW),)
     assert recovery_window(WHOLE, None, NOW).lacking(at(1), NOW) == ()
     assert recovery_window(WHOLE, LiveLog("", "binlog.000009:4"), NOW).lacking(at(1), NOW) == ((at(3), NOW),)
+
+
+STOP = ReplayStop(
+    Transaction(start="binlog.000002:700", end="binlog.000002:900", committed=at(2.5), gtid="0-1-9"),
+    "IMPORT TABLESPACE needs a file that is not in the log",
+)
+
+
+def stopping(backup: Backup) -> Backup:
+    """The same backup, which found that its log has such a transaction behind the one before."""
+    return replace(backup, record=backup.record.with_replay_stops([STOP]))
+
+
+def test_what_cannot_be_replayed_is_a_gap_up_to_the_next_base() -> None:
+    """Two bases, the transaction in what the third found to be new in its log."""
+    found = recovery_window([*WHOLE[:2], stopping(WHOLE[2])], LiveLog("log", "binlog.000002:4"), NOW)
+    assert ranges(found) == [(1, 2.5, False), (3, 10, True)]
+    [gap] = found.gaps
+    assert (gap.after, gap.to, gap.cause) == (at(2.5), at(3), "no replay")
+    assert "0-1-9 cannot be replayed: IMPORT TABLESPACE" in gap.why
+
+
+def test_what_cannot_be_replayed_in_the_live_log_is_a_gap_up_to_now() -> None:
+    stop = replace(STOP, transaction=replace(STOP.transaction, start="binlog.000009:4", committed=at(4)))
+    found = recovery_window(WHOLE, LiveLog("log", "binlog.000002:4", stops=(stop,)), NOW)
+    assert ranges(found) == [(1, 4, False)]
+    [gap] = found.gaps
+    assert (gap.after, gap.to, gap.cause, gap.newer) == (at(4), NOW, "no replay", "")
+    assert "zbackup snapshot" in gap.why
+
+
+def test_replay_stops_are_read_back_and_what_makes_no_sense_is_none() -> None:
+    record = stopping(WHOLE[2]).record
+    assert record.replay_stops == (STOP,)
+    assert replace(record, server={"replay_stops": "a\tb\nnonsense\t"}).replay_stops == ()
+    assert WHOLE[0].record.replay_stops == ()

@@ -78,6 +78,18 @@ def clock_anchors(
     return (*found, Anchor(place=END_OF_LOG, earliest=now, latest=now, clock=ctx.clock.reading()))
 
 
+def require_replayable(ctx: Context, replay: ReplayRange | None) -> None:
+    """Raise NotRecoverable when something would be applied that no server can, with what can be had."""
+    if replay is None or replay.stopped is None:
+        return
+    stop = replay.stopped
+    at = local_text(stop.transaction.committed, ctx.zone)
+    raise NotRecoverable(
+        f"{stop.named} of {at} cannot be replayed: {stop.why}; what was before it can be restored (--before "
+        f"{stop.named}), and what a backup holds that was taken after it"
+    )
+
+
 def require_undisputed(ctx: Context, replay: ReplayRange | None, target: Target) -> None:
     """Raise ClockDisputed when the log can be read in two ways there, unless its times are accepted."""
     if replay is None or replay.later is None or not isinstance(target, Time) or target.accept_clock:

@@ -12,6 +12,7 @@ from zbackup.jobs.restore.log_source import (
     clock_warnings,
     examined,
     nothing_replayed,
+    require_replayable,
     require_undisputed,
 )
 from zbackup.jobs.restore.options import RestoreOptions
@@ -126,6 +127,7 @@ def make_plan(
     else:
         found = examined(ctx, catalog, (backups, base, sources), replay_to)
         require_undisputed(ctx, found.replay, replay_to)
+        require_replayable(ctx, found.replay)
     return RestorePlan(
         name=options.name or default_name(ctx.instance, target.at),
         target=target,

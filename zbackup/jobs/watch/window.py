@@ -10,7 +10,7 @@ from zbackup.jobs.backup.prune import decide
 from zbackup.jobs.context import Context, ShipTarget, live_files
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
-from zbackup.model.log import place
+from zbackup.model.log import ReplayStop, place
 from zbackup.model.relocation import Relocation
 from zbackup.model.retention import Retention
 from zbackup.plan.calendar import back
@@ -122,7 +122,10 @@ def _live_log(ctx: Context, catalog: Catalog) -> tuple[LiveLog | None, str]:
         return None, "the live log cannot be looked at from its files"
     if place(span.first) > place(newest.record.log_to):
         return LiveLog("", span.first), ""
-    return LiveLog(newest.record.log_id, span.first, _damage(ctx, newest.files(catalog.places), live)), ""
+    files = newest.files(catalog.places)
+    return LiveLog(
+        newest.record.log_id, span.first, _damage(ctx, files, live), live_stops(ctx, newest, live)
+    ), ""
 
 
 def _damage(ctx: Context, newest: BackupFiles, live: Relocation) -> str:
@@ -133,6 +136,14 @@ def _damage(ctx: Context, newest: BackupFiles, live: Relocation) -> str:
     except (ZbackupError, OSError):
         return ""  # it changed meanwhile, and the next look tells
     return "; ".join(damage.what for damage in found if not damage.unread)
+
+
+def live_stops(ctx: Context, newest: Backup, live: Relocation) -> tuple[ReplayStop, ...]:
+    """List what is in the server's own log behind the newest backup and cannot be replayed, if it tells."""
+    try:
+        return ctx.log_reader.replay_stops(BackupFiles(newest.record, live), newest.record.log_to)
+    except (ZbackupError, OSError):
+        return ()
 
 
 def _newest(backups: Sequence[Backup]) -> Backup | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from zbackup.model.backup import Backup
-from zbackup.model.log import place
+from zbackup.model.log import ReplayStop, place
 from zbackup.model.record import Record
 
 Place = tuple[int, ...]
@@ -51,6 +51,12 @@ def _same_server(one: Record, other: Record) -> bool:
     return one.server_uuid == other.server_uuid or (log_known(one) and one.log_id == other.log_id)
 
 
+def first_behind(base: Backup, stops: Iterable[ReplayStop]) -> ReplayStop | None:
+    """The first of these that the base's own data does not have already."""
+    end = place(base.record.log_to)
+    return next((stop for stop in stops if place(stop.transaction.start) >= end), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Reached:
     """How far a base can be brought: everything after its as_of and up to `end`, from the log in `holder`."""
@@ -70,6 +76,10 @@ class Coverage:
         for holder in known:
             by_log[self._part(holder)].append(holder)
         self._logs = {log: _Log(found) for log, found in by_log.items()}
+        # Hardly any has one: those alone are looked at for each base.
+        self._by_log: dict[str, list[Backup]] = defaultdict(list)
+        for holder in sorted((h for h in known if h.record.replay_stops), key=_age):
+            self._by_log[holder.record.log_id].append(holder)
 
     def reached(self, base: Backup) -> Reached | None:
         """None when it was not recorded which log the base holds."""
@@ -80,6 +90,12 @@ class Coverage:
         """The first behind the base at which its log was not whole."""
         found = (b for b in self._breaks.get(base.record.log_id, ()) if b.createtxg > base.createtxg)
         return next(found, None)
+
+    def first_stop(self, base: Backup) -> ReplayStop | None:
+        """The first transaction behind the base that cannot be replayed, in what other backups hold of its
+        log."""
+        behind = (h for h in self._by_log.get(base.record.log_id, ()) if h.createtxg > base.createtxg)
+        return next((stop for h in behind if (stop := first_behind(base, h.record.replay_stops))), None)
 
     def _part(self, backup: Backup) -> tuple[str, int]:
         """Of which log it is, and of which part of that: a new one begins where the log was not whole."""

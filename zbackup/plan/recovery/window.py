@@ -7,14 +7,14 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup
-from zbackup.model.log import place
+from zbackup.model.log import ReplayStop, place
 from zbackup.model.moment import local_text
-from zbackup.plan.recovery.coverage import Coverage, log_known
+from zbackup.plan.recovery.coverage import Coverage, first_behind, log_known
 
 MOST_HOLES = 3
 """So many gaps are told in a sentence; of more only how many there are."""
 
-Cause = Literal["purged", "reset", "not whole", "other server", "switch", "damaged", "unknown"]
+Cause = Literal["purged", "reset", "not whole", "no replay", "other server", "switch", "damaged", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +49,13 @@ class Window:
 @dataclass(frozen=True, slots=True)
 class LiveLog:
     """The server's own log at the time of the look: of which log it is ("": none that a backup holds), where
-    it begins, and what keeps it from being read behind the newest backup ("": nothing that was seen)."""
+    it begins, and what keeps it from being read behind the newest backup ("": nothing that was seen).
+    `stops`: what is behind that and cannot be replayed."""
 
     log_id: str
     first: str
     damage: str = ""
+    stops: tuple[ReplayStop, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +140,8 @@ class _Piece:
     live: bool
     broken: Backup | None
     """The first behind the base at which its log was not whole."""
+    stop: ReplayStop | None = None
+    """The first behind the base that cannot be replayed."""
 
 
 def recovery_window(backups: Sequence[Backup], live: LiveLog | None, now: datetime) -> RecoveryWindow:
@@ -183,11 +187,20 @@ def _piece(base: Backup, coverage: Coverage, live: LiveLog | None, now: datetime
     )
     # A base's moment may be known less exactly than its log's end, and be behind it.
     to = max(to, record.as_of, now) if continued else max(to, record.as_of)
+    stop = coverage.first_stop(base) or (first_behind(base, live.stops) if live and continued else None)
+    if stop and stop.transaction.committed < to:
+        return _Piece(
+            record.as_of, max(stop.transaction.committed, record.as_of), base, holder, False, None, stop
+        )
     return _Piece(record.as_of, to, base, holder, continued, broken)
 
 
 def _gap(before: _Piece, to: datetime, newer: Backup) -> Gap:
     record = newer.record
+    if before.stop:
+        why = _unreplayable(before.stop)
+        older = before.base.name
+        return Gap(after=before.to, to=to, cause="no replay", older=older, newer=newer.name, why=why)
     if stopped := before.holder.record.stopped_for:
         why = f"the server was stopped for the {stopped}, and {newer.name} is the first backup since"
         return Gap(
@@ -199,7 +212,14 @@ def _gap(before: _Piece, to: datetime, newer: Backup) -> Gap:
     return Gap(after=before.to, to=to, cause=cause, older=before.holder.name, newer=newer.name, why=why)
 
 
+def _unreplayable(stop: ReplayStop) -> str:
+    return f"{stop.named} cannot be replayed: {stop.why}"
+
+
 def _tail(before: _Piece, live: LiveLog, now: datetime) -> Gap:
+    if before.stop:
+        why = f"{_unreplayable(before.stop)}, and there is no backup behind it yet: zbackup snapshot"
+        return Gap(after=before.to, to=now, cause="no replay", older=before.base.name, newer="", why=why)
     uuid = before.holder.record.server_uuid
     if live.damage and before.broken is None and live.log_id == before.holder.record.log_id:
         why = f"the server's log is damaged: {live.damage}"

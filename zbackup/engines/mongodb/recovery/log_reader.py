@@ -12,7 +12,7 @@ from zbackup.engines.mongodb.recovery.reach import JOURNAL_LAG, reach
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import Refused, UsageError
-from zbackup.model.log import LogDamage, LogSpan, Searched
+from zbackup.model.log import LogDamage, LogSpan, ReplayStop, Searched
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
@@ -83,6 +83,10 @@ class MongoLogReader:
         if self.connect is None:
             raise Refused("the configuration does not say how to reach the server")
         return live_history(self.connect, wanted)
+
+    def replay_stops(self, subject: BackupFiles, after: str) -> tuple[ReplayStop, ...]:
+        """None: an oplog has no statements."""
+        return ()
 
     def written(self, place: str) -> datetime | None:
         """By its seconds: they are the primary's clock."""

@@ -47,6 +47,9 @@ _LOAD_FIXED: Final = 13
 """What a statement that loads a file has more: the file's number and where its name is in the text."""
 
 _EXECUTE_LOAD_QUERY: Final = 18
+_PLAIN: Final = frozenset({*events.BEGINS, events.XID, events.INTVAR, events.RAND, events.USER_VAR})
+"""Events that say nothing of tables. Any other may be one that does, whose type was damaged."""
+
 _FRAME: Final = (b"BEGIN", b"COMMIT")
 _LONGEST_FRAME: Final = max(map(len, _FRAME))
 _UNTOLD: Final = ("BEGIN", "SAVEPOINT", "ROLLBACK", "COMMIT")
@@ -100,8 +103,8 @@ def read_contents(
 ) -> Contents:
     """Look into the transaction between two offsets; `trailer` is how long events' checksums are.
 
-    Only events whose contents count are proven by their checksums. Raise what `damaged` makes of an offset
-    and a text when the transaction cannot be understood.
+    Only events whose contents count are proven by their checksums here. Raise what `damaged` makes of an
+    offset and a text when the transaction cannot be understood.
     """
     found = Contents()
     try:
@@ -134,6 +137,8 @@ def _walk(found: Contents, data: Buffer, at: int, end: int, trailer: int) -> Non
                 tables[name] = 0
         elif kind in _READ:
             _READ[kind](found, data, (at, behind), trailer)
+        elif kind not in _PLAIN:
+            _require_sound(data, (at, behind), trailer)
         at = behind
     found.events += count
 

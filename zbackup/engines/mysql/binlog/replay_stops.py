@@ -1,6 +1,11 @@
 """Statements in a log that no server can replay on a clone: they need files that were never logged. Pure."""
 
+from typing import Final
+
 from zbackup.engines.mysql.binlog.statement import Statement
+
+STOP_WORD: Final = b"tablespace"
+"""It is in every such statement, in letters of any case."""
 
 
 def why_replay_stops(statement: Statement) -> str:

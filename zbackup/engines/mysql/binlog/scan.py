@@ -81,7 +81,7 @@ class Scanner:
                 self._between(position, kind, size)
                 position += size
                 self._reached = position
-        if pending is not None and self._whole(pending[0], pending[1]):
+        if pending is not None and self.whole(pending[0], pending[1]):
             self._reached = pending[1]
             yield pending
 
@@ -238,7 +238,7 @@ class Scanner:
         elif kind not in BETWEEN and not self._data[position + events.FLAGS_AT] & events.FLAG_IGNORABLE:
             raise self.damaged(position, f"event of type {kind} where a transaction should start")
 
-    def _whole(self, start: int, end: int) -> bool:
+    def whole(self, start: int, end: int) -> bool:
         """Tell whether every event of a transaction is sound; False if the file's unfinished end lies
         in it."""
         position = start

@@ -1,6 +1,7 @@
 """Search a log's files for the transactions that did something."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,9 @@ from zbackup.engines.mysql.binlog.events import FIRST_EVENT, SHAPE, Buffer, Dial
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import begun, describe, microseconds, opened
+from zbackup.engines.mysql.binlog.replay_stops import STOP_WORD
 from zbackup.engines.mysql.binlog.scan import Scanner, Span
+from zbackup.model.log import ReplayStop
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, Touched, nobody
 from zbackup.proc import secure_files
 
@@ -99,7 +102,8 @@ def _search_spans(
             found = read_contents(data, (begin, end), trailer, scanner.damaged)
             if is_wanted(found):
                 entry = found.entry(describe(path, scanner, span).described(), end - begin)
-                if wanted.admits(entry):
+                # What is shown is proven as a whole; all else as far as it was looked at.
+                if wanted.admits(entry) and scanner.whole(begin, end):
                     yield entry
 
 
@@ -131,7 +135,7 @@ class _Suspicion:
 
     def __init__(self, scanner: Scanner, wanted: LogFilter) -> None:
         self._data = scanner.data
-        self._mariadb = scanner.format is not None and scanner.format.dialect is Dialect.MARIADB
+        self._mariadb = _is_mariadb(scanner)
         names = {name.removesuffix(".*").partition(".")[::2] for name in wanted.tables}
         self._finders = [_Finder(self._data, (table or schema).encode()) for schema, table in names]
         plain = all(name.isascii() and "`" not in name and '"' not in name for name in wanted.tables)
@@ -146,8 +150,48 @@ class _Suspicion:
         second = begin + SHAPE.unpack_from(data, begin)[1]
         if second + SHAPE.unpack_from(data, second)[1] >= end:
             return True
-        # Other statements of MariaDB are found by the type and the server's number in their headers.
-        return self._mariadb and data.find(_QUERY_COMPRESSED + data[begin + 5 : begin + 9], begin, end) >= 0
+        return self._mariadb and _hides_text(data, begin, end)
+
+
+def replay_stops(
+    files: Sequence[Path], start: LogPosition, end: LogPosition | None = None
+) -> list[ReplayStop]:
+    """The transactions from `start` on, and before `end`, that cannot be replayed on a clone, in log order.
+
+    What is not damaged is read. `files` are of one log, oldest first.
+    """
+    found: list[ReplayStop] = []
+    for path in files:
+        number = sequence(path.name)
+        if number < start.sequence or (end and number > end.sequence):
+            continue
+        begin = start.offset if number == start.sequence else FIRST_EVENT
+        limit = end.offset if end and number == end.sequence else None
+        with suppress(BinlogDamaged, BinlogEncrypted), opened(path, limit) as scanner:
+            found += _stops_in(path, scanner, begin)
+    return found
+
+
+def _stops_in(path: Path, scanner: Scanner, start: int) -> Iterator[ReplayStop]:
+    finder = _Finder(scanner.data, STOP_WORD, fold=True)
+    mariadb = _is_mariadb(scanner)
+    if not mariadb and finder.at(start) > len(scanner.data):
+        return
+    for begin, end, committed in scanner.spans(start):
+        if finder.at(begin) < end or (mariadb and _hides_text(scanner.data, begin, end)):
+            contents = read_contents(scanner.data, (begin, end), scanner.trailer, scanner.damaged)
+            if contents.stops:
+                subject = describe(path, scanner, (begin, end, committed)).described()
+                yield ReplayStop(subject, contents.stops)
+
+
+def _is_mariadb(scanner: Scanner) -> bool:
+    return scanner.format is not None and scanner.format.dialect is Dialect.MARIADB
+
+
+def _hides_text(data: Buffer, begin: int, end: int) -> bool:
+    """Whether a transaction of MariaDB has compressed statements: their headers begin with these bytes."""
+    return data.find(_QUERY_COMPRESSED + data[begin + 5 : begin + 9], begin, end) >= 0
 
 
 def _always(_: Span) -> bool:
@@ -155,10 +199,13 @@ def _always(_: Span) -> bool:
 
 
 class _Finder:
-    """Finds the next place of some bytes, going forward. A mapped file's own find compares byte by byte."""
+    """Finds the next place of some bytes, going forward; with `fold`, of small letters, whatever their case.
 
-    def __init__(self, data: Buffer, wanted: bytes) -> None:
-        self._data, self._wanted = data, wanted
+    A mapped file's own find compares byte by byte.
+    """
+
+    def __init__(self, data: Buffer, wanted: bytes, *, fold: bool = False) -> None:
+        self._data, self._wanted, self._fold = data, wanted, fold
         self._found = -1
         self._chunk, self._base = b"", 0
 
@@ -174,6 +221,7 @@ class _Finder:
                 break
             at = max(start, base + max(0, len(chunk) - len(self._wanted) + 1)) if chunk else start
             base, chunk = at, self._data[at : at + _CHUNK]
+            chunk = chunk.lower() if self._fold else chunk
             if len(chunk) < len(self._wanted):
                 self._found = len(self._data) + 1
                 return self._found

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from zbackup.engines.mysql.binlog.position import described
+from zbackup.engines.mysql.binlog.position import LogPosition, described
+from zbackup.engines.mysql.binlog.search import replay_stops
 from zbackup.engines.mysql.recovery.covered_log import (
     end_of,
     held_files,
@@ -28,7 +29,7 @@ from zbackup.engines.mysql.recovery.verify_replay import end_found, require_reco
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import UsageError
-from zbackup.model.log import LogDamage, LogSpan, Searched
+from zbackup.model.log import LogDamage, LogSpan, ReplayStop, Searched
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
@@ -113,6 +114,12 @@ class MysqlLogReader:
         """See engines.base.LogReader."""
         return history(parts, wanted, told)
 
+    def replay_stops(self, subject: BackupFiles, after: str) -> tuple[ReplayStop, ...]:
+        """See engines.base.LogReader."""
+        if not is_readable(subject.record):
+            return ()
+        return tuple(replay_stops(held_files(*subject), LogPosition.parse(after)))
+
     def written(self, place: str) -> datetime | None:
         """A position says nothing of times."""
         return None
@@ -129,7 +136,9 @@ class MysqlLogReader:
         Raise NotRecoverable when the log has a gap, is another server's, or the base is already past it.
         """
         effective = effective_target(base[0].engine, target)
-        cut = cut_between(end_of(*base), held_files(*base), log, effective, anchors)
+        start = end_of(*base)
+        cut = cut_between(start, held_files(*base), log, effective, anchors)
+        stops = replay_stops(held_files(*log), start, cut.stop)
         return ReplayRange(
             last_applied=described(cut.last_applied),
             first_skipped=described(cut.first_skipped),
@@ -139,4 +148,5 @@ class MysqlLogReader:
             effective_target=time_of(effective),
             later=cut.later,
             outside=tables_outside(base[0], held_files(*base)[-1], held_files(*log), cut),
+            stopped=stops[0] if stops else None,
         )
