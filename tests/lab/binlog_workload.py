@@ -55,6 +55,11 @@ COMMON = (
     "TRUNCATE TABLE w.copied",
     "DROP TABLE w.copied, w.stated",
     "ANALYZE TABLE w.t; OPTIMIZE TABLE w.m",
+    "CREATE DATABASE gone; CREATE TABLE gone.`a``b` (id INT); INSERT INTO gone.`a``b` VALUES (1); "
+    "RENAME TABLE gone.`a``b` TO gone.c; DELETE FROM gone.c; DROP DATABASE gone",
+    "SET SESSION binlog_format = 'MIXED'",
+    "UPDATE w.t SET a = a + 1 WHERE id = 1; INSERT INTO w.u (a) VALUES (UUID())",
+    "SET SESSION binlog_format = 'ROW'",
     "CREATE USER someone@localhost IDENTIFIED BY 'secret'; GRANT SELECT ON w.* TO someone@localhost",
     "FLUSH BINARY LOGS",
 )
@@ -65,6 +70,13 @@ MYSQL = (
     "BEGIN; INSERT INTO w.t (a) VALUES (22); UPDATE w.t SET a = a + 1; COMMIT",
     "SET SESSION binlog_transaction_compression = OFF",
     "INSERT INTO w.t (a) VALUES (23)",
+    "CREATE TABLE w.j (id INT PRIMARY KEY, j JSON)",
+    "INSERT INTO w.j VALUES (1, JSON_OBJECT('a', REPEAT('a', 90), 'b', 2))",
+    "SET SESSION binlog_row_value_options = 'PARTIAL_JSON'",
+    "UPDATE w.j SET j = JSON_SET(j, '$.b', 3)",
+    "SET SESSION binlog_rows_query_log_events = ON",
+    "DELETE FROM w.j WHERE id = 1",
+    "SET SESSION binlog_rows_query_log_events = OFF",
 )
 
 MYSQL_GTID = (

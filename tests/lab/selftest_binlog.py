@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import servers
+from tests.lab.binlog_printed import printed_changes
 from tests.lab.binlog_workload import COMMON, MARIADB, MYSQL, MYSQL_GTID, printed, run
 from tests.lab.mysql_fixture import DatabaseServer, Settings
 from zbackup.clock import SystemClock
@@ -22,6 +23,8 @@ from zbackup.engines.mysql.binlog.find_stop import find_cut
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import check_events, microseconds, transactions
 from zbackup.engines.mysql.binlog.same_log import require_same_log
+from zbackup.engines.mysql.binlog.search import search
+from zbackup.model.log_entry import LogEntry, LogFilter
 from zbackup.model.target import Time
 from zbackup.model.transaction_name import Gtid, parse_transaction
 
@@ -107,7 +110,32 @@ def compare(server: DatabaseServer) -> int:
         assert check_events(file) == file.stat().st_size
         count += len(read)
     assert_found_by_name(files(server))
+    assert_same_changes(tool, files(server))
     return count
+
+
+def assert_same_changes(tool: Path, written: list[Path]) -> None:
+    """Which tables each transaction changed, as read and as printed; and by each table alone."""
+    entries = [each for each in search(written, LogFilter()) if isinstance(each, LogEntry)]
+    read = {e.transaction.start: rows_changed(e) for e in entries if not e.by_text}
+    told = {
+        f"{file.name}:{start}": changes
+        for file in written
+        for start, changes in printed_changes(tool, file).items()
+        if f"{file.name}:{start}" in read
+    }
+    assert read == {start: dict(changes) for start, changes in told.items()}
+    for name in {table for changes in told.values() for table in changes}:
+        alone = search(written, LogFilter(tables=(name,)))
+        starts = {each.transaction.start for each in alone if isinstance(each, LogEntry)}
+        assert {start for start, changes in told.items() if name in changes} <= starts, name
+        assert starts == {e.transaction.start for e in entries if LogFilter(tables=(name,)).admits(e)}, name
+
+
+def rows_changed(entry: LogEntry) -> dict[str, set[str]]:
+    """As mysqlbinlog -v shows it: a definition changes no rows."""
+    kinds = {t.name: set(t.kinds) & {"insert", "update", "delete"} for t in entry.tables}
+    return {name: done for name, done in kinds.items() if done}
 
 
 def assert_found_by_name(written: list[Path]) -> None:
