@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from bench import copying, mongodb_replay, replay, retention, s3, shippers
+from bench import copying, log, mongodb_replay, replay, retention, s3, shippers
 from bench.report import circumstances, write
 
 LAB = Path(__file__).resolve().parents[1] / "tests" / "lab" / "lab"
@@ -27,6 +27,7 @@ def main(wanted: Sequence[str]) -> int:
     sections: dict[str, Callable[[], int]] = {
         "replay": replay.main,
         "mongodb-replay": mongodb_replay.main,
+        "log": log.main,
         "retention": retention.main,
         "s3": s3.main,
         "copy": copying.main,

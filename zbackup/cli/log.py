@@ -131,7 +131,13 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             grep=grep,
         )
         found = _found(ctx, at, wanted, follow_on=follow_on)
-        _show(options, ctx, largest(found, largest_n) if largest_n else found, by_size=bool(largest_n))
+        _show(
+            options,
+            ctx,
+            largest(found, largest_n) if largest_n else found,
+            by_size=bool(largest_n),
+            at=at or "",
+        )
 
 
 def _found(
@@ -142,10 +148,12 @@ def _found(
     return follow(ctx, wanted) if follow_on else search_log(ctx, wanted)
 
 
-def _show(options: Options, ctx: Context, found: Iterable[LogEntry | LogRead], *, by_size: bool) -> None:
+def _show(
+    options: Options, ctx: Context, found: Iterable[LogEntry | LogRead], *, by_size: bool, at: str
+) -> None:
     """Print each as it is found. Raise what kept the log from being read as a whole, at the end."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    lines = LogLines(ctx.zone, ctx.instance, ctx.engine_name, width, by_size=by_size)
+    lines = LogLines(ctx.zone, ctx.instance, ctx.engine_name, width, by_size=by_size, at=at)
     reads: list[LogRead] = []
     for each in found:
         if isinstance(each, LogRead):

@@ -16,12 +16,17 @@ MOST_TABLES = 4
 
 
 class LogLines:
-    """The lines of one listing, none longer than `width` if it is not 0. `by_size`: the largest comes first,
-    and is what matters; else what matters is the last drop or truncate, or the last of all."""
+    """The lines of one listing, none longer than `width` if it is not 0.
 
-    def __init__(self, zone: ZoneInfo, instance: str, engine: str, width: int = 0, *, by_size: bool) -> None:
+    `by_size`: the largest comes first, and is what matters; else what matters is the last drop or truncate, or
+    the last of all. `at`: the destination that was looked at.
+    """
+
+    def __init__(
+        self, zone: ZoneInfo, instance: str, engine: str, width: int = 0, *, by_size: bool, at: str = ""
+    ) -> None:
         self._zone, self._instance, self._engine = zone, instance, engine
-        self._width, self._by_size = width, by_size
+        self._width, self._by_size, self._at = width, by_size, at
         self._count = 0
         self._first: LogEntry | None = None
         self._last: LogEntry | None = None
@@ -50,7 +55,8 @@ class LogLines:
             where = ("--to-timestamp", subject.start.partition("@")[0])
         else:
             where = ("--before", subject.gtid or subject.start)
-        return shlex.join(("zbackup", "restore", self._instance, *where))
+        origin = ("--from", self._at) if self._at else ()
+        return shlex.join(("zbackup", "restore", self._instance, *where, *origin))
 
     def end(self, reads: Sequence[LogRead]) -> Iterator[str]:
         """Tell what was read, and the command that follows."""
