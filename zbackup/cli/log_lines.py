@@ -18,8 +18,8 @@ MOST_TABLES = 4
 class LogLines:
     """The lines of one listing, none longer than `width` if it is not 0.
 
-    `by_size`: the largest comes first, and is what matters; else what matters is the last drop or truncate, or
-    the last of all. `at`: the destination that was looked at.
+    `by_size`: the largest comes first, and is what matters; else that is the last drop or truncate, or the
+    last of all. `at`: the destination that was looked at.
     """
 
     def __init__(
