@@ -15,11 +15,12 @@ from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.errors import DatabaseError, LockNotTaken, NotRecoverable, VerificationFailed
-from zbackup.model.log import LogDamage, LogSpan, ReplayStop, Searched, Transaction
+from zbackup.model.log import LogDamage, LogSpan, Searched, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record, ends_log
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
+from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.server import LockChoice, Place, ServerFacts
 from zbackup.model.target import Target, WholeLog, time_of
 from zbackup.model.transaction_name import TransactionName

@@ -10,12 +10,13 @@ from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance
-from zbackup.model.log import LogDamage, LogSpan, ReplayStop, Searched, Transaction
+from zbackup.model.log import LogDamage, LogSpan, Searched, Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
 from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
+from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.server import LockChoice, ServerFacts
 from zbackup.model.target import Target
 from zbackup.model.transaction_name import TransactionName

@@ -65,19 +65,6 @@ class ClusterTime:
         return f"{self.seconds},{self.increment}"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayStop:
-    """A transaction that cannot be replayed on a clone, and why, in a clause."""
-
-    transaction: Transaction
-    why: str
-
-    @property
-    def named(self) -> str:
-        """The transaction's name, for people and for --before."""
-        return self.transaction.gtid or self.transaction.start
-
-
 def how_many(count: int, one: str = "transaction", more: str = "transactions") -> str:
     """For people: "1 transaction", "2 transactions"."""
     return f"{count} {one if count == 1 else more}"

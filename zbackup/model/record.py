@@ -12,7 +12,8 @@ from typing import Literal, TypeVar
 from zbackup.model import bounds
 from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import Refused, VerificationFailed
-from zbackup.model.log import LogSpan, ReplayStop, Transaction
+from zbackup.model.log import LogSpan
+from zbackup.model.replay_stop import ReplayStop, from_lines, to_lines
 
 T = TypeVar("T")
 
@@ -32,7 +33,6 @@ MOST_POSITION = 512
 MOST_PATH = 4096
 MOST_MEMBERS = 10_000
 MOST_FACTS = 1000
-MOST_STOPS = 16
 MOST_MS = 10**12
 
 STOPPED = "stopped_for"
@@ -178,21 +178,12 @@ class Record:
 
     @property
     def replay_stops(self) -> tuple[ReplayStop, ...]:
-        """What is in the log behind the backup before and cannot be replayed; lines that make no sense are
-        none."""
-        found = (_stop(line) for line in self.server.get(REPLAY_STOPS, "").splitlines())
-        return tuple(stop for stop in found if stop)
+        """List what is in the log behind the backup before and cannot be replayed."""
+        return from_lines(self.server.get(REPLAY_STOPS, ""))
 
     def with_replay_stops(self, stops: Sequence[ReplayStop]) -> "Record":
-        """The same record, with the first of these."""
-        if not stops:
-            return self
-        lines = (
-            "\t".join((s.transaction.start, s.transaction.end, s.transaction.committed.isoformat(),
-                       s.transaction.gtid, s.why))
-            for s in stops[:MOST_STOPS]
-        )  # fmt: skip
-        return replace(self, server=self.server | {REPLAY_STOPS: "\n".join(lines)})
+        """Return the same record, with the first of these."""
+        return replace(self, server=self.server | {REPLAY_STOPS: to_lines(stops)}) if stops else self
 
     def with_end(self, *, as_of: datetime, complete_to: datetime) -> "Record":
         """The same record, finished: how far its data reaches is known."""
@@ -398,14 +389,3 @@ def _understood(name: str, text: str, meaning: Callable[[str], T]) -> T:
         return meaning(text)
     except ValueError as damaged:
         raise ValueError(f"property {PREFIX}{name} is damaged: {damaged}") from damaged
-
-
-def _stop(line: str) -> ReplayStop | None:
-    try:
-        start, end, committed, gtid, why = line.split("\t")
-        at = datetime.fromisoformat(committed)
-    except ValueError:
-        return None
-    if at.tzinfo is None:
-        return None
-    return ReplayStop(Transaction(start=start, end=end, committed=at, gtid=gtid), why)

@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from zbackup.model.log import ReplayStop, Transaction
+from zbackup.model.log import Transaction
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
+from zbackup.model.replay_stop import ReplayStop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

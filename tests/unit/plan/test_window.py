@@ -10,8 +10,9 @@ from hypothesis import given, settings
 
 from tests.unit.plan.histories import History, blocked, histories, made, reaches, sound_histories
 from zbackup.model.backup import Backup
-from zbackup.model.log import ReplayStop, Transaction
+from zbackup.model.log import Transaction
 from zbackup.model.record import LOG_ENDED, STOPPED
+from zbackup.model.replay_stop import ReplayStop
 from zbackup.plan.recovery.recovery import plan_recovery
 from zbackup.plan.recovery.window import LiveLog, RecoveryWindow, recovery_window
 

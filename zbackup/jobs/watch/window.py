@@ -10,8 +10,9 @@ from zbackup.jobs.backup.prune import decide
 from zbackup.jobs.context import Context, ShipTarget, live_files
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
-from zbackup.model.log import ReplayStop, place
+from zbackup.model.log import place
 from zbackup.model.relocation import Relocation
+from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.retention import Retention
 from zbackup.plan.calendar import back
 from zbackup.plan.recovery.coverage import log_known

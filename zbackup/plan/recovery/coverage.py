@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from zbackup.model.backup import Backup
-from zbackup.model.log import ReplayStop, place
+from zbackup.model.log import place
 from zbackup.model.record import Record
+from zbackup.model.replay_stop import ReplayStop
 
 Place = tuple[int, ...]
 

@@ -7,8 +7,9 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup
-from zbackup.model.log import ReplayStop, place
+from zbackup.model.log import place
 from zbackup.model.moment import local_text
+from zbackup.model.replay_stop import ReplayStop
 from zbackup.plan.recovery.coverage import Coverage, first_behind, log_known
 
 MOST_HOLES = 3

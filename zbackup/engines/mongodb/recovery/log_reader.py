@@ -12,11 +12,12 @@ from zbackup.engines.mongodb.recovery.reach import JOURNAL_LAG, reach
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import Refused, UsageError
-from zbackup.model.log import LogDamage, LogSpan, ReplayStop, Searched
+from zbackup.model.log import LogDamage, LogSpan, Searched
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
+from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.target import Target
 from zbackup.model.transaction_name import TransactionName
 

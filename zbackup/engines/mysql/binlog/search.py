@@ -14,8 +14,8 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import begun, describe, microseconds, opened
 from zbackup.engines.mysql.binlog.replay_stops import STOP_WORD
 from zbackup.engines.mysql.binlog.scan import Scanner, Span
-from zbackup.model.log import ReplayStop
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, Touched, nobody
+from zbackup.model.replay_stop import ReplayStop
 from zbackup.proc import secure_files
 
 TOLD_EVERY: Final = 1 << 22

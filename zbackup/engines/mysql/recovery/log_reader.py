@@ -29,11 +29,12 @@ from zbackup.engines.mysql.recovery.verify_replay import end_found, require_reco
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import UsageError
-from zbackup.model.log import LogDamage, LogSpan, ReplayStop, Searched
+from zbackup.model.log import LogDamage, LogSpan, Searched
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
+from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.target import Target, Time, time_of
 from zbackup.model.transaction_name import Gtid, TransactionName
 

@@ -1,0 +1,50 @@
+"""Hold a transaction at which every replay of its log ends, and write it into a record."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from zbackup.model.log import Transaction
+
+MOST: Final = 16
+"""So many are written down; no log is led across the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayStop:
+    """A transaction that cannot be replayed on a clone, and why, in a clause."""
+
+    transaction: Transaction
+    why: str
+
+    @property
+    def named(self) -> str:
+        """The transaction's name, for people and for --before."""
+        return self.transaction.gtid or self.transaction.start
+
+
+def to_lines(stops: Sequence[ReplayStop]) -> str:
+    """Write the first of them, one a line."""
+    return "\n".join(map(_line, stops[:MOST]))
+
+
+def from_lines(text: str) -> tuple[ReplayStop, ...]:
+    """Read back what to_lines() wrote; lines that make no sense are none."""
+    return tuple(stop for line in text.splitlines() if (stop := _stop(line)))
+
+
+def _line(stop: ReplayStop) -> str:
+    subject = stop.transaction
+    return "\t".join((subject.start, subject.end, subject.committed.isoformat(), subject.gtid, stop.why))
+
+
+def _stop(line: str) -> ReplayStop | None:
+    try:
+        start, end, committed, gtid, why = line.split("\t")
+        at = datetime.fromisoformat(committed)
+    except ValueError:
+        return None
+    if at.tzinfo is None:
+        return None
+    return ReplayStop(Transaction(start=start, end=end, committed=at, gtid=gtid), why)
