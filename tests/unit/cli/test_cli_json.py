@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from tests.unit import copied, switched
+from tests.unit.cli.test_log_lines import DROP, READ
 from tests.unit.reports import (
     ASKED,
     DEV,
@@ -42,6 +43,7 @@ from zbackup.cli import (
     verify,
     window,
 )
+from zbackup.cli.log_lines import entry_shape, read_shape
 from zbackup.cli.options import Options
 from zbackup.cli.working import Done, Failed, conclude
 from zbackup.jobs.backup.snapshot import SnapshotPlan, SnapshotReport
@@ -80,6 +82,7 @@ def everything_in_json() -> dict[str, Any]:
         "verify --drill": verify._shape(done(verify.Verified(SOUND, DRILLED))),
         "received": [received._shape(RECEIVED)],
         "release": release._shape(done([STALE]), yes=False),
+        "log": [entry_shape(DROP), read_shape(READ)],
         **in_json(),
         **switched.in_json(),
         **copied.in_json(),
