@@ -25,7 +25,7 @@ FLAVOURS = {
     "mysql-9.7": ("mysqldump", "mysql", "--set-gtid-purged=OFF"),
     "mariadb-11.8": ("mariadb-dump", "mariadb", "--single-transaction"),
 }
-ROWS = 400_000
+ROWS = 100_000
 NAME = "workload.big"
 
 
