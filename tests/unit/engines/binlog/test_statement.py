@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zbackup.engines.mysql.binlog.replay_stops import why_replay_stops
-from zbackup.engines.mysql.binlog.statement import read_statement, without_secrets
+from zbackup.engines.mysql.binlog.statement import LONGEST, read_statement, without_secrets
 
 DDL, DROP, TRUNCATE = ("ddl",), ("ddl", "drop"), ("ddl", "truncate")
 INSERT, UPDATE, DELETE = ("insert",), ("update",), ("delete",)
@@ -83,6 +83,8 @@ def test_any_quoted_name_is_found(verb: str, name: str) -> None:
         "GRANT ALL ON *.* TO a IDENTIFIED BY PASSWORD '*hidden'",
         "CHANGE MASTER TO MASTER_PASSWORD = 'hidden'",
         "CREATE USER a IDENTIFIED BY 'hidden",
+        "CREATE USER a IDENTIFIED BY/* */\n  'hidden'",
+        "SET PASSWORD FOR 'a'@'%' = /* */ PASSWORD /* */ ('hidden')",
     ],
 )
 def test_no_secret_is_shown(text: str) -> None:
@@ -93,3 +95,32 @@ def test_no_secret_is_shown(text: str) -> None:
 def test_what_is_no_secret_is_shown() -> None:
     for text in ("INSERT INTO t (password) VALUES ('x')", "UPDATE t SET a = 'identified'"):
         assert without_secrets(text) == text
+
+
+@pytest.mark.parametrize(
+    ("unit", "begin", "end"),
+    [
+        (" ", "SELECT password ORDER BY", ";"),
+        ("\t", "SET PASSWORD", "x"),
+        ("BY ", "password ", ""),
+        ("PASSWORD ", "", "="),
+        ("BY/*", "password ", ""),
+        ("/**/", "password BY", "x"),
+        ("SET PASSWORD ", "", "="),
+        ("\\'", "SELECT password '", ""),
+        ('\\"', 'SELECT "', ""),
+        ("/*/", "", "x"),
+        ("`", "SELECT `", ""),
+        ("(", "", ""),
+        ("'", "SELECT password BY '", "\\"),
+    ],
+)
+def test_a_long_text_is_read_once(unit: str, begin: str, end: str) -> None:
+    """Each would take minutes if any of it were read for every place that it may begin at."""
+    text = (begin + unit * (LONGEST // len(unit)))[: LONGEST - len(end)] + end
+    assert read_statement(text, "s").verb in ("", "SELECT", "SET", "PASSWORD", "BY", "X")
+    without_secrets(text)
+
+
+def test_a_comment_that_begins_with_m_is_one() -> None:
+    assert read_statement("/*Moved*/ DROP TABLE t", "s").tables == {"s.t": DROP}

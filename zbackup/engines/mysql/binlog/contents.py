@@ -79,7 +79,7 @@ class Contents:
             tables=tuple(Touched(name, _KINDS_OF[mask]) for name, mask in self.tables.items()),
             events=self.events,
             size=size,
-            text=self.text,
+            text=without_secrets(self.text),
             thread=self.thread,
             user=self.user,
             by_text=self.by_text,
@@ -201,7 +201,7 @@ def _statement(found: Contents, body: bytes, said: bytes) -> None:
     for table, kinds in statement.tables.items():
         found.tables[table] = found.tables.get(table, 0) | sum(_MASKS[kind] for kind in kinds)
     found.stops = found.stops or why_replay_stops(statement)
-    found.say(without_secrets(text))
+    found.say(text)
 
 
 def _rows_query(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:

@@ -16,16 +16,17 @@ LONGEST: Final = 1 << 16
 
 _TOKEN: Final = re.compile(
     r"""
-    (?P<space> \s+ | --(?=\s|$)[^\n]* | \#[^\n]* | /\*(?![!M])(?:[^*]|\*(?!/))*\*/ )
-  | (?P<hint> /\*M?!\d* | \*/ )
-  | (?P<quoted> `(?:[^`]|``)*` )
-  | (?P<double> "(?:[^"\\]|""|\\.)*" )
-  | (?P<string> '(?:[^'\\]|''|\\.)*' )
-  | (?P<word> [\w$@\u0080-\uffff]+ )
+    (?P<space> \s++ | --(?=\s|$)[^\n]*+ | \#[^\n]*+ | /\*(?!M?!)(?:[^*]++|\*(?!/))*+(?:\*/)?+ )
+  | (?P<hint> /\*M?!\d*+ | \*/ )
+  | (?P<quoted> `(?:[^`]++|``)*+`?+ )
+  | (?P<double> "(?:[^"\\]++|""|\\.)*+"?+ )
+  | (?P<string> '(?:[^'\\]++|''|\\.)*+'?+ )
+  | (?P<word> [\w$@\u0080-\uffff]++ )
   | (?P<symbol> . )
     """,
     re.VERBOSE | re.DOTALL,
 )
+"""What is not closed takes the rest, and nothing is given back: a text of anybody's is read once."""
 
 DDL: Final[tuple[Kind, ...]] = ("ddl",)
 DROP: Final[tuple[Kind, ...]] = ("ddl", "drop")
@@ -86,8 +87,8 @@ def read_statement(text: str, schema: str, *, ansi_quotes: bool = False) -> Stat
     `ansi_quotes`: "..." is a name (sql_mode).
     """
     tokens = list(_tokens(text[:LONGEST], ansi_quotes=ansi_quotes))
-    while tokens and tokens[0].word in ("(", "BINLOG"):
-        tokens = tokens[1:]
+    first = (n for n, token in enumerate(tokens) if token.word not in ("(", "BINLOG"))
+    tokens = tokens[next(first, len(tokens)) :]
     if tokens and tokens[0].word == "SET" and len(tokens) > 1 and tokens[1].word == "STATEMENT":
         tokens = _behind(tokens, "FOR")
     if not tokens:
@@ -109,13 +110,18 @@ def _tokens(text: str, *, ansi_quotes: bool) -> Iterator[Token]:
         if kind == "word":
             yield Token(said.upper(), said)
         elif kind == "quoted":
-            yield Token("", said[1:-1].replace("``", "`"))
+            yield Token("", _inner(said).replace("``", "`"))
         elif kind == "double" and ansi_quotes:
-            yield Token("", said[1:-1].replace('""', '"'))
+            yield Token("", _inner(said).replace('""', '"'))
         elif kind == "symbol":
             yield Token(said, "")
         elif kind in ("string", "double"):
             yield Token("'", "")
+
+
+def _inner(said: str) -> str:
+    """What is between quotes, of which the second may be missing."""
+    return said[1:].removesuffix(said[0])
 
 
 def _verb(tokens: Sequence[Token]) -> str:
@@ -248,14 +254,25 @@ def _alteration(found: Statement, name: str, rest: Sequence[Token], schema: str)
 
 def without_secrets(text: str) -> str:
     """The text as it may be shown: what stands where passwords and their hashes do is left out."""
-    return _SECRET.sub(r"\1'***'", text) if _MAY_HAVE_SECRETS.search(text) else text
+    if not _MAY_HAVE_SECRETS.search(text):
+        return text
+    return _SET_PASSWORD.sub(_HIDDEN, _SECRET.sub(_HIDDEN, text))
 
 
+_HIDDEN: Final = r"\1'***'"
 _MAY_HAVE_SECRETS: Final = re.compile(
     r"\b(?:IDENTIFIED|PASSWORD|MASTER_PASSWORD|SOURCE_PASSWORD)\b", re.IGNORECASE
 )
+_GAP: Final = r"(?:\s++|/\*(?:[^*]|\*(?!/)){0,200}+\*/)*+"
+_VALUE: Final = (
+    rf"(?:[=(]{_GAP})?+)"
+    r"(?:'(?:[^'\\]++|''|\\.)*+'?+|\"(?:[^\"\\]++|\"\"|\\.)*+\"?+)"
+)
+# Whatever is repeated gives nothing back or has a limit: the time taken grows with the text, no faster.
 _SECRET: Final = re.compile(
-    r"((?:\bSET\s+PASSWORD\b[^=]*=|\b(?:BY|AS|USING|REPLACE|(?:MASTER_|SOURCE_)?PASSWORD)\b)"
-    r"\s*(?:PASSWORD\b)?\s*[=(]?\s*)(?:'(?:[^'\\]|''|\\.)*'?|\"(?:[^\"\\]|\"\"|\\.)*\"?)",
+    rf"(\b(?:BY|AS|USING|REPLACE|(?:MASTER_|SOURCE_)?PASSWORD)\b{_GAP}(?:PASSWORD\b{_GAP})?+{_VALUE}",
     re.IGNORECASE | re.DOTALL,
+)
+_SET_PASSWORD: Final = re.compile(
+    rf"(\bSET\s++PASSWORD\b[^=]{{0,1000}}+={_GAP}{_VALUE}", re.IGNORECASE | re.DOTALL
 )
