@@ -8,10 +8,13 @@ from typing import Final, Literal, get_args
 
 from zbackup.model.log import Transaction
 
-Kind = Literal["ddl", "drop", "truncate", "insert", "update", "delete"]
+Kind = Literal["ddl", "drop", "truncate", "partition", "insert", "update", "delete"]
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-"""What can be done to a table. A drop and a truncate are DDL, too."""
+"""What can be done to a table. A drop and a truncate are DDL, too.
+
+So is `partition`: one was dropped, exchanged or made a table, and its rows went with it.
+"""
 
 EVERY_TABLE: Final = "*"
 """In place of a table's name: all those of the schema."""

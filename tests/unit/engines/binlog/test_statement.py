@@ -8,6 +8,7 @@ from zbackup.engines.mysql.binlog.replay_stops import why_replay_stops
 from zbackup.engines.mysql.binlog.statement import LONGEST, read_statement, without_secrets
 
 DDL, DROP, TRUNCATE = ("ddl",), ("ddl", "drop"), ("ddl", "truncate")
+PARTITION = ("ddl", "partition")
 INSERT, UPDATE, DELETE = ("insert",), ("update",), ("delete",)
 
 
@@ -28,7 +29,14 @@ INSERT, UPDATE, DELETE = ("insert",), ("update",), ("delete",)
         ("ALTER TABLE t RENAME TO x.u, ADD c INT", {"s.t": DDL, "x.u": DDL}),
         ("ALTER TABLE t RENAME COLUMN a TO b", {"s.t": DDL}),
         ("RENAME TABLE a TO b, c TO x.d", {"s.a": DDL, "s.b": DDL, "s.c": DDL, "x.d": DDL}),
-        ("CREATE OR REPLACE TABLE x.t (a INT)", {"x.t": DDL}),
+        ("CREATE OR REPLACE TABLE x.t (a INT)", {"x.t": DROP}),
+        ("CREATE OR REPLACE SEQUENCE q", {"s.q": DROP}),
+        ("CREATE OR REPLACE DATABASE x", {"x.*": DROP}),
+        ("CREATE OR REPLACE VIEW v AS SELECT 1", {"s.v": DDL}),
+        ("CREATE OR REPLACE TEMPORARY TABLE t (a INT)", {}),
+        ("ALTER TABLE t DROP PARTITION p0, p1", {"s.t": PARTITION}),
+        ("ALTER TABLE t EXCHANGE PARTITION p WITH TABLE x.u", {"s.t": PARTITION, "x.u": PARTITION}),
+        ("ALTER TABLE t CONVERT PARTITION p TO TABLE u", {"s.t": PARTITION}),
         ("CREATE TABLE IF NOT EXISTS t LIKE u", {"s.t": DDL}),
         ("CREATE UNIQUE INDEX i ON t (a)", {"s.t": DDL}),
         ("CREATE DEFINER=`r`@`h` TRIGGER g AFTER INSERT ON x.u FOR EACH ROW DROP TABLE y", {"x.u": DDL}),
@@ -124,3 +132,22 @@ def test_a_long_text_is_read_once(unit: str, begin: str, end: str) -> None:
 
 def test_a_comment_that_begins_with_m_is_one() -> None:
     assert read_statement("/*Moved*/ DROP TABLE t", "s").tables == {"s.t": DROP}
+
+
+@pytest.mark.parametrize(
+    ("text", "stops"),
+    [
+        ("ALTER TABLE t IMPORT PARTITION p1 TABLESPACE", True),
+        ("ALTER TABLE t IMPORT PARTITION `p 1`, p2, ALL TABLESPACE", True),
+        (f"ALTER TABLE t IMPORT PARTITION {', '.join(f'p{n}' for n in range(500))} TABLESPACE", True),
+        ("ALTER TABLE t IMPORT PARTITION ALL TABLESPACE", True),
+        ("ALTER TABLE import IMPORT TABLESPACE", True),
+        ("ALTER TABLE x.import IMPORT TABLESPACE", True),
+        ("ALTER TABLE t DISCARD PARTITION p1 TABLESPACE", False),
+        ("ALTER TABLE import TABLESPACE = x", False),
+        ("ALTER TABLE import TABLESPACE s", False),
+        ("ALTER TABLE t COMMENT 'IMPORT TABLESPACE'", False),
+    ],
+)
+def test_files_that_are_brought_in_end_a_replay(text: str, stops: bool) -> None:
+    assert bool(why_replay_stops(read_statement(text, "s"))) is stops

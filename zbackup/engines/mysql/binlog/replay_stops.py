@@ -7,12 +7,24 @@ from zbackup.engines.mysql.binlog.statement import Statement
 STOP_WORD: Final = b"tablespace"
 """It is in every such statement, in letters of any case."""
 
+_BEFORE_NAME: Final = ("TABLE", "EXISTS", ".")
+"""What follows is the table's name."""
+
 
 def why_replay_stops(statement: Statement) -> str:
     """Why a replay ends at this statement; "" when it does not."""
-    words = [token.word for token in statement.tokens[:200]]
-    if statement.verb == "ALTER" and "TABLE" in words[:6] and "IMPORT" in words:
-        at = words.index("IMPORT")
-        if "TABLESPACE" in words[at + 1 : at + 2]:
+    words = [token.word for token in statement.tokens]
+    if statement.verb == "ALTER" and "TABLE" in words[:6]:
+        imports = (n for n, word in enumerate(words) if word == "IMPORT" and words[n - 1] not in _BEFORE_NAME)
+        if any(_imports_files(words, at + 1) for at in imports):
             return "IMPORT TABLESPACE needs a file that is not in the log"
     return ""
+
+
+def _imports_files(words: list[str], at: int) -> bool:
+    """Whether IMPORT, which stands before `at`, is of the whole table or of some of its partitions."""
+    if words[at : at + 1] == ["PARTITION"]:
+        at += 2
+        while words[at : at + 1] == [","]:
+            at += 2
+    return words[at : at + 1] == ["TABLESPACE"]

@@ -31,6 +31,7 @@ _TOKEN: Final = re.compile(
 DDL: Final[tuple[Kind, ...]] = ("ddl",)
 DROP: Final[tuple[Kind, ...]] = ("ddl", "drop")
 TRUNCATE: Final[tuple[Kind, ...]] = ("ddl", "truncate")
+PARTITION: Final[tuple[Kind, ...]] = ("ddl", "partition")
 _DDL_VERBS: Final = frozenset(
     {"CREATE", "ALTER", "DROP", "TRUNCATE", "RENAME", "GRANT", "REVOKE", "INSTALL", "UNINSTALL", "SET",
      "ANALYZE", "OPTIMIZE", "REPAIR", "FLUSH", "CHECK"}
@@ -195,39 +196,42 @@ def _qualified(tokens: Sequence[Token], at: int, schema: str) -> tuple[str, int]
 def _definition(found: Statement, tokens: Sequence[Token], schema: str) -> None:
     """Tell what a statement changes of definitions."""
     at, verb = 1, found.verb
-    temporary = False
     while at < len(tokens) and tokens[at].word in _BEFORE_OBJECT:
-        temporary |= tokens[at].word == "TEMPORARY"
         at += 1
+    said = {token.word for token in tokens[1:at]}
     if at < len(tokens) and tokens[at].word in _ATTRIBUTES:
         at = next((n for n in range(at, len(tokens)) if tokens[n].word in _MADE_BY), at)
     kind = tokens[at].word if at < len(tokens) else ""
-    if temporary:
+    if "TEMPORARY" in said:
         return
+    # Of MariaDB: it drops what is there.
+    gone = verb == "DROP" or (verb == "CREATE" and "REPLACE" in said and kind != "VIEW")
     if verb == "TRUNCATE":
         at += kind == "TABLE"
         found.add(_qualified(tokens, at, schema)[0], TRUNCATE)
     elif kind in _SCHEMAS:
-        _schema(found, tokens, at + 1, schema)
+        _schema(found, tokens, at + 1, (schema, gone))
     elif kind in _TABLES:
-        _tables(found, tokens, at + 1, schema)
+        _tables(found, tokens, at + 1, (schema, gone))
     elif verb not in ("SET", "FLUSH"):
         on = _behind(tokens, "ON") if kind in _ON_TABLE else []
         found.add(_qualified(on, 0, schema)[0], DDL)
 
 
-def _schema(found: Statement, tokens: Sequence[Token], at: int, schema: str) -> None:
+def _schema(found: Statement, tokens: Sequence[Token], at: int, what: tuple[str, bool]) -> None:
+    schema, gone = what
     while at < len(tokens) and tokens[at].word in _BEFORE_OBJECT:
         at += 1
     name = tokens[at].name if at < len(tokens) else ""
-    found.add(f"{name or schema}.*", DROP if found.verb == "DROP" else DDL)
+    found.add(f"{name or schema}.*", DROP if gone else DDL)
 
 
-def _tables(found: Statement, tokens: Sequence[Token], at: int, schema: str) -> None:
+def _tables(found: Statement, tokens: Sequence[Token], at: int, what: tuple[str, bool]) -> None:
     """Of a list of tables, or of two with TO between them."""
+    schema, gone = what
     while at < len(tokens) and tokens[at].word in _BEFORE_OBJECT:
         at += 1
-    kinds = DROP if found.verb == "DROP" else () if found.verb in _UPKEEP else DDL
+    kinds = DROP if gone else () if found.verb in _UPKEEP else DDL
     listed = found.verb in ("DROP", "RENAME", *_UPKEEP)
     name, at = _qualified(tokens, at, schema)
     while name:
@@ -247,9 +251,17 @@ def _alteration(found: Statement, name: str, rest: Sequence[Token], schema: str)
         following = words[at + 1] if at + 1 < len(words) else ""
         if word == "TRUNCATE" and following == "PARTITION":
             found.add(name, TRUNCATE)
+        if word in _MOVES and following == "PARTITION":
+            found.add(name, PARTITION)
+        if word == "EXCHANGE" and "TABLE" in words[at:]:
+            found.add(_qualified(rest, words.index("TABLE", at) + 1, schema)[0], PARTITION)
         if word == "RENAME" and following not in ("COLUMN", "INDEX", "KEY"):
             to = at + 1 + (following in ("TO", "AS", "="))
             found.add(_qualified(rest, to, schema)[0], DDL)
+
+
+_MOVES: Final = frozenset({"DROP", "EXCHANGE", "CONVERT"})
+"""What ALTER TABLE does to a partition so that its rows are in the table no more."""
 
 
 def without_secrets(text: str) -> str:
