@@ -4,30 +4,36 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.search_log import require_all_read
 from zbackup.jobs.restore.source import Source
-from zbackup.model.errors import NotFound, UsageError
+from zbackup.model.errors import NotFound, UsageError, ZbackupError
 from zbackup.model.log import ClusterTime
 from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead
 from zbackup.model.moment import local_text
 from zbackup.model.target import RestoreTarget
 from zbackup.model.transaction_name import parse_transaction
+from zbackup.plan.recovery.last_loss import LastLoss
 
 
 def last_statement(ctx: Context, source: Source, table: str, kind: Kind) -> LogEntry:
-    """The last transaction in the log that did this to the table, SCHEMA.TABLE.
+    """The last transaction in the log that did this to SCHEMA.TABLE when there was something to do it to.
 
-    The newest files are read first, and none behind the one that it is in. Raise NotFound, naming the last
-    other change of the table's definition, when there is none; what require_all_read() raises when one may
-    be where the log could not be read.
+    The newest files are read first, and none behind the one that tells. A later change of the table's
+    definition is told of. Raise NotFound, naming the last other change of the table's definition, when there
+    is none; what require_all_read() raises when one may be where the log could not be read.
     """
     if not all(table.partition(".")):
         raise UsageError(f'"{table}" is no SCHEMA.TABLE, such as shop.orders')
-    if found := _last(ctx, source, LogFilter(tables=(table,), kinds=frozenset({kind}), backwards=True)):
-        return found
-    hint = ""
-    if other := _last(ctx, source, LogFilter(tables=(table,), kinds=frozenset({"ddl"}), backwards=True)):
-        at, name = local_text(other.transaction.committed, ctx.zone), other.transaction
-        hint = f"; the last change of its definition was at {at}, by {name.gtid or name.start}: {other.text}"
-    raise NotFound(f"no {kind} of {table} is in the log{hint}: see zbackup log --table {table}")
+    seen = _walk(ctx, source, LastLoss(table, kind))
+    if seen.found is None:
+        hint = ""
+        if seen.defined is not None:
+            hint = f"; the last change of its definition was {_words(ctx, seen.defined)}"
+        raise NotFound(f"no {kind} of {table} is in the log{hint}: see zbackup log --table {table}")
+    if seen.defined is not None and seen.defined != seen.found:
+        ctx.progress.note(
+            f"the definition of {table} was changed again after this {kind}, the last time "
+            f"{_words(ctx, seen.defined)}: see zbackup log --table {table}"
+        )
+    return seen.found
 
 
 def just_before(ctx: Context, source: Source, entry: LogEntry, options: RestoreOptions) -> RestoreTarget:
@@ -38,14 +44,24 @@ def just_before(ctx: Context, source: Source, entry: LogEntry, options: RestoreO
     return source.transaction(ctx, parse_transaction(subject.gtid or subject.start), options.base)
 
 
-def _last(ctx: Context, source: Source, wanted: LogFilter) -> LogEntry | None:
-    """The last that is wanted; files come newest first, and what was read of each behind what is in it."""
-    found: LogEntry | None = None
-    for each in source.search(ctx, wanted):
+def _words(ctx: Context, entry: LogEntry) -> str:
+    at, name = local_text(entry.transaction.committed, ctx.zone), entry.transaction
+    return f"at {at}, by {name.gtid or name.start}: {entry.text}"
+
+
+def _walk(ctx: Context, source: Source, seen: LastLoss) -> LastLoss:
+    """Read file by file, the newest first, until it is known what was the last; files tell in their order."""
+    for each in source.search(ctx, LogFilter(tables=(seen.table,), backwards=True)):
         if isinstance(each, LogEntry):
-            found = each
+            seen.saw(each)
             continue
-        require_all_read([each] if isinstance(each, LogRead) else [])
-        if found is not None:
-            return found
-    return found
+        try:
+            require_all_read([each] if isinstance(each, LogRead) else [])
+        except ZbackupError as problem:
+            if seen.found is None:
+                raise
+            ctx.progress.note(f"that {seen.table} was there before it was not seen: {problem}")
+            break
+        if seen.ended_file():
+            break
+    return seen

@@ -1,0 +1,103 @@
+"""Which drop is the last that dropped something, however the log is cut into files."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.samples import at
+from zbackup.model.log import Transaction
+from zbackup.model.log_entry import Kind, LogEntry, Touched
+from zbackup.plan.recovery.last_loss import LastLoss
+
+EVENTS: dict[str, tuple[str, tuple[Kind, ...]]] = {
+    "drop": ("shop.orders", ("ddl", "drop")),
+    "drop all": ("shop.*", ("ddl", "drop")),
+    "create": ("shop.orders", ("ddl",)),
+    "create schema": ("shop.*", ("ddl",)),
+    "rows": ("shop.orders", ("insert",)),
+    "replaced with rows": ("shop.orders", ("ddl", "drop", "insert")),
+    "truncate": ("shop.orders", ("ddl", "truncate")),
+    "upkeep": ("shop.orders", ()),
+    "drop another": ("shop.other", ("ddl", "drop")),
+    "rows of another": ("shop.other", ("insert",)),
+}
+
+
+def entry(number: int, event: str) -> LogEntry:
+    touched = Touched(*EVENTS[event])
+    done = Transaction(start=f"binlog.000001:{number}", end="", committed=at(number))
+    return LogEntry(transaction=done, tables=(touched,), events=1, size=1, text=event)
+
+
+def told(table: str, kind: Kind, *files: Sequence[str]) -> LastLoss:
+    """What is known behind the files, oldest first, of which those behind the answer are not read."""
+    numbered, number = [], 0
+    for file in files:
+        numbered.append([entry(number + n, event) for n, event in enumerate(file, 1)])
+        number += len(file)
+    seen = LastLoss(table, kind)
+    for entries in reversed(numbered):
+        for each in entries:
+            seen.saw(each)
+        if seen.ended_file():
+            break
+    return seen
+
+
+def number(found: LogEntry | None) -> int:
+    return int(found.transaction.start.partition(":")[2]) if found else 0
+
+
+@pytest.mark.parametrize(
+    ("events", "place"),
+    [
+        (["rows", "drop", "drop"], 2),
+        (["rows", "drop", "drop", "create", "rows"], 2),
+        (["rows", "drop", "create", "drop"], 4),
+        (["rows", "drop", "drop all"], 2),
+        (["rows", "drop all", "create schema", "drop"], 2),
+        (["rows", "drop", "upkeep", "drop"], 2),
+        (["rows", "drop", "rows of another", "drop"], 2),
+        (["replaced with rows", "drop"], 2),
+        (["drop"], 1),
+        (["rows", "truncate"], 0),
+    ],
+)
+def test_a_drop_of_nothing_is_none(events: list[str], place: int) -> None:
+    for cut in range(len(events) + 1):
+        assert number(told("shop.orders", "drop", events[:cut], events[cut:]).found) == place
+
+
+def test_of_a_schema_one_table_goes_after_the_other() -> None:
+    assert number(told("shop.*", "drop", ["rows", "drop", "drop another"]).found) == 3
+    assert number(told("shop.*", "drop", ["rows", "drop all"], ["drop another"]).found) == 2
+    assert number(told("shop.*", "drop", ["rows", "drop all", "rows of another", "drop"]).found) == 4
+
+
+def test_the_last_truncate_is_the_last() -> None:
+    assert number(told("shop.orders", "truncate", ["truncate", "truncate", "drop"]).found) == 2
+
+
+def test_a_later_change_is_known() -> None:
+    seen = told("shop.orders", "drop", ["rows", "drop", "drop"], ["create"], ["rows"])
+    assert (number(seen.found), number(seen.defined)) == (2, 4)
+
+
+def test_names_in_letters_of_other_case_are_of_the_table() -> None:
+    assert number(told("SHOP.Orders", "drop", ["rows", "drop", "drop all", "drop another"]).found) == 2
+
+
+@given(st.lists(st.lists(st.sampled_from(sorted(EVENTS)), max_size=5), max_size=5))
+def test_files_make_no_difference(files: list[list[str]]) -> None:
+    whole = [event for file in files for event in file]
+    gone, place = False, 0
+    for each, event in enumerate(whole, 1):
+        name, kinds = EVENTS[event]
+        if name == "shop.other" or event in ("upkeep", "create schema"):
+            continue
+        if "drop" in kinds and not gone:
+            place = each
+        gone = event in ("drop", "drop all")
+    assert number(told("shop.orders", "drop", *files).found) == place

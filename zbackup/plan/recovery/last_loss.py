@@ -1,0 +1,82 @@
+"""Choose the last statement that dropped or emptied a table which was there. Pure.
+
+A dump that is loaded again begins with DROP TABLE IF EXISTS, which is logged when there is no such table,
+too: everything before it has the table no more. So a drop counts unless one before it left nothing to drop.
+"""
+
+from collections.abc import Iterable
+
+from zbackup.model.log_entry import EVERY_TABLE, Kind, LogEntry, Touched
+
+
+class LastLoss:
+    """Hears the log of SCHEMA.TABLE file by file, the newest first, and of each in its order.
+
+    `found` is the last that counts, as far as was heard; `defined` the last change of the table's definition,
+    which may be the same. SCHEMA.* is all of a schema: there one table may go after the other.
+    """
+
+    def __init__(self, table: str, kind: Kind) -> None:
+        self.table, self.kind = table, kind
+        self.found: LogEntry | None = None
+        self.defined: LogEntry | None = None
+        self._open = False
+        """Whether what was found counts depends on what was before."""
+        self._begin_file()
+
+    def _begin_file(self) -> None:
+        self._here: LogEntry | None = None
+        self._here_open = False
+        self._here_defined: LogEntry | None = None
+        self._gone: bool | None = None
+
+    def saw(self, entry: LogEntry) -> None:
+        """Hear of the next transaction of the file."""
+        own, schema = self._done(entry)
+        if "ddl" in own | schema:
+            self._here_defined = entry
+        if self.kind in own | schema and not self._gone:
+            self._here, self._here_open = entry, self._gone is None
+        if self._ends(own, schema):
+            self._gone = True
+        # What makes a table anew and fills it is of both.
+        if own - {"ddl", "drop", "truncate"} or ("ddl" in own and "drop" not in own):
+            self._gone = False
+
+    def ended_file(self) -> bool:
+        """Hear that there is no more of the file; tell whether older ones have no say."""
+        self.defined = self.defined or self._here_defined
+        if self.found is None or (self._open and self._gone):
+            self.found, self._open = self._here, self._here_open
+        elif self._gone is False:
+            self._open = False
+        self._begin_file()
+        return self.found is not None and not self._open
+
+    def _ends(self, own: set[Kind], schema: set[Kind]) -> bool:
+        """Whether nothing is left behind this that a drop could take."""
+        whole = schema if self._is_schema() else own | schema
+        return self.kind == "drop" and "drop" in whole
+
+    def _done(self, entry: LogEntry) -> tuple[set[Kind], set[Kind]]:
+        """What was done to the table, or to tables of the schema; and to the schema as a whole."""
+        everything = f"{self.table.partition('.')[0]}.{EVERY_TABLE}"
+        touched = [t for t in entry.tables if self._is_meant(t.name, everything)]
+        if not touched:
+            # It was found although it is written otherwise, so it is one there.
+            table, everything = self.table.casefold(), everything.casefold()
+            touched = [Touched(t.name.casefold(), t.kinds) for t in entry.tables]
+            touched = [t for t in touched if t.name in (table, everything) or self._is_schema()]
+        own = _kinds(t for t in touched if t.name != everything)
+        return own, _kinds(t for t in touched if t.name == everything)
+
+    def _is_meant(self, name: str, everything: str) -> bool:
+        of_schema = self._is_schema() and name.startswith(everything.removesuffix(EVERY_TABLE))
+        return of_schema or name in (self.table, everything)
+
+    def _is_schema(self) -> bool:
+        return self.table.endswith(f".{EVERY_TABLE}")
+
+
+def _kinds(touched: Iterable[Touched]) -> set[Kind]:
+    return {kind for each in touched for kind in each.kinds}
