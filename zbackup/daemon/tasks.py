@@ -1,5 +1,6 @@
 """Define the daemon's jobs: from settings and what is remembered to tasks, and what each does."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship_all
 from zbackup.jobs.ship.verify_at import VerifyReport, prove_at
 from zbackup.jobs.watch.cleanup import reconcile
-from zbackup.jobs.watch.new_base import renew_base
+from zbackup.jobs.watch.new_base import Renewals, renew_base
 from zbackup.jobs.watch.status import Status, look
 from zbackup.model.errors import ConfigError
 from zbackup.model.schedule import Interval, Job, JobKind, Retry, Timing, job_at, parted
@@ -131,10 +132,12 @@ def jobs(
     """Tell what does a job. `settings` are those of the moment in which a job begins; what is being sent is
     cut when the daemon is `stopping`: the next run continues it."""
 
+    renewals: dict[str, Renewals] = defaultdict(Renewals)
+
     def watch(ctx: Context) -> Status:
         current = settings()
         if current.instance[ctx.instance].schedule.snapshot:
-            renew_base(ctx)
+            renew_base(ctx, renewals[ctx.instance])
         expected = app.expected(current, current.instance[ctx.instance], ctx.clock.now())
         return look(ctx, expected, journal.read(), daemon_runs=True, notes=app.operator_file(current).read())
 

@@ -1,5 +1,8 @@
 """Take a backup right behind what cannot be replayed: until there is one, no later moment can be restored."""
 
+from dataclasses import dataclass
+from typing import Final
+
 import structlog
 
 from zbackup.jobs.backup.snapshot import snapshot
@@ -11,24 +14,55 @@ from zbackup.plan.recovery.window import usable_bases
 
 log = structlog.get_logger()
 
+LONGEST_PAUSE: Final = 256
+"""Looks: the better part of a day."""
 
-def renew_base(ctx: Context) -> bool:
+
+@dataclass(slots=True)
+class Renewals:
+    """What was tried for one instance: for which transaction, how often, and how many looks to let pass.
+
+    Each backup locks the server for a moment. Where one does not help, the next one waits twice as long.
+    """
+
+    stop: str = ""
+    tried: int = 0
+    pause: int = 0
+
+    def is_due(self, stop: str) -> bool:
+        """Tell whether a backup is to be taken now because of this transaction; it counts as tried then."""
+        if stop != self.stop:
+            self.stop, self.tried, self.pause = stop, 0, 0
+        if self.pause:
+            self.pause -= 1
+            return False
+        self.tried += 1
+        self.pause = min(1 << self.tried, LONGEST_PAUSE)
+        return True
+
+
+def renew_base(ctx: Context, renewals: Renewals) -> bool:
     """Whether a backup was taken, because the log behind the newest one cannot be replayed as a whole.
 
-    One that cannot be taken now is logged: the next look tries again.
+    None is where one was taken since, even if that does not say which log it holds: another would not either.
+    One that cannot be taken now is logged, and tried again in a later look, after ever longer pauses.
     """
     catalog = ctx.catalog()
-    bases = [b for b in usable_bases(catalog.backups) if log_known(b.record)]
-    if not bases:
+    bases = usable_bases(catalog.backups)
+    known = [b for b in bases if log_known(b.record)]
+    if not known:
         return False
-    newest = max(bases, key=lambda b: b.createtxg)
+    newest = max(known, key=lambda b: b.createtxg)
     stops = live_stops(ctx, newest, live_files(catalog.datasets))
-    if not stops:
+    later = [b for b in bases if b.createtxg > newest.createtxg]
+    if not stops or any(b.record.taken > stops[-1].transaction.committed for b in later):
+        return False
+    if not renewals.is_due(stops[0].named):
         return False
     log.warning("replay.stopped", transaction=stops[0].named, why=stops[0].why)
     try:
         snapshot(ctx)
     except ZbackupError as failure:
-        log.warning("replay.no_new_base", error=str(failure))
+        log.warning("replay.no_new_base", error=str(failure), pause_looks=renewals.pause)
         return False
     return True
