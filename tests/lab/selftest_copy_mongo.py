@@ -1,7 +1,7 @@
 """Collections of every kind out of one real mongod into a replica set. Needs no ZFS."""
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +13,12 @@ import pytest
 from tests.lab.lock_rig import room
 from tests.lab.mongo_fixture import MongoServer, MongoSettings, initiate
 from zbackup.engines.mongodb.copy.account import ROLES
+from zbackup.engines.mongodb.copy.fill import prove
 from zbackup.engines.mongodb.copy.session import MongoCopier, MongoCopy
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import Connection, PrivilegeMissing
 from zbackup.model.copying import CopiedTable, CopyWish, Difference, Entrance, TableName, parse_table
-from zbackup.model.errors import DatabaseError, Refused, Taken
+from zbackup.model.errors import DatabaseError, Refused, Taken, VerificationFailed
 from zbackup.model.progress import Silent
 
 __all__ = ["room"]
@@ -40,16 +41,16 @@ class Rig:
         )
         copier = MongoCopier(instance="docs", account=account)
         wanted = CopyWish(tables=tuple(map(parse_table, names)), moment="20260101T000000", clone="c", **wish)
-        with copier.session(Entrance(socket=str(self.clone.settings.socket)), wanted, Silent()) as session:
-            yield session
+        with copier.session(Entrance(socket=str(self.clone.settings.socket)), wanted, Silent()) as copying:
+            yield copying
 
     def copy(self, *names: str, **wish: Any) -> tuple[CopiedTable, ...]:
-        with self.session(*names, **wish) as session:
-            return session.act(session.plan())
+        with self.session(*names, **wish) as copying:
+            return copying.act(copying.plan())
 
     def compare(self, name: str) -> Difference:
-        with self.session(name, missing=True, changed=True) as session:
-            return session.compare(session.plan().steps[0])
+        with self.session(name, missing=True, changed=True) as copying:
+            return copying.compare(copying.plan().steps[0])
 
     def forget(self) -> None:
         with self.production.client() as client:
@@ -79,9 +80,9 @@ class Rig:
                 if not str(row["name"]).startswith("system.")
             }
 
-    def measurements(self, server: MongoServer) -> list[Any]:
+    def measurements(self, server: MongoServer, name: str = "series") -> list[Any]:
         with server.client() as client:
-            return sorted(str(sorted(one.items())) for one in client["shop"]["series"].find())
+            return sorted(str(sorted(one.items())) for one in client["shop"][name].find())
 
 
 @pytest.fixture(scope="module")
@@ -152,10 +153,12 @@ def _make(clone: MongoServer) -> None:
 def test_a_whole_database_with_every_kind_of_collection_is_the_same_on_every_member(rig: Rig) -> None:
     rig.forget()
     done = rig.copy("shop")
-    assert {str(each.into).partition(".")[2] for each in done} == {*COLLECTIONS, "series", "seen"}
+    assert {str(each.into).partition(".")[2] for each in done} == {*COLLECTIONS, "series_restored", "seen"}
     assert all(each.verified or each.action == "view" for each in done)
-    assert rig.definitions(rig.production) == rig.definitions(rig.clone)
-    assert rig.measurements(rig.production) == rig.measurements(rig.clone)
+    wanted = rig.definitions(rig.clone)
+    wanted["series_restored"] = wanted.pop("series")
+    assert rig.definitions(rig.production) == wanted
+    assert rig.measurements(rig.production, "series_restored") == rig.measurements(rig.clone)
     here, there = rig.hashes(rig.production), rig.hashes(rig.clone)
     assert here == rig.hashes(rig.secondary), "written to a majority of two is written to both"
     del here["capped"], there["capped"]  # its hash is that of places on disk
@@ -213,6 +216,50 @@ def test_beside_and_what_is_refused(rig: Rig) -> None:
             rig.copy(name, **wish)
     with pytest.raises(PrivilegeMissing):
         rig.copy("shop.docs", into=TableName("other", "docs"))
+
+
+def test_a_time_series_is_never_dropped_for_somebody_may_write_to_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Into one that an application writes to meanwhile, and again after that."""
+    series = TableName("shop", "series")
+    own = {"t": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC), "m": {"s": 9}, "app": 1}
+    rig.forget()
+    _die_after(monkeypatch, "insert", lambda: rig.change("series", "insert_one", dict(own)))
+    for error, words in ((DatabaseError, "cut off"), (Refused, "holds more than")):
+        with pytest.raises(error, match=words):
+            rig.copy("shop.series", into=series)
+    monkeypatch.undo()
+    rig.forget()
+    _die_after(monkeypatch, "insert", lambda: None)
+    with pytest.raises(DatabaseError):
+        rig.copy("shop.series", into=series)
+    monkeypatch.undo()
+    (done,) = rig.copy("shop.series", into=series)
+    assert done.inserted == 2000 and rig.measurements(rig.production) == rig.measurements(rig.clone)
+    rig.forget()
+
+    def prove_beside(*arguments: Any) -> None:
+        rig.change("series", "insert_one", dict(own))
+        prove(*arguments)
+
+    monkeypatch.setattr("zbackup.engines.mongodb.copy.session.prove", prove_beside)
+    with pytest.raises(VerificationFailed, match=r"drop shop\.series"):
+        rig.copy("shop.series", into=series)
+    assert len(rig.measurements(rig.production)) == 3001
+
+
+def _die_after(patch: pytest.MonkeyPatch, command: str, then: Callable[[], object]) -> None:
+    original = Connection.run
+
+    def run(self: Connection, database: str, told: Any, **more: Any) -> Any:
+        answer = original(self, database, told, **more)
+        if next(iter(told)) == command:
+            then()
+            raise DatabaseError("cut off")
+        return answer
+
+    patch.setattr(Connection, "run", run)
 
 
 def test_a_copy_that_is_cut_off_at_any_command_is_finished_by_the_next(

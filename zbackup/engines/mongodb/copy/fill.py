@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any
 
 import bson
@@ -14,7 +14,7 @@ from zbackup.engines.mongodb.copy import collections
 from zbackup.engines.mongodb.copy.plan_collection import CollectionJob, Sides
 from zbackup.engines.mongodb.server.connection import CommandRefused, Connection, Document, PrivilegeMissing
 from zbackup.model.copying import TableName
-from zbackup.model.errors import DatabaseError, VerificationFailed
+from zbackup.model.errors import DatabaseError, Refused, VerificationFailed
 from zbackup.model.progress import Progress
 
 MAJORITY = {"w": "majority", "wtimeout": 60_000}
@@ -38,10 +38,13 @@ class Writer:
     _bytes: int = 0
     _told: set[str] = field(default_factory=set)
 
-    def insert(self, name: TableName, documents: list[RawBSONDocument]) -> list[Document]:
-        """Insert them all; those that are refused come back as the server says why."""
+    def insert(
+        self, name: TableName, documents: list[RawBSONDocument], *, ordered: bool = False
+    ) -> list[Document]:
+        """Insert them all, or with `ordered` up to the first that is refused; those that are refused come
+        back as the server says why."""
         self.wait(sum(len(each.raw) for each in documents))
-        command = {"insert": name.table, "documents": documents, "ordered": False}
+        command = {"insert": name.table, "documents": documents, "ordered": ordered}
         return list(self.run(name, command).get("writeErrors", ()))
 
     def run(self, name: TableName, command: Mapping[str, Any], limit_s: float = WRITE_LIMIT_S) -> Document:
@@ -95,8 +98,27 @@ def member_lag(status: Mapping[str, Any]) -> float:
 
 
 def fill(sides: Sides, writer: Writer, job: CollectionJob, where: Mapping[str, Any]) -> int:
-    """Write the documents that the new collection lacks behind its last; how many."""
-    name, target = job.collection.name, filled(job)
+    """Write the documents that the new collection lacks behind its last; how many.
+
+    Raise Refused for a time series of an earlier run that holds anything else than this run wrote.
+    """
+    target = filled(job)
+    series = job.collection.type == "timeseries"
+    lacking = _rest_of_series(sides, writer, job, where) if series else _rest(sides, writer, job, where)
+    written = 0
+    for batch in collections.batches(lacking):
+        if refused := writer.insert(target, batch, ordered=series):
+            raise CommandRefused(f"{target}: {refused[0].get('errmsg')}", int(refused[0].get("code", 0)))
+        written += len(batch)
+        writer.progress.advance(written, max(job.collection.count, written), "documents")
+    return written
+
+
+def _rest(
+    sides: Sides, writer: Writer, job: CollectionJob, where: Mapping[str, Any]
+) -> Iterator[RawBSONDocument]:
+    """What a collection that only we know of lacks."""
+    name, target = job.collection.name, job.work
     start = None
     if not job.step.resumed:
         _create(sides, writer, job)
@@ -113,29 +135,41 @@ def fill(sides: Sides, writer: Writer, job: CollectionJob, where: Mapping[str, A
         ordered=job.collection.in_order,
         start=None if start is None else start["_id"],
     )
-    written = 0
-    for batch in collections.batches(d for d in found if there is None or collections.key(d) != there):
-        if refused := writer.insert(target, batch):
-            raise CommandRefused(f"{target}: {refused[0].get('errmsg')}", int(refused[0].get("code", 0)))
-        written += len(batch)
-        writer.progress.advance(written, max(job.collection.count, written), "documents")
-    return written
+    return (each for each in found if there is None or collections.key(each) != there)
+
+
+def _rest_of_series(
+    sides: Sides, writer: Writer, job: CollectionJob, where: Mapping[str, Any]
+) -> Iterator[RawBSONDocument]:
+    """What a time series lacks: it must hold the first of the clone's documents, and nothing else.
+
+    The clone gives them in the same order each time. It is never dropped: applications know its name.
+    """
+    name, into = job.collection.name, job.step.into
+    found = sides.clone.documents((name.schema, name.table), where)
+    if not job.step.resumed:
+        _create_series(sides, writer, job)
+        return found
+    there = _sum(sides.production.documents((into.schema, into.table), {}))
+    if _sum(islice(found, there[0])) != there:
+        raise Refused(
+            f"{into} holds more than an earlier run of this copy put there, or something else: it is left as "
+            "it is. Drop it, if nobody needs what is in it, or name another with --into"
+        )
+    return found
 
 
 def filled(job: CollectionJob) -> TableName:
-    """The collection that is filled: time series cannot be renamed."""
+    """The collection that is filled: a time series cannot be renamed."""
     return job.step.into if job.collection.type == "timeseries" else job.work
 
 
 def _create(sides: Sides, writer: Writer, job: CollectionJob) -> None:
-    target = filled(job)
-    if job.collection.type == "timeseries":
-        _note(sides, writer, job)
-        return
+    target = job.work
     writer.run(target, {"create": target.table, **job.collection.without_validator})
 
 
-def _note(sides: Sides, writer: Writer, job: CollectionJob) -> None:
+def _create_series(sides: Sides, writer: Writer, job: CollectionJob) -> None:
     """Make a time series, and note which one it is: until that is gone, it is not whole."""
     target, note = job.step.into, job.work
     writer.run(target, {"create": target.table, **job.collection.without_validator})
@@ -150,18 +184,27 @@ def _drop(sides: Sides, name: TableName) -> None:
 
 
 def prove(sides: Sides, job: CollectionJob, where: Mapping[str, Any], progress: Progress) -> None:
-    """Raise VerificationFailed, with what was made gone, unless it holds exactly the clone's documents."""
+    """Raise VerificationFailed unless it holds exactly the clone's documents.
+
+    A collection that only we know of is gone then; a time series is left to whoever wrote to it.
+    """
     target = filled(job)
     ordered = job.collection.in_order
     source = job.collection.name
     there = sides.clone.documents((source.schema, source.table), where, ordered=ordered)
     here = sides.production.documents((target.schema, target.table), {}, ordered=ordered)
     same = _same_in_order(there, here, job, progress) if ordered else _sum(there) == _sum(here)
-    if not same:
-        _drop(sides, target)
+    if same:
+        return
+    if job.collection.type == "timeseries":
         raise VerificationFailed(
-            f"{source} did not come out as it is in the clone; did somebody write to the clone meanwhile?"
+            f"{target} does not hold what {source} holds in the clone: did somebody write to one of them "
+            f"meanwhile? It is left as it is: drop {target}, if nobody needs what is in it, and copy again"
         )
+    _drop(sides, target)
+    raise VerificationFailed(
+        f"{source} did not come out as it is in the clone; did somebody write to the clone meanwhile?"
+    )
 
 
 def _same_in_order(

@@ -39,10 +39,10 @@ def plan_collection(sides: Sides, wish: CopyWish, name: TableName) -> Collection
         raise NotFound(f"the clone has no collection {name}")
     try:
         _require_copyable(found, wish)
-        into, there = _target(sides, wish, name)
+        into, there = _target(sides, wish, found)
         if wish.rows:
             return _rows(wish, found, into, there)
-        return _whole(sides, wish, found, into)
+        return _whole(sides, wish, found, into, there)
     except Refused as refused:
         raise Refused(f"{name}: {refused}") from None
 
@@ -64,14 +64,19 @@ def _require_copyable(found: Collection, wish: CopyWish) -> None:
         )
 
 
-def _target(sides: Sides, wish: CopyWish, name: TableName) -> tuple[TableName, Collection | None]:
-    """Under which name it comes to production, and what is there."""
+def _target(sides: Sides, wish: CopyWish, found: Collection) -> tuple[TableName, Collection | None]:
+    """Under which name it comes to production, and what is there.
+
+    A time series is filled under the name that it keeps. Its own is one that production's applications write
+    to, maybe while it is filled: it comes beside, unless --into says otherwise.
+    """
+    name = found.name
     if wish.into is not None:
         into = TableName(wish.into.schema, name.table if wish.into.is_schema else wish.into.table)
         there = collections.read_collection(sides.production, into)
     else:
         into, there = name, collections.read_collection(sides.production, name)
-        if there and not wish.rows and not _unfinished(sides, wish, name, into, there):
+        if found.type == "timeseries" or (there and not wish.rows):
             into = TableName(name.schema, f"{name.table}_restored")
             there = collections.read_collection(sides.production, into)
     if there and not wish.rows and not _unfinished(sides, wish, name, into, there):
@@ -110,24 +115,35 @@ def _rows(wish: CopyWish, found: Collection, into: TableName, there: Collection 
     return CollectionJob(step=step, collection=found, work=into)
 
 
-def _whole(sides: Sides, wish: CopyWish, found: Collection, into: TableName) -> CollectionJob:
+def _whole(
+    sides: Sides, wish: CopyWish, found: Collection, into: TableName, there: Collection | None
+) -> CollectionJob:
     work = work_name(wish, found.name, into)
-    view = found.type == "view"
-    notes = tuple(
-        f"the index {index['name']} lets documents expire: those that are old enough go when it is built"
-        for index in found.indexes
-        if "expireAfterSeconds" in index
-    )
+    view, series = found.type == "view", found.type == "timeseries"
+    begun = there if series else collections.read_collection(sides.production, work)
     step = CopyStep(
         source=found.name,
         into=into,
         action="view" if view else "new" if into == found.name else "beside",
         statements=tuple(_shown(each) for each in commands(found, work, into)),
         rows=found.count,
-        resumed=not view and collections.read_collection(sides.production, work) is not None,
-        notes=notes,
+        resumed=not view and begun is not None,
+        notes=_notes(wish, found, into),
     )
     return CollectionJob(step=step, collection=found, work=work)
+
+
+def _notes(wish: CopyWish, found: Collection, into: TableName) -> tuple[str, ...]:
+    expiring = [index["name"] for index in found.indexes if "expireAfterSeconds" in index]
+    notes = [
+        f"the index {name} lets documents expire: those that are old enough go when it is built"
+        for name in expiring
+    ]
+    if found.type == "timeseries" and wish.into is None:
+        notes.append(
+            f"a time series cannot be renamed, and production may write to {found.name}: it comes as {into}"
+        )
+    return tuple(notes)
 
 
 def commands(found: Collection, work: TableName, into: TableName) -> list[dict[str, object]]:
