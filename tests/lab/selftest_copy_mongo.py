@@ -9,6 +9,7 @@ from typing import Any
 
 import bson
 import pytest
+from bson.datetime_ms import DatetimeMS
 
 from tests.lab.lock_rig import room
 from tests.lab.mongo_fixture import MongoServer, MongoSettings, initiate
@@ -197,6 +198,58 @@ def test_only_missing_only_some_and_what_is_kept_out(rig: Rig) -> None:
     rig.change("guarded", "delete_one", {"_id": 3})
     (kept_out,) = rig.copy("shop.guarded", missing=True)
     assert kept_out.conflicts == ("_id=3: Document failed validation",)
+
+
+def test_an_id_that_only_the_server_takes_for_the_same(rig: Rig) -> None:
+    """A number of another type is the same _id, and becomes the clone's; a word in capitals stays."""
+    rig.forget()
+    with rig.production.client() as client:
+        client["shop"]["docs"].insert_many([{"_id": bson.Int64(1), "v": "bad"}, {"_id": 2.0, "v": "bad"}])
+        client["shop"].create_collection("collated", collation={"locale": "de", "strength": 1})
+        client["shop"]["collated"].insert_one({"_id": "APFEL", "v": "bad"})
+    found = rig.compare("shop.docs")
+    assert (found.missing, found.changed) == (2398, 2)
+    (done,) = rig.copy("shop.docs", missing=True, changed=True)
+    assert (done.inserted, done.updated, done.refused) == (2398, 2, 0)
+    assert rig.hashes(rig.production)["docs"] == rig.hashes(rig.clone)["docs"]
+    (words,) = rig.copy("shop.collated", missing=True, changed=True)
+    assert (words.inserted, words.updated, words.refused) == (3, 0, 1)
+    (missing,) = rig.copy("shop.collated", missing=True)
+    for done in (words, missing):
+        assert done.refused == 1
+        assert done.conflicts[0].startswith('_id="Apfel": production has it as _id="APFEL"')
+
+
+def test_documents_that_drivers_and_servers_make_difficulties_about(rig: Rig) -> None:
+    """Fields that begin with $, empty timestamps, dates that Python has not, and two that are large."""
+    rig.forget()
+    empty = {"a.b": 1, "$price": 5, "ts": bson.Timestamp(0, 0), "far": DatetimeMS(2**60)}
+    for server, v in ((rig.clone, 1), (rig.production, 0)):
+        with server.client() as client:
+            for n in range(2, 5):
+                setting = [{"$replaceWith": {"$literal": {"_id": n, "v": v, **empty}}}]
+                client["shop"].command(
+                    "update", "odd", updates=[{"q": {"_id": n}, "u": setting, "upsert": True}]
+                )
+            client["shop"]["odd"].insert_many(
+                [{"_id": 1, "v": v, "b": b"x" * 9_000_000}, {"_id": DatetimeMS(2**60)}]
+            )
+    found = rig.compare("shop.odd")
+    assert (found.missing, found.changed) == (0, 4)
+    rig.change("odd", "delete_one", {"_id": 3})
+    try:
+        (done,) = rig.copy("shop.odd", missing=True, changed=True)
+        assert (done.inserted, done.updated, done.refused) == (1, 2, 1)
+        assert done.conflicts[0].startswith("_id=1: it is too large")
+        rig.change("odd", "delete_one", {"_id": 1})
+        rig.copy("shop.odd", missing=True)
+        assert rig.hashes(rig.production)["odd"] == rig.hashes(rig.clone)["odd"]
+        rig.forget()
+        (whole,) = rig.copy("shop.odd")
+        assert whole.verified and rig.hashes(rig.production) == {"odd": rig.hashes(rig.clone)["odd"]}
+    finally:
+        with rig.clone.client() as client:
+            client["shop"].drop_collection("odd")
 
 
 def test_beside_and_what_is_refused(rig: Rig) -> None:

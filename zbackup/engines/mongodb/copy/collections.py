@@ -3,11 +3,13 @@
 MongoDB manual, "listCollections", "listIndexes".
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import bson
+from bson import Timestamp
 from bson.raw_bson import RawBSONDocument
 
 from zbackup.engines.mongodb.server.connection import Connection, Document
@@ -15,6 +17,8 @@ from zbackup.model.copying import TableName
 
 BATCH_BYTES = 4 << 20
 BATCH_DOCUMENTS = 1000
+# A type, a name and eight bytes; anywhere in a document, so there may be none where it is found.
+EMPTY_TIMESTAMP = re.compile(rb"\x11[^\0]*\0{9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +120,15 @@ def batches(documents: Iterator[RawBSONDocument]) -> Iterator[list[RawBSONDocume
 def key(document: Mapping[str, Any]) -> bytes:
     """A document's _id, as bytes that are the same for the same value and type."""
     return bytes(bson.encode({"_id": document["_id"]}))
+
+
+def has_empty_timestamp(document: RawBSONDocument) -> bool:
+    """Whether an insert would store something else: into an empty Timestamp outside of _id and of embedded
+    documents the server writes its own time (MongoDB manual, "BSON Types", "Timestamps")."""
+    return bool(EMPTY_TIMESTAMP.search(document.raw)) and any(
+        name != "_id" and isinstance(value, Timestamp) and not (value.time or value.inc)
+        for name, value in document.items()
+    )
 
 
 def ids(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

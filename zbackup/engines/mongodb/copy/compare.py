@@ -8,16 +8,19 @@ from bson import json_util
 from bson.raw_bson import RawBSONDocument
 
 from zbackup.engines.mongodb.copy import collections
-from zbackup.engines.mongodb.copy.fill import Writer
+from zbackup.engines.mongodb.copy.fill import Writer, replacement
 from zbackup.engines.mongodb.copy.plan_collection import CollectionJob, Sides
-from zbackup.model.copying import CopyWish, Difference, RowChange
+from zbackup.model.copying import CopyWish, Difference, RowChange, TableName
 
 EXAMPLES = 20
 SHOWN = 60
 DUPLICATE_KEY = 11000
 UPDATED_AT_ONCE = 100
+# An update names the document as it is and as it is to be, and may be as large as one document.
+UPDATE_BYTES = 16 << 20
 
-Pair = tuple[RawBSONDocument, RawBSONDocument | None]
+Found = RawBSONDocument | None
+Pair = tuple[RawBSONDocument, Found]
 
 
 @dataclass(slots=True)
@@ -63,6 +66,10 @@ def put_back(sides: Sides, writer: Writer, job: CollectionJob, wish: CopyWish) -
             differing = [(c, t) for c, t in pairs if t is not None and c.raw != t.raw]
             for start in range(0, len(differing), UPDATED_AT_ONCE):
                 _update(writer, job, differing[start : start + UPDATED_AT_ONCE], tally)
+        else:
+            for clone, there in pairs:
+                if there and collections.key(clone) != collections.key(there):
+                    tally.refuse(clone, _same_key(there))
         writer.progress.advance(tally.inserted + tally.updated, 0, "documents put back")
     return tally
 
@@ -80,7 +87,18 @@ def _pairs(sides: Sides, job: CollectionJob, wish: CopyWish) -> Iterator[list[Pa
             collections.key(each): each
             for each in sides.production.documents((target.schema, target.table), wanted, only_id=only_id)
         }
-        yield [(each, there.get(collections.key(each))) for each in batch]
+        pairs = [(each, there.get(collections.key(each))) for each in batch]
+        if len(there) > sum(found is not None for _, found in pairs):
+            pairs = [(each, found or _equal(sides, target, each, only_id)) for each, found in pairs]
+        yield pairs
+
+
+def _equal(sides: Sides, target: TableName, document: RawBSONDocument, only_id: bool) -> Found:
+    """Production's document of an _id that is the same to the server: 1 as another type of number, or a word
+    that the collection's collation does not tell apart."""
+    wanted = collections.ids([document])
+    found = sides.production.documents((target.schema, target.table), wanted, only_id=only_id)
+    return next(iter(found), None)
 
 
 def condition(where: str) -> dict[str, Any]:
@@ -106,10 +124,7 @@ def _insert(
     tally.inserted += len(batch) - len(errors)
     for error in errors:
         document = batch[int(error["index"])]
-        name = job.step.into
-        if error.get("code") == DUPLICATE_KEY and sides.production.find(
-            (name.schema, name.table), {"_id": document["_id"]}, fields=("_id",)
-        ):
+        if error.get("code") == DUPLICATE_KEY and _equal(sides, job.step.into, document, True):
             continue  # somebody put it back meanwhile
         tally.refuse(document, error.get("errmsg"))
 
@@ -118,22 +133,35 @@ def _update(
     writer: Writer, job: CollectionJob, pairs: Sequence[tuple[RawBSONDocument, RawBSONDocument]], tally: Tally
 ) -> None:
     """Replace documents that are still what was compared."""
-    updates = [
-        {
-            "q": {"_id": old["_id"], "$expr": {"$eq": ["$$ROOT", {"$literal": old}]}},
-            "u": new,
-        }
-        for new, old in pairs
-    ]
     writer.wait(sum(len(new.raw) for new, _ in pairs))
-    for (new, _), update in zip(pairs, updates, strict=True):
-        said = writer.run(job.step.into, {"update": job.step.into.table, "updates": [update]})
+    for new, old in pairs:
+        if len(new.raw) + len(old.raw) > UPDATE_BYTES:
+            tally.refuse(
+                new,
+                "it is too large to be exchanged only if nobody changed it meanwhile: delete it in "
+                "production, and bring it back with --missing",
+            )
+            continue
+        same = {**collections.ids([old]), "$expr": {"$eq": ["$$ROOT", {"$literal": old}]}}
+        updates = [{"q": same, "u": replacement(new)}]
+        said = writer.run(job.step.into, {"update": job.step.into.table, "updates": updates})
         if errors := said.get("writeErrors"):
-            tally.refuse(new, errors[0].get("errmsg"))
+            tally.refuse(new, _why(new, old, errors[0]))
         elif not said["n"]:
             tally.refuse(new, "it was changed meanwhile: run the command again")
         else:
             tally.updated += 1
+
+
+def _why(new: RawBSONDocument, old: RawBSONDocument, error: Mapping[str, Any]) -> str:
+    said = str(error.get("errmsg"))
+    if collections.key(new) == collections.key(old):
+        return said
+    return f"{_same_key(old)}: {said}"
+
+
+def _same_key(there: RawBSONDocument) -> str:
+    return f"production has it as _id={_shown(there['_id'])}, which is the same _id to the server"
 
 
 def _example(clone: RawBSONDocument, there: RawBSONDocument) -> RowChange:

@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice, zip_longest
+from itertools import groupby, islice, zip_longest
 from typing import Any
 
 import bson
@@ -44,8 +44,17 @@ class Writer:
         """Insert them all, or with `ordered` up to the first that is refused; those that are refused come
         back as the server says why."""
         self.wait(sum(len(each.raw) for each in documents))
-        command = {"insert": name.table, "documents": documents, "ordered": ordered}
-        return list(self.run(name, command).get("writeErrors", ()))
+        errors: list[Document] = []
+        before = 0
+        for altered, group in groupby(documents, collections.has_empty_timestamp):
+            part = list(group)
+            command = _unaltered(name, part) if altered else {"insert": name.table, "documents": part}
+            said = self.run(name, {**command, "ordered": ordered})
+            errors += [{**each, "index": each["index"] + before} for each in said.get("writeErrors", ())]
+            if errors and ordered:
+                break
+            before += len(part)
+        return errors
 
     def run(self, name: TableName, command: Mapping[str, Any], limit_s: float = WRITE_LIMIT_S) -> Document:
         """Raise CommandRefused when it did not reach a majority."""
@@ -87,6 +96,25 @@ class Writer:
         if text not in self._told:
             self._told.add(text)
             self.progress.note(text)
+
+
+def _unaltered(name: TableName, documents: list[RawBSONDocument]) -> dict[str, Any]:
+    """An insert of exactly these documents; as with any insert, one that is there already is an error."""
+    updates = [
+        {
+            "q": {"_id": {"$eq": each["_id"]}, "$nor": [{}]},
+            "u": replacement(each),
+            "upsert": True,
+        }
+        for each in documents
+    ]
+    return {"update": name.table, "updates": updates}
+
+
+def replacement(document: RawBSONDocument) -> list[dict[str, Any]]:
+    """An update to exactly this document: a plain one takes no fields that begin with $, and writes the time
+    into empty timestamps."""
+    return [{"$replaceWith": {"$literal": document}}]
 
 
 def member_lag(status: Mapping[str, Any]) -> float:

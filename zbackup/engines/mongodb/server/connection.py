@@ -7,7 +7,8 @@ from typing import Any, cast
 from urllib.parse import quote
 
 import pymongo
-from bson.codec_options import CodecOptions
+from bson.codec_options import CodecOptions, DatetimeConversion
+from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 from pymongo.errors import (
     AutoReconnect,
@@ -38,7 +39,10 @@ AUTHENTICATION_FAILED = 18
 MAX_TIME_EXPIRED = 50
 
 Document = dict[str, Any]
-RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
+# Python has no dates before the year 1 and after 9999: those stay numbers.
+RAW: CodecOptions[RawBSONDocument] = CodecOptions(
+    document_class=RawBSONDocument, datetime_conversion=DatetimeConversion.DATETIME_AUTO
+)
 
 
 class LoginRefused(DatabaseError):
@@ -86,6 +90,8 @@ class Connection:
         try:
             with pymongo.timeout(limit_s):
                 return self._client[database].command(dict(command))
+        except BSONError as failure:  # a document that is too large, and an answer that cannot be read
+            raise DatabaseError(f"{next(iter(command))} at {self.where} failed: {failure}") from None
         except PyMongoError as failure:
             raise _named(failure, self._options, self.where, next(iter(command))) from None
 
