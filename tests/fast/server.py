@@ -144,7 +144,7 @@ class FakeRecovery:
     def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
         return LogSpan(position(0), position(len(self._log(where))))
 
-    def replay_stops(self, subject: BackupFiles, after: str) -> tuple[ReplayStop, ...]:
+    def replay_stops(self, subject: BackupFiles, after: str, *, live: bool = False) -> tuple[ReplayStop, ...]:
         return ()
 
     def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan | None:

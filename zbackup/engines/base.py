@@ -202,8 +202,11 @@ class LogReader(Protocol):
         DatabaseError where a server cannot be asked.
         """
 
-    def replay_stops(self, subject: BackupFiles, after: str) -> tuple[ReplayStop, ...]:
-        """The transactions behind a place in the log among the files that no server can replay on a clone."""
+    def replay_stops(self, subject: BackupFiles, after: str, *, live: bool = False) -> tuple[ReplayStop, ...]:
+        """The transactions behind a place in the log among the files that no server can replay on a clone.
+
+        `live`: the server's own files, which are looked at again and again; each part is read once.
+        """
 
     def written(self, place: str) -> datetime | None:
         """Tell when what stands at a place of the log was written, as far as the place's own name tells."""

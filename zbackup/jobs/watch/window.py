@@ -142,7 +142,8 @@ def _damage(ctx: Context, newest: BackupFiles, live: Relocation) -> str:
 def live_stops(ctx: Context, newest: Backup, live: Relocation) -> tuple[ReplayStop, ...]:
     """List what is in the server's own log behind the newest backup and cannot be replayed, if it tells."""
     try:
-        return ctx.log_reader.replay_stops(BackupFiles(newest.record, live), newest.record.log_to)
+        files = BackupFiles(newest.record, live)
+        return ctx.log_reader.replay_stops(files, newest.record.log_to, live=True)
     except (ZbackupError, OSError):
         return ()
 

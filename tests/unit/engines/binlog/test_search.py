@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.unit.engines.binlog.builder import Builder, at, packed, plain
 from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog import events
+from zbackup.engines.mysql.binlog.find_replay_stops import SeenStops, replay_stops
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.binlog.search import replay_stops, search
+from zbackup.engines.mysql.binlog.search import search
 from zbackup.engines.mysql.binlog.transaction_events import transaction_events
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 
@@ -232,3 +233,49 @@ def test_what_cannot_be_replayed_is_found(tmp_path: Path, text: bytes) -> None:
     assert replay_stops([path], begin, place) == []
     assert replay_stops([path], LogPosition.parse(stop.transaction.end)) == []
     assert [bool(e.stops_replay) for e in found(path)] == [False, False, True, False]
+
+
+IMPORT = b"ALTER TABLE a IMPORT TABLESPACE"
+
+
+def looked_at(builder: Builder, path: Path, seen: SeenStops, start: int = 4) -> list[str]:
+    """The stops that a look finds in the log as it is now, by the number of the transaction."""
+    path.write_bytes(builder.data)
+    found = replay_stops([path], LogPosition.of(path.name, start), seen=seen)
+    return [stop.named.rpartition(":")[2] for stop in found]
+
+
+@pytest.mark.parametrize("word", [b"tablespace", b"other word"])
+def test_what_was_looked_at_is_not_read_again(tmp_path: Path, word: bytes) -> None:
+    path, seen = tmp_path / "binlog.000001", SeenStops()
+    first, changed = Builder(), Builder()
+    for builder, text in ((first, b"INSERT INTO t VALUES ('" + word + b"')"), (changed, IMPORT)):
+        transaction(builder, 9, (30, "shop.orders"))
+        statement(builder, 1, text.ljust(60))
+        statement(builder, 2, b"INSERT INTO t VALUES (2)")
+    assert looked_at(first, path, seen) == []
+    statement(changed, 3, IMPORT)
+    assert looked_at(changed, path, seen) == ["3"]
+    assert looked_at(changed, path, seen) == ["3"]
+    assert looked_at(changed, path, SeenStops()) == ["1", "3"]
+
+
+@settings(max_examples=examples(60))
+@given(cuts=st.lists(st.integers(0, 1500), max_size=5), start=st.integers(0, 2))
+def test_looks_while_it_is_written_see_what_one_look_does(
+    tmp_path_factory: pytest.TempPathFactory, cuts: list[int], start: int
+) -> None:
+    path, seen = tmp_path_factory.mktemp("looks") / "binlog.000001", SeenStops()
+    builder = Builder()
+    places = [4]
+    for number, text in enumerate((b"DROP TABLE a", IMPORT, b"SELECT 'tablespace'", IMPORT), 1):
+        statement(builder, number, text)
+        transaction(builder, number + 10, (30, "shop.tablespace"))
+        places.append(len(builder.data))
+    for cut in sorted(cuts):
+        part = Builder()
+        part.data = builder.data[:cut]
+        looked_at(part, path, seen)
+    expected = ["2", "4"] if start < 2 else ["4"]
+    assert looked_at(builder, path, seen, places[start]) == expected
+    assert looked_at(builder, path, seen, places[1]) == ["2", "4"]

@@ -85,7 +85,7 @@ class MongoLogReader:
             raise Refused("the configuration does not say how to reach the server")
         return live_history(self.connect, wanted)
 
-    def replay_stops(self, subject: BackupFiles, after: str) -> tuple[ReplayStop, ...]:
+    def replay_stops(self, subject: BackupFiles, after: str, *, live: bool = False) -> tuple[ReplayStop, ...]:
         """None: an oplog has no statements."""
         return ()
 

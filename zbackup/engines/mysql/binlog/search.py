@@ -1,7 +1,6 @@
 """Search a log's files for the transactions that did something."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -12,10 +11,8 @@ from zbackup.engines.mysql.binlog.events import FIRST_EVENT, SHAPE, Buffer, Dial
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import begun, describe, microseconds, opened
-from zbackup.engines.mysql.binlog.replay_stops import STOP_WORD
 from zbackup.engines.mysql.binlog.scan import Scanner, Span
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, Touched, nobody
-from zbackup.model.replay_stop import ReplayStop
 from zbackup.proc import secure_files
 
 TOLD_EVERY: Final = 1 << 22
@@ -135,9 +132,9 @@ class _Suspicion:
 
     def __init__(self, scanner: Scanner, wanted: LogFilter) -> None:
         self._data = scanner.data
-        self._mariadb = _is_mariadb(scanner)
+        self._mariadb = is_mariadb(scanner)
         names = {name.removesuffix(".*").partition(".")[::2] for name in wanted.tables}
-        self._finders = [_Finder(self._data, (table or schema).encode()) for schema, table in names]
+        self._finders = [Finder(self._data, (table or schema).encode()) for schema, table in names]
         plain = all(name.isascii() and "`" not in name and '"' not in name for name in wanted.tables)
         self.raised = self._raised if wanted.tables and plain and not wanted.fold else _always
 
@@ -150,46 +147,15 @@ class _Suspicion:
         second = begin + SHAPE.unpack_from(data, begin)[1]
         if second + SHAPE.unpack_from(data, second)[1] >= end:
             return True
-        return self._mariadb and _hides_text(data, begin, end)
+        return self._mariadb and hides_text(data, begin, end)
 
 
-def replay_stops(
-    files: Sequence[Path], start: LogPosition, end: LogPosition | None = None
-) -> list[ReplayStop]:
-    """The transactions from `start` on, and before `end`, that cannot be replayed on a clone, in log order.
-
-    What is not damaged is read. `files` are of one log, oldest first.
-    """
-    found: list[ReplayStop] = []
-    for path in files:
-        number = sequence(path.name)
-        if number < start.sequence or (end and number > end.sequence):
-            continue
-        begin = start.offset if number == start.sequence else FIRST_EVENT
-        limit = end.offset if end and number == end.sequence else None
-        with suppress(BinlogDamaged, BinlogEncrypted), opened(path, limit) as scanner:
-            found += _stops_in(path, scanner, begin)
-    return found
-
-
-def _stops_in(path: Path, scanner: Scanner, start: int) -> Iterator[ReplayStop]:
-    finder = _Finder(scanner.data, STOP_WORD, fold=True)
-    mariadb = _is_mariadb(scanner)
-    if not mariadb and finder.at(start) > len(scanner.data):
-        return
-    for begin, end, committed in scanner.spans(start):
-        if finder.at(begin) < end or (mariadb and _hides_text(scanner.data, begin, end)):
-            contents = read_contents(scanner.data, (begin, end), scanner.trailer, scanner.damaged)
-            if contents.stops:
-                subject = describe(path, scanner, (begin, end, committed)).described()
-                yield ReplayStop(subject, contents.stops)
-
-
-def _is_mariadb(scanner: Scanner) -> bool:
+def is_mariadb(scanner: Scanner) -> bool:
+    """Tell whether MariaDB wrote the file."""
     return scanner.format is not None and scanner.format.dialect is Dialect.MARIADB
 
 
-def _hides_text(data: Buffer, begin: int, end: int) -> bool:
+def hides_text(data: Buffer, begin: int, end: int) -> bool:
     """Whether a transaction of MariaDB has compressed statements: their headers begin with these bytes."""
     return data.find(_QUERY_COMPRESSED + data[begin + 5 : begin + 9], begin, end) >= 0
 
@@ -198,7 +164,7 @@ def _always(_: Span) -> bool:
     return True
 
 
-class _Finder:
+class Finder:
     """Finds the next place of some bytes, going forward; with `fold`, of small letters, whatever their case.
 
     A mapped file's own find compares byte by byte.

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from zbackup.engines.mysql.binlog.find_replay_stops import LIVE, replay_stops
 from zbackup.engines.mysql.binlog.position import LogPosition, described
-from zbackup.engines.mysql.binlog.search import replay_stops
 from zbackup.engines.mysql.recovery.covered_log import (
     end_of,
     held_files,
@@ -115,11 +115,12 @@ class MysqlLogReader:
         """See engines.base.LogReader."""
         return history(parts, wanted, told)
 
-    def replay_stops(self, subject: BackupFiles, after: str) -> tuple[ReplayStop, ...]:
+    def replay_stops(self, subject: BackupFiles, after: str, *, live: bool = False) -> tuple[ReplayStop, ...]:
         """See engines.base.LogReader."""
         if not is_readable(subject.record):
             return ()
-        return tuple(replay_stops(held_files(*subject), LogPosition.parse(after)))
+        files, seen = held_files(*subject), LIVE if live else None
+        return tuple(replay_stops(files, LogPosition.parse(after), seen=seen))
 
     def written(self, place: str) -> datetime | None:
         """A position says nothing of times."""

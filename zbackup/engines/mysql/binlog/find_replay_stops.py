@@ -1,0 +1,113 @@
+"""Search a log's files for what no server can replay on a clone."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from zbackup.engines.mysql.binlog.contents import read_contents
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
+from zbackup.engines.mysql.binlog.events import FIRST_EVENT, Buffer
+from zbackup.engines.mysql.binlog.files import sequence
+from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.binlog.reader import describe, opened
+from zbackup.engines.mysql.binlog.replay_stops import STOP_WORD
+from zbackup.engines.mysql.binlog.scan import Scanner
+from zbackup.engines.mysql.binlog.search import Finder, hides_text, is_mariadb
+from zbackup.model.replay_stop import ReplayStop
+
+_HEAD: Final = 256
+_FLAGS: Final = (21, 23)
+"""In a file's first event: a server clears one there when it leaves the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was found in a file from `since` on. No transaction begins before `between` and ends behind it;
+    the word is nowhere before `searched` that was not looked at."""
+
+    head: bytes
+    since: int
+    between: int
+    searched: int
+    stops: tuple[ReplayStop, ...] = ()
+
+
+class SeenStops:
+    """Remembers how far files were read that a server still writes: what is looked at every few minutes is
+    read once.
+
+    A file is known by its path and its first events, which tell when it was begun.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[Path, _Seen] = {}
+
+    def forget_others(self, files: Sequence[Path]) -> None:
+        """Forget those beside these, which are gone."""
+        if files:
+            for path in [p for p in tuple(self._seen) if p.parent == files[0].parent and p not in files]:
+                self._seen.pop(path, None)
+
+    def known(self, path: Path, data: Buffer, begin: int) -> _Seen:
+        """Tell what is known of the file from `begin` on."""
+        head = data[: _FLAGS[0]] + data[_FLAGS[1] : _HEAD]
+        seen = self._seen.get(path)
+        if seen is None or seen.head != head or begin < seen.since or seen.searched > len(data):
+            return _Seen(head, begin, begin, begin)
+        return replace(seen, between=max(seen.between, begin), searched=max(seen.searched, begin))
+
+    def learn(self, path: Path, seen: _Seen) -> None:
+        """Remember it."""
+        self._seen[path] = seen
+
+
+LIVE: Final = SeenStops()
+"""Of the servers that this process watches."""
+
+
+def replay_stops(
+    files: Sequence[Path], start: LogPosition, end: LogPosition | None = None, seen: SeenStops | None = None
+) -> list[ReplayStop]:
+    """The transactions from `start` on, and before `end`, that cannot be replayed on a clone, in log order.
+
+    What is not damaged is read. `files` are of one log, oldest first. What is `seen` is not read again.
+    """
+    found: list[ReplayStop] = []
+    memory = seen or SeenStops()
+    memory.forget_others(files)
+    for path in files:
+        number = sequence(path.name)
+        if number < start.sequence or (end and number > end.sequence):
+            continue
+        begin = start.offset if number == start.sequence else FIRST_EVENT
+        limit = end.offset if end and number == end.sequence else None
+        with suppress(BinlogDamaged, BinlogEncrypted), opened(path, limit) as scanner:
+            found += _stops_in(path, scanner, begin, memory)
+    return found
+
+
+def _stops_in(path: Path, scanner: Scanner, begin: int, memory: SeenStops) -> list[ReplayStop]:
+    data, known = scanner.data, memory.known(path, scanner.data, begin)
+    finder = Finder(data, STOP_WORD, fold=True)
+    stops = list(known.stops)
+    if not is_mariadb(scanner) and finder.at(known.searched) > len(data):
+        searched = max(known.searched, len(data) - len(STOP_WORD) + 1)
+        memory.learn(path, replace(known, searched=searched))
+    else:
+        with suppress(BinlogDamaged):
+            _walk(path, scanner, known.between, finder, stops)
+        reached = max(scanner.reached, known.between)
+        memory.learn(path, replace(known, between=reached, searched=reached, stops=tuple(stops)))
+    return [stop for stop in stops if LogPosition.parse(stop.transaction.start).offset >= begin]
+
+
+def _walk(path: Path, scanner: Scanner, start: int, finder: Finder, stops: list[ReplayStop]) -> None:
+    mariadb = is_mariadb(scanner)
+    for begin, end, committed in scanner.spans(start):
+        if finder.at(begin) < end or (mariadb and hides_text(scanner.data, begin, end)):
+            contents = read_contents(scanner.data, (begin, end), scanner.trailer, scanner.damaged)
+            if contents.stops:
+                subject = describe(path, scanner, (begin, end, committed)).described()
+                stops.append(ReplayStop(subject, contents.stops))
