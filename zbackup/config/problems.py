@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from zbackup.config.lines import Path_
+from zbackup.config.secret import SecretRef
 
 _EXPECTED = {
     "string_type": "a text",
@@ -20,8 +21,17 @@ _EXPECTED = {
 }
 
 
+# Below these stands what gives power to whoever knows it: passwords, and URLs that anybody may write to.
+_SECRET = {"notify", "webhook", "mail", "ping", "url", "token", "password", "uri"}
+
+
 def dotted(path: Path_) -> str:
-    return "".join(f"[{p + 1}]" if isinstance(p, int) else f".{p}" for p in path).lstrip(".")
+    """A key path as people write it; a URL in the place of a key may be a secret, and is not repeated."""
+    return "".join(f"[{p + 1}]" if isinstance(p, int) else f".{_unless_url(p)}" for p in path).lstrip(".")
+
+
+def _unless_url(key: str) -> str:
+    return "..." if "/" in key and ("." in key or ":" in key) else key
 
 
 def explain(error: ErrorDetails, root: type[BaseModel]) -> str:
@@ -34,13 +44,26 @@ def explain(error: ErrorDetails, root: type[BaseModel]) -> str:
         return "unknown key" + meant
     if kind == "missing":
         return f"missing; {_description(path, root)}"
-    got = _show(error["input"]) if not {"password", "uri"} & set(path) else ""
+    got = "" if _may_be_secret(path, root) else _show(error["input"])
     near = str(context.get("near", ""))
     if kind == "literal_error":
         near = _nearest_value(error["input"], str(context["expected"]))
     if kind == "tuple_type":
         return f"expected {_list(path, error['input'], root)}{got and f', got {got}'}"
     return f"expected {_expected(error)}{got and f', got {got}'}{_did_you_mean(near)}"
+
+
+def _may_be_secret(path: Path_, root: type[BaseModel]) -> bool:
+    """Tell whether what stands there may be a secret, written where a reference to one belongs."""
+    if _SECRET & set(path):
+        return True
+    tables = ((_model_at(path[:n], root), str(path[n])) for n in range(len(path)))
+    fields = (model.model_fields[key] for model, key in tables if model and key in model.model_fields)
+    return any(_holds_secret(field.annotation) for field in fields)
+
+
+def _holds_secret(annotation: Any) -> bool:
+    return annotation is SecretRef or any(_holds_secret(each) for each in get_args(annotation))
 
 
 def _expected(error: ErrorDetails) -> str:

@@ -6,9 +6,11 @@ Looked at in the raw tables, so that it is said together with all other problems
 from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Any
+from urllib.parse import urlsplit
 
 from zbackup.config.engine_rules import of_engine
 from zbackup.config.lines import Path_
+from zbackup.config.schedule import url_is_valid
 from zbackup.config.ship_rules import of_pings, of_ship
 from zbackup.config.units import instance_name_is_valid
 
@@ -21,9 +23,9 @@ def broken_rules(raw: dict[str, Any]) -> list[Found]:
     """Every contradiction in the file, as key path and explanation."""
     instances = raw.get("instance")
     if not isinstance(instances, dict):
-        return list(_mail(raw))
+        return [*_mail(raw), *_webhooks(raw)]
     tables = {name: table for name, table in instances.items() if isinstance(table, dict)}
-    found: list[Found] = list(_mail(raw))
+    found: list[Found] = [*_mail(raw), *_webhooks(raw)]
     if not instances:
         found.append((("instance",), "no instance; there must be at least one [instance.NAME] table"))
     for name, table in tables.items():
@@ -34,11 +36,32 @@ def broken_rules(raw: dict[str, Any]) -> list[Found]:
 _THIS_HOST = ("localhost", "127.0.0.1", "::1")
 
 
-def _mail(raw: dict[str, Any]) -> Iterator[Found]:
+def crosses_in_the_clear(url: str) -> bool:
+    """Tell whether what is sent to this URL, which is one, goes over a network unencrypted."""
+    parts = urlsplit(url)
+    return parts.scheme == "http" and parts.hostname not in _THIS_HOST
+
+
+def _told(raw: dict[str, Any], kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The tables of that kind below [notify], numbered."""
     notify = raw.get("notify")
-    rows = notify.get("mail") if isinstance(notify, dict) else None
+    rows = notify.get(kind) if isinstance(notify, dict) else None
     for number, row in enumerate(rows if isinstance(rows, list) else []):
-        if not isinstance(row, dict) or row.get("host", "localhost") in _THIS_HOST:
+        if isinstance(row, dict):
+            yield number, row
+
+
+def _webhooks(raw: dict[str, Any]) -> Iterator[Found]:
+    for number, row in _told(raw, "webhook"):
+        url = row.get("url")
+        if row.get("token") and isinstance(url, str) and url_is_valid(url) and crosses_in_the_clear(url):
+            text = "expected https: the token would cross the network in the clear"
+            yield ("notify", "webhook", number, "url"), text
+
+
+def _mail(raw: dict[str, Any]) -> Iterator[Found]:
+    for number, row in _told(raw, "mail"):
+        if row.get("host", "localhost") in _THIS_HOST:
             continue
         if row.get("user") and row.get("encryption", "none") == "none":
             text = 'expected "starttls" or "tls": the password would cross the network in the clear'

@@ -69,10 +69,20 @@ def told_job(value: object) -> str:
 
 
 def url(value: object) -> str:
-    parts = urlsplit(value) if isinstance(value, str) else None
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+    if not isinstance(value, str) or not url_is_valid(value):
         units.refuse('a URL such as "https://hc-ping.com/..."')
-    return str(value)
+    return value
+
+
+def url_is_valid(text: str) -> bool:
+    """Tell whether it is a URL of HTTP that a request can be made of."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return False
+    plain = text.isascii() and text.isprintable() and " " not in text
+    return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0
 
 
 Seconds = Annotated[float, BeforeValidator(units.duration)]

@@ -26,7 +26,8 @@ class SecretRef:
     where: str
 
     def read(self) -> str:
-        """The secret, read now. Raise ConfigError when it is missing, empty or open to others."""
+        """The secret, read now. Raise ConfigError when it is missing, empty, of several lines, or open to
+        others."""
         match self.source:
             case "file":
                 secret = _read_file(Path(self.where))
@@ -36,6 +37,8 @@ class SecretRef:
                 secret = _read_credential(self.where)
         if not secret:
             raise ConfigError([f"{self}: the secret is empty"])
+        if "\n" in secret or "\r" in secret:
+            raise ConfigError([f"{self}: the secret has more than one line"])
         return secret
 
     def __str__(self) -> str:
@@ -79,7 +82,7 @@ def _read_file(path: Path) -> str:
             facts = os.fstat(file.fileno())
             if problem := _open_to_others(facts):
                 raise ConfigError([f"{path}: {problem}"])
-            return _first_line(file.read())
+            return _without_line_break(file.read())
     except OSError as error:
         raise ConfigError([f"{path}: cannot read the secret: {error.strerror}"]) from error
     except UnicodeDecodeError as error:
@@ -119,11 +122,11 @@ def _read_credential(name: str) -> str:
     # lists show up as group bits (systemd.exec(5), "Credentials").
     path = Path(directory, name)
     try:
-        return _first_line(path.read_text(encoding="utf-8"))
+        return _without_line_break(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError([f"credential {name}: cannot be read ({type(error).__name__})"]) from error
 
 
-def _first_line(text: str) -> str:
+def _without_line_break(text: str) -> str:
     """Editors end files with a line break that is no part of the secret."""
     return text.removesuffix("\n").removesuffix("\r")

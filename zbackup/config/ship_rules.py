@@ -50,8 +50,9 @@ def of_pings(_: str, table: dict[str, Any]) -> Iterator[Found]:
     places = [(row, _place(row.get("to"))) for row in rows if isinstance(row, dict)]
     known = [row.get("name") or default_name(to) for row, to in places if to]
     for job in pings if isinstance(pings, dict) else ():
-        _, destination = parted(job)
-        if destination and destination not in known:
+        kind, destination = parted(job)
+        # Any other word is refused as it is; it may be a URL in the place of the job.
+        if kind in ("prune", "verify", "drill") and destination and destination not in known:
             yield ("notify", "ping", job), f'there is no destination "{destination}"'
 
 

@@ -12,11 +12,14 @@ import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from zbackup.config.notify import HealthNotify, Mail, Webhook
+from zbackup.config.rules import crosses_in_the_clear
+from zbackup.config.schedule import url_is_valid
 from zbackup.config.secret import SecretRef
+from zbackup.daemon.notifier import quotes_what_was_given
 from zbackup.model.errors import NotDelivered
 from zbackup.model.finding import Finding
 from zbackup.model.printable import printable
@@ -79,18 +82,47 @@ def send(channel: Channel, notice: Notice) -> None:
         else:
             _post(channel, notice)
     except (OSError, http.client.HTTPException, smtplib.SMTPException, ValueError) as failure:
-        raise NotDelivered(f"{name_of(channel)}: {' '.join(str(failure).split())}") from None
+        raise NotDelivered(f"{name_of(channel)}: {_said(failure)}") from None
+
+
+def _said(failure: Exception) -> str:
+    """Tell what went wrong. Python's own refusal of a URL, a header or a password quotes it."""
+    if quotes_what_was_given(failure) and not isinstance(failure, _Unusable):
+        return "its URL, user, password or address cannot be sent: each is to be of plain ASCII"
+    return " ".join(str(failure).split())
+
+
+class _Unusable(ValueError):
+    """The text holds no secret."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A message that is sent on becomes a question without it (urllib.request: POST to GET), and the token
+    would go to whatever host is named."""
+
+    def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> NoReturn:
+        raise OSError(f"it answers {code}, and names another URL: write that one, if it is to be told")
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 def _post(channel: Webhook, notice: Notice) -> None:
     url = channel.url.read() if isinstance(channel.url, SecretRef) else channel.url
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise ValueError("the secret is no URL of http or https")
+    if not url_is_valid(url):
+        raise _Unusable("the secret is no URL of http or https")
     body, headers = payload(channel.kind, notice)
     if channel.token:
-        headers["Authorization"] = f"Bearer {channel.token.read()}"
+        if crosses_in_the_clear(url):
+            raise _Unusable("its URL is not https: the token would cross the network in the clear")
+        token = channel.token.read()
+        if not token.isascii() or not token.isprintable() or " " in token:
+            raise _Unusable("the token is not one word of plain ASCII")
+        headers["Authorization"] = f"Bearer {token}"
     request = urllib.request.Request(url, data=body, headers=headers, method="POST")
-    with urllib.request.urlopen(request, timeout=LIMIT_S):
+    with _OPENER.open(request, timeout=LIMIT_S):
         return
 
 

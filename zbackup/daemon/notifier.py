@@ -156,5 +156,15 @@ def ping(url: str, body: str) -> bool:
         except (OSError, http.client.HTTPException, ValueError) as failure:
             if attempt == PING_TRIES:
                 # Not the whole URL: whoever knows it can report success in our name.
-                log.warning("ping.failed", host=urlsplit(url).hostname, reason=str(failure))
+                log.warning("ping.failed", host=urlsplit(url).hostname, reason=_said(failure))
     return False
+
+
+def quotes_what_was_given(failure: Exception) -> bool:
+    """Tell whether it is Python's own refusal of a URL, a header or a password. A certificate's is an OSError
+    too, and quotes none."""
+    return isinstance(failure, ValueError | http.client.InvalidURL) and not isinstance(failure, OSError)
+
+
+def _said(failure: Exception) -> str:
+    return "it is no URL that can be asked" if quotes_what_was_given(failure) else str(failure)

@@ -293,3 +293,26 @@ def test_the_machines_zone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 )
 def test_what_is_no_zone_of_the_database(name: str) -> None:
     assert zone_named(name) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[[notify.webhook]]\nurl = "https://x"\ntoken = "sekrit"',
+        '[[notify.webhook]]\nurl = "hooks.slack.com/services/T/B/sekrit"',
+        '[[notify.webhook]]\nurl = { file = "sekrit" }',
+        '[[notify.webhook]]\nurl = "https://x/sekrit and more"',
+        '[notify]\nwebhook = "https://x/sekrit"',
+        '[notify]\nwebhook = ["https://x/sekrit"]',
+        '[notify]\nmail = "sekrit"',
+        'notify = "https://x/sekrit"\n' + SMALL.replace("shop", "two").replace("my db", "two"),
+        '[instance.shop.notify.ping]\nsnapshot = "hc-ping.com/sekrit"',
+        '[instance.shop.notify.ping]\n"https://hc-ping.com/sekrit" = "snapshot"',
+        'notify.ping = "https://hc-ping.com/sekrit"',
+        'copy = { password = "sekrit" }',
+        '[[instance.shop.ship]]\nto = "s3://b"\nsecret_key = "sekrit"\nold_keys = "sekrit"',
+    ],
+)
+def test_what_may_be_a_secret_is_not_repeated(line: str) -> None:
+    text = line if "[instance.two]" in line else SMALL + line
+    assert not [problem for problem in problems(text) if "sekrit" in problem]

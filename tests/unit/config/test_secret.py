@@ -20,8 +20,12 @@ def test_secret_file(tmp_path: Path) -> None:
     file.chmod(0o644)
     with pytest.raises(ConfigError, match="mode 0644 lets others read the secret: chmod 600"):
         secret.read()
-    file.write_text("\n")
     file.chmod(0o600)
+    file.write_text("s3cret\nanother\n")
+    with pytest.raises(ConfigError, match="has more than one line") as several:
+        secret.read()
+    assert "s3cret" not in str(several.value) and "another" not in str(several.value)
+    file.write_text("\n")
     with pytest.raises(ConfigError, match="empty"):
         secret.read()
     file.unlink()

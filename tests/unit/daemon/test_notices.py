@@ -179,6 +179,39 @@ def test_who_cannot_be_reached_is_named_without_the_secret(tmp_path: Path) -> No
         assert "the-secret" not in str(failure.value) and name_of(channel) in str(failure.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "token"),
+    [
+        ("http://127.0.0.1:1/sekrit here", ""),
+        ("http://127.0.0.1:port/sekrit", ""),
+        ("http://[::1/sekrit", ""),
+        ("ftp://127.0.0.1/sekrit", ""),
+        ("http://example.com/sekrit", "word"),
+        ("http://127.0.0.1:1/", "sekrit\nmore"),
+        ("http://127.0.0.1:1/", "two sekrit"),
+        ("http://127.0.0.1:1/", "s\u00e9krit sekrit"),
+    ],
+)
+def test_no_refusal_quotes_a_secret(url: str, token: str, tmp_path: Path) -> None:
+    refs: Any = {}
+    for name, text in (("url", url), ("token", token)):
+        if text:
+            (tmp_path / name).write_text(text + "\n")
+            (tmp_path / name).chmod(0o600)
+            refs[name] = {"file": str(tmp_path / name)}
+    with pytest.raises((NotDelivered, ConfigError)) as failure:
+        send(Webhook(**refs), NOTICE)
+    assert "krit" not in str(failure.value).replace(str(tmp_path), "")
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_a_message_that_is_sent_elsewhere_is_not_delivered(code: int, web: Web) -> None:
+    web.moved = code
+    with pytest.raises(NotDelivered, match=str(code)):
+        send(Webhook(url=f"{web.url}/x"), NOTICE)
+    assert [path for path, _ in web.asked] == ["/x"]
+
+
 def status(*findings: Finding, minutes: int = 0) -> Status:
     class Looked:
         instance = "shop"
@@ -231,6 +264,10 @@ SMALL = '[instance.shop]\nengine = "mysql"\ndatasets = ["tank/db"]\n'
     ("table", "says"),
     [
         ('[[notify.webhook]]\nurl = "ftp://x"', 'a URL such as "https://'),
+        (
+            '[[notify.webhook]]\nurl = "http://x"\ntoken = { env = "T" }',
+            "would cross the network in the clear",
+        ),
         ('[[notify.webhook]]\nurl = "http://x"\nkind = "irc"', "notify.webhook[1].kind: expected"),
         ('[[notify.mail]]\nto = "a@b, c@d"\nsender = "z@b"', "an address such as"),
         ('[[notify.mail]]\nto = "a@b"\nsender = "z@b\\nBcc: x@y"', "an address such as"),

@@ -42,13 +42,21 @@ class Web:
         web = self
         self.asked: list[tuple[str, str]] = []
         self.bad = 0
+        self.moved = 0
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
                 web.asked.append((self.path, body))
                 web.bad -= 1
-                self.send_response(500 if web.bad >= 0 else 200)
+                self.send_response(web.moved or (500 if web.bad >= 0 else 200))
+                if web.moved:
+                    self.send_header("Location", f"{web.url}/elsewhere")
+                self.end_headers()
+
+            def do_GET(self) -> None:
+                web.asked.append((self.path, ""))
+                self.send_response(200)
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:
