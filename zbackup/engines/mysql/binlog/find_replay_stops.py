@@ -56,7 +56,9 @@ class SeenStops:
         seen = self._seen.get(path)
         if seen is None or seen.head != head or begin < seen.since or seen.searched > len(data):
             return _Seen(head, begin, begin, begin)
-        return replace(seen, between=max(seen.between, begin), searched=max(seen.searched, begin))
+        if begin > seen.between:
+            return _Seen(head, begin, begin, max(seen.searched, begin))
+        return seen
 
     def learn(self, path: Path, seen: _Seen) -> None:
         """Remember it."""
