@@ -6,7 +6,7 @@ compressed events, which have no checksums of their own); MariaDB source, log_ev
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import zstandard
@@ -17,6 +17,9 @@ CHUNK: Final = 1 << 20
 LARGEST: Final = 1 << 30
 """No event is larger than max_allowed_packet can be (1 GiB) and its header."""
 
+_SIZE_AT: Final = 9
+"""Where an event's header says how long it is."""
+
 _END, _COMPRESSION, _UNCOMPRESSED = 0, 2, 3
 _ZSTD, _NONE = 0, 255
 _WIDTHS: Final = {252: 2, 253: 3, 254: 8}
@@ -26,15 +29,15 @@ ROWS_COMPRESSED: Final = {166: 23, 167: 24, 168: 25, 169: 30, 170: 31, 171: 32}
 """MariaDB's compressed row events, and the types that they have when they are not compressed."""
 
 
-def inner_events(body: bytes) -> Iterator[bytes]:
+def inner_events(body: bytes, most: int = LARGEST + HEADER_SIZE) -> Iterator[bytes]:
     """The events in a transaction payload event, given without header and checksum; each with its header.
 
-    They are opened piece by piece, so that memory holds no more than the largest of them. Raise ValueError
-    when it cannot be opened.
+    Of a larger one its first `most` bytes, as if it ended there. They are opened piece by piece, so that
+    memory holds no more than one of them, and a piece. Raise ValueError when it cannot be opened.
     """
     compression, at = _payload_header(body)
     try:
-        yield from _events(_pieces(compression, body[at:]))
+        yield from _events(_pieces(compression, memoryview(body)[at:]), most)
     except zstandard.ZstdError as broken:
         raise ValueError(f"compressed events cannot be opened: {broken}") from broken
 
@@ -66,9 +69,10 @@ def _number(body: bytes, at: int) -> tuple[int, int]:
     return int.from_bytes(body[at + 1 : end], "little"), end
 
 
-def _pieces(compression: int, packed: bytes) -> Iterator[bytes]:
+def _pieces(compression: int, packed: memoryview) -> Iterator[bytes | memoryview]:
     if compression == _NONE:
-        yield packed
+        for at in range(0, len(packed), CHUNK):
+            yield packed[at : at + CHUNK]
         return
     if compression != _ZSTD:
         raise ValueError(f"compressed in a way that is not known ({compression})")
@@ -77,25 +81,45 @@ def _pieces(compression: int, packed: bytes) -> Iterator[bytes]:
             yield piece
 
 
-def _events(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    data, at = b"", 0
+def _events(pieces: Iterable[bytes | memoryview], most: int) -> Iterator[bytes]:
+    """Each byte is copied once or twice, however long an event is."""
+    rest, begun, missing = b"", bytearray(), 0
     for piece in pieces:
-        data, at = data[at:] + piece, 0
-        while (end := _event_end(data, at)) is not None:
-            yield data[at:end]
-            at = end
-    if at != len(data):
+        taken = min(missing, len(piece))
+        begun += piece[: min(taken, most - len(begun))]
+        missing -= taken
+        if missing:
+            continue
+        if begun:
+            yield _ended(bytes(begun))
+            begun = bytearray()
+        data, at = rest + piece[taken:], 0
+        while (size := _event_size(data, at)) is not None:
+            missing = max(0, at + size - len(data))
+            if missing:
+                begun += data[at : at + most]
+                at = len(data)
+                break
+            yield data[at : at + size] if size <= most else _ended(data[at : at + most])
+            at += size
+        rest = data[at:]
+    if rest or missing:
         raise ValueError("compressed events end within an event")
 
 
-def _event_end(data: bytes, at: int) -> int | None:
-    """Behind the event at `at`; None when not all of it is there yet."""
+def _ended(event: bytes) -> bytes:
+    """An event whose header says that it is as long as what is there of it."""
+    return event[:_SIZE_AT] + len(event).to_bytes(4, "little") + event[_SIZE_AT + 4 :]
+
+
+def _event_size(data: bytes, at: int) -> int | None:
+    """Of the event at `at`; None when its header is not there yet."""
     if at + HEADER_SIZE > len(data):
         return None
     size: int = SHAPE.unpack_from(data, at)[1]
     if not HEADER_SIZE <= size <= LARGEST + HEADER_SIZE:
         raise ValueError(f"an event of {size} bytes is inside a compressed transaction")
-    return at + size if at + size <= len(data) else None
+    return size
 
 
 def uncompress(record: bytes, most: int = LARGEST) -> bytes:

@@ -56,6 +56,9 @@ _UNTOLD: Final = ("BEGIN", "SAVEPOINT", "ROLLBACK", "COMMIT")
 _SHOWN: Final = 1 << 14
 """So much of a statement's text is kept."""
 
+_LOOKED_AT: Final = 4 * LONGEST
+"""So much of an event that was compressed: rows are not, and what is in front of a statement is shorter."""
+
 _MOST_NAMES: Final = 65_536
 _names: dict[bytes, str] = {}
 """The names of tables as they stand in table map events that were sound."""
@@ -227,7 +230,7 @@ def _prepare(found: Contents, data: Buffer, event: tuple[int, int], trailer: int
 
 def _payload(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
     _require_sound(data, event, trailer)
-    for inner in inner_events(data[event[0] + HEADER_SIZE : event[1] - trailer]):
+    for inner in inner_events(data[event[0] + HEADER_SIZE : event[1] - trailer], _LOOKED_AT):
         _walk(found, inner, 0, len(inner), 0)
 
 
