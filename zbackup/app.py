@@ -34,7 +34,7 @@ from zbackup.model.recovery import Limits
 from zbackup.model.retention import Retention
 from zbackup.model.schedule import Timing
 from zbackup.model.shipping import hold_tag
-from zbackup.plan.clones.clone_name import drill_name
+from zbackup.plan.clones.clone_name import own_names
 from zbackup.plan.health.expected import Arrangements, Expected
 from zbackup.plan.schedule import expected_every
 from zbackup.proc.run import run
@@ -194,7 +194,7 @@ def _cloning(settings: Settings, instance: Instance) -> CloneRules:
     rules = instance.clones
     return CloneRules(
         places=_places(settings),
-        reserved=frozenset(drill_name(name) for name in settings.instance),
+        reserved=frozenset[str]().union(*map(own_names, settings.instance)),
         ports=settings.clones.ports,
         memory=rules.memory,
         lease=rules.lease,

@@ -55,7 +55,7 @@ def test_a_drills_name_is_nobody_elses(world: World, ctx: Context) -> None:
         lambda: make(ctx, CreateOptions(name="dev", count=2)),
         lambda: plan_create(ctx, CreateOptions(name="shop-drill")),
     ):
-        with pytest.raises(UsageError, match="is the name of that instance's drills"):
+        with pytest.raises(UsageError, match="is a name that zbackup uses for that instance"):
             job()
     assert portrait(world) == kept
 

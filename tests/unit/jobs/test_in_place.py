@@ -40,6 +40,10 @@ def test_clones_are_made_on_the_pool_of_the_copies() -> None:
     assert ctx.at("disk/zbackup-clones").elsewhere == ("tank/zbackup",), "they hide those at home"
 
 
+def test_names_that_zbackup_uses_itself_are_nobody_elses() -> None:
+    assert context().cloning.reserved == {"shop-drill", "shop-search"}
+
+
 @pytest.mark.parametrize("name", ["away", "cloud"])
 def test_no_server_runs_on_another_host(name: str) -> None:
     ctx = context()

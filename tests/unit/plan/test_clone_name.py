@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.samples import moments
 from zbackup.config.units import instance_name_is_valid
 from zbackup.model.errors import UsageError
-from zbackup.plan.clones.clone_name import default_name, log_name, require_good
+from zbackup.plan.clones.clone_name import default_name, log_name, own_names, require_good, require_wanted
 
 instances = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,39}", fullmatch=True).filter(instance_name_is_valid)
 
@@ -80,3 +80,12 @@ def test_bad_names(name: str) -> None:
     assert not good(name)
     with pytest.raises(UsageError, match="cannot be a clone's name"):
         require_good(name)
+
+
+@given(instances)
+def test_no_user_has_a_name_that_is_destroyed_without_being_asked(instance: str) -> None:
+    assert len(own_names(instance)) == 2
+    for name in own_names(instance):
+        require_good(name)
+        with pytest.raises(UsageError, match="uses for that instance itself"):
+            require_wanted(name, own_names(instance))

@@ -63,15 +63,25 @@ def _brought(
     here = bool(destination.destination.here)
     at = at_destination(ctx, destination) if here else ctx
     with working_on(at, name, "zbackup log"):
+        others = _copy_id(at, name)
         try:
             with remote_holds(at, destination, session, name, copies, (subject,)):
                 if here:
-                    yield clone_there(at, name, subject, subject)
+                    catalog = clone_there(at, name, subject, subject)
                 else:
-                    yield fetch(at, session, name, subject, subject, destination.limit)
+                    catalog = fetch(at, session, name, subject, subject, destination.limit)
+                others = ""
+                yield catalog
         finally:
-            if found := clone_datasets.find_clone(at, copy_name(name)):
+            found = clone_datasets.find_clone(at, copy_name(name))
+            if found and found[0].id != others:
                 clone_datasets.destroy(at, *found)
+
+
+def _copy_id(ctx: Context, name: str) -> str:
+    """Of what is there under the name before anything is made; "" if nothing is."""
+    found = clone_datasets.find_clone(ctx, copy_name(name))
+    return found[0].id if found else ""
 
 
 def _of_log(backup: Backup) -> Backup:

@@ -31,6 +31,11 @@ def search_name(instance: str) -> str:
     return f"{instance.lower()[:56]}-search"
 
 
+def own_names(instance: str) -> frozenset[str]:
+    """The recoveries that zbackup makes for itself: whatever is called so, it may destroy."""
+    return frozenset({drill_name(instance), search_name(instance)})
+
+
 def next_name(instance: str, taken: set[str]) -> str:
     """shop-dev1, or the next number that nobody has."""
     return next(name for n in count(1) if (name := f"{instance}-dev{n}") not in taken)
@@ -54,10 +59,10 @@ def recovery_of(name: str) -> str:
 
 
 def require_wanted(name: str, reserved: Collection[str]) -> None:
-    """Raise UsageError unless a user's clone can have the name. `reserved` are names of drills."""
+    """Raise UsageError unless a user's clone can have the name. `reserved` are own_names()."""
     require_good(name)
     if name in reserved:
-        raise UsageError(f"{name} is the name of that instance's drills: choose another")
+        raise UsageError(f"{name} is a name that zbackup uses for that instance itself: choose another")
 
 
 def require_good(name: str) -> None:
