@@ -68,11 +68,11 @@ def transaction(builder: Builder, number: int, *changes: tuple[int, str], packed
     builder.xid()
 
 
-def statement(builder: Builder, number: int, text: bytes) -> None:
+def statement(builder: Builder, number: int, text: bytes, status: bytes = b"\0" * 5) -> None:
     """A statement that stands alone, in the schema shop."""
     trailer = 4 if builder.checksum else 0
     start = len(builder.data)
-    builder.query(text)
+    builder.query(text, status=status)
     rest = len(builder.data) - start
     del builder.data[start:]
     length = rest
@@ -80,7 +80,7 @@ def statement(builder: Builder, number: int, text: bytes) -> None:
         gtid = plain(SECOND + number, None, number, length)
         length = rest + 19 + len(gtid) + trailer
     builder.event(events.GTID, gtid)
-    builder.query(text)
+    builder.query(text, status=status)
 
 
 def story(checksum: bool = True) -> Builder:
@@ -279,3 +279,25 @@ def test_looks_while_it_is_written_see_what_one_look_does(
     expected = ["2", "4"] if start < 2 else ["4"]
     assert looked_at(builder, path, seen, places[start]) == expected
     assert looked_at(builder, path, seen, places[1]) == ["2", "4"]
+
+
+@pytest.mark.parametrize(
+    ("collation", "written"),
+    [
+        (8, "latin-1"),
+        (8, "utf-8"),
+        (1032, "cp1252"),
+        (255, "utf-8"),
+        (0, "utf-8"),
+        (95, "cp932"),
+        (28, "gbk"),
+    ],
+)
+def test_a_name_is_read_as_its_session_wrote_it(tmp_path: Path, collation: int, written: str) -> None:
+    name = "\u8868" if written in ("cp932", "gbk") else "b\u00fccher"
+    builder, path = Builder(), tmp_path / "binlog.000001"
+    client = b"\4" + struct.pack("<HHH", collation, 255, 255)
+    statement(builder, 1, f"DROP TABLE `{name}`".encode(written), status=b"\0" * 5 + client)
+    path.write_bytes(builder.data)
+    [entry] = found(path, tables=(f"shop.{name}",))
+    assert [touched.name for touched in entry.tables] == [f"shop.{name}"]

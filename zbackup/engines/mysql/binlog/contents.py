@@ -194,10 +194,12 @@ def _statement(found: Contents, body: bytes, said: bytes) -> None:
     _, schema, status = _QUERY_HEAD.unpack_from(body)
     variables = body[_QUERY_FIXED : _QUERY_FIXED + status]
     name = body[_QUERY_FIXED + status : _QUERY_FIXED + status + schema].decode("utf-8", "replace")
-    text = said.decode("utf-8", "replace")
     told = read_status(variables) if variables else QueryStatus()
+    text = told.decode(said)
     found.user = found.user or told.user
-    statement = read_statement(text, name, ansi_quotes=told.ansi_quotes)
+    statement = read_statement(
+        text, name, ansi_quotes=told.ansi_quotes, backslash_escapes=told.backslash_escapes
+    )
     if statement.verb in _UNTOLD or text.startswith(("XA START", "XA END")):
         return
     found.by_text = found.by_text or statement.rows

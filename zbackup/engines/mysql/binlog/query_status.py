@@ -1,4 +1,4 @@
-"""Tell what a server writes beside a statement: who ran it, and in which SQL mode.
+"""Tell what a server writes beside a statement: who ran it, in which SQL mode and which character set.
 
 Sources: MySQL source documentation of Query_event ("Status variables"); MariaDB source, log_event.h. The
 variables stand in any order, each with a length of its own, and newer servers add some: reading ends at the
@@ -11,28 +11,78 @@ from typing import Final
 
 _LENGTHS: Final = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1,
                    128: 3, 129: 8}  # fmt: skip
+_CLIENT: Final = 4
 _SQL_MODE, _CATALOG, _TIME_ZONE, _CATALOG_PLAIN, _INVOKER, _UPDATED = 1, 2, 5, 6, 11, 12
 _ANSI_QUOTES: Final = 4
+_NO_BACKSLASH_ESCAPES: Final = 1 << 20
 _MANY_SCHEMAS: Final = 254
 _MODE: Final = Struct("<Q")
+_COLLATION: Final = Struct("<H")
+
+_CODECS: Final[dict[str, tuple[int, ...]]] = {
+    "cp1252": (5, 8, 15, 31, 47, 48, 49, 94),  # latin1 is that in these servers
+    "iso8859_2": (2, 9, 21, 27, 77),
+    "iso8859_7": (25, 70),
+    "iso8859_8": (16, 71),
+    "iso8859_9": (30, 78),
+    "iso8859_13": (20, 41, 42, 79),
+    "cp1250": (26, 34, 44, 66, 99),
+    "cp1251": (14, 23, 50, 51, 52),
+    "cp1256": (57, 67),
+    "cp1257": (29, 58, 59),
+    "cp850": (4, 80),
+    "cp852": (40, 81),
+    "cp866": (36, 68),
+    "koi8_r": (7, 74),
+    "koi8_u": (22, 75),
+    "mac_roman": (39, 53),
+    "mac_latin2": (38, 43),
+    "tis_620": (18, 89),
+    "big5": (1, 84),
+    "gb2312": (24, 86),
+    "gbk": (28, 87),
+    "gb18030": (248, 249, 250),
+    "euc_kr": (19, 85),
+    "euc_jp": (12, 91, 97, 98),
+    "shift_jis": (13, 88),
+    "cp932": (95, 96),
+}
+"""Python's names of the servers' character sets, each with the numbers of its collations
+(information_schema.COLLATIONS). Those of UTF-8 are not among them."""
+
+_CODEC_OF: Final = {number: codec for codec, numbers in _CODECS.items() for number in numbers}
+_NO_PAD: Final = 1024
+"""MariaDB adds it to the number of a collation for the one that heeds blanks at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryStatus:
-    """`user` is user@host, "" where it was not logged."""
+    """`user` is user@host, "" where it was not logged; `codec` is of the session's character set, "" for
+    UTF-8 and where it is not known."""
 
     user: str = ""
     ansi_quotes: bool = False
+    backslash_escapes: bool = True
+    codec: str = ""
+
+    def decode(self, said: bytes) -> str:
+        """The text of a statement. A server may write one of its own in UTF-8, whatever the session's is."""
+        try:
+            return said.decode()
+        except UnicodeDecodeError:
+            return said.decode(self.codec or "utf-8", "replace")
 
 
 def read_status(variables: bytes) -> QueryStatus:
     """Read a query event's status variables. Raise IndexError or struct.error if they end too early."""
-    user, mode, at = "", 0, 0
+    user, mode, client, at = "", 0, 0, 0
     while at < len(variables):
         code, at = variables[at], at + 1
         if code in _LENGTHS:
             if code == _SQL_MODE:
                 (mode,) = _MODE.unpack_from(variables, at)
+            elif code == _CLIENT:
+                (client,) = _COLLATION.unpack_from(variables, at)
             at += _LENGTHS[code]
         elif code in (_TIME_ZONE, _CATALOG_PLAIN):
             at += 1 + variables[at]
@@ -44,7 +94,12 @@ def read_status(variables: bytes) -> QueryStatus:
             at = _behind_schemas(variables, at)
         else:
             break
-    return QueryStatus(user=user, ansi_quotes=bool(mode & _ANSI_QUOTES))
+    return QueryStatus(
+        user=user,
+        ansi_quotes=bool(mode & _ANSI_QUOTES),
+        backslash_escapes=not mode & _NO_BACKSLASH_ESCAPES,
+        codec=_CODEC_OF.get(client % _NO_PAD, ""),
+    )
 
 
 def _account(variables: bytes, at: int) -> tuple[str, int]:

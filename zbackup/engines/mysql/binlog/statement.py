@@ -14,8 +14,7 @@ from zbackup.model.log_entry import Kind
 LONGEST: Final = 1 << 16
 """So much of a statement is looked at: its tables are named at its beginning."""
 
-_TOKEN: Final = re.compile(
-    r"""
+_TOKENS: Final = r"""
     (?P<space> \s++ | --(?=\s|$)[^\n]*+ | \#[^\n]*+ | /\*(?!M?!)(?:[^*]++|\*(?!/))*+(?:\*/)?+ )
   | (?P<hint> /\*M?!\d*+ | \*/ )
   | (?P<quoted> `(?:[^`]++|``)*+`?+ )
@@ -23,10 +22,13 @@ _TOKEN: Final = re.compile(
   | (?P<string> '(?:[^'\\]++|''|\\.)*+'?+ )
   | (?P<word> [\w$@\u0080-\uffff]++ )
   | (?P<symbol> . )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+    """
 """What is not closed takes the rest, and nothing is given back: a text of anybody's is read once."""
+
+_FLAGS: Final = re.VERBOSE | re.DOTALL
+_TOKEN: Final = re.compile(_TOKENS, _FLAGS)
+_TOKEN_PLAIN: Final = re.compile(_TOKENS.replace(r"|\\.", "|\\\\"), _FLAGS)
+"""Where a backslash in a string is one, and no more (sql_mode NO_BACKSLASH_ESCAPES)."""
 
 DDL: Final[tuple[Kind, ...]] = ("ddl",)
 DROP: Final[tuple[Kind, ...]] = ("ddl", "drop")
@@ -82,12 +84,16 @@ class Statement:
         self.tables[name] = tuple(dict.fromkeys((*self.tables.get(name, ()), *kinds)))
 
 
-def read_statement(text: str, schema: str, *, ansi_quotes: bool = False) -> Statement:
+def read_statement(
+    text: str, schema: str, *, ansi_quotes: bool = False, backslash_escapes: bool = True
+) -> Statement:
     """Tell what a statement does; `schema` is the one it was in.
 
-    `ansi_quotes`: "..." is a name (sql_mode).
+    By sql_mode: with `ansi_quotes` "..." is a name, and with `backslash_escapes` a backslash in a string is
+    more than itself.
     """
-    tokens = list(_tokens(text[:LONGEST], ansi_quotes=ansi_quotes))
+    token = _TOKEN if backslash_escapes else _TOKEN_PLAIN
+    tokens = list(_tokens(token.finditer(text[:LONGEST]), ansi_quotes=ansi_quotes))
     first = (n for n, token in enumerate(tokens) if token.word not in ("(", "BINLOG"))
     tokens = tokens[next(first, len(tokens)) :]
     if tokens and tokens[0].word == "SET" and len(tokens) > 1 and tokens[1].word == "STATEMENT":
@@ -105,8 +111,8 @@ def read_statement(text: str, schema: str, *, ansi_quotes: bool = False) -> Stat
     return found
 
 
-def _tokens(text: str, *, ansi_quotes: bool) -> Iterator[Token]:
-    for match in _TOKEN.finditer(text):
+def _tokens(matches: Iterator[re.Match[str]], *, ansi_quotes: bool) -> Iterator[Token]:
+    for match in matches:
         kind, said = match.lastgroup, match[0]
         if kind == "word":
             yield Token(said.upper(), said)
@@ -207,7 +213,7 @@ def _definition(found: Statement, tokens: Sequence[Token], schema: str) -> None:
     # Of MariaDB: it drops what is there.
     gone = verb == "DROP" or (verb == "CREATE" and "REPLACE" in said and kind != "VIEW")
     if verb == "TRUNCATE":
-        at += kind == "TABLE"
+        at = 1 + (len(tokens) > 2 and tokens[1].word == "TABLE" and tokens[2].word != ".")
         found.add(_qualified(tokens, at, schema)[0], TRUNCATE)
     elif kind in _SCHEMAS:
         _schema(found, tokens, at + 1, (schema, gone))
@@ -218,10 +224,17 @@ def _definition(found: Statement, tokens: Sequence[Token], schema: str) -> None:
         found.add(_qualified(on, 0, schema)[0], DDL)
 
 
+def _behind_options(tokens: Sequence[Token], at: int) -> int:
+    """Behind IF EXISTS and IF NOT EXISTS: all else that can stand there is a name, if it is no keyword."""
+    words = [token.word for token in tokens[at : at + 3]]
+    if words[:2] == ["IF", "EXISTS"]:
+        return at + 2
+    return at + 3 if words == ["IF", "NOT", "EXISTS"] else at
+
+
 def _schema(found: Statement, tokens: Sequence[Token], at: int, what: tuple[str, bool]) -> None:
     schema, gone = what
-    while at < len(tokens) and tokens[at].word in _BEFORE_OBJECT:
-        at += 1
+    at = _behind_options(tokens, at)
     name = tokens[at].name if at < len(tokens) else ""
     found.add(f"{name or schema}.*", DROP if gone else DDL)
 
@@ -229,8 +242,7 @@ def _schema(found: Statement, tokens: Sequence[Token], at: int, what: tuple[str,
 def _tables(found: Statement, tokens: Sequence[Token], at: int, what: tuple[str, bool]) -> None:
     """Of a list of tables, or of two with TO between them."""
     schema, gone = what
-    while at < len(tokens) and tokens[at].word in _BEFORE_OBJECT:
-        at += 1
+    at = _behind_options(tokens, at)
     kinds = DROP if gone else () if found.verb in _UPKEEP else DDL
     listed = found.verb in ("DROP", "RENAME", *_UPKEEP)
     name, at = _qualified(tokens, at, schema)
