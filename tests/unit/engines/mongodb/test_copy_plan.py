@@ -14,8 +14,8 @@ from zbackup.engines.mongodb.copy.account import ACTIONS, allowed
 from zbackup.engines.mongodb.copy.collections import BATCH_BYTES, BATCH_DOCUMENTS, Collection, batches, key
 from zbackup.engines.mongodb.copy.compare import condition
 from zbackup.engines.mongodb.copy.fill import member_lag
-from zbackup.engines.mongodb.copy.plan_collection import commands, work_name
-from zbackup.model.copying import CopyWish, TableName
+from zbackup.engines.mongodb.copy.plan_collection import CollectionJob, commands, in_order, work_name
+from zbackup.model.copying import CopyStep, CopyWish, TableName
 
 DOCS, WORK = TableName("shop", "docs"), TableName("shop", "zbackup_copy_1")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -43,6 +43,22 @@ def test_a_time_series_is_filled_under_its_name_for_it_cannot_be_renamed() -> No
     told = commands(collection("timeseries", timeseries={"timeField": "t"}), WORK, DOCS)
     assert {each.get("create", each.get("insert")) for each in told[:2]} == {"docs"}
     assert "renameCollection" not in told[-1]
+
+
+def test_views_come_behind_what_they_read() -> None:
+    options: dict[str, dict[str, Any]] = {
+        "a": {"viewOn": "z", "pipeline": []},
+        "b": {"viewOn": "docs", "pipeline": [{"$facet": {"x": [{"$unionWith": {"coll": "y"}}]}}]},
+        "y": {"viewOn": "docs", "pipeline": [{"$lookup": {"from": "a", "as": "n"}}]},
+        "z": {"viewOn": "z", "pipeline": []},
+        "docs": {},
+    }
+    jobs = []
+    for name, each in options.items():
+        found = Collection(name=TableName("shop", name), type="view" if each else "collection", options=each)
+        step = CopyStep(source=found.name, into=found.name, action="view", statements=())
+        jobs.append(CollectionJob(step=step, collection=found, work=WORK))
+    assert [job.step.source.table for job in in_order(jobs)] == ["docs", "z", "a", "y", "b"]
 
 
 def test_what_is_unfinished_has_the_name_of_the_same_copy_alone() -> None:

@@ -65,7 +65,10 @@ def read_collection(connection: Connection, name: TableName) -> Collection | Non
     row = next(iter(_listed(connection, name.schema, {"name": name.table})), None)
     if row is None:
         return None
-    view = row["type"] == "view"
+    view, about = row["type"] == "view", row
+    if row["type"] == "timeseries":
+        # It is a view of the collection that holds its buckets, and only that has an identity.
+        about = next(iter(_listed(connection, name.schema, {"name": f"system.buckets.{name.table}"})), row)
     count = 0
     if row["type"] == "collection":
         count = int(connection.run(name.schema, {"count": name.table})["n"])
@@ -73,7 +76,7 @@ def read_collection(connection: Connection, name: TableName) -> Collection | Non
         name=name,
         type=str(row["type"]),
         options=row["options"],
-        uuid=row.get("info", {}).get("uuid"),
+        uuid=about.get("info", {}).get("uuid"),
         indexes=() if view else tuple(_indexes(connection, name)),
         count=count,
     )

@@ -199,11 +199,16 @@ def _create(sides: Sides, writer: Writer, job: CollectionJob) -> None:
 
 def _create_series(sides: Sides, writer: Writer, job: CollectionJob) -> None:
     """Make a time series, and note which one it is: until that is gone, it is not whole."""
-    target, note = job.step.into, job.work
+    target = job.step.into
+    _note(writer, job, None)
     writer.run(target, {"create": target.table, **job.collection.without_validator})
     made = collections.read_collection(sides.production, target)
-    mark = {"q": {"_id": "filling"}, "u": {"_id": "filling", "uuid": made and made.uuid}, "upsert": True}
-    writer.run(note, {"update": note.table, "updates": [mark]})
+    _note(writer, job, made and made.uuid)
+
+
+def _note(writer: Writer, job: CollectionJob, uuid: object) -> None:
+    mark = {"q": {"_id": "filling"}, "u": {"_id": "filling", "uuid": uuid}, "upsert": True}
+    writer.run(job.work, {"update": job.work.table, "updates": [mark]})
 
 
 def _drop(sides: Sides, name: TableName) -> None:
@@ -262,8 +267,8 @@ def _sum(documents: Iterator[RawBSONDocument]) -> tuple[int, int]:
     return count, total
 
 
-def finish(sides: Sides, writer: Writer, job: CollectionJob) -> None:
-    """Give it its indexes, its validator and its name."""
+def complete(writer: Writer, job: CollectionJob) -> None:
+    """Give it its indexes and its validator."""
     target, found = filled(job), job.collection
     if found.indexes:
         building: dict[str, object] = {
@@ -273,7 +278,11 @@ def finish(sides: Sides, writer: Writer, job: CollectionJob) -> None:
         writer.run(target, building, INDEX_LIMIT_S)
     if found.validation:
         writer.run(target, {"collMod": target.table, **found.validation})
-    if found.type == "timeseries":
+
+
+def give_name(sides: Sides, job: CollectionJob) -> None:
+    """Let it be what it was copied for. A time series has its name: it only is not noted any more."""
+    if job.collection.type == "timeseries":
         _drop(sides, job.work)
         return
     command: dict[str, object] = {

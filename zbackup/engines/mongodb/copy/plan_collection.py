@@ -1,27 +1,32 @@
 """Decide how one collection is copied, and refuse by name what would not come out right."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bson import json_util
 
 from zbackup.engines.mongodb.copy import collections
 from zbackup.engines.mongodb.copy.collections import Collection
 from zbackup.engines.mongodb.server.connection import Connection
-from zbackup.model.copying import CopyStep, CopyWish, TableName
+from zbackup.model.copying import Action, CopyStep, CopyWish, TableName
 from zbackup.model.errors import NotFound, Refused, Taken
 
 WORK = "zbackup_copy_"
+READ_BY = ("viewOn", "from", "coll", "$unionWith")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionJob:
     """A step, and what acting on it needs. `work` is the collection that is filled before it gets its name;
-    of a time series, which cannot be renamed, the one that notes that it is being filled."""
+    of a time series, which cannot be renamed, the one that notes that it is being filled. `finished`: an
+    earlier run did it all."""
 
     step: CopyStep
     collection: Collection
     work: TableName
+    finished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +84,18 @@ def _target(sides: Sides, wish: CopyWish, found: Collection) -> tuple[TableName,
         if found.type == "timeseries" or (there and not wish.rows):
             into = TableName(name.schema, f"{name.table}_restored")
             there = collections.read_collection(sides.production, into)
-    if there and not wish.rows and not _unfinished(sides, wish, name, into, there):
+    if there and not wish.rows and not _unfinished(sides, wish, found, into, there):
         raise Taken(f"production has {into}: name another collection with --into")
     return into, there
 
 
-def _unfinished(sides: Sides, wish: CopyWish, name: TableName, into: TableName, there: Collection) -> bool:
-    """Whether an earlier run was filling that time series."""
+def _unfinished(sides: Sides, wish: CopyWish, found: Collection, into: TableName, there: Collection) -> bool:
+    """Whether an earlier run was filling that time series, or had come no further than to make it."""
     if there.type != "timeseries":
         return False
-    note = work_name(wish, name, into)
-    found = sides.production.find((note.schema, note.table), {"_id": "filling"})
-    return any(row.get("uuid") == there.uuid for row in found)
+    note = work_name(wish, found.name, into)
+    noted = sides.production.find((note.schema, note.table), {"_id": "filling"})
+    return any(row.get("uuid") in (None, there.uuid) for row in noted) and there.options == found.options
 
 
 def work_name(wish: CopyWish, name: TableName, into: TableName) -> TableName:
@@ -124,13 +129,48 @@ def _whole(
     step = CopyStep(
         source=found.name,
         into=into,
-        action="view" if view else "new" if into == found.name else "beside",
+        action=action_of(found, into),
         statements=tuple(_shown(each) for each in commands(found, work, into)),
         rows=found.count,
         resumed=not view and begun is not None,
         notes=_notes(wish, found, into),
     )
     return CollectionJob(step=step, collection=found, work=work)
+
+
+def action_of(found: Collection, into: TableName) -> Action:
+    """What a copy of the whole of it is called."""
+    return "view" if found.type == "view" else "new" if into == found.name else "beside"
+
+
+def in_order(jobs: Sequence[CollectionJob]) -> list[CollectionJob]:
+    """Views last, each behind those that it reads: the server compares their collations."""
+    views = {job.step.source.table: job for job in jobs if job.collection.type == "view"}
+    ordered: dict[TableName, CollectionJob] = {}
+
+    def add(job: CollectionJob, behind: tuple[str, ...] = ()) -> None:
+        name = job.step.source.table
+        for read in sorted(read_by(job.collection.options) & views.keys() - {*behind, name}):
+            add(views[read], (*behind, name))
+        ordered.setdefault(job.step.source, job)
+
+    for job in views.values():
+        add(job)
+    return [*(job for job in jobs if job.collection.type != "view"), *ordered.values()]
+
+
+def read_by(options: Mapping[str, Any]) -> set[str]:
+    """The collections and views that a view reads, also in $lookup, $graphLookup and $unionWith."""
+    found: set[str] = set()
+    left: list[Any] = [options]
+    while left:
+        each = left.pop()
+        if isinstance(each, Mapping):
+            found |= {v for k, v in each.items() if k in READ_BY and isinstance(v, str)}
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
+    return found
 
 
 def _notes(wish: CopyWish, found: Collection, into: TableName) -> tuple[str, ...]:

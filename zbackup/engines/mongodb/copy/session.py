@@ -8,8 +8,14 @@ from zbackup.engines.mongodb.clone.identity import INTERNAL_USER, as_internal_us
 from zbackup.engines.mongodb.copy import collections
 from zbackup.engines.mongodb.copy.account import grants, require_privileges
 from zbackup.engines.mongodb.copy.compare import condition, difference, put_back
-from zbackup.engines.mongodb.copy.fill import Writer, fill, filled, finish, prove
-from zbackup.engines.mongodb.copy.plan_collection import CollectionJob, Sides, plan_collection
+from zbackup.engines.mongodb.copy.fill import Writer, complete, fill, filled, give_name, prove
+from zbackup.engines.mongodb.copy.finished import (
+    finished_job,
+    forget_finished,
+    note_finished,
+    read_finished,
+)
+from zbackup.engines.mongodb.copy.plan_collection import CollectionJob, Sides, in_order, plan_collection
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import Connection, LoginRefused, PrivilegeMissing, connect
 from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance, TableName
@@ -93,7 +99,13 @@ class MongoCopy:
             if not found:
                 raise NotFound(f"the clone has no database {wanted.schema}, or nothing is in it")
             names += found
-        self._jobs = {name: plan_collection(self.sides, self.wish, name) for name in dict.fromkeys(names)}
+        done = read_finished(self.sides.production, self.wish)
+        jobs = [
+            finished_job(self.sides, self.wish, name, done.get(name))
+            or plan_collection(self.sides, self.wish, name)
+            for name in dict.fromkeys(names)
+        ]
+        self._jobs = {job.step.source: job for job in in_order(jobs)}
         return CopyPlan(steps=tuple(job.step for job in self._jobs.values()))
 
     def compare(self, step: CopyStep) -> Difference:
@@ -103,12 +115,20 @@ class MongoCopy:
 
     def act(self, plan: CopyPlan) -> tuple[CopiedTable, ...]:
         """See engines.base.CopySession."""
-        return tuple(self._step(self._jobs[step.source]) for step in plan.steps)
+        copied = tuple(self._step(self._jobs[step.source]) for step in plan.steps)
+        if not self.wish.rows:
+            forget_finished(self.sides.production, self.wish)
+        return copied
 
     def _step(self, job: CollectionJob) -> CopiedTable:
         step = job.step
         self.progress.phase("copying", str(step.source))
+        if job.finished:
+            if job.collection.type == "timeseries":
+                give_name(self.sides, job)
+            return replace(_copied(step), verified=step.action != "view")
         if step.action == "view":
+            note_finished(self.writer, self.wish, job)
             options = dict(job.collection.options)
             self.writer.run(step.into, {"create": step.into.table, **options})
             return _copied(step)
@@ -126,7 +146,9 @@ class MongoCopy:
         self.progress.phase("proving", str(filled(job)))
         prove(self.sides, job, where, self.progress)
         self.progress.phase("building indexes", str(step.into))
-        finish(self.sides, self.writer, job)
+        complete(self.writer, job)
+        note_finished(self.writer, self.wish, job)
+        give_name(self.sides, job)
         return replace(_copied(step), inserted=written, verified=True)
 
 
