@@ -117,6 +117,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 ) -> None:
     if at and (follow_on or rows):
         raise UsageError("--follow and --rows are of this host's log: leave out --at")
+    if rows is not None and (table or kind or since or until or grep or largest_n or follow_on):
+        raise UsageError("--rows shows one transaction as a whole: leave out what chooses among several")
     if follow_on and (largest_n or until):
         raise UsageError("--follow has no end: leave out --largest and --until")
     with on_one(options, "log", instance) as ctx:

@@ -77,6 +77,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (f"clone create shop --at now --snapshot x --config {EXAMPLE}", 2, "say what to clone"),
         (f"clone create shop --as-replica-of production --config {EXAMPLE}", 2, "clones.replica: missing"),
         (f"clone create shop --as-replica-of wiki --config {EXAMPLE}", 2, '"wiki" cannot be followed'),
+        (f"log shop --rows 0-1-5 --kind drop --config {EXAMPLE}", 2, "--rows shows one transaction"),
         (f"clone extend x --lease soon --config {EXAMPLE}", 2, '"soon" is no length of time'),
         (f"clone protect x --until 2024-01-01 --config {EXAMPLE}", 2, "has no time of day"),
         (f"clone destroy x --config {EXAMPLE}", 2, "destroying a clone has to be confirmed: add --yes"),

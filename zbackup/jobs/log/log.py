@@ -10,6 +10,7 @@ from zbackup.jobs.restore.known_logs import KnownLog, known_logs
 from zbackup.jobs.restore.locate_transaction import locate
 from zbackup.jobs.restore.search_log import search_further, search_log
 from zbackup.model.errors import NotRecoverable, VerificationFailed
+from zbackup.model.log import place
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.transaction_name import TransactionName
 
@@ -32,6 +33,8 @@ def follow(ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
             elif each.damaged:
                 raise VerificationFailed(each.problem)
             else:
+                if after and each.end and place(each.end) < place(after):
+                    ctx.progress.note("the server began its log anew, which is shown from its beginning")
                 after = each.end or after
 
 

@@ -194,6 +194,11 @@ def test_damaged_anywhere(tmp_path_factory: pytest.TempPathFactory, place: int, 
     assert seen <= every
 
 
+@pytest.mark.parametrize("after", ["binlog.000007:4", "binlog.000001:99999"])
+def test_a_log_that_was_begun_anew_is_read_from_its_beginning(log: Path, after: str) -> None:
+    assert found(log, after=after) == found(log)
+
+
 def test_events_of_one_transaction_are_opened(log: Path) -> None:
     third = found(log)[2].transaction
     start, end = LogPosition.parse(third.start), LogPosition.parse(third.end)

@@ -31,10 +31,11 @@ _QUERY_COMPRESSED: Final = b"\xa5"
 def search(files: Sequence[Path], wanted: LogFilter, told: Told = nobody) -> Iterator[LogEntry | LogRead]:
     """The transactions that are wanted, in log order, and behind those of each file what was read of it.
 
-    `files` are of one log, oldest first. A file that is damaged, encrypted or gone
+    `files` are of one log, oldest first. One that ends before the place `wanted.after` was begun anew (RESET
+    BINARY LOGS), and is read from its beginning. A file that is damaged, encrypted or gone
     does not keep the others from being read: its LogRead says so. `told` hears how far the reading is.
     """
-    after = LogPosition.parse(wanted.after) if wanted.after else None
+    after = _still_there(files, LogPosition.parse(wanted.after)) if wanted.after else None
     numbered = list(enumerate(files))
     for number, path in reversed(numbered) if wanted.backwards else numbered:
         if after and sequence(path.name) < after.sequence:
@@ -44,6 +45,15 @@ def search(files: Sequence[Path], wanted: LogFilter, told: Told = nobody) -> Ite
         if not newest and _is_too_old(files[number + 1], wanted):
             continue
         yield from _search_file(path, wanted, (start, newest), told)
+
+
+def _still_there(files: Sequence[Path], after: LogPosition) -> LogPosition | None:
+    """The place, unless the log does not reach it any more."""
+    try:
+        end = LogPosition.of(files[-1].name, secure_files.size(files[-1])) if files else after
+    except OSError:
+        return after
+    return after if after <= end else None
 
 
 def _is_too_old(following: Path, wanted: LogFilter) -> bool:
