@@ -18,6 +18,7 @@ from tests.lab.pool import Pool, create_pool
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD
 from tests.lab.servers.templates import DAEMON
 from tests.lab.trusted import trusted
+from zbackup.engines.mysql.copy.account import grants
 
 CLONE = "before-drop"
 CONFIG = """\
@@ -30,6 +31,10 @@ datasets = ["{dataset}"]
 socket = "{socket}"
 password = {{ file = "{home}/password" }}
 lock = "{lock}"
+
+[instance.shop.copy_back]
+user = "copier"
+password = {{ file = "{home}/password" }}
 
 [instance.shop.recovery]
 mountpoint = "{home}/clones"
@@ -91,10 +96,6 @@ class Stage(Zbackup):
         """Directory of the server's programs."""
         return servers.path(self.server.settings.flavour) / "bin"
 
-    def installed(self, argv: list[str]) -> list[str]:
-        """The command line with its program's place: the lab's programs are not in PATH."""
-        return [str(self.programs / argv[0]), *argv[1:]]
-
     @property
     def clone_socket(self) -> Path:
         return self.home / "zbackup" / CLONE / "mysqld.sock"
@@ -137,6 +138,8 @@ def stage(flavour: str, options: tuple[str, ...] = ()) -> Iterator[Stage]:
     made.configure("auto")
     try:
         with server:
+            server.sql(f"CREATE USER copier@localhost IDENTIFIED BY '{ZBACKUP_PASSWORD}'")
+            server.sql(grants("copier@localhost", "shop").rstrip(";"))
             say(f"{flavour} runs on the datasets {data.name!r} and {log.name!r}")
             yield made
     finally:

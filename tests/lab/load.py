@@ -137,13 +137,15 @@ class Load:
         raise LoadFailed(f"the write load does not run\n{self.messages}")
 
 
-def verify(connection: "Connection[Any]", journal: Path, at: datetime | None = None) -> Verdict:
-    """Judge what `connection` shows by the journal: a state as of `at`, or the end when None.
+def verify(
+    connection: "Connection[Any]", journal: Path, at: datetime | None = None, by: datetime | None = None
+) -> Verdict:
+    """Judge what `connection` shows by the journal: a state as of `at`, or the end when None (see judge).
 
     Raises AssertionError that lists lost, surplus and wrong rows. Without the load's tables the state is
     taken as one from before its first transaction.
     """
-    return judge(rows(connection), read(journal), at)
+    return judge(rows(connection), read(journal), at, by)
 
 
 def rows(connection: "Connection[Any]") -> dict[int, Content]:

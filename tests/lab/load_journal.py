@@ -120,23 +120,27 @@ def nanoseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
-def judge(found: dict[int, Content], entries: Iterable[Entry], at: datetime | None) -> Verdict:
+def judge(
+    found: dict[int, Content], entries: Iterable[Entry], at: datetime | None, by: datetime | None = None
+) -> Verdict:
     """Compare the rows `found` with what the journal demands of a state as of `at` (None: the end).
 
     Everything answered before `at` is there, nothing sent at or after `at` is, and every row is as the
-    last transaction of its thread left it. Raises AssertionError that lists what is wrong.
+    last transaction of its thread left it. `by`: the state is of some moment between the two, as of a
+    statement that was sent at `at` and answered at `by`. Raises AssertionError that lists what is wrong.
     """
     of_thread: dict[int, list[Entry]] = defaultdict(list)
     for entry in entries:
         of_thread[entry.thread].append(entry)
     moment = None if at is None else nanoseconds(at)
+    latest = moment if by is None else nanoseconds(by)
     problems: list[str] = []
     last: dict[int, int] = {}
     required = undecided = 0
     for thread in sorted(of_thread.keys() | found.keys()):
         state = found.get(thread, Content())
         last[thread] = state.last
-        least, most = bounds(of_thread[thread], moment)
+        least, most = bounds(of_thread[thread], moment, latest)
         required, undecided = required + least, undecided + most - least
         if not least <= state.last <= most:
             problems.append(_out_of_bounds(thread, state.last, least, most))
@@ -147,8 +151,10 @@ def judge(found: dict[int, Content], entries: Iterable[Entry], at: datetime | No
     return Verdict(at, last, required, undecided)
 
 
-def bounds(entries: Iterable[Entry], moment: int | None) -> tuple[int, int]:
+def bounds(entries: Iterable[Entry], moment: int | None, latest: int | None) -> tuple[int, int]:
     """Lowest and highest number of the last transaction that a thread may have in a state as of `moment`.
+
+    It may be as late as `latest`, where that is another.
 
     One transaction beyond the journal is possible at the end: the load may have been killed between the
     commit and its line.
@@ -158,7 +164,7 @@ def bounds(entries: Iterable[Entry], moment: int | None) -> tuple[int, int]:
         known = max(known, entry.seq)
         if entry.acked is not None and (moment is None or entry.acked < moment):
             least = max(least, entry.seq)
-        if moment is not None and entry.sent >= moment:
+        if latest is not None and entry.sent >= latest:
             forbidden = entry.seq if forbidden is None else min(forbidden, entry.seq)
     return least, known + 1 if forbidden is None else forbidden - 1
 

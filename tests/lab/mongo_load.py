@@ -51,12 +51,12 @@ def start(
     return Load.of_program("tests.lab.mongo_load", options, threads, journal, timeout)
 
 
-def verify(client: Client, journal: Path, at: datetime | None = None) -> Verdict:
-    """Judge what `client` shows by the journal: a state as of `at`, or the end when None.
+def verify(client: Client, journal: Path, at: datetime | None = None, by: datetime | None = None) -> Verdict:
+    """Judge what `client` shows by the journal: a state as of `at`, or the end when None (see judge).
 
     Raises AssertionError that lists lost, surplus and wrong documents.
     """
-    return judge(rows(client), read(journal), at)
+    return judge(rows(client), read(journal), at, by)
 
 
 def rows(client: Client) -> dict[int, Content]:
