@@ -107,9 +107,7 @@ def prove(made: Stage, lost: Lost, load: Load) -> None:
 def _compare(where: str, then: dict[str, int | None], now: dict[str, int | None]) -> None:
     for table, found in now.items():
         equal = found is not None and found == then[table]
-        say(
-            f"  {where}: {table} had checksum {then[table]}, now {found}: {'equal' if equal else 'OTHER'}"
-        )
+        say(f"  {where}: {table} had checksum {then[table]}, now {found}: {'equal' if equal else 'OTHER'}")
         if not equal:
             raise NotProven(f"{table} is not what it was ({where})")
 
