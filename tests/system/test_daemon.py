@@ -57,6 +57,9 @@ def daemon(
         run.process.wait()
 
 
+MINUTE = {"keep": ["every 1 minute for 1 minute"], "minimum": 1, "window": "1 minute"}
+
+
 def taken(house: House) -> int:
     """How many snapshots there are."""
     return len({name.partition("@")[2] for name in house.snapshots()})
@@ -90,7 +93,7 @@ def test_killed_again_and_again_it_loses_no_moment(house: House) -> None:
     config = house.configure(
         "daemon",
         schedule={"snapshot": EVERY, "prune": EVERY},
-        retention={"keep": ["every 1 minute for 1 minute"], "minimum": 1, "window": "1 minute"},
+        retention=MINUTE,
     )
     life = live(house, config, journal, seconds=40, restart_every=9)
     assert life.starts >= 4
@@ -117,6 +120,7 @@ def test_it_says_how_it_is(house: House) -> None:
     config = house.configure(
         "daemon",
         schedule={"snapshot": EVERY, "retry": "1s"},
+        retention=MINUTE,  # no more is promised than the prunes before left
         notify={"on_success": hook, "on_failure": hook},
         daemon={"metrics": f"127.0.0.1:{port}", "watch": "2s"},
     )
