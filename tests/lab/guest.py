@@ -11,10 +11,9 @@ import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-from tests.lab import apt, cpus, mconsole, places, populate, runs
+from tests.lab import apt, mconsole, places, populate, runs
 from tests.lab.kernel_line import Lines, disk_devices, kernel_arguments
 from tests.lab.recipe import BuiltGuest
 from tests.lab.request import DIED, TIMED_OUT, BadRequest, Outcome, Request
@@ -102,21 +101,18 @@ class Guest:
             )
             memory = places.fast_place(self._request.memory)
             theirs = (out[1], err[1], said[1], orders[0], *(terminal or ()))
-            # One at a time, so that the next one sees which CPU this one took.
-            with apt.locked(places.runs() / "cpus.lock"):
-                cpu = cpus.quietest()
-                self._process = subprocess.Popen(
-                    [str(self._built.kernel), *arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=(log.fileno(), *theirs),
-                    env={"HOME": str(run.path), "TMPDIR": str(memory), "PATH": os.defpath},
-                    # Its own session: Ctrl-C must reach the command in the guest, not the kernel.
-                    start_new_session=True,
-                    preexec_fn=partial(_in_the_child, cpu),
-                )
-                run.owns(self._process.pid)
+            self._process = subprocess.Popen(
+                [str(self._built.kernel), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(log.fileno(), *theirs),
+                env={"HOME": str(run.path), "TMPDIR": str(memory), "PATH": os.defpath},
+                # Its own session: Ctrl-C must reach the command in the guest, not the kernel.
+                start_new_session=True,
+                preexec_fn=runs.die_with_parent,
+            )
+        run.owns(self._process.pid)
         for descriptor in theirs:
             os.close(descriptor)
         # In this order: whoever has seen output of the command may count on `ready` having been heard.
@@ -174,11 +170,6 @@ class Guest:
         return Outcome(
             status=DIED, trouble=f"the guest ended {when}; kernel log: {log}, it ends with\n{tail}"
         )
-
-
-def _in_the_child(cpu: int) -> None:
-    runs.die_with_parent()
-    os.sched_setaffinity(0, {cpu})
 
 
 def spec(request: Request, built: BuiltGuest, terminal: tuple[int, int] | None) -> dict[str, object]:
