@@ -59,7 +59,7 @@ demo-mongodb: setup lab ## the same with a real mongod and a dropped collection
 
 test: ## everything: the checks while the lab is built, then every test on real ZFS with real servers
 	$(MAKE) --no-print-directory -j 4 check guest servers
-	tests/lab/lab test -j 4 --timeout 25m --here tests/power/selftest_cuts.py --here tests/lab --here tests/destinations \
+	tests/lab/lab test -j 3 --timeout 25m --here tests/power/selftest_cuts.py --here tests/lab --here tests/destinations \
 	  tests/faults tests/system tests/attacks tests/platform
 
 test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md
