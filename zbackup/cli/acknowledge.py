@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from zbackup import app
-from zbackup.cli import output
+from zbackup.cli import output, shapes
 from zbackup.cli.options import Options
 from zbackup.cli.working import OneInstance, on_one
 from zbackup.config.load import load
@@ -63,8 +63,8 @@ def command(
         raise NotFound(f"{chosen} is ok: there is nothing to acknowledge")
     known = Acknowledgement(until=end, reason=" ".join(reason.split()), problems=problems)
     file.change(lambda notes: with_acknowledgement(notes, chosen, known))
-    data = {"instance": chosen, "until": end, "problems": problems}
-    names = ", ".join(f"{subject} ({severity})" for severity, subject in problems)
+    data = {"instance": chosen, "until": end, "problems": shapes.pairs(problems)}
+    names = ", ".join(map(str, problems))
     said = f"{chosen}: acknowledged until {local_text(end, settings.timezone)}: {names}"
     output.emit(options, "acknowledge", data, lambda: said)
 

@@ -11,6 +11,7 @@ from zbackup.model.clone import Clone
 from zbackup.model.drill import Verdict
 from zbackup.model.finding import Finding
 from zbackup.model.log import Transaction
+from zbackup.model.operator_notes import Acknowledgement, Problem
 from zbackup.model.progress import Phase
 from zbackup.plan.clones.lease import end_of
 
@@ -112,7 +113,24 @@ def finding(subject: Finding) -> dict[str, Any]:
         "why": subject.why or None,
         "fix": subject.fix or None,
         "exit_status": subject.exit_status,
+        "key": subject.key or None,
+        "acknowledged": subject.acknowledged,
     }
+
+
+def acknowledgement(subject: Acknowledgement | None) -> dict[str, Any] | None:
+    if subject is None:
+        return None
+    return {
+        "until": plain(subject.until),
+        "reason": subject.reason,
+        "problems": pairs(subject.problems),
+    }
+
+
+def pairs(problems: Sequence[Problem]) -> list[tuple[str, str]]:
+    """Severity and subject of each; the findings have the key."""
+    return [(p.severity, p.subject) for p in problems]
 
 
 def clone(subject: CloneStatus) -> dict[str, Any]:

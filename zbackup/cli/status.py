@@ -141,7 +141,7 @@ def _shape(done: Done[Status]) -> dict[str, Any]:
         "daemon_runs": status.daemon_runs,
         "working": status.working or None,
         "paused": output.plain(status.paused),
-        "acknowledged": output.plain(status.acknowledged),
+        "acknowledged": shapes.acknowledgement(status.acknowledged),
         "shipped": [_shipped_shape(each) for each in status.shipped],
         "drills": [_drill_shape(each) for each in status.drills],
         "jobs": [_job_shape(job) for job in status.jobs],

@@ -27,17 +27,18 @@ def answer(look: Callable[[], Sequence[Outcome]]) -> tuple[int, str]:
     level = max((_level(o) for o in outcomes), key=WORST_LAST.index)
     wrong = [line for outcome in outcomes for line in _wrong(outcome)]
     first = wrong[0] if wrong else ", ".join(f"{name(o)}: ok{_known(o)}" for o in outcomes)
+    known = [f"{name(o)}:{_known(o)}" for o in outcomes if _known(o)] if wrong else []
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     data = " ".join(number for o in outcomes if isinstance(o, Done) for number in _numbers(o.result))
     return level, "\n".join(
-        (f"ZBACKUP {WORDS[level]} - {first}{more}{f' | {data}' if data else ''}", *wrong[1:])
+        (f"ZBACKUP {WORDS[level]} - {first}{more}{f' | {data}' if data else ''}", *wrong[1:], *known)
     )
 
 
 def _known(outcome: Outcome) -> str:
     """Problems that an operator knows of are no reason to call, and are not hidden."""
-    known = outcome.result.acknowledged if isinstance(outcome, Done) else None
-    subjects = ", ".join(subject for _, subject in known.problems) if known else ""
+    found = outcome.result.findings if isinstance(outcome, Done) else ()
+    subjects = ", ".join(f"{f.subject} {f.key}".strip() for f in found if f.acknowledged)
     return f" (acknowledged: {_line(subjects)})" if subjects else ""
 
 

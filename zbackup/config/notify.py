@@ -10,12 +10,14 @@ from zbackup.config.schedule import pause, url
 from zbackup.config.secret import SecretRef, secret_ref
 from zbackup.config.table import Table
 
-_ADDRESS = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
+# Of RFC 5321 what is in use: Python's writer of mail fails on much of the rest.
+_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_ADDRESS = re.compile(rf"{_ATOM}(\.{_ATOM})*@([\w-]+(\.[\w-]+)*|\[[0-9A-Fa-f.:]+\])")
 
 
 def address(value: object) -> str:
     """An address of mail, and nothing that could add a header or a recipient."""
-    if not isinstance(value, str) or not _ADDRESS.fullmatch(value) or not value.isprintable():
+    if not isinstance(value, str) or not _ADDRESS.fullmatch(value):
         units.refuse('an address such as "dba@example.com"')
     return value
 

@@ -4,6 +4,7 @@ Forms by their makers' documentation: Slack's "Sending messages using incoming w
 incoming webhooks with Workflows for Microsoft Teams" (an adaptive card), ntfy's "Publishing".
 """
 
+import hashlib
 import http.client
 import json
 import smtplib
@@ -47,23 +48,39 @@ class Notice:
         said = {
             "problem": self.health.upper(),
             "reminder": f"still {self.health.upper()}",
+            "acknowledged": "acknowledged",
+            "better": f"no critical problem is left, {self._rest}",
             "recovery": "ok again",
         }
         return printable(f"zbackup: {self.instance} on {self.host}: {said[self.occasion]}")
+
+    @property
+    def _rest(self) -> str:
+        return f"still {self.health.upper()}" if self.health != "ok" else "others are acknowledged"
 
     @property
     def text(self) -> str:
         """All that was found, with what to do."""
         lines = []
         for found in self.findings:
-            lines.append(f"{found.severity.upper()}: {found.subject}: {found.text}")
+            how = f"acknowledged {found.acknowledged}" if found.acknowledged else found.severity
+            lines.append(f"{how.upper()}: {found.subject}: {found.text}")
             lines += [f"  {more}" for more in (found.why, found.fix) if more]
         return printable("\n".join(lines) or "no problems are left", lines=True)[:BODY_LIMIT]
 
 
 def channels(notify: HealthNotify) -> tuple[Channel, ...]:
-    """All that are configured."""
-    return (*notify.webhook, *notify.mail)
+    """All that are configured; each who gets mail by himself, so that one whom a server refuses keeps it
+    from no other and makes nobody get it twice."""
+    mails = (mail.model_copy(update={"to": (one,)}) for mail in notify.mail for one in mail.to)
+    return (*notify.webhook, *mails)
+
+
+def identity(channel: Channel) -> str:
+    """The same for the same channel from start to start. Tells nobody a URL that is a secret."""
+    where = f"{channel.to} {channel.host}" if isinstance(channel, Mail) else f"{channel.kind} {channel.url}"
+    digest = hashlib.sha256(f"{where} {channel.severity}".encode()).hexdigest()
+    return f"{name_of(channel)} {digest[:16]}"
 
 
 def name_of(channel: Channel) -> str:
@@ -129,7 +146,7 @@ def _post(channel: Webhook, notice: Notice) -> None:
 def payload(kind: str, notice: Notice) -> tuple[bytes, dict[str, str]]:
     """The body and the headers that a webhook of this kind wants."""
     if kind == "ntfy":
-        urgent = notice.health == "critical" and notice.occasion != "recovery"
+        urgent = notice.health == "critical" and notice.occasion in ("problem", "reminder")
         headers = {
             "Title": notice.title.encode("ascii", "replace").decode(),
             "Priority": "5" if urgent else "3",
@@ -161,7 +178,15 @@ def _document(notice: Notice) -> dict[str, Any]:
         "title": notice.title,
         "text": notice.text,
         "findings": [
-            {"severity": f.severity, "subject": f.subject, "text": f.text, "why": f.why, "fix": f.fix}
+            {
+                "severity": f.severity,
+                "subject": f.subject,
+                "key": f.key,
+                "text": f.text,
+                "why": f.why,
+                "fix": f.fix,
+                "acknowledged": f.acknowledged,
+            }
             for f in notice.findings
         ],
     }
@@ -180,4 +205,5 @@ def _mail(channel: Mail, notice: Notice) -> None:
             server.starttls(context=secure)
         if channel.user:
             server.login(channel.user, channel.password.read() if channel.password else "")
-        server.send_message(message)
+        if refused := server.send_message(message):
+            raise OSError(f"the server refused {', '.join(refused)}, and took it for the others")

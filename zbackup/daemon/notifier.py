@@ -87,15 +87,17 @@ class _Line:
         self._waiting: deque[_Call] = deque()
         self._thread: threading.Thread | None = None
 
-    def put(self, call: _Call) -> None:
+    def put(self, call: _Call) -> bool:
+        """Make the call in its turn. Tell whether it will be made: too many may wait already."""
         with self._lock:
             if len(self._waiting) >= MOST_WAITING:
                 log.warning("teller.dropped", what=self._kind)
-                return
+                return False
             self._waiting.append(call)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name=self._kind, daemon=True)
                 self._thread.start()
+        return True
 
     def finish(self, seconds: float) -> None:
         thread = self._thread
@@ -109,7 +111,11 @@ class _Line:
                     self._thread = None
                     return
                 call = self._waiting.popleft()
-            call()
+            try:
+                call()
+            except Exception as defect:  # noqa: BLE001 - the next one is told all the same
+                # Not its text, which may quote a secret.
+                log.error("teller.defect", what=self._kind, kind=type(defect).__name__)
 
 
 def _url(notify: Notify, job: str) -> str | None:

@@ -12,7 +12,7 @@ from zbackup import app
 from zbackup.clock import Clock, SystemClock
 from zbackup.config.settings import Settings
 from zbackup.daemon.events import EventHandler
-from zbackup.daemon.health_notifier import HealthNotifier
+from zbackup.daemon.health_notifier import HealthNotifier, Seen
 from zbackup.daemon.job_table import Ended, JobTable, Key
 from zbackup.daemon.metrics import Metrics
 from zbackup.daemon.notifier import TOLD, HookNotifier, Lines
@@ -121,11 +121,18 @@ class Service:
                 self._job_table.ended(ended.outcome)
                 continue
             self._events.of(ended)
-            if isinstance(ended.report, Status):
-                self._health.of(ended.report, self._settings.notify)
+            self._tell_health(ended)
             self._hooks.ended(ended.outcome, instance.notify, self._job_table.failures(ended.outcome))
         if news:
             self._events.write()
+
+    def _tell_health(self, ended: Ended) -> None:
+        outcome, report, notify = ended.outcome, ended.report, self._settings.notify
+        if isinstance(report, Status):
+            seen = Seen(instance=report.instance, looked=report.looked, findings=report.findings)
+            self._health.of(seen, notify)
+        elif outcome.job == "watch" and outcome.error:
+            self._health.failed(outcome.instance, self._clock.now(), outcome.message, notify)
 
     def _reload(self) -> None:
         """Take on the configuration as it is now, or keep the old one if it is not valid."""

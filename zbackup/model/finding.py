@@ -17,7 +17,9 @@ smaller, or explains, and changes no state."""
 class Finding:
     """`subject` was looked at; `text` says what was found.
 
-    `why` is why it matters and `fix` the command or setting that puts it right, where there is one.
+    `why` is why it matters and `fix` the command or setting that puts it right, where there is one. `key`
+    tells findings of one subject apart, the same at every look: a gap's cause and beginning, a destination,
+    a dataset. `acknowledged` is how bad it is, where an operator said that it is known and it is advice now.
     """
 
     severity: Severity
@@ -26,6 +28,8 @@ class Finding:
     why: str = ""
     fix: str = ""
     exit_status: int = 0
+    key: str = ""
+    acknowledged: Severity | None = None
 
 
 def worst(findings: tuple[Finding, ...]) -> Health:

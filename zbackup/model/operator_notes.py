@@ -3,9 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
-Problem = tuple[str, str]
-"""Severity and subject of a finding."""
+
+class Problem(NamedTuple):
+    """What of a finding stays the same from look to look."""
+
+    severity: str
+    subject: str
+    key: str = ""
+
+    def __str__(self) -> str:
+        return f"{f'{self.subject} {self.key}'.strip()} ({self.severity})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """What a monitoring system is told: one line, performance data, an exit status."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,6 +42,15 @@ def test_the_worst_comes_first_and_every_reason_has_a_line() -> None:
     level, text = answer(lambda: [of(low, old)])
     first = f"ZBACKUP CRITICAL - shop: snapshots: the newest / is old (and 1 more) | {NUMBERS}"
     assert (level, text.split("\n")) == (2, [first, "shop: space: 15% free"])
+
+
+def test_what_is_acknowledged_is_named_beside_what_is_not() -> None:
+    known = replace(finding("advice", "pool", "is DEGRADED"), acknowledged="critical", key="tank DEGRADED")
+    low = finding("warning", "space", "15% free")
+    level, text = answer(lambda: [of(known, low)])
+    assert level == 1 and text.split("\n")[1:] == ["shop: (acknowledged: pool tank DEGRADED)"]
+    level, text = answer(lambda: [of(known)])
+    assert level == 0 and text.startswith("ZBACKUP OK - shop: ok (acknowledged: pool tank DEGRADED) |")
 
 
 @pytest.mark.parametrize(

@@ -1,95 +1,28 @@
 """Whom the daemon tells of health: when, in which form, and that what was told outlives it."""
 
-import itertools
 import json
 import socketserver
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.unit.daemon.test_notifier import Web, web
+from tests.unit.plan.test_occasions import CLOCK, KNOWN, NOW, POOL, finding
 from zbackup.config.load import parse
 from zbackup.config.notify import HealthNotify, Mail, Webhook
 from zbackup.config.secret import SecretRef
 from zbackup.daemon.channels import Notice, name_of, payload, send
-from zbackup.daemon.health_notifier import HealthNotifier
+from zbackup.daemon.health_notifier import HealthNotifier, Seen
 from zbackup.daemon.notifier import Lines
-from zbackup.jobs.watch.status import Status
 from zbackup.model.errors import ConfigError, NotDelivered
-from zbackup.model.finding import Finding, Severity, worst
-from zbackup.plan.health.notices import Told, occasion, serious, told
+from zbackup.model.finding import Finding
 
 __all__ = ["web"]
-
-NOW = datetime(2024, 5, 1, 10, tzinfo=UTC)
-DAY = timedelta(days=1)
-
-
-def finding(severity: Severity, subject: str, text: str = "is wrong") -> Finding:
-    return Finding(severity=severity, subject=subject, text=text)
-
-
-POOL, CLOCK = finding("critical", "pool"), finding("warning", "clock")
-
-
-def steps(*looks: list[Finding], every: timedelta = timedelta(minutes=5)) -> list[str | None]:
-    """Why somebody is told at each of these looks."""
-    known: Told | None = None
-    said: list[str | None] = []
-    for number, found in enumerate(looks):
-        now = NOW + number * every
-        why = occasion(known, found, now, DAY)
-        known = told(found, now, known, why)
-        said.append(why)
-    return said
-
-
-def test_a_problem_is_told_once_and_so_is_its_end() -> None:
-    assert steps([], [POOL], [POOL], [replace(POOL, text="other words")], [], []) == [
-        None, "problem", None, None, "recovery", None,
-    ]  # fmt: skip
-
-
-def test_another_problem_and_one_that_gets_worse_are_news_and_one_that_goes_is_not() -> None:
-    worse = replace(CLOCK, severity="critical")
-    assert steps([CLOCK], [CLOCK, POOL], [CLOCK], [worse], []) == [
-        "problem", "problem", None, "problem", "recovery",
-    ]  # fmt: skip
-
-
-def test_one_that_comes_and_goes_beside_another_is_told_once() -> None:
-    assert steps([POOL], [POOL, CLOCK], [POOL], [POOL, CLOCK], []) == [
-        "problem", "problem", None, None, "recovery",
-    ]  # fmt: skip
-
-
-def test_what_stays_is_told_again_after_a_while() -> None:
-    assert steps(*[[POOL]] * 5, every=DAY / 2) == ["problem", None, "reminder", None, "reminder"]
-
-
-FINDINGS = st.lists(st.sampled_from([POOL, CLOCK, finding("critical", "clock"), finding("warning", "x")]))
-
-
-@given(st.lists(FINDINGS, max_size=12))
-def test_nobody_hears_of_an_end_without_a_beginning(looks: list[list[Finding]]) -> None:
-    heard = [each for each in steps(*looks) if each]
-    assert heard[:1] in ([], ["problem"])
-    assert all(b != "recovery" or a != "recovery" for a, b in itertools.pairwise(heard))
-    assert (heard[-1] == "recovery") == (not looks[-1]) if heard and looks else not any(looks)
-
-
-def test_only_what_is_bad_enough_counts() -> None:
-    advice = finding("advice", "atime")
-    assert serious((advice, CLOCK, POOL), "warning") == (POOL, CLOCK)
-    assert serious((advice, CLOCK, POOL), "critical") == (POOL,)
-
 
 NOTICE = Notice(
     occasion="problem",
@@ -132,6 +65,12 @@ class Mailbox:
 
     port: int = 0
     said: list[str] = field(default_factory=list)
+    refuses: str = "nobody"
+
+    def answer(self, word: str) -> bytes:
+        if word.startswith("RCPT") and self.refuses.upper() in word:
+            return b"550 no such user\r\n"
+        return b"221 bye\r\n" if word == "QUIT" else b"250 ok\r\n"
 
 
 @pytest.fixture
@@ -148,7 +87,7 @@ def mailbox() -> Iterator[Mailbox]:
                     self.wfile.write(b"354 go on\r\n")
                     while (text := self.rfile.readline().decode().rstrip("\r\n")) != ".":
                         box.said.append(text)
-                self.wfile.write(b"221 bye\r\n" if word.upper() == "QUIT" else b"250 ok\r\n")
+                self.wfile.write(box.answer(word.upper()))
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         box.port = server.server_address[1]
@@ -165,6 +104,24 @@ def test_mail_arrives(mailbox: Mailbox) -> None:
     text = "\n".join(mailbox.said)
     assert "rcpt to:<a@example.com>" in text.lower() and "rcpt to:<b@example.com>" in text.lower()
     assert "Subject: zbackup: shop on db1: CRITICAL" in text and "CRITICAL: pool: is wrong" in text
+
+
+def test_a_recipient_that_is_refused_is_named_and_the_others_get_it_once(
+    mailbox: Mailbox, tmp_path: Path
+) -> None:
+    mailbox.refuses = "b@example.com"
+    to = ("a@example.com", "b@example.com")
+    mail = Mail(to=to, sender="zb@example.com", host="127.0.0.1", port=mailbox.port)
+    with pytest.raises(NotDelivered, match=r"refused b@example\.com"):
+        send(mail, NOTICE)
+    mailbox.said.clear()
+    lines = Lines()
+    notifier = HealthNotifier(tmp_path, lines, lambda _: None)
+    for minutes in (0, 1):
+        notifier.of(seen(POOL, minutes=minutes), HealthNotify(mail=(mail,)))
+        lines.close()
+    asked = [word.upper() for word in mailbox.said if word.upper().startswith("RCPT")]
+    assert sum("A@EXAMPLE" in word for word in asked) == 1 and sum("B@EXAMPLE" in word for word in asked) == 8
 
 
 def test_who_cannot_be_reached_is_named_without_the_secret(tmp_path: Path) -> None:
@@ -212,14 +169,8 @@ def test_a_message_that_is_sent_elsewhere_is_not_delivered(code: int, web: Web) 
     assert [path for path, _ in web.asked] == ["/x"]
 
 
-def status(*findings: Finding, minutes: int = 0) -> Status:
-    class Looked:
-        instance = "shop"
-        looked = NOW + timedelta(minutes=minutes)
-        health = worst(findings)
-
-    Looked.findings = findings  # type: ignore[attr-defined]
-    return cast(Status, Looked)
+def seen(*findings: Finding, minutes: int = 0) -> Seen:
+    return Seen(instance="shop", looked=NOW + timedelta(minutes=minutes), findings=findings)
 
 
 def test_the_daemon_tells_and_remembers_what_it_told(web: Web, tmp_path: Path) -> None:
@@ -228,7 +179,7 @@ def test_the_daemon_tells_and_remembers_what_it_told(web: Web, tmp_path: Path) -
     notify = HealthNotify(webhook=(Webhook(**hook), Webhook(**grave)))
     for found in ([CLOCK], [CLOCK], [CLOCK, POOL], [CLOCK, POOL], []):
         lines = Lines()
-        HealthNotifier(tmp_path, lines).of(status(*found), notify)  # a new daemon each time
+        HealthNotifier(tmp_path, lines).of(seen(*found), notify)  # a new daemon each time
         lines.close()
     heard = [(path, json.loads(body)["occasion"]) for path, body in web.asked]
     assert [each for each in heard if each[0] == "/all"] == [
@@ -237,12 +188,75 @@ def test_the_daemon_tells_and_remembers_what_it_told(web: Web, tmp_path: Path) -
     assert [each for each in heard if each[0] == "/grave"] == [("/grave", "problem"), ("/grave", "recovery")]
 
 
+def test_an_acknowledgement_is_told_as_one(web: Web, tmp_path: Path) -> None:
+    lines = Lines()
+    notifier = HealthNotifier(tmp_path, lines)
+    notify = HealthNotify(webhook=(Webhook(url=f"{web.url}/x"),))
+    until = replace(KNOWN, text="is wrong; acknowledged until tomorrow (disk is ordered)")
+    for found in ([POOL], [until], []):
+        notifier.of(seen(*found), notify)
+        lines.close()
+    said = [json.loads(body) for _, body in web.asked]
+    assert [each["title"].rpartition(": ")[2] for each in said] == ["CRITICAL", "acknowledged", "ok again"]
+    assert said[1]["text"].startswith("ACKNOWLEDGED CRITICAL: pool: is wrong; acknowledged until tomorrow")
+
+
+def test_the_end_of_the_critical_ones_says_what_is_left() -> None:
+    better = replace(NOTICE, occasion="better", health="warning", findings=(CLOCK,))
+    assert better.title == "zbackup: shop on db1: no critical problem is left, still WARNING"
+    assert better.text == "WARNING: clock: is wrong"
+
+
+def test_who_was_not_reached_is_told_at_the_next_look(web: Web, tmp_path: Path) -> None:
+    web.bad = 4
+    lines = Lines()
+    notifier = HealthNotifier(tmp_path, lines, lambda _: None)
+    notify = HealthNotify(
+        webhook=(Webhook(url=f"{web.url}/x"), Webhook(url=f"{web.url}/x", severity="critical"))
+    )
+    one = notify.model_copy(update={"webhook": notify.webhook[:1]})
+    for minutes in (0, 1, 2):
+        notifier.of(seen(POOL, minutes=minutes), one)
+        lines.close()
+    assert len(web.asked) == 5 and "tank" not in (tmp_path / "told.json").read_text()
+    notifier.of(seen(POOL, minutes=3), notify)
+    lines.close()
+    assert len(web.asked) == 6  # the other channel alone
+
+
+def test_a_look_that_fails_is_told_once_and_its_end(web: Web, tmp_path: Path) -> None:
+    lines = Lines()
+    notifier = HealthNotifier(tmp_path, lines)
+    notify = HealthNotify(webhook=(Webhook(url=f"{web.url}/x"),))
+    notifier.of(seen(CLOCK), notify)
+    lines.close()
+    for minutes in (1, 2):
+        notifier.failed("shop", NOW + timedelta(minutes=minutes), "pool tank is suspended", notify)
+        lines.close()
+    notifier.of(seen(CLOCK, minutes=3), notify)
+    notifier.of(seen(minutes=4), notify)
+    lines.close()
+    said = [json.loads(body) for _, body in web.asked]
+    assert [(each["occasion"], each["health"]) for each in said] == [
+        ("problem", "warning"), ("problem", "critical"), ("recovery", "ok"),
+    ]  # fmt: skip
+    assert "pool tank is suspended" in said[1]["text"] and "clock" in said[1]["text"]
+
+
+def test_a_call_that_breaks_ends_no_line() -> None:
+    lines, called = Lines(), threading.Event()
+    lines.line("notices", "x").put(lambda: [][0])
+    lines.line("notices", "x").put(called.set)
+    lines.close()
+    assert called.is_set()
+
+
 def test_a_server_that_fails_is_tried_again(web: Web, tmp_path: Path) -> None:
     web.bad = 3
     slept: list[float] = []
     lines = Lines()
     notify = HealthNotify(webhook=(Webhook(url=f"{web.url}/x"),))
-    HealthNotifier(tmp_path, lines, slept.append).of(status(POOL), notify)
+    HealthNotifier(tmp_path, lines, slept.append).of(seen(POOL), notify)
     lines.close()
     assert len(web.asked) == 4 and slept == [2.0, 10.0, 30.0]
 
@@ -252,7 +266,7 @@ def test_what_was_told_and_makes_no_sense_is_forgotten(text: str, tmp_path: Path
     (tmp_path / "told.json").write_text(text)
     lines = Lines()
     notify = HealthNotify(webhook=(Webhook(url=f"{web.url}/x"),))
-    HealthNotifier(tmp_path, lines).of(status(POOL), notify)
+    HealthNotifier(tmp_path, lines).of(seen(POOL), notify)
     lines.close()
     assert len(web.asked) == 1
 
@@ -270,6 +284,7 @@ SMALL = '[instance.shop]\nengine = "mysql"\ndatasets = ["tank/db"]\n'
         ),
         ('[[notify.webhook]]\nurl = "http://x"\nkind = "irc"', "notify.webhook[1].kind: expected"),
         ('[[notify.mail]]\nto = "a@b, c@d"\nsender = "z@b"', "an address such as"),
+        ('[[notify.mail]]\nto = "a@[b"\nsender = "z@b"', "an address such as"),
         ('[[notify.mail]]\nto = "a@b"\nsender = "z@b\\nBcc: x@y"', "an address such as"),
         (
             '[[notify.mail]]\nto = "a@b"\nsender = "z@b"\nhost = "m"\nuser = "u"',

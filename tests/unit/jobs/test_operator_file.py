@@ -7,11 +7,13 @@ import pytest
 
 from zbackup.jobs.watch.operator_file import OperatorFile, with_acknowledgement, with_pause
 from zbackup.model.errors import Refused
-from zbackup.model.operator_notes import NO_NOTES, Acknowledgement, Pause
+from zbackup.model.operator_notes import NO_NOTES, Acknowledgement, Pause, Problem
 
 UNTIL = datetime(2024, 5, 3, 7, tzinfo=UTC)
 PAUSE = Pause(until=UNTIL, reason="moving")
-KNOWN = Acknowledgement(until=UNTIL, reason="ordered", problems=(("critical", "pool"),))
+KNOWN = Acknowledgement(
+    until=UNTIL, reason="ordered", problems=(Problem("critical", "pool", "tank DEGRADED"),)
+)
 
 
 @pytest.fixture

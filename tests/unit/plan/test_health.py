@@ -214,3 +214,13 @@ def test_drills_that_failed_or_did_not_come() -> None:
     assert said(replace(WELL, drills=(good,), jobs=(unreachable,))) == [
         "warning drill: failed 1 time in a row, last: no connection"
     ]
+
+
+def test_what_has_one_subject_has_keys_that_stay_from_look_to_look() -> None:
+    two = replace(WELL, gaps=("a", "b"), gap_keys=("purged after 10:00", "reset after 11:00"))
+    later = replace(two, now=NOW + timedelta(minutes=5), gaps=("a, from another file", "b"))
+    assert [f.key for f in judge(two, FIVE)] == [f.key for f in judge(later, FIVE) if f.subject == "window"]
+    hour = timedelta(hours=1)
+    lags = tuple(Lag(destination=name, behind=2 * hour, most=hour) for name in ("near", "far"))
+    found = judge(replace(WELL, lags=lags, pool=replace(POOL, health="DEGRADED", readonly=True)), FIVE)
+    assert [f.key for f in found] == ["near", "far", "tank read-only", "tank DEGRADED"]

@@ -20,10 +20,11 @@ from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.server import ServerFacts
 from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_drill, of_drills
 from zbackup.plan.health.expected import Expected, of_arrangements
-from zbackup.plan.health.health import damaged_log, log_times, no_log_behind, unreadable_clones
+from zbackup.plan.health.health import damaged_log, log_times, no_log_behind
 from zbackup.plan.health.keys import not_loaded
 from zbackup.plan.health.leftovers import of_leftovers
 from zbackup.plan.health.placement import needed_datasets, require_one_snapshot_covers
+from zbackup.plan.health.unreadable import unreadable_clones
 from zbackup.zfs.facts import ZfsFacts
 
 T = TypeVar("T")

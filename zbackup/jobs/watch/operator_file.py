@@ -11,7 +11,7 @@ import structlog
 
 from zbackup.model import bounds
 from zbackup.model.errors import Refused
-from zbackup.model.operator_notes import NO_NOTES, Acknowledgement, OperatorNotes, Pause
+from zbackup.model.operator_notes import NO_NOTES, Acknowledgement, OperatorNotes, Pause, Problem
 from zbackup.proc import secure_files
 from zbackup.proc.lock import exclusive
 
@@ -89,8 +89,12 @@ def _pause(row: dict[str, Any]) -> Pause:
 
 
 def _acknowledgement(row: dict[str, Any]) -> Acknowledgement:
-    problems = tuple((str(severity), str(subject)) for severity, subject in row["problems"])
+    problems = tuple(_problem(*each) for each in row["problems"])
     return Acknowledgement(until=_until(row), reason=str(row["reason"]), problems=problems)
+
+
+def _problem(severity: object, subject: object, key: object = "") -> Problem:
+    return Problem(str(severity), str(subject), str(key))
 
 
 def _until(row: dict[str, Any]) -> datetime:

@@ -20,6 +20,7 @@ from zbackup.jobs.watch.window import as_they_are
 from zbackup.jobs.watch.window import look as look_at_window
 from zbackup.model.backup import Backup
 from zbackup.model.finding import Finding, Health, worst
+from zbackup.model.moment import local_text
 from zbackup.model.operator_notes import NO_NOTES, Acknowledgement, OperatorNotes, Pause
 from zbackup.model.space import DatasetSettings, Space
 from zbackup.plan.calendar import back
@@ -45,7 +46,8 @@ class Status:
 
     `shipped` is what has arrived at each destination, and `drills` what drills proved there and here.
     `as_they_are` are backups that can be restored without a log. `gaps` are the causes of those in the
-    promised window, but for those that a switch made, which are in `switched`, and `lost` how much of it is
+    promised window, and `gap_keys` what each is known by, but for those that a switch made, which are in
+    `switched`, and `lost` how much of it is
     out of reach, though backups go back far enough: gaps, and what somebody destroyed. `servers` are
     the clones whose server runs, and `leftovers` those that nobody finished.
     `paused` and `acknowledged` are what an operator said of it that holds now.
@@ -69,6 +71,7 @@ class Status:
     as_they_are: tuple[Backup, ...] = ()
     drills: tuple[Drilled, ...] = ()
     switched: tuple[str, ...] = ()
+    gap_keys: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
     paused: Pause | None = None
@@ -94,6 +97,7 @@ def look(
     reach, _ = look_at_window(ctx, catalog)
     promised = back(now, ctx.retention.window, ctx.zone)
     bases = usable_bases(catalog.backups)
+    lacking = [gap for gap in reach.gaps if gap.to > promised and gap.cause != "switch"]
     known = read_clones(ctx.zfs, ctx.clones)
     there = [clone for clone, _ in known.found if clone.instance == ctx.instance]
     retention = plan_retention(catalog.backups, ctx.retention, now, ctx.zone, {}, ctx.clock.reading())
@@ -107,7 +111,8 @@ def look(
         servers=tuple(clone.name for clone in there if server_process(ctx, clone.name)),
         leftovers=leftovers(ctx),
         window=reach.overall,
-        gaps=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause != "switch"),
+        gaps=tuple(gap.why for gap in lacking),
+        gap_keys=tuple(f"{gap.cause} after {local_text(gap.after, ctx.zone)}" for gap in lacking),
         switched=tuple(gap.why for gap in reach.gaps if gap.to > promised and gap.cause == "switch"),
         lost=lost_of(catalog, reach, promised, now),
         space=space(ctx, catalog, settings),
@@ -150,6 +155,7 @@ def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> heal
         pool=status.space.pool,
         written_a_day=written_a_day(backups, now),
         gaps=status.gaps,
+        gap_keys=status.gap_keys,
         switched=status.switched,
         lost=status.lost,
         alone=status.newest.record.blockers if status.newest else (),

@@ -67,7 +67,8 @@ def of_drills(drills: Sequence[DrillFacts]) -> list[Finding]:
             text = f"drills {where} are to be every {length(drill.every)}, and {last}"
         else:
             continue
+        key = "failed" if drill.failed else "late"
         why = "what was never restored is not known to be a backup"
         fix = f"zbackup verify {options}"
-        found.append(Finding(severity=severity, subject=drill.job, text=text, why=why, fix=fix))
+        found.append(Finding(severity=severity, subject=drill.job, text=text, why=why, fix=fix, key=key))
     return found

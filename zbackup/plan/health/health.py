@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import zip_longest
 
 from zbackup.model.backup import Backup
 from zbackup.model.errors import PoolReadOnly, VerificationFailed
@@ -14,6 +15,7 @@ from zbackup.plan.duration_text import length
 from zbackup.plan.health.drill_health import GRACE, DrillFacts, of_drills
 from zbackup.plan.health.expected import Expected
 from zbackup.plan.health.leftovers import Leftover, of_leftovers
+from zbackup.plan.health.unreadable import unreadable, unreadable_clones
 from zbackup.plan.schedule import DIFFERENT
 
 # A snapshot is late when the next one should have been there too; something is wrong when two are missing.
@@ -54,7 +56,8 @@ class Lag:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """`newest` is when the newest usable backup was taken; `written_a_day` bytes that go into snapshots;
-    `gaps` are reasons for moments of the promised window that cannot be restored; `lost` is how much of the
+    `gaps` are reasons for moments of the promised window that cannot be restored, and `gap_keys` what each is
+    known by; `lost` is how much of the
     promised window is out of reach although it was in reach once, or should have been, gaps included; `doubt`
     is why a prune does not count ages up to now; `alone` why no log leads on from the newest backup;
     `switched` are gaps that a switch made; `out_of_order` are transactions, each in a line, whose times
@@ -71,6 +74,7 @@ class Facts:
     pool: Pool
     written_a_day: float | None
     gaps: tuple[str, ...] = ()
+    gap_keys: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
     switched: tuple[str, ...] = ()
     lost: timedelta = timedelta()
@@ -112,7 +116,7 @@ def _age(facts: Facts, expected: Expected) -> Finding | None:
         wanted = expected.snapshot_every or expected.max_age
         severity: Severity = "critical" if wanted else "warning"
         text = "there is no backup to restore from"
-        return Finding(severity=severity, subject="snapshots", text=text, fix="zbackup snapshot")
+        return Finding(severity=severity, subject="snapshots", text=text, fix="zbackup snapshot", key="none")
     age = facts.now - facts.newest
     if expected.max_age is not None and age > timedelta(seconds=expected.max_age):
         most = length(timedelta(seconds=expected.max_age))
@@ -136,6 +140,7 @@ def _late(severity: Severity, text: str) -> Finding:
         why="a restore replays all of the log since the newest snapshot before its moment, and the server "
         "may purge log that no snapshot holds",
         fix="zbackup snapshot",
+        key="late",
     )
 
 
@@ -147,8 +152,9 @@ def _gaps(facts: Facts) -> list[Finding]:
             text=f"there is a gap in the promised window: {why}",
             why="no moment in it can be restored, and nothing brings it back; see that no other follows",
             fix="zbackup window",
+            key=key,
         )
-        for why in facts.gaps
+        for why, key in zip_longest(facts.gaps, facts.gap_keys, fillvalue="")
     ]
 
 
@@ -175,6 +181,7 @@ def _short(facts: Facts) -> Finding | None:
         why="no moment of that time can be restored: backups are gone that no prune would have destroyed, or "
         "the log behind the newest one does not lead on",
         fix="zbackup window",
+        key="shorter",
     )
 
 
@@ -187,6 +194,7 @@ def _alone(facts: Facts) -> Finding | None:
         text=f"no moment after the newest backup can be restored: {'; '.join(facts.alone)}",
         why="a backup can be restored as it is (zbackup restore --to-backup), and nothing that came after it",
         fix="zbackup check",
+        key="no log",
     )
 
 
@@ -209,6 +217,7 @@ def of_jobs(jobs: Sequence[JobFacts]) -> list[Finding]:
             # That two sides differ does not pass.
             severity="critical" if job.failures >= FAILURES_SERIOUS or job.error == DIFFERENT else "warning",
             subject=job.job,
+            key="different" if job.error == DIFFERENT else "",
             text=f"failed {job.failures} time{'s' * (job.failures > 1)} in a row, last: {job.message}",
         )
         for job in jobs
@@ -226,6 +235,7 @@ def _lags(lags: Sequence[Lag]) -> list[Finding]:
             + f", and {length(lag.most)} was promised",
             why="what is not there is lost with this host",
             fix="zbackup ship",
+            key=lag.destination,
         )
         for lag in lags
         if lag.most is not None and (lag.waiting if lag.behind is None else lag.behind) > lag.most
@@ -299,6 +309,7 @@ def log_times(out_of_order: Sequence[str]) -> list[Finding]:
             why="a clock was wrong, or a session set its own time; a restore to a moment that this puts in "
             "doubt asks which of two transactions it is to stop before",
             fix="zbackup restore --to MOMENT --dry-run",
+            key=line,
         )
         for line in out_of_order
     ]
@@ -310,37 +321,9 @@ def _left(facts: Facts) -> Finding | None:
     if not parts:
         return None
     text = ", ".join(parts)
-    return Finding(severity="warning", subject="snapshots", text=text, fix="zbackup check")
-
-
-def unreadable_clones(found: Sequence[tuple[str, str]]) -> list[Finding]:
-    """List the findings about clones whose description cannot be read: (dataset, problem)."""
-    return [
-        Finding(
-            severity="warning",
-            subject="clones",
-            text=f"{dataset} cannot be read: {problem}",
-            why="no command works on this clone; all others are as they were, and what it needs stays",
-            fix=f"set its property zbackup:clone right, or zfs destroy -r {shlex.quote(dataset)}",
-        )
-        for dataset, problem in found
-    ]
-
-
-def unreadable(found: Sequence[tuple[str, str]]) -> list[Finding]:
-    """List the findings about snapshots whose record cannot be read: (snapshot, problem)."""
-    if not found:
-        return []
-    name, problem = found[0]
-    more = f" (and {len(found) - 1} more)" if found[1:] else ""
-    return [
-        Finding(
-            severity="warning",
-            subject="backups",
-            text=f"{name} and so its backup cannot be read: {problem}{more}",
-            why="nothing can be restored from it, and no prune destroys it; all others are as they were",
-        )
-    ]
+    # An unfinished one is put right by the next snapshot; whatever misses a dataset stays.
+    key = f"incomplete {facts.broken}" if facts.broken else "unfinished"
+    return Finding(severity="warning", subject="snapshots", text=text, fix="zbackup check", key=key)
 
 
 def space(pool: Pool, written_a_day: float | None) -> list[Finding]:
@@ -355,6 +338,7 @@ def space(pool: Pool, written_a_day: float | None) -> list[Finding]:
                 why="no backup can be taken, received or pruned there, and no clone be made",
                 fix="zpool export {0} && zpool import {0}".format(shlex.quote(pool.name)),
                 exit_status=PoolReadOnly.exit_status,
+                key=f"{pool.name} read-only",
             )
         )
     if pool.health != "ONLINE":
@@ -365,6 +349,7 @@ def space(pool: Pool, written_a_day: float | None) -> list[Finding]:
                 text=f"{pool.name} is {pool.health}",
                 why="a disk is missing or broken: backups on this pool share its fate",
                 fix=f"zpool status -x {pool.name}",
+                key=f"{pool.name} {pool.health}",
             )
         )
     if pool.free_share < FREE_LOW:
@@ -375,6 +360,7 @@ def space(pool: Pool, written_a_day: float | None) -> list[Finding]:
                 text=f"{pool.name} has {pool.free_share:.0%} free",
                 why="a full pool stops the database, and ZFS writes ever more slowly on the way there",
                 fix=f"zfs list -o space -r {pool.name}",
+                key="free",
             )
         )
     if written_a_day and pool.free / written_a_day < DAYS_LOW:
@@ -386,6 +372,7 @@ def space(pool: Pool, written_a_day: float | None) -> list[Finding]:
                 f"the last snapshots, if none is destroyed",
                 why="a full pool stops the database",
                 fix="zbackup prune --dry-run",
+                key="days",
             )
         )
     return found

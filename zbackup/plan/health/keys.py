@@ -23,6 +23,7 @@ def not_loaded(settings: Sequence[DatasetSettings]) -> list[Finding]:
             why="without it the server cannot run, and no backup can be taken or restored",
             fix=f"zfs load-key {shlex.quote(root)} && zfs mount -a",
             exit_status=KeyNotLoaded.exit_status,
+            key=root,
         )
         for root, names in locked.items()
     ]

@@ -14,7 +14,7 @@ _RANK = {"ok": 0, "advice": 0, "warning": 1, "critical": 2}
 
 def problems_of(findings: Sequence[Finding]) -> tuple[Problem, ...]:
     """The problems among the findings, each once."""
-    found = ((f.severity, f.subject) for f in findings if _RANK[f.severity])
+    found = (Problem(f.severity, f.subject, f.key) for f in findings if _RANK[f.severity])
     return tuple(dict.fromkeys(found))
 
 
@@ -27,13 +27,13 @@ def in_the_light_of(
 
 
 def _known(finding: Finding, known: Acknowledgement, zone: ZoneInfo) -> Finding:
-    most = max(
-        (_RANK[severity] for severity, subject in known.problems if subject == finding.subject), default=0
-    )
+    same = (p for p in known.problems if (p.subject, p.key) == (finding.subject, finding.key))
+    most = max((_RANK[p.severity] for p in same), default=0)
     if not 0 < _RANK[finding.severity] <= most:
         return finding
     said = f"acknowledged until {_text(known.until, zone)} ({known.reason})"
-    return replace(finding, severity="advice", text=f"{finding.text}; {said}")
+    text = f"{finding.text}; {said}"
+    return replace(finding, severity="advice", text=text, acknowledged=finding.severity)
 
 
 def _paused(pause: Pause, zone: ZoneInfo) -> Finding:

@@ -36,6 +36,7 @@ def of_leftovers(found: Sequence[Leftover]) -> Iterator[Finding]:
             text=what + (", and its server runs" if each.running else ""),
             why=_WHY,
             fix=fix,
+            key=each.clone.name,
         )
 
 

@@ -1,6 +1,6 @@
 """Occasions to tell people of an instance's health: what is new, once, and its end. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -8,17 +8,26 @@ from typing import Literal
 from zbackup.model.finding import Finding
 from zbackup.model.operator_notes import Problem
 
-Occasion = Literal["problem", "reminder", "recovery"]
+Occasion = Literal["problem", "reminder", "acknowledged", "better", "recovery"]
+"""Something new; the same after a while; all of it is acknowledged; only what this channel is not told of is
+left; all is ok."""
+
+FORGET = timedelta(minutes=30)
+"""A problem that was absent for so long is news when it comes again."""
 
 _RANK = {"ok": 0, "advice": 0, "warning": 1, "critical": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The problems that were told last, and when."""
+    """What a channel knows: the problems with when each was there last, and when it was told last.
 
-    problems: frozenset[Problem]
+    `acknowledged`: the last that was told is that all of them are acknowledged.
+    """
+
+    problems: Mapping[Problem, datetime]
     at: datetime
+    acknowledged: bool = False
 
 
 def serious(findings: Iterable[Finding], severity: str) -> tuple[Finding, ...]:
@@ -27,30 +36,57 @@ def serious(findings: Iterable[Finding], severity: str) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda f: -_RANK[f.severity]))
 
 
-def occasion(
-    before: Told | None, found: Iterable[Finding], now: datetime, repeat: timedelta
-) -> Occasion | None:
-    """Why to tell of what is found now; None: nobody needs to hear of it.
+def left(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """All that is not ok, with what is acknowledged, the worst first."""
+    found = (f for f in findings if _real_rank(f))
+    return tuple(sorted(found, key=lambda f: (-_RANK[f.severity], -_real_rank(f))))
 
-    A subject that got better, or of which only the text changed, is no news.
+
+def occasion(
+    before: Told | None, findings: Iterable[Finding], severity: str, now: datetime, repeat: timedelta
+) -> Occasion | None:
+    """Why to tell a channel that hears of what is at least so bad; None: it need not hear of it.
+
+    A problem that got better, or of which only the text changed, is no news.
     """
-    problems = sorted(before.problems, key=lambda p: _RANK[p[0]]) if before else []
-    known = {subject: _RANK[severity] for severity, subject in problems}
-    there = tuple(found)
+    everything = tuple(findings)
+    there = serious(everything, severity)
     if not there:
-        return "recovery" if known else None
-    if any(_RANK[f.severity] > known.get(f.subject, 0) for f in there):
+        return _end(before, everything, severity) if before else None
+    known: dict[tuple[str, str], int] = {}
+    for problem in before.problems if before else ():
+        name = (problem.subject, problem.key)
+        known[name] = max(known.get(name, 0), _RANK[problem.severity])
+    if any(_RANK[f.severity] > known.get((f.subject, f.key), 0) for f in there):
         return "problem"
     return "reminder" if before and now - before.at >= repeat else None
 
 
-def told(found: Iterable[Finding], now: datetime, before: Told | None, why: Occasion | None) -> Told | None:
-    """What is remembered afterwards; None when there is nothing left to remember.
+def _end(before: Told, findings: tuple[Finding, ...], severity: str) -> Occasion | None:
+    """Nothing that is so bad calls anybody. That is no recovery while something is left."""
+    rest = left(findings)
+    if any(f.acknowledged and _real_rank(f) >= _RANK[severity] for f in rest):
+        return None if before.acknowledged else "acknowledged"
+    return "better" if rest else "recovery"
 
-    What went is remembered until all has gone: a problem that comes and goes is told once.
+
+def told(
+    findings: Iterable[Finding], severity: str, now: datetime, before: Told | None, why: Occasion | None
+) -> Told | None:
+    """What a channel knows afterwards; None when there is nothing left to remember.
+
+    What went is remembered for a while beside others: a problem that comes and goes is told once.
     """
-    there = frozenset((f.severity, f.subject) for f in found)
-    if not there:
+    if why in ("better", "recovery"):
         return None
-    problems = there | before.problems if before else there
-    return Told(problems, now if why or before is None else before.at)
+    there = {Problem(f.severity, f.subject, f.key): now for f in serious(findings, severity)}
+    if not there:
+        if why == "acknowledged":
+            return Told({}, now, acknowledged=True)
+        return before
+    recent = {p: at for p, at in before.problems.items() if now - at < FORGET} if before else {}
+    return Told(recent | there, now if why or before is None else before.at)
+
+
+def _real_rank(finding: Finding) -> int:
+    return _RANK[finding.acknowledged or finding.severity]

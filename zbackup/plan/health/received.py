@@ -7,7 +7,8 @@ from datetime import timedelta
 from zbackup.model.finding import Finding
 from zbackup.model.space import Pool
 from zbackup.plan.duration_text import length
-from zbackup.plan.health.health import FREE_LOW, FREE_SERIOUS, JobFacts, of_jobs, space, unreadable
+from zbackup.plan.health.health import FREE_LOW, FREE_SERIOUS, JobFacts, of_jobs, space
+from zbackup.plan.health.unreadable import unreadable
 
 _FULL = "nothing more can be received, and ZFS writes ever more slowly on the way there"
 

@@ -1,0 +1,107 @@
+"""When people are told of health: once of each problem, again of what comes back, and of the end as it is."""
+
+import itertools
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zbackup.model.finding import Finding, Severity
+from zbackup.plan.health.notices import Told, occasion, serious, told
+
+NOW = datetime(2024, 5, 1, 10, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def finding(severity: Severity, subject: str, text: str = "is wrong") -> Finding:
+    return Finding(severity=severity, subject=subject, text=text)
+
+
+POOL, CLOCK = finding("critical", "pool"), finding("warning", "clock")
+KNOWN = replace(POOL, severity="advice", acknowledged="critical")
+
+
+def steps(
+    *looks: list[Finding], every: timedelta = timedelta(minutes=5), severity: Severity = "warning"
+) -> list[str | None]:
+    """Why somebody is told at each of these looks."""
+    known: Told | None = None
+    said: list[str | None] = []
+    for number, found in enumerate(looks):
+        now = NOW + number * every
+        why = occasion(known, found, severity, now, DAY)
+        known = told(found, severity, now, known, why)
+        said.append(why)
+    return said
+
+
+def test_a_problem_is_told_once_and_so_is_its_end() -> None:
+    assert steps([], [POOL], [POOL], [replace(POOL, text="other words")], [], []) == [
+        None, "problem", None, None, "recovery", None,
+    ]  # fmt: skip
+
+
+def test_another_problem_and_one_that_gets_worse_are_news_and_one_that_goes_is_not() -> None:
+    worse = replace(CLOCK, severity="critical")
+    assert steps([CLOCK], [CLOCK, POOL], [CLOCK], [worse], []) == [
+        "problem", "problem", None, "problem", "recovery",
+    ]  # fmt: skip
+
+
+def test_one_that_comes_and_goes_beside_another_is_told_once() -> None:
+    """Within half an hour: what comes back later is news."""
+    looks = ([POOL], [POOL, CLOCK], [POOL], [POOL, CLOCK], [])
+    assert steps(*looks) == ["problem", "problem", None, None, "recovery"]
+    assert steps(*looks, every=timedelta(minutes=15)) == ["problem", "problem", None, None, "recovery"]
+    assert steps(*looks, every=timedelta(minutes=31)) == ["problem", "problem", None, "problem", "recovery"]
+
+
+def test_another_of_the_same_subject_is_news() -> None:
+    near, far = (replace(POOL, subject="ship", key=name) for name in ("near", "far"))
+    assert steps([near], [near, far], [far], []) == ["problem", "problem", None, "recovery"]
+
+
+def test_what_is_acknowledged_is_no_recovery() -> None:
+    assert steps([POOL], [KNOWN], [KNOWN], []) == ["problem", "acknowledged", None, "recovery"]
+    assert steps([POOL], [KNOWN], [POOL]) == ["problem", "acknowledged", "problem"]
+    assert steps([POOL, CLOCK], [KNOWN, CLOCK], []) == ["problem", None, "recovery"]
+    assert steps([KNOWN], [KNOWN], []) == [None, None, None]
+
+
+def test_who_hears_of_critical_ones_alone_is_not_told_that_all_is_ok() -> None:
+    steps_ = steps([POOL, CLOCK], [CLOCK], [], [CLOCK], [POOL], severity="critical")
+    assert steps_ == ["problem", "better", None, None, "problem"]
+    assert steps([POOL], [KNOWN, CLOCK], [CLOCK], severity="critical") == [
+        "problem",
+        "acknowledged",
+        "better",
+    ]
+
+
+def test_what_stays_is_told_again_after_a_while() -> None:
+    assert steps(*[[POOL]] * 5, every=DAY / 2) == ["problem", None, "reminder", None, "reminder"]
+
+
+FINDINGS = st.lists(
+    st.sampled_from([POOL, KNOWN, CLOCK, finding("critical", "clock"), finding("warning", "x")])
+)
+
+
+@given(st.lists(FINDINGS, max_size=12))
+def test_nobody_hears_of_an_end_without_a_beginning(looks: list[list[Finding]]) -> None:
+    heard = [each for each in steps(*looks) if each]
+    assert heard[:1] in ([], ["problem"])
+    assert all(b != "recovery" or a != "recovery" for a, b in itertools.pairwise(heard))
+    calling = [[f for f in look if not f.acknowledged] for look in looks]
+    if heard:
+        assert (heard[-1] == "recovery") == (not looks[-1])
+        assert (heard[-1] in ("problem", "reminder")) == bool(calling[-1])
+    else:
+        assert not any(calling)
+
+
+def test_only_what_is_bad_enough_counts() -> None:
+    advice = finding("advice", "atime")
+    assert serious((advice, CLOCK, POOL), "warning") == (POOL, CLOCK)
+    assert serious((advice, CLOCK, POOL), "critical") == (POOL,)
