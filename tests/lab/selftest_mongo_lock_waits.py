@@ -96,6 +96,34 @@ def test_a_server_killed_while_the_lock_is_waited_for_is_told(server: MongoServe
     assert not is_locked(server) and not note_of(server).exists()
 
 
+def test_a_server_killed_under_the_lock_is_not_waited_for(server: MongoServer) -> None:
+    """Its lock ended with it: nobody asks it for ten minutes to unlock. One that only hangs is unlocked."""
+    zbackup = engine_of(server, hold_s=60)
+    with ExitStack() as until_then, ThreadPoolExecutor() as beside:
+        until_then.enter_context(zbackup.consistent(zbackup.inspect(), "fsync"))
+        os.kill(server.pid, signal.SIGSTOP)
+        beside.submit(go_on_later, server)
+        until_then.close()
+        assert not is_locked(server) and not note_of(server).exists()
+    held = ExitStack()
+    held.enter_context(zbackup.consistent(zbackup.inspect(), "fsync"))
+    with ThreadPoolExecutor() as beside:
+        server.kill()
+        time.sleep(2)  # until all that watches the server knows
+        try:
+            # What it is compared with is ten minutes.
+            beside.submit(held.close).result(60)
+        finally:
+            server.start()
+    zbackup.heal()
+    assert not is_locked(server) and not note_of(server).exists()
+
+
+def go_on_later(server: MongoServer) -> None:
+    time.sleep(8)
+    os.kill(server.pid, signal.SIGCONT)
+
+
 def held_by(zbackup: MongoEngine, facts: ServerFacts) -> None:
     with zbackup.consistent(facts, "fsync"):
         raise AssertionError("locked, and a transaction is open")

@@ -19,8 +19,9 @@ UNLOCK_LIMIT_S = 600.0
 def release(connection: Connection) -> int:
     """Unlock once. Returns how many locks are left (of others); 0 as well when there was none.
 
-    Raise DatabaseError when the server cannot be asked.
+    Raise DatabaseError when the server cannot be asked: at once when it has ended, and its lock with it.
     """
+    connection.await_server(UNLOCK_LIMIT_S)
     try:
         return int(connection.command({"fsyncUnlock": 1}, limit_s=UNLOCK_LIMIT_S)["lockCount"])
     except CommandRefused as refused:

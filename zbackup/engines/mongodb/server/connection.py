@@ -1,5 +1,7 @@
 """Connections to a mongod. The only importer of PyMongo; every failure is one clear line."""
 
+import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
 from types import TracebackType
@@ -28,6 +30,7 @@ from zbackup.model.errors import DatabaseError
 CONNECT_LIMIT_S = 5
 INSERT_LIMIT_S = 600
 ANSWER_LIMIT_S = 30
+POLL_S = 0.2
 
 # A batch ends at 16 MiB before it has as many documents as that.
 RAW_BATCH = 1_000_000
@@ -94,6 +97,18 @@ class Connection:
             raise DatabaseError(f"{next(iter(command))} at {self.where} failed: {failure}") from None
         except PyMongoError as failure:
             raise _named(failure, self._options, self.where, next(iter(command))) from None
+
+    def await_server(self, limit_s: float) -> None:
+        """Return when the server is known to be there, or after `limit_s` seconds when that is not certain.
+
+        Raise ConnectionLost when it has ended: nobody listens at its address any more. One that is slow, or
+        whose host does not answer, may live.
+        """
+        deadline = time.monotonic() + limit_s
+        while not self._client.topology_description.has_known_servers and time.monotonic() < deadline:
+            if any(map(_is_deserted, self._client.topology_description.server_descriptions())):
+                raise ConnectionLost(f"the server at {self.where} has ended: nobody listens there")
+            time.sleep(POLL_S)
 
     def find(
         self,
@@ -218,6 +233,23 @@ def connect(options: ConnectOptions) -> Connection:
         connection.close()
         raise
     return connection
+
+
+def _is_deserted(address: tuple[str, int | None]) -> bool:
+    """Whether the kernel says that nobody listens there. No answer, or a file that is gone, is no proof."""
+    host, port = address
+    try:
+        if port is not None:
+            socket.create_connection((host, port), CONNECT_LIMIT_S).close()
+            return False
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(CONNECT_LIMIT_S)
+            probe.connect(host)
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _address(options: ConnectOptions) -> str:
