@@ -1,6 +1,7 @@
 """Collections of every kind out of one real mongod into a replica set. Needs no ZFS."""
 
 import datetime
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -250,6 +251,25 @@ def test_documents_that_drivers_and_servers_make_difficulties_about(rig: Rig) ->
     finally:
         with rig.clone.client() as client:
             client["shop"].drop_collection("odd")
+
+
+def test_a_copy_that_waits_long_goes_on_reading(rig: Rig) -> None:
+    """The clone ends cursors after a second here, and looks each second."""
+    rig.forget()
+    usual = {"cursorTimeoutMillis": 600_000, "clientCursorMonitorFrequencySecs": 4}
+    with rig.clone.client() as client:
+        client.admin.command(
+            {"setParameter": 1, "cursorTimeoutMillis": 1000, "clientCursorMonitorFrequencySecs": 1}
+        )
+        client["shop"]["large"].insert_many({"_id": n, "b": b"x" * 1_500_000} for n in range(14))
+        try:
+            with rig.session("shop.large") as copying:
+                copying.writer.rate, copying.writer.sleep = 1_000_000, lambda _: time.sleep(0.7)
+                (done,) = copying.act(copying.plan())
+            assert done.inserted == 14 and done.verified
+        finally:
+            client.admin.command({"setParameter": 1, **usual})
+            client["shop"].drop_collection("large")
 
 
 def test_beside_and_what_is_refused(rig: Rig) -> None:

@@ -79,7 +79,7 @@ def _pairs(sides: Sides, job: CollectionJob, wish: CopyWish) -> Iterator[list[Pa
     source, target = job.collection.name, job.step.into
     only_id = not wish.changed
     found = sides.clone.documents(
-        (source.schema, source.table), condition(wish.where), ordered=True, only_id=only_id
+        (source.schema, source.table), condition(wish.where), ordered=True, only_id=only_id, lasting=True
     )
     for batch in collections.batches(found):
         wanted = collections.ids(batch)

@@ -21,11 +21,15 @@ MAJORITY = {"w": "majority", "wtimeout": 60_000}
 WRITE_LIMIT_S = 600
 INDEX_LIMIT_S = 7 * 86_400.0
 LOOK_EVERY_S = 1.0
+KEEP_EVERY_S = 60.0
 
 
 @dataclass(slots=True)
 class Writer:
-    """Writes to production, each time to a majority of its members, and waits while one lags."""
+    """Writes to production, each time to a majority of its members, and waits while one lags.
+
+    `keep` is called while it waits, for whatever is read meanwhile.
+    """
 
     production: Connection
     progress: Progress
@@ -33,6 +37,8 @@ class Writer:
     max_lag: float = 10.0
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic
+    keep: Callable[[], object] = lambda: None
+    _kept: float = field(default=float("-inf"))
     _looked: float = field(default=float("-inf"))
     _since: float = 0.0
     _bytes: int = 0
@@ -74,13 +80,22 @@ class Writer:
             self._since = self._since or now
             self._bytes += size
             if (ahead := self._bytes / self.rate - (now - self._since)) > 0:
-                self.sleep(ahead)
+                self._pause(ahead)
         if self.now() - self._looked < LOOK_EVERY_S:
             return
         while (lag := self._lag()) > self.max_lag:
             self._tell(f"waiting: a member is {lag:.0f} s behind")
-            self.sleep(LOOK_EVERY_S)
+            self._pause(LOOK_EVERY_S)
         self._looked = self.now()
+
+    def _pause(self, seconds: float) -> None:
+        """Sleep, and let nobody forget meanwhile that we are reading."""
+        while seconds > 0:
+            if self.now() - self._kept >= KEEP_EVERY_S:
+                self.keep()
+                self._kept = self.now()
+            self.sleep(min(seconds, KEEP_EVERY_S))
+            seconds -= KEEP_EVERY_S
 
     def _lag(self) -> float:
         try:
@@ -162,6 +177,7 @@ def _rest(
         where,
         ordered=job.collection.in_order,
         start=None if start is None else start["_id"],
+        lasting=True,
     )
     return (each for each in found if there is None or collections.key(each) != there)
 

@@ -64,7 +64,9 @@ class MongoCopier:
             production = open_ones.enter_context(connect(self._account))
             clone = open_ones.enter_context(connect(_options(entrance)))
             _require_primary(production)
-            writer = Writer(production, progress, rate=self.rate, max_lag=self.max_lag)
+            writer = Writer(
+                production, progress, rate=self.rate, max_lag=self.max_lag, keep=clone.keep_cursors
+            )
             yield MongoCopy(sides=Sides(clone, production), writer=writer, wish=wish, progress=progress)
 
     @property

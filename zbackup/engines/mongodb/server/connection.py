@@ -12,6 +12,7 @@ import pymongo
 from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
+from pymongo.client_session import ClientSession
 from pymongo.errors import (
     AutoReconnect,
     ConfigurationError,
@@ -80,6 +81,7 @@ class Connection:
 
     def __init__(self, client: "pymongo.MongoClient[Document]", options: ConnectOptions, where: str) -> None:
         self._client, self._options, self.where = client, options, where
+        self._lasting: list[ClientSession] = []
 
     def command(self, command: Mapping[str, Any], *, limit_s: float = ANSWER_LIMIT_S) -> Document:
         """Run a command of the admin database. `limit_s` is how long its answer is waited for.
@@ -148,15 +150,22 @@ class Connection:
         ordered: bool = False,
         start: object = None,
         only_id: bool = False,
+        lasting: bool = False,
     ) -> Iterator[RawBSONDocument]:
         """Documents of (database, collection) as they are stored, one after the other.
 
-        `ordered`: by their _id, and from `start`, a document that has one, on.
+        `ordered`: by their _id, and from `start`, a document that has one, on. `lasting`: the next may be
+        asked for much later, if keep_cursors is called meanwhile.
         """
         database, name = collection
+        session = self._client.start_session() if lasting else None
+        if session:
+            self._lasting.append(session)
         try:
             found = self._client[database].get_collection(name, codec_options=RAW)
-            cursor = found.find(dict(wanted), {"_id": 1} if only_id else None)
+            cursor = found.find(
+                dict(wanted), {"_id": 1} if only_id else None, session=session, no_cursor_timeout=lasting
+            )
             if ordered:
                 cursor = cursor.sort("_id", 1)
             if start is not None:
@@ -165,6 +174,19 @@ class Connection:
             yield from cursor
         except PyMongoError as failure:
             raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
+        finally:
+            if session:
+                self._lasting.remove(session)
+                session.end_session()
+
+    def keep_cursors(self) -> None:
+        """Keep those that are to last for another half an hour.
+
+        The server ends a cursor with its session, even one without a time limit of its own (MongoDB manual,
+        "cursor.noCursorTimeout()").
+        """
+        if self._lasting:
+            self.command({"refreshSessions": [dict(session.session_id) for session in self._lasting]})
 
     def last_id(self, collection: tuple[str, str]) -> RawBSONDocument | None:
         """The document, its _id alone, that comes last in that order."""
