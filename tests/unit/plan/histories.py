@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 
 from tests.unit.samples import NOON, PLAIN, lacking_one
 from zbackup.model.backup import Backup
+from zbackup.model.log import Transaction, place
+from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.retention import CONDEMNED, Retention, Span, Tier
 from zbackup.model.snapshot import Snapshot
-from zbackup.plan.recovery.coverage import continues
+from zbackup.plan.recovery.coverage import continues, log_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +162,37 @@ def histories_with_gaps_in_the_log(draw: st.DrawFn) -> History:
     return History(found, sound.now)
 
 
-def reaches(backups: list[Backup], moment: datetime) -> bool:
-    """Whether the moment can be restored with these snapshots alone, told in the plainest way there is."""
+@st.composite
+def histories_with_replay_stops(draw: st.DrawFn) -> History:
+    """Sound ones in whose log there is, just before a backup now and then, what cannot be replayed."""
+    sound = draw(sound_histories())
+    found: list[Backup] = []
+    for one in sound.backups:
+        before = [b for b in found if b.record.log_id == one.record.log_id != ""]
+        if before and before[-1].record.log_to != one.record.log_to and draw(st.integers(0, 3)) == 0:
+            end = one.record.log_to
+            done = Transaction(
+                start=end.replace(":100", ":50"), end=end, committed=one.record.as_of or one.record.taken
+            )
+            record = one.record.with_replay_stops([ReplayStop(done, "why")])
+            one = replace(one, record=record)
+        found.append(one)
+    return History(found, sound.now)
+
+
+def _stopped(base: Backup, moment: datetime, backups: list[Backup]) -> bool:
+    stops = [s for b in backups if b.record.log_id == base.record.log_id for s in b.record.replay_stops]
+    return any(
+        place(s.transaction.start) >= place(base.record.log_to) and s.transaction.committed < moment
+        for s in stops
+    )
+
+
+def reaches(backups: list[Backup], moment: datetime, known: list[Backup] | None = None) -> bool:
+    """Whether the moment can be restored with these snapshots alone, told in the plainest way there is.
+
+    `known` are those that say what cannot be replayed, gone or not: it stays so.
+    """
     sound = [b for b in backups if b.complete and b.finished]
     return any(
         base.record.purpose == "base"
@@ -169,6 +200,7 @@ def reaches(backups: list[Backup], moment: datetime) -> bool:
         and base.record.as_of is not None
         and base.record.as_of < moment
         and holder.reaches(moment)
+        and not (log_known(base.record) and _stopped(base, moment, backups if known is None else known))
         and (holder is base or continues(holder, base))
         and not any(_breaks(b, base) and b.createtxg <= holder.createtxg for b in sound)
         for base in sound

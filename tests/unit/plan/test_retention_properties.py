@@ -11,6 +11,7 @@ from tests.unit.plan.histories import (
     History,
     condemned,
     histories,
+    histories_with_replay_stops,
     policies,
     reaches,
     sound_histories,
@@ -29,8 +30,8 @@ def test_everything_is_either_kept_with_a_reason_or_goes(history: History, rules
     assert [b.createtxg for b in found.destroy] == sorted(b.createtxg for b in found.destroy)
 
 
-@given(sound_histories(), policies, st.data())
-@settings(max_examples=50)
+@given(sound_histories() | histories_with_replay_stops(), policies, st.data())
+@settings(max_examples=100)
 def test_every_moment_of_the_window_that_was_in_reach_still_is(
     history: History, rules: Retention, data: st.DataObject
 ) -> None:
@@ -42,7 +43,7 @@ def test_every_moment_of_the_window_that_was_in_reach_still_is(
     moments.append(data.draw(st.datetimes(timezones=st.just(UTC), min_value=MAY.replace(tzinfo=None))))
     for moment in moments:
         if start < moment <= history.now and reaches(history.backups, moment):
-            assert reaches(stay, moment), moment
+            assert reaches(stay, moment, history.backups), moment
 
 
 @given(st.booleans(), st.data(), policies, st.randoms())
@@ -134,3 +135,19 @@ def test_a_clock_that_goes_back_destroys_nothing_that_is_newer(
 
 
 # tiers
+
+
+@given(histories_with_replay_stops(), policies)
+@settings(max_examples=60)
+def test_what_cannot_be_replayed_is_known_while_a_base_is_before_it(
+    history: History, rules: Retention
+) -> None:
+    """Nor does a run after a run reach less: nothing is forgotten that the first one knew."""
+    stay = history.backups
+    for _ in range(3):
+        stay = [k.backup for k in plan(stay, rules, history.now).keep]
+    edges = [e for b in history.backups for e in (b.record.as_of, b.record.complete_to) if e]
+    start = back(history.now, rules.window, BERLIN)
+    for moment in edges:
+        if start < moment <= history.now and reaches(history.backups, moment):
+            assert reaches(stay, moment, history.backups), moment

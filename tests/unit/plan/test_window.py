@@ -15,6 +15,7 @@ from zbackup.model.record import LOG_ENDED, STOPPED
 from zbackup.model.replay_stop import ReplayStop
 from zbackup.plan.recovery.recovery import plan_recovery
 from zbackup.plan.recovery.window import LiveLog, RecoveryWindow, recovery_window
+from zbackup.plan.retention.keep_window import keep_for_window
 
 MAY = datetime(2024, 5, 1, tzinfo=UTC)
 NOW = MAY + timedelta(hours=10)
@@ -231,6 +232,15 @@ def test_what_cannot_be_replayed_is_a_gap_up_to_the_next_base() -> None:
     [gap] = found.gaps
     assert (gap.after, gap.to, gap.cause) == (at(2.5), at(3), "no replay")
     assert "0-1-9 cannot be replayed: IMPORT TABLESPACE" in gap.why
+
+
+def test_the_base_behind_what_cannot_be_replayed_is_kept_for_the_window() -> None:
+    """Without it the first would seem to lead on to the end of the last one's log."""
+    stop = replace(STOP, transaction=replace(STOP.transaction, start="binlog.000002:50", committed=at(1.5)))
+    second = replace(WHOLE[1], record=WHOLE[1].record.with_replay_stops([stop]))
+    chain = [WHOLE[0], second, *(made(n, at(n), log=("log", 1, n)) for n in (3, 4, 5))]
+    kept = keep_for_window(chain, chain, at(1), lambda _: False, ("promised", str))
+    assert second.record.backup in {b.record.backup for b, _ in kept}
 
 
 def test_what_cannot_be_replayed_in_the_live_log_is_a_gap_up_to_now() -> None:

@@ -95,8 +95,13 @@ class Coverage:
     def first_stop(self, base: Backup) -> ReplayStop | None:
         """The first transaction behind the base that cannot be replayed, in what other backups hold of its
         log."""
+        found = self.stopped_by(base)
+        return found[0] if found else None
+
+    def stopped_by(self, base: Backup) -> tuple[ReplayStop, Backup] | None:
+        """The same, and the backup that says so."""
         behind = (h for h in self._by_log.get(base.record.log_id, ()) if h.createtxg > base.createtxg)
-        return next((stop for h in behind if (stop := first_behind(base, h.record.replay_stops))), None)
+        return next(((stop, h) for h in behind if (stop := first_behind(base, h.record.replay_stops))), None)
 
     def _part(self, backup: Backup) -> tuple[str, int]:
         """Of which log it is, and of which part of that: a new one begins where the log was not whole."""

@@ -28,7 +28,9 @@ def keep_for_window(
     """
     called, say = names
     yield from _unknown(holders, start)
-    choices = [_Choice(b, r, preferred(b)) for b, r in _leading_beyond(start, bases, holders)]
+    coverage = _coverage(holders, start)
+    yield from _saying_where_replays_end(coverage, bases)
+    choices = [_Choice(b, r, preferred(b)) for b, r in _leading_beyond(start, bases, coverage)]
     waiting = sorted(choices, key=lambda c: c.as_of, reverse=True)
     reached, best, rule = start, None, "oldest base of"
     while waiting or (best is not None and best.end > reached):
@@ -44,30 +46,48 @@ def keep_for_window(
             rule = "base for"
 
 
-def _leading_beyond(
-    start: datetime, bases: Sequence[Backup], holders: Sequence[Backup]
-) -> Iterator[tuple[Backup, Reached]]:
-    """The bases that lead anywhere behind `start`, and how far. `bases` are in order of creation.
-
-    Of one log an older base never leads farther than a newer one, so most need not be looked at.
-    """
-    coverage = Coverage(
+def _coverage(holders: Sequence[Backup], start: datetime) -> Coverage:
+    return Coverage(
         [
             h
             for h in holders
             if (h.record.complete_to and h.record.complete_to > start)
             or h.record.breaks_log
             or h.record.log_ended
+            or h.record.replay_stops
         ]
     )
+
+
+def _saying_where_replays_end(coverage: Coverage, bases: Sequence[Backup]) -> Iterator[Kept]:
+    """Without them a base would seem to lead across what ends a replay, and the next to be superfluous."""
+    found = {h.createtxg: h for base in bases if (stopped := coverage.stopped_by(base)) for h in stopped[1:]}
+    yield from ((holder, "says what cannot be replayed behind an older base") for holder in found.values())
+
+
+def _leading_beyond(
+    start: datetime, bases: Sequence[Backup], coverage: Coverage
+) -> Iterator[tuple[Backup, Reached]]:
+    """The bases that lead anywhere behind `start`, and how far. `bases` are in order of creation.
+
+    Of one log an older base never leads farther than a newer one, so most need not be looked at.
+    """
     exhausted = set()
     for base in reversed(bases):
         if base.record.log_id in exhausted:
             continue
         if found := coverage.reached(base):
-            yield base, found
+            yield base, _up_to_stop(base, found, coverage)
         elif base.record.complete_to and base.record.complete_to <= start:
             exhausted.add(base.record.log_id)
+
+
+def _up_to_stop(base: Backup, found: Reached, coverage: Coverage) -> Reached:
+    """No farther than to what cannot be replayed, which is in the log of the backup that says so."""
+    stopped = coverage.stopped_by(base)
+    if stopped is None or stopped[0].transaction.committed >= found.end:
+        return found
+    return Reached(end=stopped[0].transaction.committed, holder=stopped[1])
 
 
 class _Choice:
