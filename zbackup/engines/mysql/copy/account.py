@@ -1,7 +1,7 @@
 """The account in production that copies write with: what it needs, and whether it has that. Pure but for the
 look."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing
 from zbackup.engines.mysql.server.privileges import grant
@@ -16,6 +16,8 @@ PRIVILEGES = (
     "SELECT", "INSERT", "UPDATE", "CREATE", "ALTER", "DROP", "INDEX", "REFERENCES", "TRIGGER", "CREATE VIEW",
     "SHOW VIEW",
 )  # fmt: skip
+READ = ("SELECT", "TRIGGER", "SHOW VIEW")
+"""What it takes to see all that is copied, in a clone."""
 
 
 def grants(account: str, schema: str = "") -> str:
@@ -29,17 +31,13 @@ def require_privileges(connection: Connection, schemas: Sequence[str] = ()) -> s
 
     Of `schemas`, or where none is named, of any.
     """
-    account = str(connection.one("SELECT CURRENT_USER() AS account")["account"])
-    everywhere = _granted(
-        connection, "SELECT PRIVILEGE_TYPE AS p, '' AS s FROM information_schema.USER_PRIVILEGES"
+    account = _account(connection)
+    everywhere, by_schema = _granted(connection, account)
+    if everywhere.issuperset(PRIVILEGES) or _has_roles(connection):
+        return "every schema" if everywhere.issuperset(PRIVILEGES) else "what its roles allow"
+    complete = sorted(
+        name for name, found in by_schema.items() if (found | everywhere).issuperset(PRIVILEGES)
     )
-    by_schema = _granted(
-        connection, "SELECT PRIVILEGE_TYPE AS p, TABLE_SCHEMA AS s FROM information_schema.SCHEMA_PRIVILEGES"
-    )
-    held = everywhere.get("", set())
-    if held.issuperset(PRIVILEGES) or _has_roles(connection):
-        return "every schema" if held.issuperset(PRIVILEGES) else "what its roles allow"
-    complete = sorted(name for name, found in by_schema.items() if (found | held).issuperset(PRIVILEGES))
     patterns = [name for name in complete if "%" in name or "_" in name]
     lacking = [name for name in schemas if name not in complete]
     if (lacking and not patterns) or not complete:
@@ -51,13 +49,36 @@ def require_privileges(connection: Connection, schemas: Sequence[str] = ()) -> s
     return ", ".join(complete)
 
 
-def _granted(connection: Connection, query: str) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for row in connection.rows(query):
-        found.setdefault(str(row["s"]).replace("\\_", "_").replace("\\%", "%"), set()).add(
-            str(row["p"]).upper()
-        )
-    return found
+def sees_all(connection: Connection, schemas: Collection[str]) -> bool:
+    """Whether the account sees everything in these schemas: tables, and what they have beside rows.
+
+    What it may not see is not there for it, and no error says so. Patterns and roles are no proof.
+    """
+    everywhere, by_schema = _granted(connection, _account(connection))
+    return all((by_schema.get(name, set()) | everywhere).issuperset(READ) for name in schemas)
+
+
+def _account(connection: Connection) -> str:
+    return str(connection.one("SELECT CURRENT_USER() AS account")["account"])
+
+
+def _granted(connection: Connection, account: str) -> tuple[set[str], dict[str, set[str]]]:
+    """What it may everywhere, and in which schema. Who may read the grant tables sees others', too."""
+    user, _, host = account.rpartition("@")
+    mine = (f"'{user}'@'{host}'",)
+    rows = connection.rows(
+        "SELECT PRIVILEGE_TYPE AS p FROM information_schema.USER_PRIVILEGES WHERE GRANTEE = %s", mine
+    )
+    everywhere = {str(row["p"]).upper() for row in rows}
+    by_schema: dict[str, set[str]] = {}
+    for row in connection.rows(
+        "SELECT PRIVILEGE_TYPE AS p, TABLE_SCHEMA AS s FROM information_schema.SCHEMA_PRIVILEGES "
+        "WHERE GRANTEE = %s",
+        mine,
+    ):
+        schema = str(row["s"]).replace("\\_", "_").replace("\\%", "%")
+        by_schema.setdefault(schema, set()).add(str(row["p"]).upper())
+    return everywhere, by_schema
 
 
 def _has_roles(connection: Connection) -> bool:
