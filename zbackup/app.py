@@ -282,7 +282,7 @@ def _copier(instance: Instance) -> Copier:
     brake = BrakeOptions(
         rate=rules.rate or 0, max_lag=rules.max_lag, max_running=rules.max_running, replicas=replicas
     )
-    return MysqlCopier(instance=instance.name, account=account, brake=brake)
+    return MysqlCopier(instance=instance.name, account=account, brake=brake, watch=_connect(instance))
 
 
 def _mongodb_copier(instance: Instance) -> Copier:

@@ -1,9 +1,18 @@
 """Tables of every kind, for copies between real servers."""
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.lab.mysql_fixture import DatabaseServer
+from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
+from zbackup.engines.mysql.copy.brake import BrakeOptions
+from zbackup.engines.mysql.copy.session import MysqlCopier
+from zbackup.engines.mysql.options import ConnectOptions
+from zbackup.model.copying import CopiedTable, CopyPlan, CopyWish, Difference, Entrance, parse_table
+from zbackup.model.progress import Silent
 
 EVERYWHERE = (
     "CREATE TABLE odd.kinds (a INT, b VARCHAR(20) CHARACTER SET latin1, "
@@ -43,6 +52,67 @@ OF_ONE = {
 }
 COLUMNS = "a, b, id, f, d, de, t, bl, bi, dt, ts, tm, y, e, s, g, j, u16, sj, `we``ird. col`"
 ROWS = 400
+
+
+@dataclass(frozen=True)
+class Rig:
+    """Production with its replica, and a server that plays the clone."""
+
+    production: DatabaseServer
+    replica: DatabaseServer
+    clone: DatabaseServer
+
+    def copier(self) -> MysqlCopier:
+        account = ConnectOptions(
+            socket=str(self.production.settings.socket), user="zcopy", password=lambda: "x"
+        )
+        follower = ConnectOptions(port=self.replica.settings.port or 0, user="zcopy", password=lambda: "x")
+        own = replace(account, user=ZBACKUP_USER, password=lambda: ZBACKUP_PASSWORD)
+        return MysqlCopier(
+            instance="shop",
+            account=account,
+            brake=BrakeOptions(max_lag=3600, replicas=(follower,)),
+            watch=own,
+        )
+
+    @contextmanager
+    def session(self, *names: str, **wish: Any) -> Iterator[Any]:
+        wish = {"moment": "20260101T000000", "clone": "c"} | wish
+        wanted = CopyWish(tables=tuple(map(parse_table, names)), **wish)
+        entrance = Entrance(socket=str(self.clone.settings.socket), user="root")
+        with self.copier().session(entrance, wanted, Silent()) as session:
+            yield session
+
+    def copy(self, *names: str, **wish: Any) -> tuple[CopiedTable, ...]:
+        with self.session(*names, **wish) as session:
+            done: tuple[CopiedTable, ...] = session.act(session.plan())
+            return done
+
+    def compare(self, name: str) -> Difference:
+        with self.session(name, missing=True, changed=True) as session:
+            found: Difference = session.compare(session.plan().steps[0])
+            return found
+
+    def plan(self, *names: str, **wish: Any) -> CopyPlan:
+        with self.session(*names, **wish) as session:
+            found: CopyPlan = session.plan()
+            return found
+
+    def both(self, *statements: str) -> None:
+        for server in (self.production, self.clone):
+            for statement in statements:
+                server.sql(statement)
+
+    def forget(self, schema: str = "odd") -> None:
+        with self.production.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SET foreign_key_checks = 0")
+            cursor.execute(f"DROP DATABASE IF EXISTS {schema}")
+            cursor.execute(f"CREATE DATABASE {schema} CHARACTER SET utf8mb4")
+
+    def sums(self, server: DatabaseServer, schema: str = "odd") -> dict[str, int | None]:
+        """Checksums by the tables' names without their schema; those of views are None."""
+        found = server.checksum([t for t in server.tables() if t.startswith(f"{schema}.")])
+        return {name.partition(".")[2]: value for name, value in found.items()}
 
 
 def make_odd_tables(server: DatabaseServer) -> None:

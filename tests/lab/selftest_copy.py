@@ -1,85 +1,25 @@
 """Tables of every kind out of one real server into another, which a replica follows. Needs no ZFS."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.lab.copy_rig import make_odd_tables
+from tests.lab.copy_rig import Rig, make_odd_tables
 from tests.lab.lock_rig import VARIANTS, room, start
-from tests.lab.mysql_fixture import DatabaseServer
+from zbackup.engines.mysql.copy import finish
 from zbackup.engines.mysql.copy.account import grants
-from zbackup.engines.mysql.copy.brake import BrakeOptions
-from zbackup.engines.mysql.copy.session import MysqlCopier
-from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing, RowConnection
 from zbackup.model.copying import (
-    CopiedTable,
-    CopyPlan,
     CopyWish,
-    Difference,
     Entrance,
     TableName,
     parse_table,
 )
-from zbackup.model.errors import DatabaseError, Refused, Taken
-from zbackup.model.progress import Silent
+from zbackup.model.errors import DatabaseError, Refused, Taken, UsageError
 
 __all__ = ["room"]
-
-
-@dataclass(frozen=True)
-class Rig:
-    """Production with its replica, and a server that plays the clone."""
-
-    production: DatabaseServer
-    replica: DatabaseServer
-    clone: DatabaseServer
-
-    def copier(self) -> MysqlCopier:
-        account = ConnectOptions(
-            socket=str(self.production.settings.socket), user="zcopy", password=lambda: "x"
-        )
-        follower = ConnectOptions(port=self.replica.settings.port or 0, user="zcopy", password=lambda: "x")
-        return MysqlCopier(
-            instance="shop", account=account, brake=BrakeOptions(max_lag=3600, replicas=(follower,))
-        )
-
-    @contextmanager
-    def session(self, *names: str, **wish: Any) -> Iterator[Any]:
-        wanted = CopyWish(tables=tuple(map(parse_table, names)), moment="20260101T000000", clone="c", **wish)
-        entrance = Entrance(socket=str(self.clone.settings.socket), user="root")
-        with self.copier().session(entrance, wanted, Silent()) as session:
-            yield session
-
-    def copy(self, *names: str, **wish: Any) -> tuple[CopiedTable, ...]:
-        with self.session(*names, **wish) as session:
-            done: tuple[CopiedTable, ...] = session.act(session.plan())
-            return done
-
-    def compare(self, name: str) -> Difference:
-        with self.session(name, missing=True, changed=True) as session:
-            found: Difference = session.compare(session.plan().steps[0])
-            return found
-
-    def plan(self, *names: str, **wish: Any) -> CopyPlan:
-        with self.session(*names, **wish) as session:
-            found: CopyPlan = session.plan()
-            return found
-
-    def forget(self, schema: str = "odd") -> None:
-        with self.production.connect() as connection, connection.cursor() as cursor:
-            cursor.execute("SET foreign_key_checks = 0")
-            cursor.execute(f"DROP DATABASE IF EXISTS {schema}")
-            cursor.execute(f"CREATE DATABASE {schema} CHARACTER SET utf8mb4")
-
-    def sums(self, server: DatabaseServer, schema: str = "odd") -> dict[str, int | None]:
-        """Checksums by the tables' names without their schema; those of views are None."""
-        found = server.checksum([t for t in server.tables() if t.startswith(f"{schema}.")])
-        return {name.partition(".")[2]: value for name, value in found.items()}
 
 
 @pytest.fixture(scope="module", params=["mysql-9.7-gtid", "mariadb-11.8"])
@@ -282,3 +222,179 @@ def test_rows_without_a_parent_are_refused_before_the_table_has_its_name(rig: Ri
     rig.copy("odd.parent", missing=True)
     rig.copy("odd.child")
     assert rig.production.checksum(["odd.child"]) == rig.clone.checksum(["odd.child"])
+
+
+@pytest.fixture
+def more(rig: Rig) -> Iterator[Rig]:
+    """The same servers with an empty schema on both sides, and one of a team that copies may not write to."""
+    schemas = ("theirs", "more")
+    for schema in schemas:
+        rig.both(f"CREATE DATABASE {schema} CHARACTER SET utf8mb4")
+    rig.production.sql(grants("zcopy@localhost", "more").rstrip(";"))
+    yield rig
+    for schema in schemas:
+        rig.both(f"DROP DATABASE {schema}")
+
+
+def test_what_is_attached_to_the_old_table_keeps_it_whoever_may_see_it(more: Rig) -> None:
+    child = "id INT PRIMARY KEY, o INT, CONSTRAINT {} FOREIGN KEY (o) REFERENCES more.`or``d é` (id)"
+    more.both("CREATE TABLE more.`or``d é` (id INT PRIMARY KEY, v INT)")
+    more.both(f"CREATE TABLE theirs.`in-v` ({child.format('f')})")
+    with pytest.raises(Refused, match=r"f of theirs\.in-v"):
+        more.plan("more.or`d é", replace=True)
+    more.production.sql("DROP TABLE theirs.`in-v`")
+    for late in (
+        f"CREATE TABLE theirs.late ({child.format('g')})",
+        "CREATE TRIGGER more.late BEFORE INSERT ON more.`or``d é` FOR EACH ROW SET NEW.v = 5",
+    ):
+        with more.session("more.or`d é", replace=True) as session:
+            plan = session.plan()
+            more.production.sql(late)
+            with pytest.raises(Refused, match="late"):
+                session.act(plan)
+        assert not [t for t in more.production.tables() if "_before_" in t]
+        more.production.sql("DROP TABLE IF EXISTS theirs.late")
+
+
+def test_a_run_that_is_cut_off_behind_the_exchange_is_ended_by_the_next(
+    more: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more.both(
+        "CREATE TABLE more.parent (id INT PRIMARY KEY)",
+        "CREATE TABLE more.child (id INT AUTO_INCREMENT PRIMARY KEY, p INT, "
+        "CONSTRAINT ofp FOREIGN KEY (p) REFERENCES more.parent (id))",
+        "INSERT INTO more.child (p) VALUES (NULL)",
+    )
+    more.production.sql("INSERT INTO more.parent VALUES (2)")
+    more.production.sql("INSERT INTO more.child VALUES (7, 2)")
+    with monkeypatch.context() as patch:
+        patch.setattr(finish, "release", _cut_off)
+        with pytest.raises(DatabaseError, match="cut off"):
+            more.copy("more.child", replace=True, moment="20260101T000000")
+    (done,) = more.copy("more.child", replace=True, moment="20260101T000500")
+    assert done.kept == TableName("more", "child_before_20260101T000000")
+    more.production.sql("DELETE FROM more.parent")
+    more.production.sql("INSERT INTO more.child (p) VALUES (NULL)")
+    assert list(more.production.sql("SELECT id FROM more.child")) == [(1,), (8,)]
+    assert {t for t in more.production.tables() if t.startswith("more.")} == {
+        "more.child", "more.parent", str(done.kept)
+    }  # fmt: skip
+
+
+def _cut_off(*_: object) -> None:
+    raise DatabaseError("cut off")
+
+
+def test_triggers_and_views_are_what_they_were(more: Rig) -> None:
+    zcopy = "CREATE DEFINER = zcopy@localhost"
+    more.clone.sql("GRANT ALL ON more.* TO zcopy@localhost")
+    more.production.sql("GRANT SELECT ON theirs.* TO zcopy@localhost")
+    with more.clone.connect(database="more") as connection, connection.cursor() as cursor:
+        for statement in (
+            "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9)) CHARACTER SET utf8mb4",
+            f"{zcopy} VIEW z (`é`) AS SELECT s FROM t",
+            f"{zcopy} VIEW a AS SELECT `é` FROM z",
+            "SET NAMES latin1",
+            "SET sql_mode = 'PIPES_AS_CONCAT'",
+        ):
+            cursor.execute(statement)
+        cursor.execute(
+            f"{zcopy} TRIGGER made BEFORE INSERT ON t FOR EACH ROW SET NEW.s = 'é' || 'b'".encode("latin1")
+        )
+        cursor.execute("INSERT INTO t VALUES (1, '')")
+    more.clone.sql("CREATE TABLE theirs.gone (id INT)")
+    more.clone.sql(f"{zcopy} VIEW more.lost AS SELECT id FROM theirs.gone")
+    done = {str(each.into): each for each in more.copy("more")}
+    assert done["more.lost"].refused == 1 and "theirs.gone" in done["more.lost"].conflicts[0]
+    more.production.sql("INSERT INTO more.t VALUES (2, '')")
+    assert [row[0] for row in more.production.sql("SELECT `é` FROM more.a")] == ["éb", "éb"]
+    how = "SELECT SQL_MODE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION FROM information_schema.TRIGGERS "
+    how += "WHERE TRIGGER_NAME = 'made'"
+    assert more.production.sql(how) == more.clone.sql(how)
+    more.production.sql("CREATE TABLE theirs.gone (id INT)")
+    assert [(str(t.into), t.refused) for t in more.copy("more")] == [("more.t", 0), ("more.lost", 0)]
+    assert {f"more.{row[0]}" for row in more.production.sql("SHOW TABLES FROM more")} == set(done)
+    more.production.sql("REVOKE SELECT ON theirs.* FROM zcopy@localhost")
+    assert more.plan("more.z", replace=True).overwrites
+
+
+def test_rows_come_back_whatever_servers_make_of_them(more: Rig) -> None:
+    settings = {
+        more.production: "foreign_key_checks = 0, GLOBAL max_allowed_packet = 1048576",
+        more.clone: "sql_select_limit = 2, GLOBAL max_allowed_packet = 1048576",
+    }
+    more.both(
+        "CREATE TABLE more.z (id INT PRIMARY KEY, up INT, CONSTRAINT own FOREIGN KEY (up) REFERENCES z (id))",
+        "CREATE TABLE more.a (id INT PRIMARY KEY, p INT, CONSTRAINT ofz FOREIGN KEY (p) REFERENCES z (id))",
+        "INSERT INTO more.z VALUES (5, NULL), (4, 5), (3, 4), (2, 3), (1, 2)",
+        "INSERT INTO more.a VALUES (1, 1)",
+        "CREATE TABLE more.word (k VARCHAR(20) PRIMARY KEY, v INT)",
+        "INSERT INTO more.word VALUES ('apple', 1), ('pear', 2)",
+        "CREATE TABLE more.upd (id INT PRIMARY KEY, v INT, "
+        "at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP)",
+        "INSERT INTO more.upd VALUES (1, 1, '2020-01-01')",
+        "CREATE TABLE more.big (id INT PRIMARY KEY, b LONGBLOB)",
+        "INSERT INTO more.big VALUES (1, REPEAT('a', 700000)), (2, REPEAT('a', 700000))",
+    )
+    for statement in (
+        "DELETE FROM more.a",
+        "UPDATE more.z SET up = NULL",
+        "DELETE FROM more.z",
+        "UPDATE more.word SET k = UPPER(k), v = 0",
+        "UPDATE more.upd SET v = 9, at = at",
+        "UPDATE more.big SET b = NULL WHERE id = 1",
+    ):
+        more.production.sql(statement)
+    more.clone.sql("CREATE VIEW more.seen AS SELECT id FROM more.a")
+    for server, setting in settings.items():
+        server.sql(f"SET GLOBAL {setting}")
+    try:
+        done = more.copy("more", missing=True, changed=True)
+    finally:
+        for server, setting in settings.items():
+            server.sql(
+                f"SET GLOBAL {setting.partition(' ')[0]} = DEFAULT, GLOBAL max_allowed_packet = DEFAULT"
+            )
+    assert {str(t.into): (t.inserted, t.updated, t.refused) for t in done} == {
+        "more.a": (1, 0, 0),
+        "more.z": (5, 0, 0),
+        "more.word": (0, 2, 0),
+        "more.upd": (0, 1, 0),
+        "more.big": (0, 1, 0),
+    }
+    for name in ("a", "z", "word", "upd", "big"):
+        ask = f"SELECT * FROM more.{name} ORDER BY 1"
+        assert list(more.production.sql(ask)) == list(more.clone.sql(ask))
+
+
+def test_names_and_types_that_would_not_come_out_right_are_refused(more: Rig) -> None:
+    more.clone.sql("CREATE TABLE more.ends (`a\nb` INT PRIMARY KEY, `c\n) d` INT)")
+    more.clone.sql("CREATE TABLE theirs.t (id INT PRIMARY KEY)")
+    more.clone.sql("CREATE TABLE more.t (id INT PRIMARY KEY, j JSON)")
+    with pytest.raises(Refused, match=r"its column 'a\\nb'"):
+        more.plan("more.ends")
+    with pytest.raises(UsageError, match="64 letters"):
+        more.plan("more.t", into=TableName("more", "x" * 65))
+    with pytest.raises(UsageError, match=r"more\.t and theirs\.t would both be odd\.t"):
+        more.plan("more.t", "theirs.t", into=TableName("odd", "*"))
+    if more.clone.settings.kind == "mysql":
+        for value in ("2.50", "CAST('2024-01-01' AS DATE)", "CAST('abc' AS BINARY(3))"):
+            more.clone.sql(
+                f"REPLACE INTO more.t VALUES (1, JSON_OBJECT('v', {value})), (2, JSON_ARRAY(1, 2.5))"
+            )
+            with pytest.raises(Refused, match="1 values of its JSON column j"):
+                more.plan("more.t")
+        (done,) = more.copy("more.t", where="id = 2")
+        assert (done.inserted, done.verified) == (1, True)
+
+
+def test_an_account_that_sees_less_is_no_way_into_a_clone(more: Rig) -> None:
+    more.clone.sql("CREATE TABLE more.t (id INT PRIMARY KEY)")
+    wish = CopyWish(tables=(parse_table("more.t"), parse_table("odd")))
+    entrance = Entrance(socket=str(more.clone.settings.socket))
+    more.clone.sql("REVOKE ALL, GRANT OPTION FROM zcopy@localhost")
+    more.clone.sql("GRANT SELECT, SHOW VIEW ON *.* TO zcopy@localhost")
+    more.clone.sql("GRANT TRIGGER ON odd.* TO zcopy@localhost")
+    assert more.copier().admits(entrance, wish) is None
+    more.clone.sql("GRANT TRIGGER ON more.* TO zcopy@localhost")
+    assert more.copier().admits(entrance, wish)

@@ -120,7 +120,7 @@ def require_complete(report: CopyReport) -> None:
     """Raise CopyIncomplete, with the first of the rows that production did not take."""
     if report.refused:
         first = next(line for table in report.tables for line in table.conflicts)
-        raise CopyIncomplete(f"production did not take {report.refused} rows: {first}")
+        raise CopyIncomplete(f"production did not take {report.refused} rows or views: {first}")
 
 
 def confirmed(*, yes: bool) -> Confirm:

@@ -79,7 +79,7 @@ class CopyWish:
 class CopyStep:
     """One table's part of a copy. `statements` are what production is told, in order, for people: where rows
     are written, their shape. `kept` is the name under which the old table stays, `rows` an estimate.
-    `resumed`: an earlier run began it."""
+    `resumed`: an earlier run began it. `overwrites`: a view of that name is there."""
 
     source: TableName
     into: TableName
@@ -88,6 +88,7 @@ class CopyStep:
     rows: int = 0
     kept: TableName | None = None
     resumed: bool = False
+    overwrites: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -100,8 +101,8 @@ class CopyPlan:
 
     @property
     def overwrites(self) -> bool:
-        """Whether rows or tables that production has are exchanged for others."""
-        return any(step.action in ("replace", "rows") for step in self.steps)
+        """Whether rows, tables or views that production has are exchanged for others."""
+        return any(step.action in ("replace", "rows") or step.overwrites for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

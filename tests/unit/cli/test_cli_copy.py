@@ -30,7 +30,7 @@ def test_a_report_says_what_was_not_taken_and_ends_so() -> None:
     assert said[0].split() == ["Table", "Into", "How", "Inserted", "Updated"]
     assert "  not taken  id=7: Duplicate entry" in said
     assert f"  {ORDERS} is what {BESIDE} was" in said
-    with pytest.raises(CopyIncomplete, match="1 rows: id=7"):
+    with pytest.raises(CopyIncomplete, match="1 rows or views: id=7"):
         copy.require_complete(DONE)
     copy.require_complete(PLANNED)
 
@@ -39,6 +39,9 @@ def test_nobody_is_overwritten_unasked() -> None:
     with pytest.raises(UsageError, match="--yes"):
         copy.confirmed(yes=False)(PLANNED)
     copy.confirmed(yes=True)(PLANNED)
+    view = replace(PLANNED.plan.steps[0], action="view")
+    assert not replace(PLANNED.plan, steps=(view,)).overwrites
+    assert replace(PLANNED.plan, steps=(replace(view, overwrites=True),)).overwrites
 
 
 @pytest.mark.parametrize(

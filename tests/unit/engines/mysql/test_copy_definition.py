@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from zbackup.engines.mysql.copy.definition import (
     add_foreign_key,
+    counter,
     parse_definition,
     referring_to,
     trigger_on,
@@ -74,6 +75,10 @@ def test_views_and_triggers_get_another_name_and_table() -> None:
     assert view_named(view, TableName("s", "x"), replace=True) == view.replace(
         "CREATE", "CREATE OR REPLACE", 1
     ).replace("VIEW `v`", "VIEW `s`.`x`", 1)
+    listed = view.replace("`v` AS", "`v` (`a, ``b)`,`c`) AS")
+    assert view_named(listed, TableName("s", "x"), replace=False).startswith(
+        view.partition(" VIEW `v`")[0] + " VIEW `s`.`x` (`a, ``b)`,`c`) AS select"
+    )
     trigger = "CREATE DEFINER=`a`@`%` TRIGGER `on` BEFORE INSERT ON `t` FOR EACH ROW SET @on = 1"
     assert trigger_on(trigger, WORK) == trigger.replace("ON `t`", "ON `s`.`w``k`")
     for wrong in (
@@ -82,6 +87,11 @@ def test_views_and_triggers_get_another_name_and_table() -> None:
     ):
         with pytest.raises(Refused, match="none that zbackup understands"):
             wrong()
+
+
+def test_the_next_number_of_a_table() -> None:
+    assert counter(SHOWN) == 1
+    assert counter(SHOWN.replace("ENGINE=InnoDB D", "ENGINE=InnoDB AUTO_INCREMENT=77 D")) == 77
 
 
 def test_names_of_tables() -> None:

@@ -6,7 +6,7 @@ from functools import partial
 
 from zbackup.engines.mysql.copy import statements
 from zbackup.engines.mysql.copy.fill import BATCH_ROWS, Ends, batches, ranges
-from zbackup.engines.mysql.copy.plan_table import TableJob
+from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.tables import Column, Table, quoted_name
 from zbackup.engines.mysql.server.connection import ConnectionLost, Row, StatementFailed
 from zbackup.model.copying import CopyWish, Difference, RowChange, TableName
@@ -19,15 +19,17 @@ BUSY = (1205, 1213)
 """A lock was not granted in time, or the transaction was chosen to end a deadlock."""
 NOT_TAKEN = (1062, 1216, 1451, 1452, 1557, 1586, 1761, 1762, 3819, 4025)
 """What production's other rows or rules have against a row: unique and foreign keys, CHECK constraints."""
+NO_PARENT = (1216, 1452)
 
 
 @dataclass(slots=True)
 class Tally:
-    """What was put back, and what production did not take."""
+    """What was put back, and what production did not take: `orphans` of those for want of a parent's row."""
 
     inserted: int = 0
     updated: int = 0
     refused: int = 0
+    orphans: int = 0
     conflicts: list[str] = field(default_factory=list)
 
     def refuse(self, key: str, why: object) -> None:
@@ -93,8 +95,9 @@ def _pairs(ends: Ends, job: TableJob, wish: CopyWish) -> Iterator[list[Pair]]:
         if not wish.changed:
             yield from _lacking(ends, job, span, wanted)
             continue
-        rows = ends.clone.read(_select(table.name, table.stored, wanted, table.key))
-        for batch in batches(iter(rows)):
+        # One after the other: nobody knows how long rows are.
+        rows = ends.clone.stream(_select(table.name, table.stored, wanted, table.key))
+        for batch in batches(rows):
             yield _beside(ends, job, batch)
 
 
@@ -102,7 +105,7 @@ def _same(ends: Ends, job: TableJob, span: bytes) -> bool:
     """Whether a range holds the same rows on both sides."""
     ask = [(ends.clone, job.table.name), (ends.production, job.work)]
     found = [c.read(statements.digest(name, job.table.stored, span)) for c, name in ask]
-    return found[0] == found[1]
+    return found[0] == found[1] and statements.is_whole(found[0][0])
 
 
 def _select(
@@ -124,20 +127,28 @@ def _lacking(ends: Ends, job: TableJob, span: bytes, wanted: bytes) -> Iterator[
     keys = [k for k in ends.clone.read(_select(table.name, table.key, wanted, table.key)) if k not in have]
     for start in range(0, len(keys), BATCH_ROWS // 2):
         some = statements.one_of(table.key, keys[start : start + BATCH_ROWS // 2])
-        rows = ends.clone.read(_select(table.name, table.stored, some, table.key))
-        for batch in batches(iter(rows)):
-            # Keys that are equal in their collation only are found by the server alone.
+        rows = ends.clone.stream(_select(table.name, table.stored, some, table.key))
+        for batch in batches(rows):
             yield _beside(ends, job, batch)
 
 
 def _beside(ends: Ends, job: TableJob, rows: Sequence[Row], *, locked: bool = False) -> list[Pair]:
-    """Each of the clone's rows with production's of the same key."""
+    """Each of the clone's rows with production's of the same key, as the server compares keys."""
     table = job.table
     key = _key_of(table)
     some = statements.one_of(table.key, [key(row) for row in rows])
     end = b" FOR UPDATE" if locked else b""
     there = {key(r): r for r in ends.production.read(_select(job.work, table.stored, some, end=end))}
-    return [Pair(key(row), row, there.get(key(row))) for row in rows]
+    pairs = [Pair(key(row), row, there.pop(key(row), None)) for row in rows]
+    if not there:
+        return pairs
+
+    def equal(pair: Pair) -> Row | None:
+        """The row whose key is another in bytes, and the same in its collation: only the server knows."""
+        one = _select(job.work, table.stored, statements.is_row(table.key, pair.key), end=end)
+        return next(iter(ends.production.read(one)), None)
+
+    return [p if p.there is not None else Pair(p.key, p.clone, equal(p)) for p in pairs]
 
 
 def _key_of(table: Table) -> Callable[[Row], Row]:
@@ -154,19 +165,32 @@ def _insert(ends: Ends, job: TableJob, rows: list[Row], tally: Tally) -> None:
     except StatementFailed as failure:
         if failure.code not in NOT_TAKEN:
             raise
-    key = _key_of(job.table)
-    for row in rows:
-        try:
-            _again(partial(ends.production.write, statements.insert(job.work, job.table.stored, [row])))
-            tally.inserted += 1
-        except StatementFailed as failure:
-            if failure.code not in NOT_TAKEN:
-                raise
-            there = ends.production.read(
-                _select(job.work, job.table.key, statements.is_row(job.table.key, key(row)))
-            )
-            if not there:
-                tally.refuse(_shown_key(job.table, key(row)), failure)
+    left = rows
+    while left:
+        refused = [(row, why) for row in left if (why := _insert_row(ends, job, row, tally))]
+        orphans = [row for row, why in refused if why.code in NO_PARENT]
+        # A row's parent may be another row of these.
+        again = orphans if len(refused) < len(left) else []
+        for row, why in refused:
+            if not again or why.code not in NO_PARENT:
+                tally.refuse(_shown_key(job.table, _key_of(job.table)(row)), why)
+        tally.orphans += 0 if again else len(orphans)
+        left = again
+
+
+def _insert_row(ends: Ends, job: TableJob, row: Row, tally: Tally) -> StatementFailed | None:
+    """Why production does not take it, None if it is there."""
+    try:
+        _again(partial(ends.production.write, statements.insert(job.work, job.table.stored, [row])))
+    except StatementFailed as failure:
+        if failure.code not in NOT_TAKEN:
+            raise
+        key = _key_of(job.table)(row)
+        own = statements.is_row(job.table.key, key)
+        # Somebody else may have inserted it meanwhile.
+        return None if ends.production.read(_select(job.work, job.table.key, own)) else failure
+    tally.inserted += 1
+    return None
 
 
 def _update(
@@ -200,10 +224,10 @@ def _update(
 
 
 def _update_row(ends: Ends, job: TableJob, columns: Sequence[Column], pair: Pair, tally: Tally) -> int:
-    values = zip(columns, pair.clone, pair.there or (), strict=True)
-    changed = [(column, new) for column, new, old in values if new != old]
+    # All columns: one that is left out may be set by the server (ON UPDATE CURRENT_TIMESTAMP).
+    values = list(zip(columns, pair.clone, strict=True))
     try:
-        ends.production.write(statements.update(job.work, job.table.key, pair.key, changed))
+        ends.production.write(statements.update(job.work, job.table.key, pair.key, values))
     except StatementFailed as failure:
         if failure.code not in NOT_TAKEN:
             raise

@@ -15,7 +15,11 @@ _FIRST = re.compile(r"CREATE TABLE (?:`(?:[^`]|``)*`\.)?`(?:[^`]|``)*` \(\n")
 _FOREIGN = re.compile(r"  CONSTRAINT (?P<name>`(?:[^`]|``)*`) (?P<rest>FOREIGN KEY .*?),?$")
 _CHECK = re.compile(r"  CONSTRAINT `(?:[^`]|``)*` (?P<rest>CHECK .*)$")
 _ELSEWHERE = re.compile(r"\b(?:DATA|INDEX) DIRECTORY\b|/\*!50100 TABLESPACE `", re.IGNORECASE)
-_VIEW = re.compile(r" VIEW (?:`(?:[^`]|``)*`\.)?`(?:[^`]|``)*` AS ", re.IGNORECASE)
+_COUNTER = re.compile(r"^\) ENGINE=\w+ AUTO_INCREMENT=(\d+)", re.MULTILINE)
+_VIEW = re.compile(
+    r" VIEW (?:`(?:[^`]|``)*`\.)?`(?:[^`]|``)*`(?P<columns> \(`(?:[^`]|``)*`(?:,\s*`(?:[^`]|``)*`)*\))? AS ",
+    re.IGNORECASE,
+)
 _TRIGGER = re.compile(
     r"\bON\s+(?:`(?:[^`]|``)*`|\w+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|\w+))?(?=\s+FOR\s+EACH\b)", re.I
 )
@@ -62,6 +66,12 @@ def parse_definition(text: str) -> Definition:
     return Definition(lines=tuple(lines), foreign=tuple(foreign), tail=")" + tail)
 
 
+def counter(text: str) -> int:
+    """The number that AUTO_INCREMENT gives next, of SHOW CREATE TABLE's text; 1 where it has none."""
+    found = _COUNTER.search(text)
+    return int(found[1]) if found else 1
+
+
 def add_foreign_key(table: TableName, name: str, rest: str) -> str:
     """The statement for one that `parse_definition` took out."""
     return f"ALTER TABLE {quoted_name(table)} ADD CONSTRAINT {quoted(name)} {rest}"
@@ -79,7 +89,7 @@ def view_named(text: str, name: TableName, *, replace: bool) -> str:
     """SHOW CREATE VIEW's text, for a view of another name. Raise Refused if it is not understood."""
     if not _VIEW.search(text) or not text.startswith("CREATE "):
         raise Refused(f"the server's definition is none that zbackup understands: {text[:80]}")
-    renamed = _VIEW.sub(lambda _: f" VIEW {quoted_name(name)} AS ", text, count=1)
+    renamed = _VIEW.sub(lambda m: f" VIEW {quoted_name(name)}{m['columns'] or ''} AS ", text, count=1)
     return renamed.replace("CREATE ", "CREATE OR REPLACE ", 1) if replace else renamed
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from zbackup.engines.mysql.copy import statements
 from zbackup.engines.mysql.copy.brake import Brake
-from zbackup.engines.mysql.copy.plan_table import TableJob
+from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.tables import Column, Table, quoted_name
 from zbackup.engines.mysql.server.connection import Row, RowConnection
 from zbackup.model.copying import TableName
@@ -81,14 +81,19 @@ def prove(ends: Ends, job: TableJob, where: str) -> None:
         span = statements.between(table.key, after, to)
         there = ends.clone.read(statements.digest(table.name, table.stored, span + limit))[0]
         here = ends.production.read(statements.digest(job.work, table.stored, span))[0]
-        if there != here:
+        if there != here or not statements.is_whole(here):
             counts = ", ".join(
                 f"{int(row[0] or 0)} {whose}"
                 for row, whose in ((there, "in the clone"), (here, "in the copy"))
             )
+            reason = "did somebody write to the clone meanwhile?"
+            if not (statements.is_whole(here) and statements.is_whole(there)):
+                reason = (
+                    "rows of it are too long for the server's max_allowed_packet: raise that on both sides"
+                )
             raise VerificationFailed(
                 f"{job.step.source} did not come out as it is in the clone ({counts}, of one range of keys); "
-                "did somebody write to the clone meanwhile?"
+                + reason
             )
         done += int(here[0] or 0)
         ends.progress.advance(done, max(table.rows, done), "rows")

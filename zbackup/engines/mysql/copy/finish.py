@@ -1,15 +1,20 @@
 """Give a filled table its foreign keys, its triggers and its name."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from zbackup.engines.mysql.copy import tables
+from zbackup.engines.mysql.copy.attached import referring, require_unattached
 from zbackup.engines.mysql.copy.compare import BUSY
-from zbackup.engines.mysql.copy.plan_table import Sides, TableJob, rename
+from zbackup.engines.mysql.copy.creation import create
+from zbackup.engines.mysql.copy.definition import counter
+from zbackup.engines.mysql.copy.job import Sides, TableJob
+from zbackup.engines.mysql.copy.plan_table import rename
 from zbackup.engines.mysql.copy.tables import ForeignKey, quoted, quoted_name
 from zbackup.engines.mysql.server.connection import Connection, StatementFailed
 from zbackup.model.copying import TableName
-from zbackup.model.errors import Refused
+from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.progress import Progress
 
 RENAME_TRIES = 12
@@ -32,19 +37,19 @@ def add_extras(sides: Sides, job: TableJob) -> None:
             # The names of its indexes are those of the definition, so that the server makes no others.
             production.execute("SET SESSION foreign_key_checks = 0")
             try:
-                _when_free(production, statement)
+                _when_free(partial(production.execute, statement))
             finally:
                 production.execute("SET SESSION foreign_key_checks = 1")
     for key in job.foreign:
         _require_parents(production, job, key)
-    if not job.triggers_sql:
+    if not job.triggers:
         return
     made = {trigger.name for trigger in _triggers(production, job.work)}
-    for trigger, statement in zip(job.table.triggers, job.triggers_sql, strict=True):
+    for trigger, creation in zip(job.table.triggers, job.triggers, strict=True):
         if trigger.name not in made:
-            production.execute(f"USE {quoted(job.work.schema)}")
+            sides.production_rows.execute(f"USE {quoted(job.work.schema)}")
             try:
-                _when_free(production, statement)
+                _when_free(partial(create, sides.production_rows, creation))
             except StatementFailed as failure:
                 if failure.code != BINLOG_UNSAFE:
                     raise
@@ -74,27 +79,87 @@ def _require_parents(production: Connection, job: TableJob, key: ForeignKey) -> 
         )
 
 
-def exchange(sides: Sides, jobs: Sequence[TableJob], progress: Progress) -> None:
-    """Give filled tables their names, at once with the old ones' new names."""
+def exchange(sides: Sides, jobs: Sequence[TableJob], marker: TableName | None, progress: Progress) -> None:
+    """Give filled tables their names, at once with the old ones' new names.
+
+    `marker` gets its final name with them: see `left`. Raise Refused when something was attached to a table
+    of production's since it was planned.
+    """
     if not jobs:
         return
-    _when_free(sides.production, rename(jobs), progress)
+    replaced = [(job.step.into, job.step.kept) for job in jobs if job.step.kept]
     for job in jobs:
         if job.step.kept:
-            release_kept(sides.production, job.step.kept)
+            keep_counting(sides.production, job.step.into, job.work)
+
+    def rename_unattached() -> None:
+        for into, _ in replaced:
+            require_unattached(sides, into)
+        sides.production.execute(rename(jobs, marker))
+
+    _when_free(rename_unattached, progress)
+    for into, kept in replaced:
+        release(sides.production, into, kept)
+    for into, kept in replaced:
+        _require_left_alone(sides, into, kept)
 
 
-def release_kept(production: Connection, kept: TableName) -> None:
-    """Drop the old table's foreign keys, which would keep rows of their parents from being deleted."""
-    for key in tables.foreign_keys(production, kept, of_others=False):
-        _when_free(production, f"ALTER TABLE {quoted_name(kept)} DROP FOREIGN KEY {quoted(key.name)}")
+def _require_left_alone(sides: Sides, into: TableName, kept: TableName) -> None:
+    """Raise DatabaseError when something was attached in the instant before the old table was renamed."""
+    old = tables.read_table(sides.production, kept)
+    found = [*(f"trigger {t.name}" for t in (old.triggers if old else ())), *referring(sides, kept)]
+    if found:
+        raise DatabaseError(
+            f"{', '.join(found)} came to {into} in the instant before it became {kept}, and went with it: "
+            f"make that anew on {into}, and drop it from {kept}"
+        )
 
 
-def _when_free(production: Connection, statement: str, progress: Progress | None = None) -> None:
-    """Run a statement that needs a table for itself. It waits briefly, for everybody else waits behind it."""
+def release(production: Connection, into: TableName, kept: TableName) -> None:
+    """Take from the old table what would hold up production: its foreign keys, which would keep rows of their
+    parents from being deleted. Raise DatabaseError with what is left to do."""
+    left = release_statements(production, kept)
+    try:
+        while left:
+            _when_free(partial(production.execute, left[0]))
+            left = left[1:]
+        keep_counting(production, kept, into)
+    except StatementFailed as failure:
+        raise DatabaseError(
+            f"{into} is there, but {kept} still has foreign keys, which keep rows of their parents from "
+            f"being deleted ({failure}): run the same command again, or {'; '.join(left)}"
+            if left
+            else f"{into} is there, but may give numbers again that {kept} gave ({failure}): run the same "
+            "command again"
+        ) from None
+
+
+def release_statements(production: Connection, kept: TableName) -> list[str]:
+    """The statements that drop its foreign keys."""
+    return [
+        f"ALTER TABLE {quoted_name(kept)} DROP FOREIGN KEY {quoted(key.name)}"
+        for key in tables.foreign_keys(production, kept, of_others=False)
+    ]
+
+
+def keep_counting(production: Connection, old: TableName, new: TableName) -> None:
+    """Let the new table's AUTO_INCREMENT go on where the old one's is, if that is farther: a number that was
+    given to a row must not be given to another."""
+    there, here = (_counter(production, name) for name in (old, new))
+    if there > here:
+        statement = f"ALTER TABLE {quoted_name(new)} AUTO_INCREMENT = {there}"
+        _when_free(partial(production.execute, statement))
+
+
+def _counter(production: Connection, name: TableName) -> int:
+    return counter(tables.definition(production, name))
+
+
+def _when_free(action: Callable[[], None], progress: Progress | None = None) -> None:
+    """Do what needs a table for itself. It waits briefly, for everybody else waits behind it."""
     for left in range(RENAME_TRIES, -1, -1):
         try:
-            production.execute(statement)
+            action()
             return
         except StatementFailed as failure:
             if failure.code not in BUSY or not left:

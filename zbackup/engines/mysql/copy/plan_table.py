@@ -2,9 +2,11 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from zbackup.engines.mysql.copy import tables
+from zbackup.engines.mysql.copy.attached import require_unattached
+from zbackup.engines.mysql.copy.creation import Creation, read_creation
 from zbackup.engines.mysql.copy.definition import (
     Definition,
     add_foreign_key,
@@ -13,35 +15,16 @@ from zbackup.engines.mysql.copy.definition import (
     trigger_on,
     view_named,
 )
+from zbackup.engines.mysql.copy.job import LONGEST_NAME, Sides, TableJob, shortened
+from zbackup.engines.mysql.copy.marker import marker_named
+from zbackup.engines.mysql.copy.plan_rows import plan_rows
+from zbackup.engines.mysql.copy.statements import loses_types
 from zbackup.engines.mysql.copy.tables import ForeignKey, Table, quoted, quoted_name
-from zbackup.engines.mysql.server.connection import Connection
 from zbackup.model.copying import Action, CopyStep, CopyWish, TableName
-from zbackup.model.errors import NotFound, Refused, Taken
+from zbackup.model.errors import NotFound, Refused, Taken, UsageError
 
 ENGINES = ("innodb", "myisam", "aria", "rocksdb")
 WORK = "zbackup_copy_"
-LONGEST_NAME = 64
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableJob:
-    """A step, and what acting on it needs. `work` is the table that is filled before it gets its name."""
-
-    step: CopyStep
-    table: Table
-    work: TableName
-    create: str = ""
-    foreign: tuple[ForeignKey, ...] = ()
-    foreign_sql: tuple[str, ...] = ()
-    triggers_sql: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """The clone's server and production's."""
-
-    clone: Connection
-    production: Connection
 
 
 def plan_table(sides: Sides, wish: CopyWish, name: TableName) -> TableJob:
@@ -53,9 +36,10 @@ def plan_table(sides: Sides, wish: CopyWish, name: TableName) -> TableJob:
         if table.is_view:
             return _view(sides, wish, table)
         _require_copyable(table)
+        _require_true_json(sides, wish, table)
         into, there = _target(sides, wish, table)
         if wish.rows:
-            return _rows(wish, table, into, there)
+            return plan_rows(sides, wish, table, into, there)
         return _whole(sides, wish, table, into, there)
     except Refused as refused:
         raise Refused(f"{name}: {refused}") from None
@@ -68,6 +52,24 @@ def _require_copyable(table: Table) -> None:
         raise Refused("it is a sequence: make it anew (CREATE SEQUENCE ... START WITH)")
     if table.engine.lower() not in ENGINES:
         raise Refused(f"zbackup copies no tables of the engine {table.engine or '(none)'}")
+    if broken := [c.name for c in table.columns if "\n" in c.name]:
+        raise Refused(
+            f"the name of its column {broken[0]!r} has a line end, which zbackup does not take apart"
+        )
+
+
+def _require_true_json(sides: Sides, wish: CopyWish, table: Table) -> None:
+    """MariaDB's JSON is text. MySQL's has types, of which its text holds some only."""
+    for column in table.stored:
+        if column.data_type != "json":
+            continue
+        ask = loses_types(table.name, column, wish.where)
+        if (lost := int(sides.clone_rows.read(ask)[0][0] or 0)) > 0:
+            raise Refused(
+                f"{lost} values of its JSON column {column.name} have parts whose type is not in their text "
+                "(dates, times, binary, DECIMALs that end in 0), and would come back as others: leave "
+                "those rows out with --where"
+            )
 
 
 def _target(sides: Sides, wish: CopyWish, table: Table) -> tuple[TableName, Table | None]:
@@ -75,6 +77,9 @@ def _target(sides: Sides, wish: CopyWish, table: Table) -> tuple[TableName, Tabl
     name = table.name
     if wish.into is not None:
         into = TableName(wish.into.schema, name.table if wish.into.is_schema else wish.into.table)
+        for word in (into.schema, into.table):
+            if len(word) > LONGEST_NAME:
+                raise UsageError(f"--into: {word} has more than the {LONGEST_NAME} letters of a name")
         there = tables.read_table(sides.production, into)
     else:
         into, there = name, tables.read_table(sides.production, name)
@@ -84,62 +89,6 @@ def _target(sides: Sides, wish: CopyWish, table: Table) -> tuple[TableName, Tabl
     if there and not (wish.rows or wish.replace):
         raise Taken(f"production has {into}: name another table with --into, or --replace it")
     return into, there
-
-
-def shortened(name: str, ending: str) -> str:
-    """A name with this ending, within the length that servers allow."""
-    return name[: LONGEST_NAME - len(ending)] + ending
-
-
-def _rows(wish: CopyWish, table: Table, into: TableName, there: Table | None) -> TableJob:
-    """Rows into the table that production has."""
-    if there is None:
-        raise NotFound(f"production has no table {into}: leave out --missing and --changed")
-    if not table.key:
-        raise Refused(
-            "it has no primary key (nor a unique one without NULLs) by which rows could be compared"
-        )
-    key = [c.name for c in table.key]
-    if [c.name for c in there.key] != key:
-        raise Refused(f"rows are compared by {', '.join(key)}, which is no such key of production's table")
-    _require_same_columns(table, there)
-    events = {event for event, wanted in (("INSERT", wish.missing), ("UPDATE", wish.changed)) if wanted}
-    fired = [t.name for t in there.triggers if t.event in events]
-    if fired and not wish.fire_triggers:
-        raise Refused(
-            f"production's table has triggers that would run for each row ({', '.join(fired)}): "
-            "say --fire-triggers if they should, or copy it beside (leave out --missing and --changed)"
-        )
-    target, names = quoted_name(into), ", ".join(quoted(c.name) for c in table.stored)
-    shown = []
-    if wish.missing:
-        shown.append(f"INSERT INTO {target} ({names}) VALUES ...;  -- rows whose key production lacks")
-    if wish.changed:
-        where = " AND ".join(f"{quoted(name)} = ..." for name in key)
-        shown.append(f"UPDATE {target} SET ... WHERE {where};  -- one for each row that differs")
-    notes = (f"triggers run for each row: {', '.join(fired)}",) if fired else ()
-    step = CopyStep(
-        source=table.name,
-        into=into,
-        action="rows",
-        statements=tuple(shown),
-        rows=table.rows,
-        notes=notes,
-    )
-    return TableJob(step=step, table=table, work=into)
-
-
-def _require_same_columns(table: Table, there: Table) -> None:
-    known = {c.name: c for c in there.columns}
-    for column in table.stored:
-        other = known.get(column.name)
-        if other is None:
-            raise Refused(f"production's table has no column {column.name}: it was altered since")
-        if (other.type, other.charset, other.generated) != (column.type, column.charset, False):
-            raise Refused(
-                f"the column {column.name} is {column.type} in the clone and {other.type} in production: it "
-                "was altered since"
-            )
 
 
 def together(jobs: Mapping[TableName, TableJob]) -> dict[TableName, TableJob]:
@@ -168,12 +117,12 @@ def _whole(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: T
     own = into == table.name and not wish.bare
     action: Action = "replace" if there else ("new" if into == table.name else "beside")
     if there:
-        _require_exchangeable(sides, there)
+        require_unattached(sides, into)
     work = TableName(into.schema, WORK + _mark(wish, table.name, into, text))
     if action != "new" and "mariadb" not in sides.production.version.lower():
         definition = definition.without_check_names()
     foreign, foreign_sql, renamed = _foreign(sides, wish, definition, table, work) if own else ((), (), ())
-    triggers_sql = tuple(_triggers(sides, table, work)) if own else ()
+    triggers = tuple(_triggers(sides, table, work)) if own else ()
     kept = TableName(into.schema, shortened(into.table, f"_before_{wish.moment}")) if there else None
     notes = [*renamed]
     if not own and (table.triggers or definition.foreign):
@@ -198,27 +147,9 @@ def _whole(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: T
         create=definition.create(work),
         foreign=foreign,
         foreign_sql=foreign_sql,
-        triggers_sql=triggers_sql,
+        triggers=triggers,
     )
     return replace(job, step=replace(job.step, statements=tuple(_shown(job))))
-
-
-def _require_exchangeable(sides: Sides, there: Table) -> None:
-    """Triggers and other tables' foreign keys follow a table that is renamed."""
-    if there.is_view:
-        raise Refused(f"{there.name} is a view in production")
-    if there.triggers:
-        names = ", ".join(t.name for t in there.triggers)
-        raise Refused(
-            f"production's table has triggers, which would stay with the old one ({names}): use --missing "
-            "and --changed, or copy it beside and exchange them yourself"
-        )
-    if others := tables.foreign_keys(sides.production, there.name, of_others=True):
-        names = ", ".join(f"{key.name} of {key.table}" for key in others)
-        raise Refused(
-            f"foreign keys of other tables refer to production's table, and would go on referring to the old "
-            f"one ({names}): use --missing and --changed"
-        )
 
 
 def _mark(wish: CopyWish, name: TableName, into: TableName, text: str) -> str:
@@ -257,9 +188,12 @@ def _foreign(
     return tuple(keys), tuple(statements), tuple(notes)
 
 
-def _triggers(sides: Sides, table: Table, work: TableName) -> list[str]:
+def _triggers(sides: Sides, table: Table, work: TableName) -> list[Creation]:
     names = [TableName(table.name.schema, trigger.name) for trigger in table.triggers]
-    return [trigger_on(tables.definition(sides.clone, name, "TRIGGER"), work) for name in names]
+    return [
+        read_creation(sides.clone_rows, name, "TRIGGER", lambda text: trigger_on(text, work))
+        for name in names
+    ]
 
 
 def _shown(job: TableJob) -> list[str]:
@@ -269,16 +203,17 @@ def _shown(job: TableJob) -> list[str]:
         f"INSERT INTO {quoted_name(job.work)} ({names}) VALUES ...;  -- about {job.table.rows} rows, "
         "in transactions of 1 MiB at most"
     )
-    shown += [sql + ";" for sql in (*job.foreign_sql, *job.triggers_sql)]
+    shown += [sql + ";" for sql in (*job.foreign_sql, *(made.shown for made in job.triggers))]
     return [*shown, rename([job]) + ";", *released(job)]
 
 
-def rename(jobs: Sequence[TableJob]) -> str:
+def rename(jobs: Sequence[TableJob], marker: TableName | None = None) -> str:
     """The statement that gives finished tables their names, at once with the new names of the old ones."""
     moves: list[tuple[TableName, TableName | None]] = []
     for job in jobs:
         moves += [(job.step.into, job.step.kept)] if job.step.kept else []
         moves.append((job.work, job.step.into))
+    moves += [(marker, marker_named(marker))] if marker else []
     return "RENAME TABLE " + ", ".join(f"{quoted_name(a)} TO {quoted_name(b)}" for a, b in moves if b)
 
 
@@ -296,10 +231,21 @@ def _view(sides: Sides, wish: CopyWish, table: Table) -> TableJob:
     into, there = _target(sides, wish, table)
     if there and not there.is_view:
         raise Refused(f"{into} is a table in production")
-    create = view_named(tables.definition(sides.clone, table.name, "VIEW"), into, replace=bool(there))
-    notes: tuple[str, ...] = ()
+    made = read_creation(
+        sides.clone_rows, table.name, "VIEW", lambda text: view_named(text, into, replace=bool(there))
+    )
+    notes = []
     if there:
         old = tables.definition(sides.production, into, "VIEW")
-        notes = (f"the view {into} was until now: {old}",)
-    step = CopyStep(source=table.name, into=into, action="view", statements=(create + ";",), notes=notes)
-    return TableJob(step=step, table=table, work=into, create=create)
+        notes.append(f"the view {into} was until now: {old}")
+    if into.schema != table.name.schema:
+        notes.append(f"the view {into} reads what its text names, and no copies in {into.schema}")
+    step = CopyStep(
+        source=table.name,
+        into=into,
+        action="view",
+        statements=(made.shown + ";",),
+        overwrites=bool(there),
+        notes=tuple(notes),
+    )
+    return TableJob(step=step, table=table, work=into, view=made)

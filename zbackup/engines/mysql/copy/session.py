@@ -5,14 +5,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from zbackup.engines.mysql.copy import tables
-from zbackup.engines.mysql.copy.account import grants, require_privileges
+from zbackup.engines.mysql.copy.account import grants, require_privileges, sees_all
 from zbackup.engines.mysql.copy.brake import Brake, BrakeOptions
-from zbackup.engines.mysql.copy.compare import difference, put_back
+from zbackup.engines.mysql.copy.compare import Tally, difference, put_back
 from zbackup.engines.mysql.copy.fill import Ends, fill, prove
-from zbackup.engines.mysql.copy.finish import add_extras, exchange
-from zbackup.engines.mysql.copy.plan_table import Sides, TableJob, plan_table, together
+from zbackup.engines.mysql.copy.finish import add_extras, exchange, release
+from zbackup.engines.mysql.copy.job import Sides, TableJob, in_turn, parents_first
+from zbackup.engines.mysql.copy.marker import find_marker, marker_named, remove_marker, set_marker
+from zbackup.engines.mysql.copy.plan_table import plan_table, together
 from zbackup.engines.mysql.copy.statements import SETTINGS
 from zbackup.engines.mysql.copy.tables import quoted, quoted_name
+from zbackup.engines.mysql.copy.views import make_views, plan_rest
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import (
     Connection,
@@ -27,16 +30,19 @@ from zbackup.model.progress import Progress
 
 # A copy that waits must not lose its sessions.
 PATIENCE = "SET SESSION wait_timeout = 86400, net_write_timeout = 86400, net_read_timeout = 86400"
+# Without it the snapshot below is none.
+ONE_VIEW_FOR_ALL = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 ONE_VIEW = b"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MysqlCopier:
-    """See engines.base.Copier. `account` None: none is configured."""
+    """See engines.base.Copier. `account` None: none is configured. `watch` is the instance's own account."""
 
     instance: str
     account: ConnectOptions | None
     brake: BrakeOptions
+    watch: ConnectOptions | None = None
 
     @property
     def configured(self) -> bool:
@@ -55,6 +61,8 @@ class MysqlCopier:
             login = replace(login, password=self._account.password())
         try:
             with connect(_options(login)) as connection:
+                if not sees_all(connection, {name.schema for name in wish.tables}):
+                    return None
                 for name in wish.tables:
                     if not name.is_schema:
                         connection.rows(f"SELECT 1 FROM {quoted_name(name)} LIMIT 0")
@@ -75,6 +83,12 @@ class MysqlCopier:
             for connection in (production, clone, rows_of_clone, rows_of_production):
                 connection.execute(PATIENCE)
                 connection.execute(SETTINGS)
+            rows_of_clone.execute(ONE_VIEW_FOR_ALL)
+            watch = None
+            if wish.replace and self.watch:
+                watch = open_ones.enter_context(connect(self.watch))
+                watch.execute(PATIENCE)
+            sides = Sides(clone, production, rows_of_clone, rows_of_production, watch)
             _require_other_server(clone, production)
             ends = Ends(
                 clone=rows_of_clone,
@@ -83,7 +97,7 @@ class MysqlCopier:
                 progress=progress,
             )
             try:
-                yield MysqlCopy(sides=Sides(clone, production), ends=ends, wish=wish, progress=progress)
+                yield MysqlCopy(sides=sides, ends=ends, wish=wish, progress=progress)
             except PrivilegeMissing as missing:
                 if "at least one of" in str(missing):  # what only a definer's account needs, and is named
                     raise
@@ -114,6 +128,7 @@ class MysqlCopy:
     wish: CopyWish
     progress: Progress
     _jobs: dict[TableName, TableJob] = field(default_factory=dict)
+    _marker: TableName | None = None
 
     def plan(self) -> CopyPlan:
         """See engines.base.CopySession."""
@@ -121,8 +136,15 @@ class MysqlCopy:
         wish = replace(self.wish, tables=tuple(names))
         if wish.into and not wish.into.is_schema and len(names) > 1:
             raise UsageError(f"--into {wish.into} is one table, and {len(names)} are copied: name a schema")
-        self._jobs = together({name: plan_table(self.sides, wish, name) for name in names})
-        ordered = sorted(self._jobs.values(), key=lambda job: job.step.action == "view")
+        earlier = None if wish.rows else find_marker(self.sides.production, self.wish, wish.schemas[0])
+        if earlier:
+            self._marker = earlier[0]
+            rest = {name: plan_rest(self.sides, wish, name, earlier[1]) for name in names}
+            self._jobs = {name: job for name, job in rest.items() if job}
+        else:
+            self._jobs = together({name: plan_table(self.sides, wish, name) for name in names})
+        _require_own_names(list(self._jobs.values()))
+        ordered = in_turn(parents_first(self._jobs))
         return CopyPlan(steps=(*self._schemas(ordered), *(job.step for job in ordered)), notes=tuple(notes))
 
     def compare(self, step: CopyStep) -> Difference:
@@ -137,27 +159,47 @@ class MysqlCopy:
         New tables are all filled before the first gets its name, and get their names in one statement: so
         the same command finds what an earlier run began until everything is there.
         """
-        done: list[CopiedTable] = []
         filled: list[tuple[TableJob, int]] = []
         for step in plan.steps:
             if step.source.is_schema:
                 self.sides.production.execute(step.statements[0].rstrip(";"))
-            elif step.action == "rows":
-                done.append(self._rows(self._jobs[step.source]))
-            elif step.action != "view":
-                job = self._jobs[step.source]
+                continue
+            job = self._jobs[step.source]
+            if step.action not in ("rows", "view") and not job.named:
                 filled.append((job, self._filled(job)))
-        self.progress.phase("naming", ", ".join(str(job.step.into) for job, _ in filled))
-        for job, _ in filled:
-            add_extras(self.sides, job)
-        exchange(self.sides, [job for job, _ in filled], self.progress)
+        jobs = [self._jobs[step.source] for step in plan.steps if not step.source.is_schema]
+        done = self._put_back([job for job in jobs if job.step.action == "rows"])
+        self._name([job for job, _ in filled], jobs)
         done += [_copied(job.step, inserted=written, verified=True) for job, written in filled]
-        for step in plan.steps:
-            if step.action == "view":
-                self._use(step.into.schema)
-                self.sides.production.execute(self._jobs[step.source].create)
-                done.append(_copied(step))
+        done += self._rest(jobs)
         return tuple(done)
+
+    def _name(self, filled: Sequence[TableJob], jobs: Sequence[TableJob]) -> None:
+        """Give tables that are filled what they have beside rows, and their names."""
+        self.progress.phase("naming", ", ".join(str(job.step.into) for job in filled))
+        for job in filled:
+            add_extras(self.sides, job)
+        marker = None
+        if filled and any(job.step.kept or job.view for job in jobs):
+            marker = set_marker(self.sides.production, self.wish, self.wish.schemas[0])
+            self._marker = marker_named(marker)
+        exchange(self.sides, filled, marker, self.progress)
+
+    def _rest(self, jobs: Sequence[TableJob]) -> list[CopiedTable]:
+        """What is done when the tables have their names: the next run does it, if this one is cut short."""
+        named = [job for job in jobs if job.named]
+        for job in named:
+            if job.step.kept:
+                release(self.sides.production, job.step.into, job.step.kept)
+        done = [_copied(job.step) for job in named]
+        done += make_views(self.sides, [job for job in jobs if job.view])
+        if self._marker and any(each.refused for each in done):
+            self.progress.note(
+                f"the same command makes the views that are missing; to give up instead, drop {self._marker}"
+            )
+        elif self._marker:
+            remove_marker(self.sides.production, self._marker)
+        return done
 
     def _filled(self, job: TableJob) -> int:
         """Fill the working table, and prove it; how many rows this run wrote."""
@@ -177,17 +219,28 @@ class MysqlCopy:
             raise
         return written
 
-    def _rows(self, job: TableJob) -> CopiedTable:
+    def _put_back(self, jobs: Sequence[TableJob]) -> list[CopiedTable]:
+        """Rows into all these tables, again while that brings rows whose parents were not there before."""
+        found: dict[TableName, Tally] = {}
+        left = list(jobs)
+        while left:
+            before = sum(tally.inserted for tally in found.values())
+            for job in left:
+                tally = self._rows(job)
+                if earlier := found.get(job.step.source):
+                    tally.inserted += earlier.inserted
+                    tally.updated += earlier.updated
+                found[job.step.source] = tally
+            left = [job for job in left if found[job.step.source].orphans]
+            if sum(tally.inserted for tally in found.values()) == before:
+                break
+        return [_tallied(job.step, found[job.step.source]) for job in jobs]
+
+    def _rows(self, job: TableJob) -> Tally:
         self.progress.phase("putting rows back", str(job.step.into))
         self._use(job.step.into.schema)
         self._one_view()
-        tally = put_back(self.ends, job, self.wish)
-        return replace(
-            _copied(job.step, inserted=tally.inserted),
-            updated=tally.updated,
-            refused=tally.refused,
-            conflicts=tuple(tally.conflicts),
-        )
+        return put_back(self.ends, job, self.wish)
 
     def _use(self, schema: str) -> None:
         """Statements of a log that holds statements are filtered by the default schema on replicas."""
@@ -207,6 +260,10 @@ class MysqlCopy:
             found = tables.in_schema(self.sides.clone, wanted.schema)
             if not found:
                 raise NotFound(f"the clone has no schema {wanted.schema}, or nothing is in it")
+            if self.wish.rows:
+                views = tables.in_schema(self.sides.clone, wanted.schema, "VIEW")
+                found = [name for name in found if name not in views]
+                notes += [f"{len(views)} views of {wanted.schema} have no rows of their own"] if views else []
             names += found
             notes += _left_out(self.sides, wanted.schema)
         return list(dict.fromkeys(names)), notes
@@ -229,6 +286,28 @@ class MysqlCopy:
                     statements=(made + ";",),
                 )
         return list(steps.values())
+
+
+def _require_own_names(jobs: Sequence[TableJob]) -> None:
+    """Raise UsageError when two of them would get one name."""
+    given: dict[TableName, TableName] = {}
+    for job in jobs:
+        step = job.step
+        if step.into in given:
+            raise UsageError(
+                f"{given[step.into]} and {step.source} would both be {step.into}: copy one after the other, "
+                "each with an --into of its own"
+            )
+        given[step.into] = step.source
+
+
+def _tallied(step: CopyStep, tally: Tally) -> CopiedTable:
+    return replace(
+        _copied(step, inserted=tally.inserted),
+        updated=tally.updated,
+        refused=tally.refused,
+        conflicts=tuple(tally.conflicts),
+    )
 
 
 def _copied(step: CopyStep, *, inserted: int = 0, verified: bool = False) -> CopiedTable:

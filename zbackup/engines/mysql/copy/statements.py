@@ -7,20 +7,37 @@ read, byte by byte; MySQL reference manual, "Character Set Introducers".
 import re
 from collections.abc import Sequence
 
-from zbackup.engines.mysql.copy.tables import Column, Table, quoted, quoted_name
+from zbackup.engines.mysql.copy.tables import GEOMETRY, Column, Table, quoted, quoted_name
 from zbackup.engines.mysql.server.connection import Row
 from zbackup.model.copying import TableName
 from zbackup.model.errors import VerificationFailed
 
 # Names of columns and zones, quotes in identifiers and zero values mean the same in both sessions. Strict: a
-# value that does not fit ends the copy instead of being cut.
+# value that does not fit ends the copy instead of being cut, and so does an engine that is not there. What an
+# administrator has set for all sessions must neither leave out rows nor let in those without a parent.
 SETTINGS = (
-    "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,STRICT_ALL_TABLES,ALLOW_INVALID_DATES', "
-    "time_zone = '+00:00', lock_wait_timeout = 5, innodb_lock_wait_timeout = 5"
+    "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,STRICT_ALL_TABLES,ALLOW_INVALID_DATES,"
+    "NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', lock_wait_timeout = 5, innodb_lock_wait_timeout = 5, "
+    "foreign_key_checks = 1, unique_checks = 1, sql_select_limit = 18446744073709551615, "
+    "sql_big_selects = 1, sql_safe_updates = 0, sql_auto_is_null = 0, sql_quote_show_create = 1"
 )
 
 _SPECIAL = re.compile(rb"[\0\n\r\\'\"\x1a]")
 _ESCAPED = {0: rb"\0", 10: rb"\n", 13: rb"\r", 92: rb"\\", 39: rb"\'", 34: rb"\"", 26: rb"\Z"}
+LONG = frozenset(
+    (
+        "tinytext",
+        "text",
+        "mediumtext",
+        "longtext",
+        "tinyblob",
+        "blob",
+        "mediumblob",
+        "longblob",
+        "vector",
+        *GEOMETRY,
+    )
+)
 _NUMBER = re.compile(rb"-?\d+(\.\d+)?")
 
 
@@ -137,18 +154,24 @@ def update(
 
 
 def digest(table: TableName, columns: Sequence[Column], condition: bytes) -> bytes:
-    """How many rows there are, and sums in which each value of each row counts.
+    """How many rows there are, how many of them could be read whole, and sums in which each value counts.
 
-    Values are hexadecimal, numbers or times: what separates them is in none. Sums, as rows may be equal.
+    Values are hexadecimal, numbers or times: what separates them is in none. Sums, as rows may be equal. A
+    row of which a value is beyond the server's limits (max_allowed_packet) has no sum: see `is_whole`.
     """
-    texts = ", ".join(_digested(c) for c in columns)
+    texts = ", '#', ".join(_digested(c) for c in columns)
     # MySQL 9.6 has MD5 no more.
-    row = f"SHA2(CONCAT_WS('#', {texts}), 256)"
+    row = f"SHA2(CONCAT({texts}), 256)"
     halves = ", ".join(
         f"SUM(CAST(CONV(SUBSTRING({row}, {start}, 16), 16, 10) AS UNSIGNED))" for start in (1, 17)
     )
-    query = f"SELECT COUNT(*), {halves} FROM {quoted_name(table)} WHERE "
+    query = f"SELECT COUNT(*), COUNT({row}), {halves} FROM {quoted_name(table)} WHERE "
     return query.encode() + condition
+
+
+def is_whole(found: Row) -> bool:
+    """Whether every row is in the sums that `digest` asked for."""
+    return found[0] == found[1]
 
 
 def _digested(column: Column) -> str:
@@ -158,9 +181,27 @@ def _digested(column: Column) -> str:
     elif column.kind == "float":
         text = f"{name} + 0e0"
     elif column.data_type == "json":
-        text = f"HEX(CAST({name} AS CHAR CHARACTER SET utf8mb4))"
+        text = f"SHA2(CAST({name} AS CHAR CHARACTER SET utf8mb4), 256)"
+    elif column.data_type in LONG:
+        # Twice as long in hexadecimal, it would be too long for the server where the value is not.
+        text = f"SHA2({name}, 256)"
     elif column.kind == "bytes" or column.charset:
         text = f"HEX({name})"
     else:
         text = name
-    return f"COALESCE(CONCAT(':', {text}), '-')"
+    # What is too long becomes NULL, and must not pass for one.
+    return f"IF({name} IS NULL, '-', CONCAT(':', {text}))"
+
+
+def loses_types(name: TableName, column: Column, where: str) -> bytes:
+    """How many values of a column of MySQL's JSON do not come back from their text as they were.
+
+    Dates, times and binary become strings, and DECIMALs lose their last zeros (MySQL reference manual, "The
+    JSON Data Type").
+    """
+    text = f"CAST({quoted(column.name)} AS CHAR CHARACTER SET utf8mb4)"
+    back = f"CAST({text} AS JSON)"
+    again = f"CAST({back} AS CHAR CHARACTER SET utf8mb4)"
+    condition = f"({quoted(column.name)} <> {back} OR BINARY {text} <> BINARY {again})"
+    limit = f" AND ({where}\n)" if where else ""
+    return f"SELECT COUNT(*) FROM {quoted_name(name)} WHERE {condition}{limit}".encode()

@@ -11,12 +11,12 @@ from zbackup.model.copying import TableName
 
 ColumnKind = Literal["number", "plain", "text", "bytes", "float"]
 
-_GEOMETRY = (
+GEOMETRY = (
     *("geometry", "point", "linestring", "polygon", "geometrycollection", "geomcollection"),
     *("multipoint", "multilinestring", "multipolygon"),
 )
 _BYTES = frozenset(
-    ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit", "vector", *_GEOMETRY)
+    ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit", "vector", *GEOMETRY)
 )
 _NUMBERS = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year"))
 # By these a table can be walked in the order of its index: comparisons and sorting agree, and a value's text
@@ -102,12 +102,13 @@ class Table:
         return tuple(c for c in self.columns if not c.generated)
 
 
-def in_schema(connection: Connection, schema: str) -> list[TableName]:
-    """All tables and views of a schema, views last."""
+def in_schema(connection: Connection, schema: str, only: str = "") -> list[TableName]:
+    """All tables and views of a schema, views last; `only` those of a type."""
     rows = connection.rows(
         "SELECT TABLE_NAME AS t FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s "
-        "AND TABLE_TYPE <> 'SYSTEM VIEW' ORDER BY TABLE_TYPE = 'VIEW', TABLE_NAME",
-        (schema,),
+        "AND TABLE_TYPE <> 'SYSTEM VIEW' AND (TABLE_TYPE = %s OR %s = '') "
+        "ORDER BY TABLE_TYPE = 'VIEW', TABLE_NAME",
+        (schema, only, only),
     )
     return [TableName(schema, str(row["t"])) for row in rows]
 

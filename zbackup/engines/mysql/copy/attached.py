@@ -1,0 +1,62 @@
+"""Triggers of production's table and other tables' foreign keys: they follow a table that is renamed.
+
+Sources: MySQL reference manual, "The INFORMATION_SCHEMA INNODB_FOREIGN Table"; MariaDB's manual,
+"Information Schema INNODB_SYS_FOREIGN Table". Both need the privilege PROCESS, and show all foreign keys; the
+standard's tables show those alone of tables on which the account has a privilege.
+"""
+
+from zbackup.engines.mysql.copy import tables
+from zbackup.engines.mysql.copy.job import Sides
+from zbackup.engines.mysql.server.connection import Connection
+from zbackup.model.copying import TableName
+from zbackup.model.errors import Refused
+
+
+def require_unattached(sides: Sides, name: TableName) -> None:
+    """Raise Refused for a table of production's to which something is attached, or that is a view."""
+    there = tables.read_table(sides.production, name)
+    if there is None:
+        raise Refused(f"{name} is not in production any more")
+    if there.is_view:
+        raise Refused(f"{name} is a view in production")
+    if there.triggers:
+        names = ", ".join(t.name for t in there.triggers)
+        raise Refused(
+            f"production's table has triggers, which would stay with the old one ({names}): use --missing "
+            "and --changed, or copy it beside and exchange them yourself"
+        )
+    if others := referring(sides, name):
+        raise Refused(
+            f"foreign keys of other tables refer to production's table, and would go on referring to the old "
+            f"one ({', '.join(others)}): use --missing and --changed"
+        )
+
+
+def referring(sides: Sides, name: TableName) -> list[str]:
+    """Foreign keys of other tables that refer to this one, in whatever schema they are."""
+    if sides.watch is None:
+        raise Refused("whether foreign keys refer to production's table can be asked by nobody")
+    seen = {
+        f"{key.name} of {key.table}" for key in tables.foreign_keys(sides.production, name, of_others=True)
+    }
+    return sorted(seen | _unseen(sides.watch, name))
+
+
+def _unseen(watch: Connection, name: TableName) -> set[str]:
+    if "mariadb" in watch.version.lower():
+        # Names are as InnoDB's files have them.
+        table, parts = "INNODB_SYS_FOREIGN", ("CONVERT(CAST({} AS BINARY) USING filename)",)
+    else:
+        table, parts = "INNODB_FOREIGN", ("{}",)
+    whole = "SUBSTRING_INDEX({}, '/', {})"
+
+    def part(column: str, which: int) -> str:
+        return parts[0].format(whole.format(column, which))
+
+    rows = watch.rows(
+        f"SELECT {part('ID', -1)} AS name, {part('FOR_NAME', 1)} AS s, {part('FOR_NAME', -1)} AS t "
+        f"FROM information_schema.{table} WHERE FOR_NAME <> REF_NAME "
+        f"AND {part('REF_NAME', 1)} = %s AND {part('REF_NAME', -1)} = %s",
+        (name.schema, name.table),
+    )
+    return {f"{row['name']} of {row['s']}.{row['t']}" for row in rows}

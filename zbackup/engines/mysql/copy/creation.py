@@ -1,0 +1,76 @@
+"""Triggers and views as they were made: the settings of the session that made them belong to them.
+
+A trigger runs with the SQL mode and the character sets that it was made with, a view with its character sets
+(both manuals, "SHOW CREATE TRIGGER" and "SHOW CREATE VIEW").
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from zbackup.engines.mysql.copy.statements import SETTINGS
+from zbackup.engines.mysql.copy.tables import quoted_name
+from zbackup.engines.mysql.server.connection import RowConnection
+from zbackup.model.copying import TableName
+from zbackup.model.errors import Refused
+
+# Where the answer has the text, its character set, the collation, and the SQL mode.
+_COLUMNS: dict[str, tuple[int, ...]] = {"TRIGGER": (2, 3, 4, 1), "VIEW": (1, 2, 3)}
+_WORDS = re.compile(rb"[A-Za-z0-9_,]*")
+_USUAL = "SET SESSION character_set_client = utf8mb4, character_set_connection = utf8mb4"
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """`statement` is in the character set that `settings`, a statement for the session, name."""
+
+    statement: bytes
+    settings: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The statement for people."""
+        return self.statement.decode(errors="backslashreplace")
+
+
+def read_creation(
+    clone: RowConnection, name: TableName, what: Literal["TRIGGER", "VIEW"], changed: Callable[[str], str]
+) -> Creation:
+    """The statement that made it, as `changed` gives it another name. Raise Refused for none."""
+    ask = f"SHOW CREATE {what} {quoted_name(name)}".encode()
+    places = _COLUMNS[what]
+    charset, collation, *mode = [_word(clone.read(ask)[0][place]) for place in places[1:]]
+    # In its own character set it is what was said: in another, letters might be missing.
+    clone.execute(f"SET SESSION character_set_results = {charset}")
+    try:
+        text = clone.read(ask)[0][places[0]] or b""
+    finally:
+        clone.execute("SET SESSION character_set_results = NULL")
+    codec = "utf-8" if charset.startswith("utf8") else "latin1"
+    settings = f"SET SESSION character_set_client = {charset}, collation_connection = {collation}"
+    settings += "".join(f", sql_mode = '{words}'" for words in mode)
+    try:
+        made = changed(text.decode(codec, "surrogateescape")).encode(codec, "surrogateescape")
+    except UnicodeEncodeError:
+        raise Refused(
+            f"{what.lower()} {name.table} is in {charset}, which has no letters for its name"
+        ) from None
+    return Creation(made, settings)
+
+
+def create(production: RowConnection, creation: Creation) -> None:
+    """Make it in the session's default schema."""
+    production.execute(creation.settings)
+    try:
+        production.write(creation.statement)
+    finally:
+        production.execute(_USUAL)
+        production.execute(SETTINGS)
+
+
+def _word(value: bytes | None) -> str:
+    """The clone's server is not believed: what it says becomes part of a statement."""
+    if value is None or not _WORDS.fullmatch(value):
+        raise Refused(f"the clone's server gave {value!r} for a setting")
+    return value.decode()

@@ -1,0 +1,67 @@
+"""What planning makes of a table, and acting reads."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from zbackup.engines.mysql.copy.creation import Creation
+from zbackup.engines.mysql.copy.tables import ForeignKey, Table
+from zbackup.engines.mysql.server.connection import Connection, RowConnection
+from zbackup.model.copying import CopyStep, TableName
+
+LONGEST_NAME = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableJob:
+    """A step, and what acting on it needs. `work` is the table that is filled before it gets its name.
+
+    `parents` are the tables that production's refers to, where rows are put into it. `named`: an earlier run
+    has given it its name.
+    """
+
+    step: CopyStep
+    table: Table
+    work: TableName
+    create: str = ""
+    view: Creation | None = None
+    foreign: tuple[ForeignKey, ...] = ()
+    foreign_sql: tuple[str, ...] = ()
+    triggers: tuple[Creation, ...] = ()
+    parents: frozenset[TableName] = frozenset()
+    named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The clone's server and production's, with sessions for statements that are bytes.
+
+    `watch` is production again, as the instance's own account sees it: more than the copy's.
+    """
+
+    clone: Connection
+    production: Connection
+    clone_rows: RowConnection
+    production_rows: RowConnection
+    watch: Connection | None = None
+
+
+def shortened(name: str, ending: str) -> str:
+    """A name with this ending, within the length that servers allow."""
+    return name[: LONGEST_NAME - len(ending)] + ending
+
+
+def parents_first(jobs: Mapping[TableName, TableJob]) -> list[TableJob]:
+    """The jobs in an order in which rows find their parents; tables that refer to each other as they come."""
+    left = list(jobs.values())
+    ordered: list[TableJob] = []
+    while left:
+        waiting = {job.step.into for job in left}
+        free = [job for job in left if not (job.parents - {job.step.into}) & waiting] or left[:1]
+        ordered += free
+        left = [job for job in left if job not in free]
+    return ordered
+
+
+def in_turn(jobs: Sequence[TableJob]) -> list[TableJob]:
+    """Tables before views."""
+    return sorted(jobs, key=lambda job: job.step.action == "view")
