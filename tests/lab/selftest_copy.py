@@ -227,8 +227,7 @@ def test_rows_without_a_parent_are_refused_before_the_table_has_its_name(rig: Ri
 @pytest.fixture
 def more(rig: Rig) -> Iterator[Rig]:
     """The same servers with an empty schema on both sides, and one of a team that copies may not write to."""
-    schemas = ("theirs", "more")
-    for schema in schemas:
+    for schema in (schemas := ("theirs", "more")):
         rig.both(f"CREATE DATABASE {schema} CHARACTER SET utf8mb4")
     rig.production.sql(grants("zcopy@localhost", "more").rstrip(";"))
     yield rig

@@ -117,7 +117,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 
 
 def require_complete(report: CopyReport) -> None:
-    """Raise CopyIncomplete, with the first of the rows that production did not take."""
+    """Raise CopyIncomplete, with the first of the rows or views that production did not take."""
     if report.refused:
         first = next(line for table in report.tables for line in table.conflicts)
         raise CopyIncomplete(f"production did not take {report.refused} rows or views: {first}")

@@ -31,7 +31,7 @@ class CopyReport:
 
     @property
     def refused(self) -> int:
-        """How many rows production did not take."""
+        """How many rows and views production did not take."""
         return sum(table.refused for table in self.tables)
 
 

@@ -54,6 +54,8 @@ def test_a_table_that_is_kept_elsewhere_is_refused() -> None:
     for more in ("DATA DIRECTORY='/fast'", "/*!50100 TABLESPACE `ts` */"):
         with pytest.raises(Refused, match="DATA DIRECTORY"):
             parse_definition(f"CREATE TABLE `t` (\n  `a` int\n) {more} ENGINE=InnoDB")
+    with pytest.raises(Refused, match="has a line end"):
+        parse_definition("CREATE TABLE `t` (\n  `a` int,\n  KEY `b\nc` (`a`)\n) ENGINE=InnoDB")
     with pytest.raises(Refused, match="none that zbackup understands"):
         parse_definition("CREATE SEQUENCE `s` start with 1")
 

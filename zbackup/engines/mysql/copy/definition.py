@@ -51,6 +51,8 @@ def parse_definition(text: str) -> Definition:
     body, end, tail = text[first.end() :].partition("\n)") if first else ("", "", "")
     if not end:
         raise Refused(f"the server's definition is none that zbackup understands: {text[:80]}")
+    if broken := [line for line in body.split("\n") if not line.startswith("  ")]:
+        raise Refused(f"a name in its definition has a line end, before {broken[0][:40]!r}")
     if _ELSEWHERE.search(tail):
         raise Refused(
             "it is kept in a directory or tablespace of its own (DATA DIRECTORY, TABLESPACE), which a copy "
