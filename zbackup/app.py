@@ -31,7 +31,7 @@ from zbackup.model.cloning import CloneRules, Mask, Source
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.progress import Progress
 from zbackup.model.recovery import Limits
-from zbackup.model.retention import Retention
+from zbackup.model.retention import KEEP_AT_DESTINATION, Retention
 from zbackup.model.schedule import Timing
 from zbackup.model.shipping import hold_tag
 from zbackup.plan.clones.clone_name import own_names
@@ -335,7 +335,7 @@ def _target(settings: Settings, instance: Instance, ship: Ship) -> ShipTarget:
     return ShipTarget(
         destination=_destination(settings, instance, ship),
         tag=hold_tag(socket.gethostname(), instance.name, ship.label),
-        retention=_retention(ship.retention),
+        retention=replace(_retention(ship.retention), keep_at_most=KEEP_AT_DESTINATION),
         initial=ship.initial == "allow",
         limit=ship.bandwidth or 0,
         sample=ship.verify_read,

@@ -299,6 +299,8 @@ def _named(
         case (None, None, None, str(), None, None):
             return _Backup(to_backup.strip())
         case (None, None, None, None, str(), None):
+            if not to_label.strip():
+                raise UsageError("--to-label wants a label: zbackup list shows those there are")
             return _Label(to_label.strip())
         case (None, None, None, None, None, _Statement()):
             return statement

@@ -41,6 +41,7 @@ otherwise. A label is no name: it may be used again, and restore --to-label then
 
 BY_HAND_S = 86_400.0
 LABELLED_S = 30 * BY_HAND_S
+MOST_KEPT_S = 3660 * BY_HAND_S
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 Label = Annotated[
@@ -91,6 +92,8 @@ def wishes(label: str, keep: str, *, by_hand: bool) -> SnapshotOptions:
         seconds = duration(keep)
     except PydanticCustomError:
         raise UsageError(f'"{keep}" is no length of time: write "12h" or "30d"') from None
+    if seconds > MOST_KEPT_S:
+        raise UsageError(f'"{keep}" is longer than 10 years: zfs hold keeps snapshots for good')
     return SnapshotOptions(label=label, keep=seconds or None)
 
 

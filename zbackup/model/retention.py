@@ -1,11 +1,16 @@
 """Words for how long backups are kept."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Literal
 
 Unit = Literal["minute", "hour", "day", "week", "month", "year"]
 
 _ADVERBS = {"hour": "hourly", "day": "daily", "week": "weekly", "month": "monthly", "year": "yearly"}
+
+KEEP_AT_DESTINATION = timedelta(days=366)
+"""For how long after it was taken a sender's own keep date counts at a destination: who may add backups there
+is not to fill it for good."""
 
 CONDEMNED = "zbackup:condemned"
 """Property on a backup that a prune has begun to destroy: what is left of it then may go too."""
@@ -45,12 +50,14 @@ class Retention:
     """What is kept: by `tiers`, the newest `last` besides; and what no tier may take away.
 
     At least `minimum` backups remain, and every moment of the last `window` stays within reach if it is.
+    `keep_at_most` bounds for how long after it was taken a backup's own keep date counts; None: as it says.
     """
 
     tiers: tuple[Tier, ...] = ()
     last: int = 0
     minimum: int = 2
     window: Span = Span(7, "day")
+    keep_at_most: timedelta | None = None
 
     @property
     def empty(self) -> bool:

@@ -192,6 +192,9 @@ def test_how_long_a_snapshot_is_kept_is_asked_for_or_usual() -> None:
     for label, keep in (("a b", ""), ("-x", ""), ("", "soon"), ("é", "")):
         with pytest.raises(UsageError, match="is no "):
             snapshot.wishes(label, keep, by_hand=True)
+    assert snapshot.wishes("", "3650d", by_hand=True).keep == 3650 * 86_400.0
+    with pytest.raises(UsageError, match="longer than 10 years"):
+        snapshot.wishes("", "60000d", by_hand=True)
 
 
 def test_check_for_people() -> None:

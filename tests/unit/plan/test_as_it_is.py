@@ -9,7 +9,13 @@ import pytest
 from tests.unit.samples import NOON, PLAIN, at, backup, lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, ZbackupError
-from zbackup.plan.recovery.as_it_is import at_own_moment, find_backup, latest_as_it_is, newest_labelled
+from zbackup.plan.recovery.as_it_is import (
+    at_own_moment,
+    find_backup,
+    latest_as_it_is,
+    newest_labelled,
+    require_one_server,
+)
 from zbackup.plan.recovery.recovery import plan_recovery
 from zbackup.plan.recovery.window import recovery_window
 
@@ -55,6 +61,13 @@ def test_of_a_label_the_newest_backup_is_meant() -> None:
         NotFound, match="no backup has the label deplo; there are deploy, x: see zbackup list"
     ):
         newest_labelled("deplo", backups)
+    with pytest.raises(NotFound):
+        newest_labelled("", [*backups, backup(5, 5, 5)])
+    with pytest.raises(NotRecoverable, match="lacks a dataset's snapshot"):
+        newest_labelled("deploy", [*backups, lacking_one(called(6, "deploy"))])
+    require_one_server("deploy", [backups, [called(7, "x")]])
+    with pytest.raises(NotRecoverable, match=r"--to-backup backup-2 .* or --to-backup backup-8 "):
+        require_one_server("deploy", [backups, [called(8, "deploy")]])
 
 
 def test_of_two_of_one_name_the_id_decides() -> None:

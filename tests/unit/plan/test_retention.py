@@ -160,6 +160,32 @@ def test_what_somebody_wants_kept_stays_until_then() -> None:
     assert "backup-1" in gone(plan([labelled, *later], rules, MAY + timedelta(days=2)))
 
 
+def test_a_senders_keep_date_holds_a_destination_for_so_long_only() -> None:
+    for taken, days, stays in ((MAY, 40, True), (MAY, 367, False), (MAY + timedelta(days=900), 40, False)):
+        asked = {"keep_until": "2199-01-01T00:00:00+00:00"}
+        first = made(1, taken)
+        kept_long = replace(first, record=replace(first.record, server=first.record.server | asked))
+        now = MAY + timedelta(days=days)
+        end = policy(last=1, minimum=1, window=Span(1, "minute"))
+        later = [made(n, now - timedelta(hours=9 - n)) for n in range(2, 9)]
+        # What others say of a clock that is wrong is another rule's matter.
+        found = plan([kept_long, *later], replace(end, keep_at_most=timedelta(days=366)), now)
+        why = [reason for reason in kept(found).get("backup-1", ()) if reason.startswith("kept until")]
+        assert bool(why) == stays
+        assert kept(plan([kept_long, *later], end, now))["backup-1"]  # at home it counts as it is
+
+
+def test_what_is_kept_by_its_date_alone_is_not_counted_as_the_minimum() -> None:
+    asked = {"keep_until": (MAY + timedelta(days=30)).isoformat()}
+    dated = [made(n, MAY + timedelta(hours=n)) for n in (1, 2, 3)]
+    dated = [replace(b, record=replace(b.record, server=b.record.server | asked)) for b in dated]
+    others = [made(n, MAY + timedelta(hours=n)) for n in range(4, 9)]
+    found = plan(
+        [*dated, *others], policy(last=1, minimum=3, window=Span(1, "minute")), MAY + timedelta(days=1)
+    )
+    assert set(kept(found)) == {f"backup-{n}" for n in (1, 2, 3, 6, 7, 8)}
+
+
 # clocks
 
 

@@ -32,6 +32,7 @@ from zbackup.model.target import (
 )
 from zbackup.model.transaction_name import TransactionName
 from zbackup.plan.clones.clone_name import copy_name
+from zbackup.plan.recovery.as_it_is import require_one_server
 from zbackup.plan.recovery.before_transaction import may_hold
 from zbackup.plan.recovery.recovery import RecoveryPlan, farthest_log, plan_whole_log
 from zbackup.plan.recovery.window import usable_bases
@@ -71,7 +72,9 @@ class DestinationSource:
     def labelled(self, ctx: Context, label: str) -> BackupAsItIs:
         """See Source."""
         shown = f"zbackup list --at {self.destination.name}"
-        return labelled(label, _restorable(self.destination).backups, shown)
+        backups = _restorable(self.destination).backups
+        require_one_server(label, by_server(backups))
+        return labelled(label, backups, shown)
 
     def transaction(self, ctx: Context, name: TransactionName, base: str) -> UnseenTransaction:
         """That transaction, if the destination's backups lead up to it, as far as they tell.

@@ -75,6 +75,9 @@ def as_it_is(name: str, backups: Sequence[Backup], shown: str = "zbackup list") 
 
 
 def labelled(label: str, backups: Sequence[Backup], shown: str = "zbackup list") -> BackupAsItIs:
-    """The newest backup that has this label, as it is. Raise NotFound."""
+    """The newest backup that has this label, as it is. Raise NotFound or NotRecoverable."""
     newest = newest_labelled(label, backups, shown)
-    return BackupAsItIs(newest.name, newest.record.as_of or newest.record.taken)
+    # Names are given by the second, and of two servers' backups the same one may be another.
+    called = sum(b.name == newest.name for b in backups)
+    name = newest.name if called == 1 else newest.record.backup
+    return BackupAsItIs(name, newest.record.as_of or newest.record.taken)

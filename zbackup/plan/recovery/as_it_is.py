@@ -31,13 +31,29 @@ def find_backup(name: str, backups: Sequence[Backup], shown: str = "zbackup list
 
 
 def newest_labelled(label: str, backups: Sequence[Backup], shown: str = "zbackup list") -> Backup:
-    """The newest backup with this label that can be opened. Raise NotFound, with the labels there are."""
-    found = [b for b in usable_bases(backups) if b.record.label == label]
+    """The newest backup with this label. Raise NotFound, with the labels there are; NotRecoverable when that
+    one cannot be opened: an older one is not what was asked for."""
+    found = _with_label(label, backups)
     if not found:
         known = sorted({b.record.label for b in backups if b.record.label})
         there = f"; there are {', '.join(known)}" if known else ""
         raise NotFound(f"no backup has the label {label}{there}: see {shown}")
-    return max(found, key=lambda b: b.createtxg)
+    newest = max(found, key=lambda b: b.createtxg)
+    return find_backup(newest.record.backup, backups, shown)
+
+
+def require_one_server(label: str, servers: Sequence[Sequence[Backup]]) -> None:
+    """Raise NotRecoverable when backups of several servers at one destination have this label."""
+    named = [max(found, key=lambda b: b.createtxg) for s in servers if (found := _with_label(label, s))]
+    if len(named) > 1:
+        choices = " or ".join(f"--to-backup {shlex.quote(b.record.backup)} ({b.name})" for b in named)
+        raise NotRecoverable(
+            f"backups of {len(named)} servers have the label {label} there: say which is meant, {choices}"
+        )
+
+
+def _with_label(label: str, backups: Sequence[Backup]) -> list[Backup]:
+    return [b for b in backups if label and b.record.label == label and b.record.purpose == "base"]
 
 
 def at_own_moment(moment: datetime, backups: Sequence[Backup]) -> Backup | None:

@@ -4,7 +4,7 @@ A backup goes only when no rule wants it. Nothing here looks at names: identity 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -127,9 +127,12 @@ def _keep(
     if policy.last:
         reasons.add((b, f"one of the last {policy.last}") for b in bases[-policy.last :])
     reasons.add((b, "the newest") for b in (*bases[-1:], *sound[-1:]))
-    reasons.add((b, _asked_for(b, say)) for b in bases if b.record.keep_until and b.record.keep_until > now)
     lacking = policy.minimum - sum(bool(reasons.of(b)) for b in bases)
-    spare = [b for b in bases if not reasons.of(b)]
+    # What is kept by its date alone is no part of what the policy promises: it is old, and goes at once.
+    asked = [(b, f"kept until {say(end)}{_label(b)}") for b in bases if (end := _kept_until(b, policy, now))]
+    dated = {b.record.backup for b, _ in asked}
+    spare = [b for b in bases if b.record.backup not in dated and not reasons.of(b)]
+    reasons.add(asked)
     reasons.add((b, f"at least {policy.minimum} backups are kept") for b in spare[-lacking:] if lacking > 0)
     start = back(now, policy.window, zone)
     reasons.add(turned_back(sound, start))
@@ -141,9 +144,20 @@ def _keep(
     reasons.add(list(chosen))
 
 
-def _asked_for(backup: Backup, say: Callable[[datetime], str]) -> str:
-    label = f", label {backup.record.label}" if backup.record.label else ""
-    return f"kept until {say(backup.record.keep_until or backup.record.taken)}{label}"
+def _kept_until(backup: Backup, policy: Retention, now: datetime) -> datetime | None:
+    """Until when it is to stay, as whoever took it said; None where that is over, or does not count."""
+    end, taken = backup.record.keep_until, backup.record.taken
+    if end is None or end <= now:
+        return None
+    if policy.keep_at_most is None:
+        return end
+    # The date and the time are the sender's words: of one from the future nothing would ever end.
+    end = min(end, taken + policy.keep_at_most)
+    return end if taken <= now < end else None
+
+
+def _label(backup: Backup) -> str:
+    return f", label {backup.record.label}" if backup.record.label else ""
 
 
 def _edge(tier: Tier, now: datetime, zone: ZoneInfo) -> datetime | None:
