@@ -190,7 +190,7 @@ def _rest_of_series(
     The clone gives them in the same order each time. It is never dropped: applications know its name.
     """
     name, into = job.collection.name, job.step.into
-    found = sides.clone.documents((name.schema, name.table), where)
+    found = sides.clone.documents((name.schema, name.table), where, lasting=True)
     if not job.step.resumed:
         _create_series(sides, writer, job)
         return found

@@ -163,9 +163,7 @@ class Connection:
             self._lasting.append(session)
         try:
             found = self._client[database].get_collection(name, codec_options=RAW)
-            cursor = found.find(
-                dict(wanted), {"_id": 1} if only_id else None, session=session, no_cursor_timeout=lasting
-            )
+            cursor = found.find(dict(wanted), {"_id": 1} if only_id else None, session=session)
             if ordered:
                 cursor = cursor.sort("_id", 1)
             if start is not None:
@@ -182,8 +180,8 @@ class Connection:
     def keep_cursors(self) -> None:
         """Keep those that are to last for another half an hour.
 
-        The server ends a cursor with its session, even one without a time limit of its own (MongoDB manual,
-        "cursor.noCursorTimeout()").
+        A cursor ends with its session, which ends when it is not used for that long (MongoDB manual,
+        "cursor.noCursorTimeout()", "refreshSessions").
         """
         if self._lasting:
             self.command({"refreshSessions": [dict(session.session_id) for session in self._lasting]})
