@@ -1,5 +1,6 @@
 """An operator's notes are read as they were written, and what is no such file says nothing."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -40,6 +41,20 @@ def test_what_makes_no_sense_says_nothing(file: OperatorFile, text: str) -> None
     file.state_dir.mkdir()
     file.path.write_text(text)
     assert file.read() == NO_NOTES
+    with pytest.raises(Refused, match=r"operator.json cannot be read .*: put it right, or move it away"):
+        file.change(lambda notes: with_pause(notes, "a", PAUSE))
+    assert file.path.read_text() == text
+
+
+def test_a_row_that_makes_no_sense_takes_no_other_with_it(file: OperatorFile) -> None:
+    file.change(lambda notes: with_pause(with_acknowledgement(notes, "b", KNOWN), "a", PAUSE))
+    content = json.loads(file.path.read_text())
+    content["paused"]["c"] = {"until": "soon", "reason": ""}
+    content["acknowledged"]["d"] = 3
+    file.path.write_text(json.dumps(content))
+    assert file.read().paused == {"a": PAUSE} and file.read().acknowledged == {"b": KNOWN}
+    with pytest.raises(Refused, match=r"paused\.c"):
+        file.change(lambda notes: with_pause(notes, "a", None))
 
 
 def test_a_link_in_its_place_is_not_followed(file: OperatorFile, tmp_path: Path) -> None:
@@ -47,8 +62,9 @@ def test_a_link_in_its_place_is_not_followed(file: OperatorFile, tmp_path: Path)
     (tmp_path / "other").write_text("mine")
     file.path.symlink_to(tmp_path / "other")
     assert file.read() == NO_NOTES
-    file.change(lambda notes: with_pause(notes, "a", PAUSE))
-    assert (tmp_path / "other").read_text() == "mine" and file.read().paused == {"a": PAUSE}
+    with pytest.raises(Refused):
+        file.change(lambda notes: with_pause(notes, "a", PAUSE))
+    assert (tmp_path / "other").read_text() == "mine" and file.path.is_symlink()
 
 
 def test_what_cannot_be_written_is_one_line(file: OperatorFile, tmp_path: Path) -> None:

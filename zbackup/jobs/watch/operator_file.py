@@ -1,11 +1,11 @@
 """The file of operators' notes, beside the daemon's memory; commands write it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -20,6 +20,8 @@ log = structlog.get_logger()
 FILE = "operator.json"
 LIMIT = 1 << 20
 
+Note = TypeVar("Note")
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorFile:
@@ -33,24 +35,39 @@ class OperatorFile:
         return self.state_dir / FILE
 
     def read(self) -> OperatorNotes:
-        """What was noted; nothing when there is no file, or none that makes sense."""
+        """What was noted, but for what makes no sense; nothing when there is no file."""
+        notes, problems = self._read()
+        for problem in problems:
+            log.warning("operator_notes.unreadable", file=str(self.path), reason=problem)
+        return notes
+
+    def _read(self) -> tuple[OperatorNotes, list[str]]:
+        """The notes that make sense, and what is wrong with the others."""
         try:
             content = json.loads(secure_files.read_text(self.path, LIMIT))
-            return OperatorNotes(
-                paused={name: _pause(row) for name, row in content["paused"].items()},
-                acknowledged={name: _acknowledgement(row) for name, row in content["acknowledged"].items()},
-            )
+            tables = {kind: content[kind].items() for kind in ("paused", "acknowledged")}
         except FileNotFoundError:
-            return NO_NOTES
+            return NO_NOTES, []
         except (OSError, Refused, ValueError, KeyError, TypeError, AttributeError) as unreadable:
-            log.warning("operator_notes.unreadable", file=str(self.path), reason=str(unreadable))
-            return NO_NOTES
+            return NO_NOTES, [str(unreadable) or type(unreadable).__name__]
+        problems: list[str] = []
+        return OperatorNotes(
+            paused=_rows("paused", tables["paused"], _pause, problems),
+            acknowledged=_rows("acknowledged", tables["acknowledged"], _acknowledgement, problems),
+        ), problems
 
     def change(self, to: Callable[[OperatorNotes], OperatorNotes]) -> OperatorNotes:
-        """Write down what comes of the notes. Raise Refused or Taken when that is not possible."""
+        """Write down what comes of the notes. Raise Refused or Taken when that is not possible, as where some
+        cannot be read: they would be lost."""
         # No instance's lock can be called so: a name has no dot.
         with exclusive(self.locks / "zbackup.operator.lock", "zbackup"):
-            notes = to(self.read())
+            before, problems = self._read()
+            if problems:
+                raise Refused(
+                    f"{self.path} cannot be read ({problems[0]}), and what is in it would be lost: put it "
+                    "right, or move it away"
+                )
+            notes = to(before)
             try:
                 secure_files.ensure_directory(self.state_dir)
                 # There is no secret in it, and the daemon may be another user than who writes it.
@@ -82,6 +99,19 @@ def _text(notes: OperatorNotes) -> str:
         },
     }
     return json.dumps(content, indent=1) + "\n"
+
+
+def _rows(
+    kind: str, rows: Iterable[tuple[str, Any]], read: Callable[[Any], Note], problems: list[str]
+) -> dict[str, Note]:
+    """Those that make sense; of the others a line each is added to `problems`."""
+    found = {}
+    for name, row in rows:
+        try:
+            found[name] = read(row)
+        except (ValueError, KeyError, TypeError, AttributeError) as wrong:
+            problems.append(f"{kind}.{name}: {type(wrong).__name__} {wrong}")
+    return found
 
 
 def _pause(row: dict[str, Any]) -> Pause:
