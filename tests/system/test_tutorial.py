@@ -48,7 +48,7 @@ def steps() -> list[Step]:
 
 
 def alike(text: str) -> list[str]:
-    """The lines without what varies, and without those that long work says every few seconds off a terminal."""
+    """The lines without what varies, and without the signs of life of long work."""
     for pattern, instead in VARIES:
         text = pattern.sub(instead, text)
     lines = [line.strip() for line in text.strip().splitlines()]
