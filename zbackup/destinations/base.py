@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from zbackup.destinations.copies import Copies, StreamStep
+from zbackup.model.archive import ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
 from zbackup.model.record import Record
 from zbackup.model.shipping import Checked, Inventory, OutgoingStream
@@ -122,6 +123,36 @@ class Provable(Protocol):
 
         `deep`: by reading all of it. What is wrong is in what is returned, and not raised.
         """
+
+
+@runtime_checkable
+class Archiving(Protocol):
+    """What a session offers besides where a server's log can be archived while it is written.
+
+    See model.archive for the words. What was appended is never overwritten, shortened or replaced by anything
+    but remove_log(); whoever is killed anywhere asks archived() again, and goes on from it.
+    """
+
+    def archived(self) -> ArchiveInventory:
+        """All archived files of the instance. Raise Refused where the other side knows no archive."""
+
+    def append_log(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
+        """Add the chunk's bytes to the file, which is begun when they are its first; return what they take.
+
+        They are durable when it returns. The very append that is there already is success. Raise Taken unless
+        the file has exactly `chunk.begin` bytes and is not closed, for then somebody else archives it;
+        ValueError if `data` is not what `chunk` says.
+        """
+
+    def read_log(self, file: LogFileId, begin: int, end: int, meter: Meter) -> Iterator[bytes]:
+        """The file's bytes between two offsets, proven by their chunks' hashes before they are given.
+
+        Raise VerificationFailed when they are not what was appended, or not all there.
+        """
+
+    def remove_log(self, file: LogFileId) -> None:
+        """Take the file away, from its beginning on: what is left of it after a cut is not listed any more,
+        and the next call takes that away. One that is gone already is success."""
 
 
 class Destination(Protocol):

@@ -1,0 +1,250 @@
+"""Words for the log archive at a destination: files of a server's log, appended to while they are written.
+
+An archived file holds the bytes 0 to its size of one file of a server's log, as the server had them, with no
+hole. It is only ever appended to. What belongs together is told by number, epoch and head, never by name:
+
+- `number` is the N of binlog.N. After a reset another log has the same numbers.
+- `epoch` counts up for each server: a new one begins whenever the server's log is not what was archived of it
+  (crash truncation, RESET, renumbering), with the first file that differs, from its byte 0. Within an epoch
+  there is one file of each number at most.
+- `follows` is the epoch of the file `number` - 1 that this one was seen to continue, both there at once and
+  that one as archived; None where that was not seen: the first one ever, after a reset, behind a gap.
+- `head` is a hash of the server and of what is fixed at a file's beginning; it is the same in two epochs of
+  one file, and differs between two files of the same name.
+
+The flag "in use" of a binlog's first event is cleared in what is archived, as in a file that was closed.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from zbackup.model import bounds
+
+MOST_CHUNK: Final = 16 << 20
+"""Bytes of one append."""
+MOST_FILES: Final = 1_000_000
+"""Archived files of one instance at one destination."""
+TAIL: Final = 1 << 16
+"""Bytes at the end of what was archived by which it is compared with the server's file."""
+
+_SERVER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,159}")
+_KEY = re.compile(
+    r"(?P<epoch>[0-9]{8})\.(?P<number>[0-9]{10})\.(?P<follows>[0-9]{8}|none)\.(?P<head>[0-9a-f]{32})"
+    rf"\.(?P<name>{_NAME.pattern})"
+)
+_CHUNK = re.compile(
+    r"(?P<begin>[0-9]{16})-(?P<end>[0-9]{16})\.(?P<sha256>[0-9a-f]{64})\.(?P<tail>[0-9a-f]{32})"
+    r"\.(?P<read>[0-9]{16})\.(?P<complete>[0-9]{16}|none)\.(?P<closed>open|closed)"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class LogFileId:
+    """Which archived file; ordered as they were begun, by server, epoch and number.
+
+    `server` is server_key() of Record.server_uuid; `name` what the server calls the file, without its
+    directory.
+    """
+
+    server: str
+    epoch: int
+    number: int
+    follows: int | None = field(compare=False)
+    head: str
+    name: str
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what cannot be written down and read again."""
+        if not _SERVER.fullmatch(self.server):
+            raise ValueError(f"{bounds.shown(self.server)} is no name for a server in an archive")
+        if not _KEY.fullmatch(self.key):
+            raise ValueError(f"{bounds.shown(self.key)} is no name for a file in an archive")
+
+    @property
+    def key(self) -> str:
+        """All of it but the server, as the name of a file or an object."""
+        follows = "none" if self.follows is None else f"{self.follows:08}"
+        return f"{self.epoch:08}.{self.number:010}.{follows}.{self.head}.{self.name}"
+
+    @classmethod
+    def parse(cls, server: str, key: str) -> "LogFileId":
+        """Read back what `key` is. Raise ValueError for anything else."""
+        found = _KEY.fullmatch(key)
+        if not found:
+            raise ValueError(f"{bounds.shown(key)} is no file of an archive")
+        return cls(
+            server=server,
+            epoch=int(found["epoch"]),
+            number=int(found["number"]),
+            follows=None if found["follows"] == "none" else int(found["follows"]),
+            head=found["head"],
+            name=found["name"],
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name} (epoch {self.epoch} of {self.server})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """One append: the bytes from `begin` to `end` of a file.
+
+    `sha256` is of these bytes, `tail` what tail_hash() says of the file's bytes up to `end`, both in
+    hexadecimal. `read` is what the clock of the server's host said before it was looked how far the file
+    goes: what was acknowledged before is in the file up to there. `complete_to` says that everything
+    committed before it is inside up to `end`, by the clock that the commit times are of; None where that is
+    not known, and in front of the end of a large transaction. `closed`: the server has begun the next file,
+    and this one has no more; its size is final. A chunk without bytes says how it is with a file of which
+    nothing new was written.
+    """
+
+    begin: int
+    end: int
+    sha256: str
+    tail: str
+    read: datetime
+    complete_to: datetime | None = None
+    closed: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what cannot be written down and read again."""
+        if not _CHUNK.fullmatch(str(self)) or not 0 <= self.end - self.begin <= MOST_CHUNK:
+            raise ValueError(f"{bounds.shown(str(self))} is no chunk of a log")
+
+    @property
+    def size(self) -> int:
+        return self.end - self.begin
+
+    @classmethod
+    def parse(cls, text: str) -> "Chunk":
+        """Read back what str() wrote. Raise ValueError for anything else."""
+        found = _CHUNK.fullmatch(text)
+        if not found:
+            raise ValueError(f"{bounds.shown(text)} is no chunk of a log")
+        return cls(
+            begin=int(found["begin"]),
+            end=int(found["end"]),
+            sha256=found["sha256"],
+            tail=found["tail"],
+            read=_moment(found["read"]),
+            complete_to=None if found["complete"] == "none" else _moment(found["complete"]),
+            closed=found["closed"] == "closed",
+        )
+
+    def __str__(self) -> str:
+        complete = "none" if self.complete_to is None else f"{_microseconds(self.complete_to):016}"
+        return (
+            f"{self.begin:016}-{self.end:016}.{self.sha256}.{self.tail}"
+            f".{_microseconds(self.read):016}.{complete}.{'closed' if self.closed else 'open'}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedFile:
+    """What a destination has of one file: the bytes 0 to `last.end`, in `last`, its newest chunk, and before.
+
+    `complete_to` is the latest of all its chunks, None if none says any. `stored` is what it takes there.
+    """
+
+    file: LogFileId
+    last: Chunk
+    complete_to: datetime | None = None
+    stored: int = 0
+
+    @property
+    def size(self) -> int:
+        return self.last.end
+
+    @property
+    def closed(self) -> bool:
+        return self.last.closed
+
+    def continues(self, other: "ArchivedFile") -> bool:
+        """Tell whether this one was seen to continue the other, of which nothing is missing."""
+        mine, its = self.file, other.file
+        return other.closed and (its.server, its.number, its.epoch) == (
+            mine.server,
+            mine.number - 1,
+            mine.follows,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveInventory:
+    """All archived files of an instance at a destination, in the order of LogFileId.
+
+    `place` is where that is, for people. `problems` are what lies there and cannot be understood.
+    """
+
+    place: str
+    files: tuple[ArchivedFile, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def of(self, server: str) -> tuple[ArchivedFile, ...]:
+        """Those of one server."""
+        return tuple(each for each in self.files if each.file.server == server)
+
+    def with_append(self, file: LogFileId, chunk: Chunk, stored: int) -> "ArchiveInventory":
+        """The same after an append. Raise ValueError if it cannot be made to what is there."""
+        before = next((each for each in self.files if each.file.key == file.key), None)
+        if chunk.begin != (before.size if before else 0) or (before and before.closed):
+            raise ValueError(
+                f"{file} has {before.size if before else 0} bytes, and is not continued at {chunk.begin}"
+            )
+        known = [each for each in (before.complete_to if before else None, chunk.complete_to) if each]
+        now = ArchivedFile(
+            file=file,
+            last=chunk,
+            complete_to=max(known, default=None),
+            stored=stored + (before.stored if before else 0),
+        )
+        others = (each for each in self.files if each is not before)
+        files = tuple(sorted((*others, now), key=lambda each: each.file))
+        return ArchiveInventory(place=self.place, files=files, problems=self.problems)
+
+
+def server_key(server_uuid: str) -> str:
+    """What a server is called in archives, by Record.server_uuid: that, where it can be part of a path."""
+    if _SERVER.fullmatch(server_uuid):
+        return server_uuid
+    return hashlib.sha256(b"zbackup log server\n" + server_uuid.encode()).hexdigest()[:32]
+
+
+def tail_hash(data: bytes) -> str:
+    """Of a file's last TAIL bytes (all, if it has fewer) up to some offset; the flag "in use" is cleared."""
+    return hashlib.sha256(data[-TAIL:]).hexdigest()[:32]
+
+
+def head_hash(server: str, head: bytes) -> str:
+    """Of what is fixed at the beginning of a server's file; the flag "in use" is cleared."""
+    return hashlib.sha256(b"zbackup log file\n" + server.encode() + b"\n" + head).hexdigest()[:32]
+
+
+def whole(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
+    """The chunks that continue each other from byte 0, without those that are covered by others and whatever
+    lies behind a hole. Of two that begin at one offset the longer one counts. Pure."""
+    found: list[Chunk] = []
+    end = 0
+    for chunk in sorted(chunks, key=lambda c: (c.begin, -c.end, c.closed, c.read)):
+        if chunk.begin > end:
+            break
+        if chunk.begin == end and not (found and found[-1].closed):
+            found.append(chunk)
+            end = chunk.end
+    return tuple(found)
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def _moment(microseconds: str) -> datetime:
+    found = _EPOCH + int(microseconds) * _MICROSECOND
+    return bounds.moment(found.isoformat())
