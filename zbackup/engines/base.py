@@ -1,12 +1,13 @@
 """The protocols that every database engine offers to the jobs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from zbackup.model.anchors import Anchor
+from zbackup.model.archive import ArchivedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance
@@ -20,6 +21,7 @@ from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.server import LockChoice, ServerFacts
 from zbackup.model.target import Target
 from zbackup.model.transaction_name import TransactionName
+from zbackup.model.written_log import WrittenFile
 
 
 class DatabaseLock(Protocol):
@@ -222,6 +224,33 @@ class LogReader(Protocol):
 
         `target` is of a kind that the engine knows; `anchors` are clock readings that bound the times in the
         log. None when that cannot be known from files: the engine's log is read while recovering, on clones.
+        """
+
+
+class LogFollower(Protocol):
+    """Reads one instance's log while it is written, for the log archive. Asks no server."""
+
+    def look(
+        self,
+        live: BackupFiles,
+        older: Callable[[], Sequence[BackupFiles]],
+        archived: Sequence[ArchivedFile],
+        since: str,
+        now: Callable[[], datetime],
+    ) -> tuple[WrittenFile, ...]:
+        """The files of the log that are there now, in their order and without a gap between them.
+
+        `live` is where the server's own files are, with the record of its newest backup; `older` gives the
+        backups, the newest first, for what the server has purged and is not archived yet. `archived` is what
+        the archive has in its newest epoch: no more is looked at than is needed to go on from that. Where
+        that is nothing, `since` is the place in the log (Record.log_to) that is wanted first. Raise Refused
+        where the log cannot be read, NotRecoverable where there is none.
+        """
+
+    def read(self, file: WrittenFile, begin: int, end: int) -> bytes:
+        """The bytes between two offsets, as they are to be archived.
+
+        Raise VerificationFailed when the file is not there any more.
         """
 
 

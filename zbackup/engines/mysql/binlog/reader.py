@@ -94,12 +94,13 @@ def describe(path: Path, scanner: Scanner, span: Span) -> LoggedTransaction:
     return LoggedTransaction(
         start=LogPosition.of(path.name, start),
         end=LogPosition.of(path.name, end),
-        committed=_moment(committed),
+        committed=moment(committed),
         gtid=scanner.gtid(start),
     )
 
 
-def _moment(microseconds: int) -> datetime:
+def moment(microseconds: int) -> datetime:
+    """The moment so many microseconds since 1970, in UTC."""
     return _EPOCH + timedelta(microseconds=microseconds)
 
 

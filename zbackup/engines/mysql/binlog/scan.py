@@ -120,11 +120,20 @@ class Scanner:
 
         None where the file ends too early. It stands before the first transaction.
         """
+        found = self._head()
+        return (found[1], self._body(found[0], found[2])[HEADER_SIZE:]) if found else None
+
+    def head_end(self) -> int | None:
+        """The offset behind that event. What is in front of it never changes, but for the flag "in use"."""
+        found = self._head()
+        return found[0] + found[2] if found else None
+
+    def _head(self) -> tuple[int, int, int] | None:
         position = FIRST_EVENT
         while self.format is not None and (shape := self._sound(position)) is not None:
             kind, size = shape
             if kind in (events.PREVIOUS_GTIDS, events.GTID_LIST):
-                return kind, self._body(position, size)[HEADER_SIZE:]
+                return position, kind, size
             if kind not in BETWEEN:
                 return None
             position += size

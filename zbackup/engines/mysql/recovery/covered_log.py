@@ -55,7 +55,7 @@ def read_from(since: Record, files: Sequence[Path]) -> LogPosition | None:
 def span_of(record: Record, where: Relocation, since: Record | None = None) -> LogSpan:
     """From the beginning of the oldest file, with no number missing behind it, to the log's end."""
     files = held_files(record, where)
-    oldest = LogPosition.of(_unbroken(files).name, FIRST_EVENT)
+    oldest = LogPosition.of(unbroken(files).name, FIRST_EVENT)
     return LogSpan(str(oldest), str(end_of(record, where, files, since)))
 
 
@@ -66,7 +66,7 @@ def live_span(newest: BackupFiles, live: Relocation) -> LogSpan:
     """
     record, _ = newest
     files = held_files(record, live)
-    span = LogSpan(str(LogPosition.of(_unbroken(files).name, FIRST_EVENT)), record.log_to)
+    span = LogSpan(str(LogPosition.of(unbroken(files).name, FIRST_EVENT)), record.log_to)
     if LogPosition.parse(span.first) <= LogPosition.parse(record.log_to) and not is_same_log(
         newest, BackupFiles(record, live)
     ):
@@ -74,7 +74,7 @@ def live_span(newest: BackupFiles, live: Relocation) -> LogSpan:
     return span
 
 
-def _unbroken(files: Sequence[Path]) -> Path:
+def unbroken(files: Sequence[Path]) -> Path:
     """The oldest file behind which no number is missing."""
     first = files[-1]
     for file in reversed(files[:-1]):

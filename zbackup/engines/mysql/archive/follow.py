@@ -1,0 +1,274 @@
+"""Read a server's binary log while it is written: what of it is whole, durable, and as it was archived.
+
+The server is not asked. A file is looked at up to the last whole transaction that is there, and synced
+through a descriptor of our own: with sync_binlog = 0 or behind a group that has not been synced yet, the
+server would have less after a power failure than was archived. What is in front of that place neither the
+server nor its crash recovery changes, but for the flag "in use"; what changed all the same is seen by
+comparing.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Final
+
+from zbackup.engines.mysql.binlog.events import FIRST_EVENT, FLAG_IN_USE, FLAGS_AT
+from zbackup.engines.mysql.binlog.files import sequence
+from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.binlog.reader import moment, opened
+from zbackup.engines.mysql.binlog.scan import Scanner
+from zbackup.engines.mysql.recovery.covered_log import held_files, unbroken
+from zbackup.model.archive import TAIL, ArchivedFile, head_hash, server_key, tail_hash
+from zbackup.model.backup import BackupFiles
+from zbackup.model.errors import VerificationFailed, ZbackupError
+from zbackup.model.record import Record
+from zbackup.model.written_log import WrittenFile
+from zbackup.proc import secure_files
+
+_IN_USE_AT: Final = FIRST_EVENT + FLAGS_AT
+_MOST_KNOWN: Final = 10_000
+"""Files whose ends are remembered; more are read again."""
+
+_Known = tuple[tuple[int, int], str, int, datetime | None]
+"""Identity and head of a file, where its last whole transaction ended, and when that was committed."""
+
+
+@dataclass(slots=True)
+class MysqlLogFollower:
+    """See engines.base.LogFollower. Remembers how far it has read, so that nothing is read twice."""
+
+    _known: dict[Path, _Known] = field(default_factory=dict)
+
+    def look(
+        self,
+        live: BackupFiles,
+        older: Callable[[], Sequence[BackupFiles]],
+        archived: Sequence[ArchivedFile],
+        since: str,
+        now: Callable[[], datetime],
+    ) -> tuple[WrittenFile, ...]:
+        """See engines.base.LogFollower."""
+        paths = _unbroken(held_files(*live))
+        newest = max((each.file.number for each in archived), default=None)
+        first = LogPosition.parse(since).sequence if since and newest is None else 0
+        if newest is not None and sequence(paths[0].name) > newest:
+            backups = older()
+            paths = _from_snapshots(backups, newest, paths)
+            if sequence(paths[0].name) > newest:
+                # There is a gap: before it is left behind, all that is left in front of it is wanted.
+                paths = _in_front_of_gap(backups, archived, live.record.server_uuid) or paths
+        if newest is not None and sequence(paths[0].name) <= newest <= sequence(paths[-1].name):
+            first = _newest_same(paths, archived, live.record.server_uuid)
+        found: list[WrittenFile] = []
+        for path in (p for p in paths if sequence(p.name) >= first):
+            file = self._look(path, live, now(), closed=path != paths[-1])
+            if file is None:
+                break
+            found.append(file)
+        return tuple(_compared(found, archived))
+
+    def read(self, file: WrittenFile, begin: int, end: int) -> bytes:
+        """See engines.base.LogFollower."""
+        with secure_files.open_regular(file.path) as opened_file:
+            if _identity(opened_file) != file.identity:
+                raise _gone(file)
+            data = _masked(opened_file, begin, end)
+        if len(data) != end - begin:
+            raise _gone(file)
+        return data
+
+    def _look(self, path: Path, live: BackupFiles, read: datetime, *, closed: bool) -> WrittenFile | None:
+        """None for a file that the server is just beginning."""
+        record = live.record
+        with secure_files.open_regular(path) as descriptor, opened(path) as scanner:
+            identity = _identity(descriptor)
+            head = _head(scanner, record.server_uuid)
+            if head is None or not _is_still(path, identity):
+                return None
+            end, committed = self._whole(path, identity, head, scanner)
+            os.fdatasync(descriptor.fileno())
+            up_to_date = not closed and end == len(scanner.data) and record.role != "replica"
+        complete = read if up_to_date else min(committed, read) if committed else None
+        return WrittenFile(
+            name=path.name,
+            number=sequence(path.name),
+            head=head,
+            path=path,
+            identity=identity,
+            size=end,
+            closed=closed,
+            read=read,
+            complete_to=complete,
+        )
+
+    def _whole(
+        self, path: Path, identity: tuple[int, int], head: str, scanner: Scanner
+    ) -> tuple[int, datetime | None]:
+        """Behind the last whole transaction, or event between transactions, and when it was committed."""
+        known = self._known.get(path)
+        start, committed = FIRST_EVENT, None
+        if known and known[:2] == (identity, head) and known[2] <= len(scanner.data):
+            _, _, start, committed = known
+        last = deque(scanner.spans(start), maxlen=1)
+        if last:
+            committed = moment(last[0][2])
+        end = max(scanner.reached, start)
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        self._known[path] = (identity, head, end, committed)
+        return end, committed
+
+
+def _unbroken(paths: Sequence[Path]) -> list[Path]:
+    first = sequence(unbroken(paths).name)
+    return [p for p in paths if sequence(p.name) >= first]
+
+
+def _from_snapshots(older: Sequence[BackupFiles], number: int, paths: list[Path]) -> list[Path]:
+    """With the files that the server has purged since, as far back as `number`, if snapshots have them.
+
+    `older` are the backups, the newest first. Of the file that a snapshot was taken in it has only a part.
+    """
+    found = list(paths)
+    for part in older:
+        wanted = sequence(found[0].name) - 1
+        if wanted < number:
+            break
+        if not _has(part.record, wanted):
+            continue
+        try:
+            held = {sequence(p.name): p for p in _unbroken(held_files(*part))}
+        except (ZbackupError, OSError):
+            continue
+        while wanted >= number and wanted in held and _is_finished(held, wanted, found[0]):
+            found.insert(0, held[wanted])
+            wanted -= 1
+    return found
+
+
+def _in_front_of_gap(
+    older: Sequence[BackupFiles], archived: Sequence[ArchivedFile], server: str
+) -> list[Path]:
+    """The files of the newest backup that has more of the log than what was archived; [] when none has."""
+    last = max(archived, key=lambda each: each.file.number)
+    for part in older:
+        if not _has(part.record, last.file.number, whole=False):
+            continue
+        try:
+            held = [p for p in _unbroken(held_files(*part)) if sequence(p.name) >= last.file.number]
+            more = len(held) > 1 or secure_files.size(held[0]) > last.size
+            if more and not last.closed and _is_same(held[0], last, server) and _goes_on(held, last):
+                return held
+        except (ZbackupError, OSError, IndexError):
+            continue
+    return []
+
+
+def _goes_on(held: Sequence[Path], last: ArchivedFile) -> bool:
+    """Tell whether there is a whole transaction more than was archived."""
+    if len(held) > 1:
+        return True
+    with opened(held[0]) as scanner:
+        return scanner.whole_end() > last.size
+
+
+def _has(record: Record, number: int, *, whole: bool = True) -> bool:
+    """Tell whether, by its record, a backup holds that file; `whole`: and the one behind it."""
+    try:
+        first, last = (LogPosition.parse(place).sequence for place in (record.log_from, record.log_to))
+    except ValueError:
+        return False
+    return first <= number < last + (not whole)
+
+
+def _is_finished(held: dict[int, Path], number: int, following: Path) -> bool:
+    """Tell whether the snapshot has all of this file, and it is of the log that goes on in `following`.
+
+    It has the next one too, which is the one that follows: then both were there at once.
+    """
+    after = held.get(number + 1)
+    if after is None:
+        return False
+    if sequence(following.name) > number + 1:
+        return True
+    try:
+        with opened(after) as one, opened(following) as other:
+            heads = _head(one, ""), _head(other, "")
+    except (ZbackupError, OSError):
+        return False
+    return heads[0] is not None and heads[0] == heads[1]
+
+
+def _compared(found: Sequence[WrittenFile], archived: Sequence[ArchivedFile]) -> Iterator[WrittenFile]:
+    there = {each.file.number: each for each in archived}
+    for file in found:
+        known = there.get(file.number)
+        if known is None:
+            yield file
+            continue
+        enough = known.size == file.size if known.closed else known.size <= file.size
+        same = enough and known.file.head == file.head
+        yield replace(file, same=same and _tail(file.path, known.size) == known.last.tail)
+
+
+def _newest_same(paths: Sequence[Path], archived: Sequence[ArchivedFile], server: str) -> int:
+    """The number of the newest file that is as it was archived; that of the oldest when none is.
+
+    All in front of such a file are as they were, too: a log goes on at its end only.
+    """
+    there = {each.file.number: each for each in archived}
+    for path in reversed(paths):
+        known = there.get(sequence(path.name))
+        if known and _is_same(path, known, server):
+            return known.file.number
+    return sequence(paths[0].name)
+
+
+def _is_same(path: Path, known: ArchivedFile, server: str) -> bool:
+    if secure_files.size(path) < known.size:
+        return False
+    with opened(path) as scanner:
+        if _head(scanner, server) != known.file.head:
+            return False
+    return _tail(path, known.size) == known.last.tail
+
+
+def _tail(path: Path, end: int) -> str:
+    with secure_files.open_regular(path) as file:
+        return tail_hash(_masked(file, max(0, end - TAIL), end))
+
+
+def _head(scanner: Scanner, server: str) -> str | None:
+    end = scanner.head_end()
+    return head_hash(server_key(server), _without_flag(scanner.data[:end], 0)) if end else None
+
+
+def _masked(file: IO[bytes], begin: int, end: int) -> bytes:
+    """What the archive has of these bytes: as they are, but for the flag "in use"."""
+    file.seek(begin)
+    return _without_flag(file.read(end - begin), begin)
+
+
+def _without_flag(data: bytes, begin: int) -> bytes:
+    at = _IN_USE_AT - begin
+    if not 0 <= at < len(data) or not data[at] & FLAG_IN_USE:
+        return data
+    return b"".join((data[:at], bytes((data[at] & ~FLAG_IN_USE,)), data[at + 1 :]))
+
+
+def _identity(file: IO[bytes]) -> tuple[int, int]:
+    found = os.fstat(file.fileno())
+    return found.st_dev, found.st_ino
+
+
+def _is_still(path: Path, identity: tuple[int, int]) -> bool:
+    """Tell whether nothing else has taken the file's place while it was looked at."""
+    found = secure_files.stat(path)
+    return (found.st_dev, found.st_ino) == identity
+
+
+def _gone(file: WrittenFile) -> VerificationFailed:
+    return VerificationFailed(f"{file.path} is not the file any more that was looked at: it is read again")
