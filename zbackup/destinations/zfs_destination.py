@@ -12,13 +12,16 @@ from itertools import count, pairwise
 from pathlib import Path, PurePosixPath
 
 from zbackup.destinations.copies import Copies, StreamStep, committed
+from zbackup.destinations.zfs_archive import LocalLogs, Logs, RemoteLogs, proven
+from zbackup.model.archive import ArchiveInventory, Chunk, LogFileId
+from zbackup.model.archive_order import LOG
 from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, NotResumable, VerificationFailed
 from zbackup.model.record import Record
 from zbackup.model.retention import CONDEMNED
 from zbackup.model.shipping import Inventory, OutgoingStream, commit_properties
 from zbackup.model.snapshot import Snapshot
-from zbackup.proc.pipeline import Command, Meter, transfer
+from zbackup.proc.pipeline import Command, Meter, Pace, transfer
 from zbackup.proc.run import Runner, run
 from zbackup.proc.ssh import Ssh, SshTarget
 from zbackup.zfs.datasets import Zfs
@@ -38,9 +41,10 @@ class ZfsSession:
     place: str
     zfs: ZfsStreams
     command: Callable[[tuple[str, ...]], Command]
+    logs: Logs
 
     def inventory(self) -> Inventory:
-        found = self.zfs.lines(self.home)
+        found = [line for line in self.zfs.lines(self.home) if line.name != LOG]
         if not found:
             self._require_root()
         return Inventory(place=self.place, lines=tuple(found))
@@ -107,6 +111,24 @@ class ZfsSession:
     def collect_garbage(self) -> tuple[str, ...]:
         return ()
 
+    def archived(self) -> ArchiveInventory:
+        found = self.logs.archived()
+        if not found.files:
+            self._require_root()
+        return found
+
+    def append_log(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
+        return self.logs.append(file, chunk, data)
+
+    def read_log(self, file: LogFileId, begin: int, end: int, meter: Meter) -> Iterator[bytes]:
+        pace = Pace(meter)
+        for data in proven(file, begin, end, self.logs.chunks(file, begin, end)):
+            pace.passed(len(data))
+            yield data
+
+    def remove_log(self, file: LogFileId) -> None:
+        self.logs.remove(file)
+
     def _send(self, step: StreamStep) -> tuple[str, ...]:
         return send_argv(str(step.copy), str(step.base) if step.base else None, raw=self._raw(step))
 
@@ -162,23 +184,36 @@ class ZfsDestination:
     @contextmanager
     def connect(self) -> Iterator[ZfsSession]:
         if self.target is None:
-            yield self._session(self.runner, self._local)
+            here = LocalLogs(home=self._home, place=self.place, runner=self.runner)
+            yield self._session(self.runner, self._local, here)
             return
         # A name of its own: who ends a connection that others go through ends their streams.
         own = f"{self.control.stem}.{os.getpid():x}.{next(_connections):x}{self.control.suffix}"
         ssh = Ssh(self.target, self.control.with_name(own), self.runner)
         try:
-            yield self._session(ssh, lambda argv: _remote(ssh, argv))
+
+            def command(argv: tuple[str, ...]) -> Command:
+                return _remote(ssh, argv)
+
+            there = RemoteLogs(home=self._home, place=self.place, command=command)
+            yield self._session(ssh, command, there)
         finally:
             ssh.close()
 
-    def _session(self, runner: Runner, command: Callable[[tuple[str, ...]], Command]) -> ZfsSession:
+    @property
+    def _home(self) -> str:
+        return f"{self.root}/{self.instance}"
+
+    def _session(
+        self, runner: Runner, command: Callable[[tuple[str, ...]], Command], logs: Logs
+    ) -> ZfsSession:
         return ZfsSession(
             root=self.root,
-            home=f"{self.root}/{self.instance}",
+            home=self._home,
             place=self.place,
             zfs=ZfsStreams(runner),
             command=command,
+            logs=logs,
         )
 
     @staticmethod

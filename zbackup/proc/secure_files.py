@@ -25,7 +25,6 @@ from zbackup.proc.safe_path import explained, is_own, opened_parent
 
 LIMIT = 16 << 20
 """Bytes of a file that is read as a whole."""
-
 _LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRIES = 100
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -286,6 +285,12 @@ def give_to_root(directory: Path, mode: int) -> None:
             os.fchmod(descriptor, modes.S_IMODE(before.st_mode))
             raise
         os.fchmod(descriptor, mode)
+
+
+def sync_directory(directory: Path) -> None:
+    """See to it that what was made in a directory outlasts a power failure."""
+    with _directory(directory) as descriptor:
+        os.fsync(descriptor)
 
 
 def unlink(path: Path) -> None:

@@ -34,7 +34,11 @@ ALL: frozenset[Power] = frozenset({"receive", "read", "destroy"})
 
 SAFE = "-o readonly=on -o canmount=noauto -o setuid=off -o exec=off -o devices=off -x mountpoint"
 LIST = "zfs list -Hp -r -t filesystem,volume,snapshot -s createtxg -o name,guid,zbackup:backup --"
+UUID, KEY = "3e11fa47-71ca-11e1", f"00000000.0000000012.none.{'ab' * 16}.binlog.000012"
+HASHES = f"{'ab' * 32}.{'cd' * 16}"
+CHUNK = f"{0:016}-{64:016}.{HASHES}.{10**15:016}.none.open"
 APPENDING = (
+    f"zbackup-log list {ROOT}/db1",
     f"{LIST} {ROOT}/db1",
     f"{LIST} {ROOT}",
     f"zfs get -Hp -o value guid -- '{ROOT}/db1/tank/my db@zb-1'",
@@ -43,14 +47,16 @@ APPENDING = (
     f"zfs receive -A -- {ROOT}/db1/tank",
     f"zfs create -u -o canmount=off -o mountpoint=none -o readonly=on -- {ROOT}/db1",
     f"zfs set zbackup:version=1 zbackup:gtid.0=a zbackup:committed=2024 {ROOT}/a@a {ROOT}/a/b@a",
+    f"zbackup-log append {ROOT}/db1 {UUID} {KEY} {CHUNK}",
 )
 READING = (
+    f"zbackup-log read {ROOT}/db1 {UUID} {KEY} 0 64",
     f"zfs send -L -e -c -- {ROOT}/db1/tank@a",
     f"zfs send -w -i {ROOT}/db1/tank@a -- {ROOT}/db1/tank@b",
     f"zfs send -nvP -L -e -c -i '{ROOT}/db1/tank#a' -- {ROOT}/db1/tank@b",
     "zfs send -t 1-e604ea4bf-e0-789c63",
 )
-DESTROYING = (f"zfs destroy {ROOT}/db1/tank@a",)
+DESTROYING = (f"zfs destroy {ROOT}/db1/tank@a", f"zbackup-log remove {ROOT}/db1 {UUID} {KEY}")
 
 
 def policy(powers: frozenset[Power], root: str = ROOT) -> Policy:
@@ -86,17 +92,17 @@ def test_only_who_may_destroy_marks_what_is_to_go() -> None:
     assert order is not None and still_to_mark(order, {"tank/backups/a@b": {COMMITTED: "x"}}) == order.argv
 
 
-@pytest.mark.parametrize("line", APPENDING[4:] + DESTROYING)
+@pytest.mark.parametrize("line", APPENDING[5:] + DESTROYING)
 def test_a_read_only_key_changes_nothing(line: str) -> None:
     assert allowed(line, READ) is None
 
 
-@pytest.mark.parametrize("line", APPENDING[:4] + READING)
+@pytest.mark.parametrize("line", APPENDING[:5] + READING)
 def test_a_read_only_key_reads(line: str) -> None:
     assert allowed(line, READ) is not None
 
 
-@pytest.mark.parametrize("line", APPENDING + READING[:3] + DESTROYING)
+@pytest.mark.parametrize("line", APPENDING + READING[:4] + DESTROYING)
 @pytest.mark.parametrize(
     "root", ["tank/back", "tank/backups2", "backups", "tank/backups/other", "tank/backups/db"]
 )
@@ -132,6 +138,31 @@ def test_another_root_lets_none_of_it_pass(line: str, root: str) -> None:
         "zfs bookmark tank/backups/a@b tank/backups/a#b",
         "zfs change-key tank/backups/a",
         "zfs recv -s -u tank/backups/a",
+        f"zbackup-log append tank/backups {UUID} {KEY} {CHUNK}",
+        f"zbackup-log append tank/backups/db1@a {UUID} {KEY} {CHUNK}",
+        f"zbackup-log append tank/backups/../x {UUID} {KEY} {CHUNK}",
+        f"zbackup-log append tank/other {UUID} {KEY} {CHUNK}",
+        f"zbackup-log append tank/backups/db1 .. {KEY} {CHUNK}",
+        f"zbackup-log append tank/backups/db1 a/b {KEY} {CHUNK}",
+        f"zbackup-log append tank/backups/db1 {UUID} ../{KEY} {CHUNK}",
+        f"zbackup-log append tank/backups/db1 {UUID} {KEY}/x {CHUNK}",
+        f"zbackup-log append tank/backups/db1 {UUID} {KEY[:-13]}../x.000012 {CHUNK}",
+        f"zbackup-log append tank/backups/db1 {UUID} {KEY}",
+        f"zbackup-log append tank/backups/db1 {UUID} {KEY} {CHUNK} {CHUNK}",
+        f"zbackup-log append tank/backups/db1 {UUID} {KEY} {CHUNK.replace('open', 'gone')}",
+        f"zbackup-log append tank/backups/db1 {UUID} {KEY} {64:016}-{0:016}{CHUNK[33:]}",
+        f"zbackup-log append tank/backups/db1 {UUID} {KEY} {0:016}-{10**12:016}{CHUNK[33:]}",
+        f"zbackup-log append tank/backups/db1 {UUID} {KEY} -1{CHUNK[16:]}",
+        f"zbackup-log read tank/backups/db1 {UUID} {KEY} 0 99999999999999999999",
+        f"zbackup-log read tank/backups/db1 {UUID} {KEY} 0 -1",
+        f"zbackup-log read tank/backups/db1 {UUID} {KEY} 0",
+        "zbackup-log list",
+        "zbackup-log list tank/backups",
+        "zbackup-log list tank/backups/db1 --help",
+        "zbackup-log truncate tank/backups/db1",
+        "zbackup-log",
+        "zbackup log",
+        "zbackup archive",
         "zfs destroy tank/backups/a",
         "zfs destroy -r tank/backups/a@b",
         "zfs destroy tank/backups/a@b%c",

@@ -38,6 +38,11 @@ def _run(order: Order, policy: Policy, before_asking: Callable[[], None]) -> int
         head = read_head(RECORD)
         require_plain(head)
         return feed(order.argv, head)
+    if order.log is not None:
+        before_asking()
+        from zbackup.jobs.ship.log_gate import serve
+
+        return serve(order.log)
     if order.kind in ("mark", "resume"):
         before_asking()
         return _ask_and_run(order, policy)

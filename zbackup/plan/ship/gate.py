@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from zbackup.model.archive_order import LOG_COMMAND, LogOrder, parse_log_order
 from zbackup.model.errors import Refused
 from zbackup.model.record import PREFIX, PROPERTIES
 from zbackup.model.retention import CONDEMNED
@@ -29,7 +30,7 @@ CONTAINER = {"canmount": "off", "mountpoint": "none", "readonly": "on"}
 """What a dataset must be that only holds others."""
 
 Power = Literal["receive", "read", "destroy"]
-Kind = Literal["run", "receive", "mark", "resume"]
+Kind = Literal["run", "receive", "mark", "resume", "log"]
 
 _PART = r"(?!\.{1,2}(?:/|$))[A-Za-z0-9_.: -]+"
 _DATASET = re.compile(rf"{_PART}(?:/{_PART})*")
@@ -67,7 +68,8 @@ class Order:
     """A command that may be run, as it stands. `kind` says what has still to be looked at when it is:
 
     run: nothing. receive: the head of the stream, see zbackup.plan.ship.accept_stream. mark: `snapshots` must
-    not be committed yet, see still_to_mark. resume: what the token is of has to lie below the root.
+    not be committed yet, see still_to_mark. resume: what the token is of has to lie below the root. log: this
+    is no program, but done by the gate itself, see `log`.
     """
 
     argv: tuple[str, ...]
@@ -75,6 +77,7 @@ class Order:
     snapshots: tuple[str, ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
     changes: bool = False
+    log: LogOrder | None = None
 
 
 def decide(line: str, policy: Policy) -> Order:
@@ -83,6 +86,8 @@ def decide(line: str, policy: Policy) -> Order:
     Raise Refused, in one line, for everything else.
     """
     words = _words(line)
+    if words[0] == LOG_COMMAND:
+        return _archiving(tuple(words), policy)
     if words[0] != "zfs" or len(words) < 2:
         raise _refused(f"{_shown(words[0])} is not run here, only zfs is")
     shape = _SHAPES.get(words[1])
@@ -249,6 +254,19 @@ def _destroying(words: tuple[str, ...], policy: Policy) -> Order:
     return Order(argv=words, changes=True)
 
 
+def _archiving(words: tuple[str, ...], policy: Policy) -> Order:
+    """zbackup-log VERB DATASET ...: see zbackup.model.archive_order."""
+    try:
+        order = parse_log_order(words[1:])
+    except ValueError as wrong:
+        raise _refused(f"{LOG_COMMAND}: {wrong}") from wrong
+    power = _LOG_POWERS[order.verb]
+    if power is not None and power not in policy.powers:
+        raise _refused(f"{LOG_COMMAND} {order.verb} is not allowed for this key")
+    _require_name(order.home, policy, "")
+    return Order(argv=words, kind="log", changes=order.changes, log=order)
+
+
 def _pairs(words: tuple[str, ...]) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
     """Options that have a value each, and what comes behind them and `--`."""
     found = []
@@ -291,6 +309,13 @@ def _shown(text: str) -> str:
     """Somebody else's text, short and harmless in a log and on a terminal."""
     return repr(text if len(text) <= 80 else text[:77] + "...")
 
+
+_LOG_POWERS: Mapping[str, Power | None] = {
+    "list": None,
+    "append": "receive",
+    "read": "read",
+    "remove": "destroy",
+}
 
 _SHAPES: Mapping[str, tuple[Power | None, Callable[[tuple[str, ...], Policy], Order]]] = {
     "list": (None, _looking),

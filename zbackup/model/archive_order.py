@@ -1,0 +1,98 @@
+"""What one host asks another to do with a log archive there, as the words of a command over ssh.
+
+zbackup-log list HOME
+zbackup-log append HOME SERVER KEY CHUNK           with the chunk's bytes as its input
+zbackup-log read HOME SERVER KEY BEGIN END
+zbackup-log remove HOME SERVER KEY
+
+HOME is the dataset of the instance's copies there; the archive is in LOG below it. `list` answers a line for
+each file (line_of), `append` how many bytes it took, `read` the chunks, each as its line and its bytes.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from zbackup.model import bounds
+from zbackup.model.archive import ArchivedFile, Chunk, LogFileId
+
+LOG_COMMAND: Final = "zbackup-log"
+LOG: Final = "log"
+"""What the dataset of the archive is called. No line of copies is: ZFS lets no pool have this name."""
+
+Verb = Literal["list", "append", "read", "remove"]
+_OFFSET = re.compile(r"[0-9]{1,16}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOrder:
+    """`file` is None for "list" only, `chunk` for all but "append"; `begin` and `end` are of "read"."""
+
+    verb: Verb
+    home: str
+    file: LogFileId | None = None
+    chunk: Chunk | None = None
+    begin: int = 0
+    end: int = 0
+
+    @property
+    def changes(self) -> bool:
+        return self.verb in ("append", "remove")
+
+    @property
+    def dataset(self) -> str:
+        """Where the archive is."""
+        return f"{self.home}/{LOG}"
+
+    def words(self) -> tuple[str, ...]:
+        """The command."""
+        named = (self.file.server, self.file.key) if self.file else ()
+        what = (str(self.chunk),) if self.chunk else ()
+        bytes_of = (str(self.begin), str(self.end)) if self.verb == "read" else ()
+        return (LOG_COMMAND, self.verb, self.home, *named, *what, *bytes_of)
+
+
+def parse_log_order(words: Sequence[str]) -> LogOrder:
+    """Read what words() gave, behind LOG_COMMAND. Raise ValueError for anything else.
+
+    `home` can be anything: who asks has to look at it.
+    """
+    match list(words):
+        case ["list", home]:
+            return LogOrder(verb="list", home=home)
+        case ["append", home, server, key, chunk]:
+            file = LogFileId.parse(server, key)
+            return LogOrder(verb="append", home=home, file=file, chunk=Chunk.parse(chunk))
+        case ["read", home, server, key, begin, end]:
+            file = LogFileId.parse(server, key)
+            return LogOrder(verb="read", home=home, file=file, begin=_offset(begin), end=_offset(end))
+        case ["remove", home, server, key]:
+            return LogOrder(verb="remove", home=home, file=LogFileId.parse(server, key))
+        case _:
+            raise ValueError("none of list, append, read and remove with the words that belong to it")
+
+
+def line_of(file: ArchivedFile) -> str:
+    """One archived file, as `list` answers it."""
+    complete = file.complete_to.isoformat() if file.complete_to else "none"
+    return f"{file.file.server} {file.file.key} {file.stored} {complete} {file.last}"
+
+
+def parse_line(text: str) -> ArchivedFile:
+    """Read back what line_of() wrote. Raise ValueError for anything else."""
+    server, key, stored, complete, chunk, *more = [*text.split(" "), "", "", "", ""][:6]
+    if more != [""]:
+        raise ValueError(f"{bounds.shown(text)} is no line about an archived file")
+    return ArchivedFile(
+        file=LogFileId.parse(server, key),
+        last=Chunk.parse(chunk),
+        complete_to=None if complete == "none" else bounds.moment(complete),
+        stored=bounds.count(stored),
+    )
+
+
+def _offset(text: str) -> int:
+    if not _OFFSET.fullmatch(text):
+        raise ValueError(f"{bounds.shown(text)} is no offset in a file")
+    return int(text)

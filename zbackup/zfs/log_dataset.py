@@ -1,0 +1,94 @@
+"""The dataset that a log archive lies in: ROOT/INSTANCE/log, mounted, and its owner's alone."""
+
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from zbackup.model.errors import CommandFailed, DatasetExists, DatasetNotFound, Refused
+from zbackup.proc.run import Runner, run
+from zbackup.zfs.errors import translate
+from zbackup.zfs.streams import ZfsStreams
+
+BELOW: Final = "/var/lib/zbackup/log-archive"
+"""Where the archives of this host are mounted."""
+
+_SETTINGS: Final = {"canmount": "on", "readonly": "off", "setuid": "off", "exec": "off", "devices": "off"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDataset:
+    """`home` is ROOT/INSTANCE, the container of the instance's copies; `name` the dataset of its archive."""
+
+    home: str
+    name: str
+    runner: Runner = run
+
+    def directory(self) -> Path | None:
+        """Where it is mounted; None when there is no such dataset. Raise Refused when it is not mounted."""
+        try:
+            said = self._zfs(
+                "get", "-Hp", "-o", "value", "mounted,mountpoint", "--", self.name, mutates=False
+            )
+        except DatasetNotFound:
+            return None
+        mounted, mountpoint, *_ = [*said.split("\n"), "", ""]
+        if mounted != "yes" or not mountpoint.startswith("/"):
+            raise Refused(
+                f"{self.name}, which the log archive lies in, is not mounted: as root, zfs mount "
+                f"{shlex.quote(self.name)}"
+            )
+        return Path(mountpoint)
+
+    def prepared(self) -> Path:
+        """The same, made if it is not there, which only root can. Raise Refused, saying how, where not."""
+        found = self._mounted()
+        if found is None:
+            if os.geteuid() != 0:
+                raise Refused(f"there is no dataset {self.name} for the log archive: as root, {self._how()}")
+            self._make()
+            found = self._mounted()
+        if found is None:
+            raise DatasetNotFound(("zfs", "get"), 1, f"dataset does not exist: {self.name}")
+        if not os.access(found, os.W_OK | os.X_OK):
+            raise Refused(
+                f"{found}, where {self.name} is mounted, is not ours to write to: as root, {_own(found)}"
+            )
+        return found
+
+    def _mounted(self) -> Path | None:
+        try:
+            return self.directory()
+        except Refused:
+            if os.geteuid() != 0:
+                raise
+            # What was made and not mounted, or not mounted after a start, for its key came late.
+            self._zfs("mount", self.name)
+            return self.directory()
+
+    def _make(self) -> None:
+        ZfsStreams(self.runner).container(self.home)
+        settings = _SETTINGS | {"mountpoint": f"{BELOW}/{self.name}"}
+        options = [part for key, value in settings.items() for part in ("-o", f"{key}={value}")]
+        try:
+            self._zfs("create", *options, "--", self.name)
+        except DatasetExists:
+            return
+
+    def _how(self) -> str:
+        """What an administrator does for who is not root."""
+        place = Path(BELOW) / self.name
+        made = " ".join(f"-o {key}={value}" for key, value in _SETTINGS.items())
+        where = f"-o mountpoint={shlex.quote(str(place))} {shlex.quote(self.name)}"
+        return f"zfs create {made} {where}; {_own(place)}"
+
+    def _zfs(self, *argv: str, mutates: bool = True) -> str:
+        try:
+            return self.runner(("zfs", *argv), mutates=mutates)
+        except CommandFailed as failure:
+            raise translate(failure) from failure
+
+
+def _own(place: Path) -> str:
+    return f"chown {os.geteuid()} {shlex.quote(str(place))}; chmod 700 {shlex.quote(str(place))}"
