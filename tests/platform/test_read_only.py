@@ -14,6 +14,7 @@ import pytest
 from tests.lab.pool import Pool
 from tests.lab.pool import run as tool
 from tests.system.house import ZBACKUP
+from tests.system.program import spoken
 from tests.unit.samples import PLAIN
 from zbackup.model.errors import PoolReadOnly
 from zbackup.model.record import to_properties
@@ -76,7 +77,7 @@ def test_a_prune_fails_in_one_line_instead_of_skipping_all(config: Path) -> None
     assert [b["name"] for b in plan["destroy"]] == ["zbackup-0", "zbackup-1"]
     done = zb(config, "prune")
     assert (done.returncode, done.stdout) == (3, "")
-    (line,) = done.stderr.splitlines()
+    (line,) = spoken(done.stderr)
     assert "the pool is read-only: cannot" in line and "without readonly=on" in line and "exited" not in line
 
 
@@ -105,7 +106,7 @@ def test_of_a_pool_that_is_not_there_it_is_said_how_to_get_it(config: Path) -> N
     for words in (("status",), ("snapshot",), ("prune",)):
         done = zb(config, *words)
         assert done.returncode == 4, done
-        (line,) = done.stderr.splitlines()
+        (line,) = spoken(done.stderr)
         assert line.endswith(f"there is no pool {NAME} here now: zpool import {NAME}")
     (check,) = data(config, "check")
     (said,) = [f["text"] for f in check["findings"] if f["subject"] == "datasets"]

@@ -14,6 +14,7 @@ import pytest
 from tests.lab.pool import run
 from tests.platform.shipping import START, Yard
 from tests.system.forked import Forks, forks
+from tests.system.program import spoken
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.ship.lag import shipped
 from zbackup.jobs.ship.ship import ship
@@ -56,7 +57,7 @@ def program(yard: Yard, tmp_path: Path) -> Iterator[Program]:
 def test_the_way_from_nothing_to_a_divergence(yard: Yard, program: Program) -> None:
     first = yard.backup()
     refused = program("shop", "vault")
-    assert (refused.returncode, refused.stderr.count("\n")) == (9, 1), refused.stderr
+    assert (refused.returncode, len(spoken(refused.stderr))) == (9, 1), refused.stderr
     assert "zbackup ship shop vault --initial" in refused.stderr
     (plan,) = program.data("shop", "vault", "--dry-run", "--initial")
     assert (plan["plan"], plan["commit"], len(plan["send"])) == ("steps", [first], 2)
@@ -70,7 +71,7 @@ def test_the_way_from_nothing_to_a_divergence(yard: Yard, program: Program) -> N
     assert rows["nowhere"]["error"]["kind"] == "ConnectionFailed"
     run("zfs", "snapshot", f"{yard.home}/{yard.outer.name}@mine")
     diverged = program("shop", "vault")
-    assert (diverged.returncode, diverged.stderr.count("\n")) == (13, 1)
+    assert (diverged.returncode, len(spoken(diverged.stderr))) == (13, 1), diverged.stderr
     assert "@mine (guid" in diverged.stderr and f"@{second} (guid" in diverged.stderr
     assert program("shop", "elsewhere").returncode == 4
 

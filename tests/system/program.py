@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -10,6 +11,15 @@ from typing import Any
 
 ANSWER_LIMIT = 180.0
 """Seconds in which any command of zbackup has to end here."""
+
+
+SIGN_OF_LIFE = re.compile(r"zbackup: .*, for [0-9.]+ (?:ms|s|min|h)(?: [0-9]+ (?:s|min))?")
+"""What long work says of itself every few seconds where no terminal is: see zbackup.cli.progress."""
+
+
+def spoken(err: str) -> list[str]:
+    """The lines of standard error without the signs of life, which a slow machine has more of."""
+    return [line for line in err.splitlines() if not SIGN_OF_LIFE.fullmatch(line)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +46,7 @@ class Result:
     def refused(self, status: int) -> str:
         """The one line said by a command that ended with `status`."""
         assert self.rc == status, f"expected exit status {status}: {self}"
-        lines = self.err.splitlines()
+        lines = spoken(self.err)
         assert len(lines) == 1 and lines[0].startswith("zbackup: "), f"expected one line: {self}"
         return lines[0].removeprefix("zbackup: ")
 
