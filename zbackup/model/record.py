@@ -66,6 +66,9 @@ LEAVES_OUT = (
 LOG_ENDED = "log_ended"
 """In Record.server: why the server wrote no log any more when its log was kept. What it wrote is in none."""
 
+ARCHIVED = "archived"
+"""In Record.server: log that was archived behind the backup is part of it. Never written down."""
+
 LockKind = Literal["ftwrl", "backup-stage", "backup-lock", "fsync", "none"]
 
 

@@ -12,6 +12,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.model.log import place
 from zbackup.model.moment import local_text
+from zbackup.model.record import ARCHIVED
 from zbackup.model.target import BeforeTransaction
 from zbackup.model.transaction_name import Gtid, TransactionName
 from zbackup.plan.recovery.coverage import Place, continues, first_break, log_known
@@ -98,7 +99,8 @@ def _bases(backups: Sequence[Backup], base: str) -> list[Backup]:
 def may_hold(backup: Backup, name: TransactionName) -> bool:
     """Tell whether the transaction is inside, as far as the record tells."""
     if isinstance(name, Gtid):
-        return name.is_in(backup.record.gtid)
+        # Which GTIDs were archived, no listing tells.
+        return ARCHIVED in backup.record.server or name.is_in(backup.record.gtid)
     base_name = name.file.rpartition(".")[0]
     return backup.record.log_to.startswith(f"{base_name}.") and place(backup.record.log_to) > place(str(name))
 

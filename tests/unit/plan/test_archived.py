@@ -1,0 +1,201 @@
+"""Which archived log continues a backup, up to where, and which of it no backup needs any more."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.plan.archive_world import EACH, World
+from tests.unit.samples import at
+from zbackup.model.archive import ArchivedFile, ArchiveInventory
+from zbackup.model.backup import Backup
+from zbackup.plan.recovery.archived import Chain, carriers, chains_from
+from zbackup.plan.recovery.recovery import farthest_log
+from zbackup.plan.recovery.window import recovery_window
+from zbackup.plan.retention.archived_log import superseded
+
+NONE = timedelta()
+
+happening = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.integers(1, 5)),
+        st.tuples(st.just("rotate")),
+        st.tuples(st.just("archive")),
+        st.tuples(st.just("archive")),
+        st.tuples(st.just("take")),
+        st.tuples(st.just("crash"), st.integers(0, 4)),
+        st.tuples(st.just("reset")),
+        st.tuples(st.just("purge"), st.integers(1, 3)),
+    ),
+    max_size=40,
+)
+
+
+def lived(story: list[tuple[object, ...]]) -> World:
+    world = World()
+    for what, *how in story:
+        getattr(world, str(what))(*how)
+    return world
+
+
+def proven(world: World, taken: Backup, chain: Chain) -> bool:
+    """What a look at the bytes comes to."""
+    first = chain.files[0]
+    stored = world.stored[first.file.key]
+    born, held = world.inside[taken.record.backup][first.file.number]
+    return (stored.born, stored.held[: len(held)]) == (born, held)
+
+
+def was_once(world: World, taken: Backup, chain: Chain) -> bool:
+    """Tell whether the server's log ever was what the backup holds and the chain behind it."""
+    own = {n: file for n, file in world.inside[taken.record.backup].items() if n < chain.files[0].file.number}
+    added = {f.file.number: world.stored[f.file.key] for f in chain.files}
+    last = chain.files[-1].file.number
+    for state in world.states:
+        same = all(state.get(n, own[n]) == own[n] for n in own)
+        inside = all(
+            n in state
+            and state[n][0] == s.born
+            and (state[n][1] == s.held if n < last else state[n][1][: len(s.held)] == s.held)
+            for n, s in added.items()
+            if n in state or n >= min(state)
+        )
+        if same and inside:
+            return True
+    return False
+
+
+@settings(max_examples=300)
+@given(happening)
+def test_a_chain_that_begins_as_the_backup_does_is_what_the_server_wrote(
+    story: list[tuple[object, ...]],
+) -> None:
+    world = lived(story)
+    for taken in world.backups:
+        for chain in chains_from(taken.record, world.inventory.files):
+            if proven(world, taken, chain):
+                assert was_once(world, taken, chain), (taken.record.log_to, chain)
+
+
+@settings(max_examples=300)
+@given(happening)
+def test_all_that_was_archived_without_a_break_continues_the_newest_backup(
+    story: list[tuple[object, ...]],
+) -> None:
+    world = lived([*story, ("archive",), ("take",), ("write", 2), ("rotate",), ("archive",), ("write", 1)])
+    world.archive()
+    taken = world.backups[-1]
+    chain = chains_from(taken.record, world.inventory.files)[0]
+    assert proven(world, taken, chain)
+    assert chain.end == f"binlog.{world.number:06}:{world.files[world.number].size}"
+    assert chain.why == "" and chain.complete_to == at(world.time - 10)
+
+
+@settings(max_examples=300)
+@given(happening, st.sets(st.integers(0, 20)), happening)
+def test_nothing_goes_that_a_backup_needs_which_stays_or_is_yet_to_come(
+    story: list[tuple[object, ...]], pruned: set[int], further: list[tuple[object, ...]]
+) -> None:
+    world = lived(story)
+    kept = [b for n, b in enumerate(world.backups) if n not in pruned]
+    files = world.inventory.files
+    going = superseded(files, kept, at(world.time), NONE)
+    rest = tuple(f for f in files if f not in going)
+    for each in kept:
+        before, after = (chains_from(each.record, some) for some in (files, rest))
+        assert [c.files for c in after] == [c.files for c in before]
+    known = {b.record.backup for b in world.backups}
+    for what, *how in [*further, ("take",)]:
+        getattr(world, str(what))(*how)
+    gone = {f.file for f in going}
+    for later in (b for b in world.backups if b.record.backup not in known):
+        for chain in chains_from(later.record, world.inventory.files):
+            assert not gone & {f.file for f in chain.files if proven(world, later, chain)}
+
+
+def test_what_only_an_older_backup_needed_goes_with_it() -> None:
+    world = lived([("archive",), ("take",), ("write", 1), ("rotate",), ("write", 1), ("archive",), ("take",)])
+    first, second = world.backups
+    files, now = world.inventory.files, at(world.time)
+    assert superseded(files, [first, second], now, NONE) == ()
+    (gone,) = superseded(files, [second], now, NONE)
+    assert gone.file.number == 1
+    assert superseded(files, [second], now, timedelta(days=1)) == (), "what replaces it arrived just now"
+    assert superseded(files, [], now, NONE) == ()
+
+
+def test_an_older_backup_is_carried_by_the_newest_that_continues_it() -> None:
+    world = lived([("take",), ("write", 1), ("archive",), ("take",), ("write", 3), ("archive",)])
+    older, newer = world.backups
+    (carrier,) = carriers(world.backups, world.inventory)
+    assert carrier.backup is newer
+    backups = [*world.backups, carrier.holder]
+    assert farthest_log(older, backups) is backups[-1] or farthest_log(older, backups) == carrier.holder
+    window = recovery_window(backups, None, at(world.time)).overall
+    assert window is not None and window.end == at(world.time - 10)
+    assert carrier.holder.record.log_to == f"binlog.000001:{world.files[1].size}"
+
+
+def test_both_sides_of_what_the_server_purged_are_carried() -> None:
+    """What no backup holds between two, the archive has."""
+    world = lived([("write", 1), ("take",), ("rotate",), ("archive",), ("rotate",), ("archive",)])
+    world.purge(1)
+    world.take()
+    world.archive()
+    assert [c.backup for c in carriers(world.backups, world.inventory)] == world.backups[::-1]
+    assert recovery_window(world.backups, None, at(world.time)).gaps
+    holders = [c.holder for c in carriers(world.backups, world.inventory)]
+    assert not recovery_window([*world.backups, *holders], None, at(world.time)).gaps
+
+
+def test_a_hole_is_said_and_nothing_counts_behind_it() -> None:
+    world = lived([("archive",), ("take",), ("write", 1), ("rotate",), ("archive",)])
+    world.rotate()
+    world.rotate()
+    world.purge(1)
+    world.archive()
+    (chain,) = chains_from(world.backups[0].record, world.inventory.files)
+    assert chain.files[-1].file.number == 2
+    assert "binlog.000002:100 (reset, rolled back, or cut off" in chain.why or "is missing" in chain.why
+
+
+def test_behind_a_reset_the_old_log_ends() -> None:
+    world = lived([("archive",), ("take",), ("write", 2), ("archive",), ("reset",), ("write", 9)])
+    world.archive()
+    world.rotate()
+    world.archive()
+    (carrier,) = carriers(world.backups, world.inventory)
+    newest, older = carrier.chains
+    assert (newest.files[0].file.epoch, older.files[0].file.epoch) == (1, 0)
+    assert not proven(world, world.backups[0], newest) and proven(world, world.backups[0], older)
+    assert older.end == f"binlog.000001:{100 + 2 * EACH}"
+    assert "reset, rolled back, or cut off by a crash): binlog.000001 begins another one" in older.why
+
+
+def test_nothing_is_carried_across_what_was_not_whole() -> None:
+    world = lived([("archive",), ("take",), ("write", 1), ("archive",)])
+    (whole,) = world.backups
+    broken = world.take()
+    broken = Backup(
+        record=replace(broken.record, server={**broken.record.server, "blockers": "the binlog is off"}),
+        snapshots=broken.snapshots,
+    )
+    assert carriers([whole], world.inventory)
+    assert carriers([whole, broken], world.inventory) == ()
+
+
+def test_another_servers_files_and_shorter_ones_continue_nothing() -> None:
+    world = lived([("archive",), ("write", 1), ("take",)])
+    (taken,) = world.backups
+    assert chains_from(taken.record, world.inventory.files) == (), "it ends before the backup does"
+    world.archive()
+    files = world.inventory.files
+    assert chains_from(taken.record, files)
+    other = tuple(_of_another_server(f) for f in files)
+    assert chains_from(taken.record, other) == ()
+    assert carriers([taken], ArchiveInventory(place="x", files=other)) == ()
+
+
+def _of_another_server(archived: ArchivedFile) -> ArchivedFile:
+    return replace(archived, file=replace(archived.file, server="another"))

@@ -1,0 +1,145 @@
+"""Tell which archived log continues the log in which backups, and how far. Pure.
+
+At a destination the archive is known by its listing alone. A file continues a backup if it is of its server,
+has the number and name of the file that the backup's log ends in, and reaches beyond that place; which of the
+epochs it is, the bytes tell when they are at hand. From there on each file continues the one before, as it
+was seen when it was archived: the archive counts up to the first hole.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from zbackup.model.archive import ArchivedFile, ArchiveInventory, server_key
+from zbackup.model.backup import Backup
+from zbackup.model.log import place
+from zbackup.model.record import ARCHIVED, Record
+from zbackup.plan.recovery.coverage import continues, log_known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """Archived files of which each continues the one before, from that on in which a backup's log ends.
+
+    `complete_to`: everything committed before it is in them, None where none of them says. `why` tells why
+    it ends before the archive does; "" if it does not.
+    """
+
+    files: tuple[ArchivedFile, ...]
+    complete_to: datetime | None
+    why: str = ""
+
+    @property
+    def end(self) -> str:
+        """The place in the log, in the server's words."""
+        last = self.files[-1]
+        return f"{last.file.name}:{last.size}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carrier:
+    """A backup that archived log continues. `chains` are in the order in which they are to be tried: which
+    it is of several epochs, only the bytes tell."""
+
+    backup: Backup
+    chains: tuple[Chain, ...]
+
+    @property
+    def holder(self) -> Backup:
+        """The backup with the archived log behind it, as one more holder of the log."""
+        chain = self.chains[0]
+        return Backup(
+            record=with_archive(self.backup.record, chain.end, chain.complete_to),
+            snapshots=self.backup.snapshots,
+        )
+
+
+def with_archive(record: Record, log_to: str, complete_to: datetime | None) -> Record:
+    """The record of a backup with archived log behind it, up to `log_to`: good as a source of log only.
+
+    Its position and GTIDs were those of the backup, and its clock's reading, too.
+    """
+    known = [each for each in (complete_to, record.complete_to) if each]
+    complete = max(known, default=None)
+    as_of = max([each for each in (complete, record.as_of) if each], default=None)
+    return replace(
+        record,
+        backup=f"{record.backup}+archive",
+        purpose="log",
+        lock="none",
+        position="",
+        gtid="",
+        clock=None,
+        as_of=as_of,
+        complete_to=complete,
+        log_to=log_to,
+        server=record.server | {ARCHIVED: "1"},
+    )
+
+
+def chains_from(record: Record, files: Sequence[ArchivedFile]) -> tuple[Chain, ...]:
+    """All that may continue the backup's log, the newest epoch first: an older one was given up since."""
+    own = [f for f in files if f.file.server == server_key(record.server_uuid)]
+    first = sorted(begins_for(record, own), key=lambda f: f.file.epoch, reverse=True)
+    return tuple(_chain(f, own) for f in first)
+
+
+def begins_for(record: Record, files: Sequence[ArchivedFile]) -> list[ArchivedFile]:
+    """The files that may be the one in which the backup's log ends, one in each epoch."""
+    name, _, offset = record.log_to.rpartition(":")
+    server = server_key(record.server_uuid)
+    return [
+        f
+        for f in files
+        if (f.file.server, f.file.name) == (server, name)
+        and f.file.number == place(name)[-1]
+        and f.size >= int(offset)
+    ]
+
+
+def carriers(backups: Sequence[Backup], archive: ArchiveInventory) -> tuple[Carrier, ...]:
+    """As few backups as hold, with the archived log behind them, all the log that any of them leads to.
+
+    None behind which the server's log was not whole: what was archived since may lack something.
+    """
+    found: list[Carrier] = []
+    known = [b for b in backups if b.complete and b.finished and log_known(b.record)]
+    broken = [b for b in backups if b.record.breaks_log or b.record.log_ended]
+    for backup in sorted(known, key=lambda b: (b.createtxg, b.record.backup), reverse=True):
+        if any(continues(each.holder, backup) for each in found):
+            continue
+        if any(_is_behind(each, backup) for each in broken):
+            continue
+        if chains := chains_from(backup.record, archive.files):
+            found.append(Carrier(backup=backup, chains=chains))
+    return tuple(found)
+
+
+def _is_behind(broken: Backup, backup: Backup) -> bool:
+    same = broken.record.server_uuid == backup.record.server_uuid
+    return same and broken.createtxg >= backup.createtxg
+
+
+def _chain(first: ArchivedFile, own: Sequence[ArchivedFile]) -> Chain:
+    chain = [first]
+    while following := [f for f in own if f.continues(chain[-1])]:
+        chain.append(max(following, key=lambda f: f.file.epoch))
+    complete = max((f.complete_to for f in chain if f.complete_to), default=None)
+    return Chain(files=tuple(chain), complete_to=complete, why=_why(chain[-1], own))
+
+
+def _why(last: ArchivedFile, own: Sequence[ArchivedFile]) -> str:
+    """Why there is no more of it, where there is more in the archive."""
+    newer = [f for f in own if f.file > last.file]
+    if not newer:
+        return ""
+    following = min(newer, key=lambda f: f.file)
+    if last.closed:
+        return (
+            f"what follows {last.file.name} is missing: the next file archived is {following.file.name}, "
+            "which was not seen to continue it"
+        )
+    return (
+        f"the server's log went another way behind {last.file.name}:{last.size} (reset, rolled back, or cut "
+        f"off by a crash): {following.file.name} begins another one"
+    )
