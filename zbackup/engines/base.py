@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from zbackup.model.added_log import AddedFile
 from zbackup.model.anchors import Anchor
 from zbackup.model.archive import ArchivedFile
 from zbackup.model.backup import BackupFiles
@@ -292,6 +293,13 @@ class Recovery(Protocol):
         """Bring the base's files to what the backup holds, with nothing replayed from any other's log.
 
         `serving` as for `recover`. Raise VerificationFailed when they are not what was recorded.
+        """
+
+    def add_log(self, files: BackupFiles, added: Sequence[AddedFile], progress: Progress) -> LogSpan:
+        """Put log files that go on behind a backup's own into a clone of it; returns the log that is there.
+
+        The first is the one that the backup's log ends in (Record.log_to), and the others follow it. Raise
+        NotRecoverable, before anything is changed, when it is another one.
         """
 
     def history_of(self, files: Files, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:

@@ -8,7 +8,7 @@ from zbackup.proc import secure_files
 
 
 def owner_of(directory: Path) -> tuple[int, int]:
-    """User and group id that own a data directory. Raise Refused when that is root.
+    """User and group id that own a data directory, or a file in it. Raise Refused when that is root.
 
     What is in the directory decides what the server does, and it need not be root who put it there: it may
     have come from another host.

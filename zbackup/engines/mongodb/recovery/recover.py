@@ -34,11 +34,12 @@ from zbackup.engines.mongodb.recovery.validate import validate_collections
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.owner import require_own_user
 from zbackup.engines.stall import STALL_S
+from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused
-from zbackup.model.log import Transaction
+from zbackup.model.log import LogSpan, Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
@@ -162,6 +163,10 @@ class MongoRecovery:
             gtid="",
             base_exact=was_still(base.record),
         )
+
+    def add_log(self, files: BackupFiles, added: Sequence[AddedFile], progress: Progress) -> LogSpan:
+        """See engines.base.Recovery."""
+        raise NotRecoverable("an archived oplog cannot be restored from yet")
 
     def history_of(self, files: Files, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
         """See engines.base.Recovery."""

@@ -7,10 +7,12 @@ from zbackup.engines.mysql.binlog.errors import DifferentLog
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, FLAG_IN_USE, FLAGS_AT
 from zbackup.proc import secure_files
 
-_HEAD: Final = 4096
+HEAD: Final = 4096
 """Holds the format description with the time the file was begun, and what came before it in GTIDs."""
 
-_TAIL: Final = 1 << 16
+TAIL: Final = 1 << 16
+"""So much in front of a place shows that all before it is the same."""
+
 _IN_USE_AT: Final = FIRST_EVENT + FLAGS_AT
 
 
@@ -23,9 +25,9 @@ def require_same_log(base_file: Path, source_file: Path, upto: int) -> None:
     for file in (base_file, source_file):
         if (size := secure_files.size(file)) < upto:
             raise _different(source_file.name, f"one copy ends at {size}, before {upto}")
-    if _read(base_file, 0, min(_HEAD, upto)) != _read(source_file, 0, min(_HEAD, upto)):
+    if _read(base_file, 0, min(HEAD, upto)) != _read(source_file, 0, min(HEAD, upto)):
         raise _different(source_file.name, "the two copies begin differently")
-    tail = max(0, upto - _TAIL)
+    tail = max(0, upto - TAIL)
     if _read(base_file, tail, upto) != _read(source_file, tail, upto):
         raise _different(source_file.name, f"the two copies differ before {upto}")
 
@@ -33,10 +35,16 @@ def require_same_log(base_file: Path, source_file: Path, upto: int) -> None:
 def _read(path: Path, start: int, end: int) -> bytes:
     with secure_files.open_regular(path) as file:
         file.seek(start)
-        data = bytearray(file.read(end - start))
-    if start <= _IN_USE_AT < end:
-        data[_IN_USE_AT - start] &= ~FLAG_IN_USE
-    return bytes(data)
+        return without_flag(file.read(end - start), start)
+
+
+def without_flag(data: bytes, start: int) -> bytes:
+    """A file's bytes from `start` on without the flag that says that it is being written."""
+    if not start <= _IN_USE_AT < start + len(data):
+        return data
+    changed = bytearray(data)
+    changed[_IN_USE_AT - start] &= ~FLAG_IN_USE
+    return bytes(changed)
 
 
 def _different(name: str, why: str) -> DifferentLog:

@@ -13,6 +13,7 @@ from zbackup.engines.mysql.binlog.torn_end import torn_at
 from zbackup.engines.mysql.clone.clone_server import CloneServer, Temporary, free_port
 from zbackup.engines.mysql.clone.program import find_program
 from zbackup.engines.mysql.recovery import memory_tables, replay_mariadb, replay_mysql, replay_remarks
+from zbackup.engines.mysql.recovery.added_log import add_log
 from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.covered_log import end_of, held_files, is_readable
@@ -27,10 +28,11 @@ from zbackup.engines.mysql.recovery.verify_replay import (
 )
 from zbackup.engines.owner import owner_of, require_own_user
 from zbackup.engines.stall import STALL_S
+from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.copying import Entrance
-from zbackup.model.log import Transaction, how_many
+from zbackup.model.log import LogSpan, Transaction, how_many
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
@@ -135,6 +137,10 @@ class MysqlRecovery:
         if serving:
             server.serve(serving)
         return recovered
+
+    def add_log(self, files: BackupFiles, added: Sequence[AddedFile], progress: Progress) -> LogSpan:
+        """See engines.base.Recovery."""
+        return add_log(files, added, progress)
 
     def history_of(self, files: Files, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
         """See MysqlLogReader.reads_files."""

@@ -1,0 +1,133 @@
+"""Add log files to a clone of a backup, so that it holds more of its server's log than the backup does."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
+from zbackup.engines.mysql.binlog.events import FIRST_EVENT, HEADER_SIZE, SHAPE
+from zbackup.engines.mysql.binlog.files import sequence
+from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.binlog.same_log import HEAD, TAIL, without_flag
+from zbackup.engines.mysql.recovery.covered_log import end_of, held_files
+from zbackup.engines.owner import owner_of
+from zbackup.model.added_log import AddedFile
+from zbackup.model.backup import BackupFiles
+from zbackup.model.errors import VerificationFailed
+from zbackup.model.log import LogSpan
+from zbackup.model.progress import Progress
+from zbackup.proc import secure_files
+
+_HEAD_EVENTS: Final = 2
+"""A file begins with what it is and when it was begun, and with the GTIDs of all files before it."""
+
+_GTID_INDEX: Final = ".idx"
+"""MariaDB keeps an index beside each log file (from 11.4 on), which would be of less than the file now."""
+
+
+def add_log(subject: BackupFiles, added: Sequence[AddedFile], progress: Progress) -> LogSpan:
+    """Put the files into the log's directory: the first goes on in the file that the backup's log ends in.
+
+    They are in the log's order. Nothing is changed before it is proven that the first is the same file up to
+    where the backup's log ends. Raise GapError or DifferentLog (NotRecoverable) when it is not.
+    """
+    record, where = subject
+    held = held_files(record, where)
+    first, end = added[0], LogPosition.parse(record.log_to)
+    held = [file for file in held if sequence(file.name) <= end.sequence]
+    newest = held[-1] if held else where.path(record.fact("log_bin_index"))
+    if newest.name != end.file:
+        raise GapError(f"{record.called} does not hold {end.file}, in which its log ends")
+    _require_next(newest, end, added)
+    _require_same(newest, end.offset, first)
+    owner = owner_of(newest)
+    total, done = sum(each.size for each in added) - end.offset, 0
+    secure_files.truncate(newest, end.offset, owner[0])
+    for file in added:
+        path = newest.with_name(file.name)
+        begin = end.offset if file is first else 0
+        if file is not first:
+            secure_files.write_new(path, b"", mode=0o640, owner=owner)
+        with secure_files.open_to_append(path) as sink:
+            for part in _whole(file, begin):
+                sink.write(part)
+                done += len(part)
+                progress.advance(done, total)
+    _forget_gtid_index(newest)
+    names = [*(f.name for f in held), *(f.name for f in added[1:])]
+    _write_index(subject, names, owner)
+    return LogSpan(record.log_from, str(end_of(record, where)))
+
+
+def _whole(file: AddedFile, begin: int) -> Iterable[bytes]:
+    """What can be read of a file, which has to be as much as was promised."""
+    count = 0
+    for part in file.read(begin, file.size):
+        count += len(part)
+        yield part
+    if count != file.size - begin:
+        raise VerificationFailed(f"of {file.name} there are {begin + count} bytes, and not {file.size}")
+
+
+def _require_next(newest: Path, end: LogPosition, added: Sequence[AddedFile]) -> None:
+    """The names are those of the files that follow, and nothing but names."""
+    base = newest.name.rpartition(".")[0]
+    for number, file in enumerate(added, sequence(newest.name)):
+        stem, _, digits = file.name.rpartition(".")
+        if stem != base or not (digits.isascii() and digits.isdecimal()) or int(digits) != number:
+            raise GapError(f"{file.name!r} does not follow {newest.name}: the log has a gap there")
+    if added[0].size < end.offset:
+        raise GapError(f"{newest.name} ends at {added[0].size} there, before {end}")
+
+
+def _require_same(held: Path, upto: int, added: AddedFile) -> None:
+    """See binlog.same_log: by the file's head and by what stands in front of `upto`."""
+    head = min(max(upto, _head_end(held)), HEAD)
+    if added.size < head or without_flag(_held(held, 0, head), 0) != without_flag(_read(added, 0, head), 0):
+        raise _different(held.name, "it begins differently")
+    tail = max(0, upto - TAIL)
+    if without_flag(_held(held, tail, upto), tail) != without_flag(_read(added, tail, upto), tail):
+        raise _different(held.name, f"it differs before {upto}")
+
+
+def _head_end(path: Path) -> int:
+    """Behind the events that a file begins with, as far as they are there."""
+    with secure_files.open_regular(path) as file:
+        data = file.read(HEAD)
+    at = FIRST_EVENT
+    for _ in range(_HEAD_EVENTS):
+        if at + HEADER_SIZE > len(data):
+            break
+        _, length, _ = SHAPE.unpack_from(data, at)
+        if length < HEADER_SIZE or at + length > len(data):
+            break
+        at += length
+    return at
+
+
+def _held(path: Path, begin: int, end: int) -> bytes:
+    with secure_files.open_regular(path) as file:
+        file.seek(begin)
+        return file.read(end - begin)
+
+
+def _read(added: AddedFile, begin: int, end: int) -> bytes:
+    return b"".join(added.read(begin, end)) if begin < end else b""
+
+
+def _forget_gtid_index(file: Path) -> None:
+    index = file.with_name(file.name + _GTID_INDEX)
+    if secure_files.exists(index):
+        secure_files.unlink(index)
+
+
+def _write_index(subject: BackupFiles, names: Sequence[str], owner: tuple[int, int]) -> None:
+    record, where = subject
+    directory = PurePosixPath(record.fact("log_bin_basename")).parent
+    text = "".join(f"{directory / name}\n" for name in names)
+    index = where.path(record.fact("log_bin_index"))
+    secure_files.replace(index, text.encode("utf-8", "surrogateescape"), mode=0o640, owner=owner)
+
+
+def _different(name: str, why: str) -> DifferentLog:
+    return DifferentLog(f"{name} there is not the file that the backup holds: {why}")

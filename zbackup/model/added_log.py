@@ -1,0 +1,16 @@
+"""Words for log that is added to a backup's own: files that go on behind what the backup holds of them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedFile:
+    """A log file called `name`, of which `size` bytes can be read: up to the end of a transaction.
+
+    `read` gives the bytes between two offsets, proven to be what was stored, or raises VerificationFailed.
+    """
+
+    name: str
+    size: int
+    read: Callable[[int, int], Iterator[bytes]]
