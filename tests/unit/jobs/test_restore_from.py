@@ -15,6 +15,7 @@ from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.restore.destination_source import DestinationSource, _choose, _found
 from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.ship.archived import NO_ARCHIVE, ArchivedCopies
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import Searched, Transaction
@@ -35,7 +36,8 @@ def chosen(backups: list[Backup]) -> tuple[str, list[str]]:
     )
     target = ShipTarget(destination=cast(Any, Place(backups)), tag="tag")
     moment = Moment(NOON + 3 * HOUR, "then", ZoneInfo("UTC"))
-    choice = _choose(cast(Context, ctx), target, Copies(tuple(backups), ()), moment, RestoreOptions())
+    there = ArchivedCopies(Copies(tuple(backups), ()), NO_ARCHIVE, ())
+    choice = _choose(cast(Context, ctx), target, there, moment, RestoreOptions())
     return choice.base.name, notes
 
 
@@ -81,7 +83,7 @@ def latest(copies: Copies, **options: Any) -> tuple[Moment, str, str]:
     target = ShipTarget(destination=cast(Any, place), tag="tag")
     given = RestoreOptions(**options)
     moment = DestinationSource(target).latest(cast(Context, ctx), given)
-    choice = _choose(cast(Context, ctx), target, copies, moment, given)
+    choice = _choose(cast(Context, ctx), target, ArchivedCopies(copies, NO_ARCHIVE, ()), moment, given)
     assert choice.log is not None
     return moment, choice.base.name, choice.log.name
 

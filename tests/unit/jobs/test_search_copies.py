@@ -8,8 +8,10 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.samples import backup
+from zbackup.destinations.copies import Copies
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.restore import search_copies
+from zbackup.jobs.ship.archived import NO_ARCHIVE, ArchivedCopies
 from zbackup.model.errors import Taken
 
 
@@ -32,7 +34,8 @@ class Host:
             for more in ({}, {"destination": SimpleNamespace(here=""), "limit": 0})
         )
         held = backup(1, 7, 7, log_id="a", log_from="binlog.000001:4", log_to="binlog.000001:20")
-        with search_copies._brought(ctx, target, cast(Any, None), cast(Any, None), held):
+        there = ArchivedCopies(Copies((held,), ()), NO_ARCHIVE, ())
+        with search_copies._brought(ctx, target, cast(Any, None), there, held):
             pass
 
     def _find(self, _: object, name: str) -> tuple[SimpleNamespace, str] | None:

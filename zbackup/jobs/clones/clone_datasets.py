@@ -188,11 +188,13 @@ def destroy(ctx: Context, clone: Clone, container: Dataset) -> None:
     kill_server(ctx, clone.name)
     if clone.kind == "copy":
         abort_partials(ctx, datasets[1:])
-    # Half reset, a part is a clone of another's snapshot, and has none of its own.
+    # Half reset, or with archived log added, a part is a clone of another's snapshot.
     dependent = {c for s in snapshots for c in s.clones}
     for dataset in [d for d in datasets if d.name in dependent]:
+        for snapshot in (s for s in snapshots if s.dataset == dataset.name):
+            ctx.zfs.destroy_snapshot(snapshot)
         _destroy(ctx, dataset)
-    for snapshot in snapshots:
+    for snapshot in (s for s in snapshots if s.dataset not in dependent):
         ctx.zfs.destroy_snapshot(snapshot)
     rest = [d for d in datasets if d.name not in dependent]
     for dataset in sorted(rest, key=lambda d: d.name, reverse=True):

@@ -8,6 +8,7 @@ from zbackup.catalog.local import Catalog
 from zbackup.destinations.base import Session
 from zbackup.destinations.copies import Copies, by_server
 from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.restore.archived_log import archived_bytes, with_archived_log
 from zbackup.jobs.restore.at_destination import at_destination, clean_up, clone_there
 from zbackup.jobs.restore.fetch import fetch, sizes
 from zbackup.jobs.restore.locate_transaction import locate_in
@@ -17,6 +18,7 @@ from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.preconditions import require_usable
 from zbackup.jobs.restore.search_copies import search_copies
 from zbackup.jobs.restore.source import LATEST, Opened, as_it_is, labelled
+from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies
 from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
@@ -32,6 +34,7 @@ from zbackup.model.target import (
 )
 from zbackup.model.transaction_name import TransactionName
 from zbackup.plan.clones.clone_name import copy_name
+from zbackup.plan.recovery.archived import Carrier
 from zbackup.plan.recovery.as_it_is import require_one_server
 from zbackup.plan.recovery.before_transaction import may_hold
 from zbackup.plan.recovery.recovery import RecoveryPlan, farthest_log, plan_whole_log
@@ -67,12 +70,12 @@ class DestinationSource:
     def backup(self, ctx: Context, name: str) -> BackupAsItIs:
         """See Source."""
         shown = f"zbackup list --at {self.destination.name}"
-        return as_it_is(name, _restorable(self.destination).backups, shown)
+        return as_it_is(name, _restorable(ctx, self.destination).copies.backups, shown)
 
     def labelled(self, ctx: Context, label: str) -> BackupAsItIs:
         """See Source."""
         shown = f"zbackup list --at {self.destination.name}"
-        backups = _restorable(self.destination).backups
+        backups = _restorable(ctx, self.destination).copies.backups
         require_one_server(label, by_server(backups))
         return labelled(label, backups, shown)
 
@@ -82,7 +85,7 @@ class DestinationSource:
         When it was committed is known only when its log is here. Raise NotRecoverable.
         """
         ctx.log_reader.check_name(name)
-        copies = _restorable(self.destination)
+        copies = _restorable(ctx, self.destination).with_holders
         if not copies.backups:
             raise NotRecoverable(_none(ctx, self.destination, copies))
         log = _choice(ctx, copies, UnseenTransaction(name, ctx.clock.now()), base).log
@@ -97,9 +100,12 @@ class DestinationSource:
     def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str) -> RestorePlan:
         """Decide by what the destination's backups say of themselves, and fetch nothing."""
         with self.destination.destination.connect() as session:
-            choice = _choose(ctx, self.destination, session.copies().to_restore(), target, options)
+            there = _look(ctx, session)
+            choice = _choose(ctx, self.destination, there, target, options)
             log = choice.log or choice.base
-            size = 0 if self.in_place else sizes(session, choice.base, log)
+            carrier = there.carrier(log)
+            size = 0 if self.in_place else sizes(session, choice.base, there.real(log))
+            size += archived_bytes(carrier) if carrier else 0
         return RestorePlan(
             name=name,
             target=target,
@@ -120,12 +126,16 @@ class DestinationSource:
         ctx.progress.phase("looking", f"which backup, at {self.destination.destination.place}")
         with ExitStack() as failed:
             with self.destination.destination.connect() as session:
-                copies = session.copies().to_restore()
-                choice = _choose(ctx, self.destination, copies, target, options)
+                there = _look(ctx, session)
+                choice = _choose(ctx, self.destination, there, target, options)
                 base, log = choice.base, choice.log or choice.base
+                real, carrier = there.real(log), there.carrier(log)
                 failed.callback(clean_up if self.in_place else _note_kept, ctx, name)
-                with remote_holds(ctx, self.destination, session, name, copies, (base, log)):
-                    catalog = self._bring(ctx, session, name, base, log)
+                with remote_holds(ctx, self.destination, session, name, there.copies, (base, real)):
+                    catalog = self._bring(ctx, session, name, base, real)
+                if carrier:
+                    catalog = with_archived_log(ctx, session, name, catalog, carrier)
+                    _note_end(ctx, target, carrier)
             if isinstance(target, UnseenTransaction):
                 target, options = _found(ctx, target.name, catalog, base), replace(options, name=name)
             # What was fetched to read the log from, also where its record does not say how far it reaches.
@@ -139,14 +149,24 @@ class DestinationSource:
         return fetch(ctx, session, name, base, log, self.destination.limit)
 
 
-def _restorable(destination: ShipTarget) -> Copies:
+def _restorable(ctx: Context, destination: ShipTarget) -> ArchivedCopies:
     with destination.destination.connect() as session:
-        return session.copies().to_restore()
+        return _look(ctx, session)
+
+
+def _look(ctx: Context, session: Session) -> ArchivedCopies:
+    """What can be restored from there. An archive that cannot be looked at keeps no backup from that."""
+    there = archived_copies(session, session.copies().to_restore())
+    if there.unknown:
+        ctx.progress.note(f"archived log is not looked at: {there.unknown}")
+    for problem in there.archive.problems[:1]:
+        ctx.progress.note(f"in the log archive at {there.archive.place}: {problem}")
+    return there
 
 
 def latest_backups(ctx: Context, destination: ShipTarget, options: RestoreOptions) -> Sequence[Backup]:
     """The destination's backups of the server whose newest is meant. Raise as Source.latest() does."""
-    copies = _restorable(destination)
+    copies = _restorable(ctx, destination).with_holders
     backups = _latest(ctx, destination, copies, options)
     if not usable_bases(backups):
         raise NotRecoverable(_none(ctx, destination, copies))
@@ -185,10 +205,15 @@ def _whose(backup: Backup) -> str:
 
 
 def _choose(
-    ctx: Context, destination: ShipTarget, copies: Copies, target: RestoreTarget, options: RestoreOptions
+    ctx: Context,
+    destination: ShipTarget,
+    there: ArchivedCopies,
+    target: RestoreTarget,
+    options: RestoreOptions,
 ) -> RecoveryPlan:
-    """Base, log source and why. There is no live log to go on with: a backup has to reach the moment."""
-    place = destination.destination.place
+    """Base, log source and why. There is no live log to go on with: a backup has to reach the moment, or
+    what was archived behind one."""
+    place, copies = destination.destination.place, there.with_holders
     if not copies.backups:
         raise NotRecoverable(_none(ctx, destination, copies))
     note_unreadable(ctx, copies.unreadable)
@@ -208,11 +233,19 @@ def _choose(
         return replace(choice, log=farthest_log(choice.base, backups) or newest, others=())
     if choice.log is None:
         reached = max(b.record.complete_to for b in copies.backups if b.record.complete_to)
+        archived = "and archived log " if there.carried else ""
         raise NotRecoverable(
-            f"the backups at {place} do not reach that moment: the last one they reach is "
-            f"{local_text(reached, ctx.zone)} (--to latest)"
+            f"the backups {archived}at {place} do not reach that moment: the last one they reach is "
+            f"{local_text(reached, ctx.zone)} (--to latest){''.join(f'; {why}' for why in there.ends)}"
         )
     return choice
+
+
+def _note_end(ctx: Context, target: RestoreTarget, carrier: Carrier) -> None:
+    """Say where all that was archived does not lead to the end of the archive."""
+    why = carrier.chains[0].why
+    if why and isinstance(target, Moment) and target.text == LATEST:
+        ctx.progress.note(f"the archived log counts up to {carrier.chains[0].end}: {why}")
 
 
 def _found(ctx: Context, name: TransactionName, catalog: Catalog, base: Backup) -> BeforeTransaction:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 
 from zbackup.catalog.local import Catalog
 from zbackup.destinations.base import Session
@@ -10,18 +11,17 @@ from zbackup.destinations.copies import Copies
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.restore.archived_log import log_members, with_archived_log
 from zbackup.jobs.restore.at_destination import at_destination, clone_there
 from zbackup.jobs.restore.fetch import fetch
 from zbackup.jobs.restore.search_log import Found, in_one_backup, sooner
+from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies
 from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log_entry import LogFilter, LogRead
-from zbackup.model.relocation import owner_of
 from zbackup.plan.clones.clone_name import copy_name, search_name
 from zbackup.plan.recovery.before_transaction import covering, log_holders
-
-_LOG_PATHS = ("log_bin_basename", "log_bin_index")
 
 
 def search_copies(ctx: Context, destination: ShipTarget, wanted: LogFilter) -> Iterator[Found]:
@@ -31,15 +31,15 @@ def search_copies(ctx: Context, destination: ShipTarget, wanted: LogFilter) -> I
     Raise NotRecoverable where no backup there holds a log.
     """
     with destination.destination.connect() as session:
-        copies = session.copies().to_restore()
-        backups = _needed(copies, wanted)
+        there = archived_copies(session, session.copies().to_restore())
+        backups = _needed(there.with_holders, wanted)
         if not backups:
             raise NotRecoverable(f"no backup at {destination.destination.place} holds a log")
         ends: dict[str, str] = {}
         for backup in sooner(backups, wanted):
             known = "" if wanted.backwards else ends.get(backup.record.log_id, "")
-            with _brought(ctx, destination, session, copies, backup) as catalog:
-                for each in in_one_backup(ctx, catalog, catalog.backups[0], replace(wanted, after=known)):
+            with _brought(ctx, destination, session, there, backup) as catalog:
+                for each in in_one_backup(ctx, catalog, catalog.backups[-1], replace(wanted, after=known)):
                     if isinstance(each, LogRead):
                         ends[backup.record.log_id] = each.end or known
                     yield each
@@ -51,27 +51,32 @@ def _needed(copies: Copies, wanted: LogFilter) -> list[Backup]:
     found: list[Backup] = []
     for log_id in dict.fromkeys(b.record.log_id for b in holders):
         found += covering([b for b in holders if b.record.log_id == log_id])
-    return [b for b in found if not wanted.since or b.record.taken >= wanted.since]
+    return [b for b in found if not wanted.since or _until(b) >= wanted.since]
+
+
+def _until(backup: Backup) -> datetime:
+    """Up to when there may be something in its log. With archived log that is later than it was taken."""
+    return max(backup.record.taken, backup.record.complete_to or backup.record.taken)
 
 
 @contextmanager
 def _brought(
-    ctx: Context, destination: ShipTarget, session: Session, copies: Copies, backup: Backup
+    ctx: Context, destination: ShipTarget, session: Session, there: ArchivedCopies, backup: Backup
 ) -> Iterator[Catalog]:
-    """The datasets of the backup that hold the log, on this host."""
-    name, subject = search_name(ctx.instance), _of_log(backup)
+    """The datasets of the backup that hold the log, on this host, with what was archived behind it."""
+    name, subject, carrier = search_name(ctx.instance), _of_log(there.real(backup)), there.carrier(backup)
     here = bool(destination.destination.here)
     at = at_destination(ctx, destination) if here else ctx
     with working_on(at, name, "zbackup log"):
         others = _copy_id(at, name)
         try:
-            with remote_holds(at, destination, session, name, copies, (subject,)):
+            with remote_holds(at, destination, session, name, there.copies, (subject,)):
                 if here:
                     catalog = clone_there(at, name, subject, subject)
                 else:
                     catalog = fetch(at, session, name, subject, subject, destination.limit)
                 others = ""
-                yield catalog
+                yield with_archived_log(at, session, name, catalog, carrier) if carrier else catalog
         finally:
             found = clone_datasets.find_clone(at, copy_name(name))
             if found and found[0].id != others:
@@ -86,12 +91,7 @@ def _copy_id(ctx: Context, name: str) -> str:
 
 def _of_log(backup: Backup) -> Backup:
     """The backup with those of its datasets alone that the log is on; with all where they are not known."""
-    mounts = [mountpoint for _, mountpoint in backup.record.members]
-    paths = [path for name in _LOG_PATHS if (path := backup.record.server.get(name, ""))]
-    owners = {owner_of(path, mounts) for path in paths}
-    kept = [n for n, mount in enumerate(mounts) if mount in owners]
-    if not kept:
-        return backup
+    kept = log_members(backup.record)
     members: Sequence[tuple[str, str]] = [backup.record.members[n] for n in kept]
     record = replace(backup.record, members=tuple(members))
     return Backup(record=record, snapshots=tuple(backup.snapshots[n] for n in kept))

@@ -8,6 +8,7 @@ from zbackup.catalog.local import Catalog
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.backup.prune import decide
 from zbackup.jobs.context import Context, ShipTarget, live_files
+from zbackup.jobs.ship.archived import archived_copies
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
 from zbackup.model.log import place
@@ -74,10 +75,11 @@ def _opens(ctx: Context, backup: Backup) -> bool:
 
 
 def look_at(ctx: Context, target: ShipTarget) -> tuple[Copies, RecoveryWindow]:
-    """The backups committed at a destination, and what can be restored with them alone."""
+    """The backups committed at a destination, and what can be restored with them and the log archived
+    there."""
     with target.destination.connect() as session:
-        copies = session.copies()
-    return copies, recovery_window(copies.backups, None, ctx.clock.now())
+        there = archived_copies(session, session.copies())
+    return there.copies, recovery_window(there.with_holders.backups, None, ctx.clock.now())
 
 
 def window_at(ctx: Context, target: ShipTarget) -> WindowReport:

@@ -1,0 +1,122 @@
+"""Look at what a destination has: its backups, and the log that was archived there behind them."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from zbackup.destinations.base import Archiving, Provable, Session
+from zbackup.destinations.copies import Copies
+from zbackup.jobs.context import Context
+from zbackup.model.archive import ArchivedFile, ArchiveInventory
+from zbackup.model.backup import Backup
+from zbackup.model.errors import CommandFailed, ConnectionFailed, Refused, VerificationFailed
+from zbackup.plan.recovery.archived import Carrier, carriers
+from zbackup.proc.pipeline import Meter
+
+NO_ARCHIVE = ArchiveInventory(place="")
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedCopies:
+    """The backups at a destination, and those that archived log goes on from, each with the holder of the log
+    that it is with that. `unknown` is why the archive could not be looked at, "" if it was."""
+
+    copies: Copies
+    archive: ArchiveInventory
+    carried: tuple[tuple[Backup, Carrier], ...]
+    unknown: str = ""
+
+    @property
+    def with_holders(self) -> Copies:
+        """The backups, each holder of archived log behind its backup."""
+        holders = tuple(holder for holder, _ in self.carried)
+        backups = sorted((*self.copies.backups, *holders), key=lambda b: (b.createtxg, b.record.backup))
+        return replace(self.copies, backups=tuple(backups))
+
+    def carrier(self, holder: Backup) -> Carrier | None:
+        """What a holder of the log is made of; None for a backup that lies there as it is."""
+        return next((carrier for each, carrier in self.carried if each is holder), None)
+
+    def real(self, backup: Backup) -> Backup:
+        """The backup that lies there."""
+        carrier = self.carrier(backup)
+        return carrier.backup if carrier else backup
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """Why archived log does not lead as far as the archive reaches, for each backup that it goes on
+        from."""
+        return tuple(c.chains[0].why for _, c in self.carried if c.chains[0].why)
+
+
+def archived_log(session: Session) -> tuple[ArchiveInventory, str]:
+    """What is archived there, and why there is no archive, "" if there can be one.
+
+    What is wrong with one is its problem, and keeps nobody from the backups. Raise ConnectionFailed.
+    """
+    if not isinstance(session, Archiving):
+        return NO_ARCHIVE, ""
+    try:
+        return session.archived(), ""
+    except Refused as unknown:
+        return NO_ARCHIVE, str(unknown)
+    except ConnectionFailed:
+        raise
+    except (CommandFailed, VerificationFailed) as problem:
+        return replace(NO_ARCHIVE, problems=(str(problem),)), ""
+
+
+def archived_copies(session: Session, copies: Copies) -> ArchivedCopies:
+    """These backups of the destination with what is archived there; one more look."""
+    archive, unknown = archived_log(session)
+    carried = tuple((each.holder, each) for each in carriers(copies.backups, archive))
+    return ArchivedCopies(copies, archive, carried, unknown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedLog:
+    """The archived log at a destination that was verified: how many files and bytes are there, how many bytes
+    were read and proven, up to when all that was committed can be restored with it, what is wrong with it,
+    and where it ends before the archive does."""
+
+    files: int
+    size: int
+    read: int
+    complete_to: datetime | None
+    problems: tuple[str, ...]
+    ends: tuple[str, ...]
+
+
+def check_log(ctx: Context, session: Session, copies: Copies, most: int, meter: Meter) -> CheckedLog | None:
+    """Prove what is archived there: by the listing, and up to `most` bytes by their hashes, the newest first
+    (0: all, -1: none; of a bucket all or none). None where nothing is archived."""
+    there = archived_copies(session, copies)
+    files, read, problems = there.archive.files, 0, [*there.archive.problems]
+    if there.unknown or not (files or problems) or not isinstance(session, Archiving):
+        return None
+    budget = 0 if most < 0 or (most and isinstance(session, Provable)) else most or sum(f.size for f in files)
+    for each in sorted(files, key=lambda f: f.last.read, reverse=True):
+        wanted = min(each.size, budget - read)
+        if wanted <= 0:
+            continue
+        ctx.progress.phase("reading archived log", each.file.name)
+        try:
+            read += _read(session, each, each.size - wanted, meter)
+        except VerificationFailed as wrong:
+            problems.append(f"archived log: {wrong}")
+    ends = [c.chains[0].complete_to for _, c in there.carried]
+    return CheckedLog(
+        files=len(files),
+        size=sum(f.size for f in files),
+        read=read,
+        complete_to=max((end for end in ends if end), default=None),
+        problems=tuple(problems),
+        ends=there.ends,
+    )
+
+
+def _read(session: Archiving, archived: ArchivedFile, begin: int, meter: Meter) -> int:
+    """Bytes of the file's end that were proven. Raise VerificationFailed also where there are fewer."""
+    count = sum(len(part) for part in session.read_log(archived.file, begin, archived.size, meter))
+    if count != archived.size - begin:
+        raise VerificationFailed(f"{archived.file} has {begin + count} bytes, and not {archived.size}")
+    return count
