@@ -53,7 +53,7 @@ def command(
     else:
         reports = on_each(options, "prune", instance, destroy)
         conclude(options, "prune", reports, shape=_report_shape, text=_report_text)
-        if any(isinstance(done, Done) and done.result.skipped for done in reports):
+        if any(isinstance(d, Done) and (d.result.skipped or d.result.log_stays) for d in reports):
             raise typer.Exit(CommandFailed.exit_status)
 
 
@@ -69,6 +69,10 @@ def _planned(plan: PrunePlan) -> dict[str, Any]:
         "note": plan.retention.note,
         "strays": plan.orphans,
         "unreadable": shapes.unreadable(plan.unreadable),
+        "archived_log": [
+            {"file": f.file.name, "server": f.file.server, "epoch": f.file.epoch, "size": f.size}
+            for f in plan.archived
+        ],
     }
 
 
@@ -79,6 +83,7 @@ def _report_shape(done: Done[PruneReport]) -> dict[str, Any]:
         **_planned(report.plan),
         "destroyed": [_backup(b) for b in report.destroyed],
         "skipped": [_backup(s.backup) | {"why": s.why} for s in report.skipped],
+        "archived_log_stays": report.log_stays,
     }
 
 
@@ -113,6 +118,7 @@ def _plan_lines(done: Done[PrunePlan]) -> list[str]:
     shown = [tables.table(HEADER, cells, right=(3,), expendable=(2, 3), text=(4,))] if cells else []
     orphans = [f"No backup needs, and nobody works on: {orphan}" for orphan in plan.orphans]
     unread = shapes.unreadable_lines(plan.unreadable)
+    orphans += [f"{_archived(plan)} would go, which no backup that stays needs."] if plan.archived else []
     return [f"Instance {ctx.instance}", *shown, *_note(plan), *orphans, *unread, _verdict(plan)]
 
 
@@ -125,6 +131,8 @@ def _report_lines(done: Done[PruneReport]) -> list[str]:
     kept = len(report.plan.retention.keep)
     orphans = [f"  took away what no backup needs: {orphan}" for orphan in report.plan.orphans]
     orphans += [f"  {line}" for line in shapes.unreadable_lines(report.plan.unreadable)]
+    orphans += [f"  took away {_archived(report.plan)}"] if report.plan.archived else []
+    orphans += [f"  archived log stays: {report.log_stays}"] if report.log_stays else []
     if not report.plan.retention.destroy:
         return [f"{name}: nothing is to be destroyed; {kept} stay", *_note(report.plan, "  "), *orphans]
     freed = "" if report.skipped else _bytes(report.plan, ", which freed")
@@ -134,6 +142,11 @@ def _report_lines(done: Done[PruneReport]) -> list[str]:
         *(f"  skipped {s.backup.name}: {s.why}" for s in report.skipped),
         *orphans,
     ]
+
+
+def _archived(plan: PrunePlan) -> str:
+    count, size = len(plan.archived), sum(f.size for f in plan.archived)
+    return f"{count} file{'s' * (count != 1)} of archived log ({tables.size(size)})"
 
 
 def _note(plan: PrunePlan, indent: str = "") -> list[str]:

@@ -14,6 +14,7 @@ from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.config.ship import Sample
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.drill import DrillReport, drill, drill_here, plan_at, plan_here
+from zbackup.jobs.ship.archived import CheckedLog
 from zbackup.jobs.ship.verify_at import ReadBack, VerifyReport, verify_at
 from zbackup.model.errors import UsageError, VerificationFailed
 from zbackup.model.moment import local_text
@@ -130,6 +131,7 @@ def _shape(done: Done[Verified]) -> dict[str, Any]:
             {"snapshot": str(r.snapshot), "size": r.size, "whole": r.whole, "same": r.same} for r in read
         ],
         "proven": [{"name": c.name, "size": c.read, "problems": list(c.problems)} for c in proven],
+        "archived_log": _log_shape(report.log) if report and report.log else None,
         "problems": list(report.problems) if report else [],
         "drill": _drill_shape(drilled) if drilled else None,
     } | ({"dry_run": True, "plan": _plan_shape(done.result.planned)} if done.result.planned else {})
@@ -173,6 +175,7 @@ def _lines(done: Done[Verified]) -> list[str]:
         *(f"  read       {_read(each)}" for each in report.read),
         *(["  read       nothing"] if not report.read and not report.proven else []),
         *_proven(report),
+        *(_log(report.log, done.context) if report.log else []),
         *tried,
         *(f"  DIFFERENT  {text}" for text in report.problems),
     ]
@@ -189,6 +192,23 @@ def _proven(report: VerifyReport) -> list[str]:
     read = sum(checked.read for checked in report.proven)
     how = f"by reading {tables.size(read)}" if read else "by the listing of their objects"
     return [f"  proven     {_how_many(len(report.proven))}, {how}"]
+
+
+def _log_shape(log: CheckedLog) -> dict[str, Any]:
+    return {
+        "files": log.files,
+        "size": log.size,
+        "read": log.read,
+        "complete_to": plain(log.complete_to) if log.complete_to else None,
+        "ends": list(log.ends),
+    }
+
+
+def _log(log: CheckedLog, ctx: Context) -> list[str]:
+    files = f"{log.files} file{'s' * (log.files != 1)}, {tables.size(log.size)}"
+    how = f"{tables.size(log.read)} read and proven" if log.read else "nothing of it read"
+    reach = f", leads up to {local_text(log.complete_to, ctx.zone)}" if log.complete_to else ""
+    return [f"  log        {files}, {how}{reach}", *(f"  log ends   {why}" for why in log.ends)]
 
 
 def _drilled(drilled: DrillReport) -> str:

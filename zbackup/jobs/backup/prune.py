@@ -14,6 +14,7 @@ import structlog
 
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context
+from zbackup.model.archive import ArchivedFile
 from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, PoolReadOnly
 from zbackup.model.retention import CONDEMNED
@@ -43,22 +44,28 @@ class PrunePlan:
 
     `orphans` are what is left at a destination of streams that no backup needs; they go too. `unreadable` are
     (snapshot, problem) where nobody can tell what it is of: it is no reason for anything, and never touched.
+    `archived` is the log at a destination that goes, too: no backup that stays needs it.
     """
 
     retention: RetentionPlan
     freed: int | None
     orphans: tuple[str, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
+    archived: tuple[ArchivedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneReport:
-    """What was done. `kept` is what the policy keeps; `skipped` is to be looked at; `left` were not tried."""
+    """What was done. `kept` is what the policy keeps; `skipped` is to be looked at; `left` were not tried.
+
+    `log_stays` is why archived log is there still that should have gone, "" if it is gone.
+    """
 
     plan: PrunePlan
     destroyed: tuple[Backup, ...]
     skipped: tuple[Skipped, ...]
     left: int = 0
+    log_stays: str = ""
 
     @property
     def more(self) -> bool:

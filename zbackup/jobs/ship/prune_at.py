@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 import structlog
 
-from zbackup.destinations.base import Session
+from zbackup.destinations.base import Archiving, Session
 from zbackup.destinations.copies import Copies, by_server
 from zbackup.jobs.backup.prune import PrunePlan, PruneReport, Skipped
 from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.ship.archived import archived_log
 from zbackup.jobs.ship.remote_holds import holds_there, release_forgotten
 from zbackup.jobs.ship.ship import destination_lock, never
+from zbackup.model.archive import ArchivedFile
 from zbackup.model.backup import Backup
 from zbackup.model.errors import (
     BucketRefused,
@@ -31,6 +33,7 @@ from zbackup.model.errors import (
     ZbackupError,
 )
 from zbackup.plan.recovery.clocks import of_any_machine
+from zbackup.plan.retention.archived_log import superseded
 from zbackup.plan.retention.arrival import Plans, plan_received
 from zbackup.plan.retention.retention import Kept, RetentionPlan, plan_retention
 
@@ -47,7 +50,11 @@ def plan_prune_at(ctx: Context, target: ShipTarget) -> PrunePlan:
         _require_proven(copies)
         retention = _all_of(_decide(ctx, target, copies.backups, holds_there(session, copies)))
         return PrunePlan(
-            retention=retention, freed=None, orphans=session.orphans(), unreadable=copies.unreadable
+            retention=retention,
+            freed=None,
+            orphans=session.orphans(),
+            unreadable=copies.unreadable,
+            archived=_superseded(ctx, target, session, copies, retention.destroy),
         )
 
 
@@ -74,12 +81,49 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
         lacking = [failure for _, failure in failed if _is_lack_of_power(failure)]
         if lacking and not destroyed:
             raise lacking[-1]
+        archived = () if stop() else _superseded(ctx, target, session, copies, destroyed)
+        removed, log_stays = _remove_log(target, session, archived, stop)
         orphans = () if stop() else session.collect_garbage()
     _require_sound([failure for _, failure in failed if isinstance(failure, VerificationFailed)], destroyed)
     skipped = tuple(Skipped(backup, str(failure)) for backup, failure in failed)
-    plan = PrunePlan(retention=retention, freed=None, orphans=orphans, unreadable=copies.unreadable)
+    plan = PrunePlan(
+        retention=retention, freed=None, orphans=orphans, unreadable=copies.unreadable, archived=removed
+    )
     left = len(going) - len(destroyed) - len(skipped)
-    return PruneReport(plan=plan, destroyed=tuple(destroyed), skipped=skipped, left=left)
+    return PruneReport(plan=plan, destroyed=tuple(destroyed), skipped=skipped, left=left, log_stays=log_stays)
+
+
+def _superseded(
+    ctx: Context, target: ShipTarget, session: Session, copies: Copies, going: Sequence[Backup]
+) -> tuple[ArchivedFile, ...]:
+    """The archived log that no backup needs which stays. None where nothing else would ever go, or where
+    nobody can tell what a backup needs."""
+    if target.retention.empty or copies.unreadable:
+        return ()
+    archive, _ = archived_log(session)
+    gone = {b.record.backup for b in going}
+    kept = [b for b in copies.backups if b.record.backup not in gone]
+    return superseded(archive.files, kept, ctx.clock.now(), target.grace)
+
+
+def _remove_log(
+    target: ShipTarget, session: Session, files: Sequence[ArchivedFile], stop: Callable[[], bool]
+) -> tuple[tuple[ArchivedFile, ...], str]:
+    """Oldest first; what is gone, and why the next one stays, with those behind it."""
+    removed: list[ArchivedFile] = []
+    for each in files:
+        if stop() or not isinstance(session, Archiving):
+            break
+        try:
+            session.remove_log(each.file)
+        except (ConnectionFailed, PoolReadOnly):
+            raise
+        except (CommandFailed, NotFound, Refused, BucketRefused, VerificationFailed) as failure:
+            log.warning("prune.log_skipped", file=str(each.file), destination=target.name, why=str(failure))
+            return tuple(removed), f"{each.file}: {failure}"
+        removed.append(each)
+        log.info("prune.log_removed", file=str(each.file), destination=target.name)
+    return tuple(removed), ""
 
 
 def _remove_each(

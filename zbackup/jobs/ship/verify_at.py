@@ -10,6 +10,7 @@ import structlog
 
 from zbackup.destinations.base import Provable, Readable, Session
 from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.ship.archived import CheckedLog, check_log
 from zbackup.jobs.ship.lag import ever_arrived
 from zbackup.jobs.ship.ship import destination_lock, never
 from zbackup.model.backup import Backup
@@ -44,7 +45,7 @@ class VerifyReport:
     """`compared` are the committed backups that are here, too, and `alone` those that are only there.
 
     `proven` are those that were looked at by themselves. `problems` are what is not as it must be, one line
-    each; with none of them all is well.
+    each; with none of them all is well. `log` is the archived log, None where there is none.
     """
 
     target: ShipTarget
@@ -53,6 +54,7 @@ class VerifyReport:
     read: tuple[ReadBack, ...]
     problems: tuple[str, ...]
     proven: tuple[Checked, ...] = ()
+    log: CheckedLog | None = None
 
 
 def verify_at(
@@ -80,8 +82,10 @@ def verify_at(
         proven = _prove(ctx, session, deep=most == 0, meter=meter)
         if mine is None and copies.backups:
             proven += _read_there(ctx, session, copies.backups[-1], most, meter)
+        checked_log = check_log(ctx, session, copies, most, meter)
     problems += [f"{checked.name}: {text}" for checked in proven for text in checked.problems]
     problems += [f"{r.snapshot} holds other data at {target.destination.place}" for r in read if not r.same]
+    problems += list(checked_log.problems) if checked_log else []
     for text in problems:
         log.error("verify.different", destination=target.name, problem=text)
     return VerifyReport(
@@ -91,6 +95,7 @@ def verify_at(
         read=tuple(read),
         problems=tuple(problems),
         proven=proven,
+        log=checked_log,
     )
 
 
