@@ -333,7 +333,7 @@ def _connect(instance: Instance) -> ConnectOptions:
 
 def _target(settings: Settings, instance: Instance, ship: Ship) -> ShipTarget:
     return ShipTarget(
-        destination=_destination(settings, instance, ship),
+        destination=destination(settings, instance.name, ship),
         tag=hold_tag(socket.gethostname(), instance.name, ship.label),
         retention=replace(_retention(ship.retention), keep_at_most=KEEP_AT_DESTINATION),
         initial=ship.initial == "allow",
@@ -344,22 +344,23 @@ def _target(settings: Settings, instance: Instance, ship: Ship) -> ShipTarget:
     )
 
 
-def _destination(settings: Settings, instance: Instance, ship: Ship) -> Destination:
+def destination(settings: Settings, instance: str, ship: Ship) -> Destination:
+    """Where the instance of that name has its copies. Nothing is connected to or read yet."""
     match ship.to:
         case S3Place() as to:
             # Reading boto3 takes over half a second: only who has a bucket waits for that.
-            from zbackup.destinations.s3.from_config import destination
+            from zbackup.destinations.s3 import from_config
 
-            return destination(ship, to, instance.name, SystemClock(), settings.daemon.state_dir)
+            return from_config.destination(ship, to, instance, SystemClock(), settings.daemon.state_dir)
         case to:
             return ZfsDestination(
                 name=ship.label,
                 place=str(to),
                 root=to.dataset,
-                instance=instance.name,
+                instance=instance,
                 target=_ssh(ship, to) if to.host else None,
                 # An instance's clones have sockets beside it; none of their names has this ending.
-                control=own_directory(settings.run_dir) / f"{instance.name}.{ship.label}.ssh",
+                control=own_directory(settings.run_dir) / f"{instance}.{ship.label}.ssh",
             )
 
 

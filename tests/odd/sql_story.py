@@ -44,7 +44,7 @@ class OddHouse(House):
         self._instance |= odd.instance
         self.default = self.configure("default")
         settings = odd.server.settings
-        assert str(servers.path(settings.flavour) / "bin" / DAEMON[settings.kind]) == str(self._program)
+        assert str(servers.path(settings.flavour) / "bin" / DAEMON[settings.kind]) == str(self.program)
 
 
 class SqlStory(Story):

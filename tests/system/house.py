@@ -65,7 +65,7 @@ class Zbackup:
         file.write_text(password)
         file.chmod(0o600)
         self._instance = {"datasets": list(datasets), "password": {"file": str(file)}, **instance}
-        self._program = trusted(program)
+        self.program = trusted(program)
         self.default = self.configure("default")
 
     # zbackup
@@ -80,7 +80,7 @@ class Zbackup:
         **changes: object,
     ) -> Path:
         """Write a configuration: the usual one with the instance's `changes`; returns the file."""
-        recovery = {"server": str(self._program), "mountpoint": str(self.home / "clones"), **(recovery or {})}
+        recovery = {"server": str(self.program), "mountpoint": str(self.home / "clones"), **(recovery or {})}
         instance = {**self._instance, **changes}
         lines = [
             f"timezone = {_toml(ZONE.key)}",
@@ -108,6 +108,12 @@ class Zbackup:
         argv = ("--config", str(config or self.default), *words)
         rc, out, err = (self.forks or shared()).run(argv, environment or {}, ANSWER_LIMIT)
         return Result(argv=argv, rc=rc, out=out, err=err)
+
+    def bare(self, *words: str, environment: Mapping[str, str]) -> Result:
+        """Run `zbackup WORDS` on a host that has no configuration."""
+        nowhere = {"ZBACKUP_CONFIG": str(self.home / "there is none.toml")}
+        rc, out, err = (self.forks or shared()).run(words, {**environment, **nowhere}, ANSWER_LIMIT)
+        return Result(argv=words, rc=rc, out=out, err=err)
 
     def snapshot(self, config: Path | None = None) -> dict[str, Any]:
         """Take a snapshot; returns its JSON."""

@@ -231,6 +231,37 @@ def test_on_the_receiving_host_whose_clock_is_a_day_off(
     assert _verified(offsite) == ()
 
 
+@pytest.mark.parametrize("way", ["ssh", "zfs"])
+def test_a_host_without_a_configuration_restores_from_the_address_alone(
+    offsite: Offsite, key: Path, way: str
+) -> None:
+    """Over ssh the address is above where each host has its copies; on their own pool nothing is copied."""
+    house, hosts, copies = offsite.house, offsite.hosts, f"{offsite.hosts.root}/{offsite.place}"
+    if way == "ssh":
+        ssh = ("--identity", str(hosts.identity("read-only")), "--known-hosts", str(hosts.known_hosts))
+        address, below = ("--from", hosts.url, *ssh), f"{offsite.new.name}/alone"
+        more, part = (), f"{below}/alone.copy/0"
+    else:
+        address, below = ("--from", f"zfs:{copies}"), f"{hosts.pool.name}/alone"
+        more, part = ("--run-at-destination",), offsite.copies[0]
+    (there,) = house.bare("list", *address, "--json", environment=hosts.environment).data
+    assert [b["name"] for b in there["backups"]] == [b["name"] for b in house.backups()]
+    words = ("restore", *address, *more, "--below", below, "--server", str(house.program))
+    words = (*words, "--to", "latest", "--name", "alone", "--json")
+    back = house.bare(*words, environment=hosts.environment)
+    if back.rc:  # a test before may have opened the copies
+        assert back.rc == 9 and f"zfs load-key {part}" in back.err, back
+        run("zfs", "load-key", "-L", f"file://{key}", part)
+        back = house.bare(*words, environment=hosts.environment)
+    assert told(offsite, back.data["socket"]) == [0, 1, 2, 3]
+    config = house.home / "printed.toml"
+    config.write_text(back.data["configuration"])
+    destroyed = house.zb("clone", "destroy", "alone", "--yes", config=config, environment=hosts.environment)
+    assert destroyed.rc == 0, destroyed
+    assert run("zfs", "list", "-Hro", "name", below).split() == [below]
+    run("zfs", "destroy", below)
+
+
 def _verified(offsite: Offsite) -> tuple[str, ...]:
     """By a host that has both, with a wrong clock, too."""
     settings = load(offsite.house.home / "two pools.toml")

@@ -244,6 +244,36 @@ def test_without_the_key_nothing_is_begun(offsite: Offsite) -> None:
     assert offsite.left() == before
 
 
+def test_a_host_with_nothing_but_the_key_restores_from_the_bucket_alone(offsite: Offsite) -> None:
+    """No configuration anywhere: what lies there names itself, and the configuration for it is printed."""
+    house, below = offsite.house, f"{offsite.new.name}/alone"
+    environment = {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
+    address = ("--from", f"s3://{BUCKET}/{PREFIX}", "--endpoint", offsite.through.endpoint)
+    key = ("--key", str(offsite.key))
+    to = ("restore", *address, "--below", below, "--server", str(house.program), "--to", "latest")
+    (there,) = house.bare("list", *address, *key, "--json", environment=environment).data
+    assert [b["name"] for b in there["backups"]] == [b["name"] for b in house.backups()]
+    assert (there["instance"], there["servers"][0]["engine"]) == ("shop", "mariadb")
+    assert "key FILE" in house.bare(*to, "-q", environment=environment).refused(9)
+    offsite.key.chmod(0o644)
+    assert "lets others read" in house.bare(*to, *key, "-q", environment=environment).refused(2)
+    offsite.key.chmod(0o600)
+    assert offsite.left() == [f"{offsite.new.name}/back"]
+    said = house.bare(*to, *key, "--name", "alone", "-q", environment=environment).succeeded
+    text, _, configuration = said.partition("production's place:\n\n")
+    assert "Connect with:" in text, said
+    config = house.home / "printed.toml"
+    config.write_text(configuration)
+    fetched, alone = house.zb("clone", "list", "--json", config=config).data
+    assert (alone["name"], alone["running"], fetched["name"]) == ("alone", True, "alone.copy")
+    with house.clone(alone) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT COUNT(*) FROM story.told")
+        assert cursor.fetchall() == ((6,),)
+    assert house.zb("clone", "destroy", "alone", "--yes", config=config).rc == 0
+    assert offsite.left() == [f"{offsite.new.name}/alone", f"{offsite.new.name}/back"]
+    run("zfs", "destroy", below)
+
+
 def test_the_bucket_is_pruned_by_rules_of_its_own(offsite: Offsite) -> None:
     rules = {"keep": [], "last": 1, "minimum": 1, "window": "1 minute"}
     ship = offsite.ship(offsite.server.endpoint) | {"retention": rules, "grace": "0s"}

@@ -1,7 +1,7 @@
 """zbackup list"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
@@ -9,16 +9,19 @@ import typer
 
 from zbackup import app
 from zbackup.catalog.local import Catalog
-from zbackup.cli import shapes, tables
+from zbackup.cli import at_address, shapes, tables
+from zbackup.cli.at_address import Given, Rebuilt, all_at
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
 from zbackup.cli.snapshot import lock_times
 from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import of_backups
+from zbackup.jobs.restore.survey import described
 from zbackup.jobs.watch.window import as_they_are, look, look_at
 from zbackup.model.backup import Backup
 from zbackup.model.drill import Verdict
+from zbackup.model.errors import UsageError
 from zbackup.model.moment import local_text
 from zbackup.plan.recovery.window import Window
 
@@ -33,6 +36,7 @@ zbackup list
 zbackup list shop --json
 zbackup list shop --logs          also each snapshot that a restore took to read the log from
 zbackup list shop --at offsite    the backups that have arrived whole at a destination
+zbackup list --from s3://bucket/db1 --key FILE    what lies at an address, on a host without a configuration
 """
 
 HEADER = (
@@ -53,21 +57,41 @@ EXPENDABLE = (2, 6, 7, 5, 3)
 @dataclass(frozen=True, slots=True)
 class Listing:
     """An instance's backups, the moments that can be reached with them, and those that can be restored as
-    they are. `drills` are the verdicts there are, by the identity of the backup."""
+    they are. `drills` are the verdicts there are, by the identity of the backup. Of an address that
+    no configuration names, `place` is that, and `servers` are the newest backups of each server."""
 
     catalog: Catalog
     window: Window | None
     as_they_are: tuple[Backup, ...] = ()
     drills: Mapping[str, Verdict] = field(default_factory=dict)
+    place: str = ""
+    servers: tuple[Backup, ...] = ()
 
 
-def command(
+def command(  # noqa: PLR0913  a parameter is an option of the command line
     options: Options,
     instance: AnyInstance = None,
     at: At = None,
     logs: Annotated[
         bool, typer.Option("--logs", help="Show the log snapshots that restores took one by one.")
     ] = False,
+    origin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="ADDRESS",
+            help="What lies at this address (s3://bucket/prefix, ssh://user@host/pool/dataset, "
+            "zfs:pool/dataset), which needs no configuration.",
+            rich_help_panel=at_address.PANEL,
+            show_default=False,
+        ),
+    ] = None,
+    key: at_address.Keys = None,
+    endpoint: at_address.Endpoint = "",
+    identity: at_address.Identity = None,
+    known_hosts: at_address.KnownHosts = None,
+    sudo: at_address.Sudo = False,
+    named_instance: at_address.Named = "",
 ) -> None:
     def look_somewhere(ctx: Context) -> Listing:
         return _look_at(ctx, at) if at else _look(ctx)
@@ -75,7 +99,27 @@ def command(
     def text(listings: list[Done[Listing]]) -> str:
         return "\n\n".join(render(d.context.instance, d.result, d.context.zone, logs=logs) for d in listings)
 
+    elsewhere = Given(
+        key=key,
+        endpoint=endpoint,
+        identity=identity,
+        known_hosts=known_hosts,
+        sudo=sudo,
+        instance=named_instance,
+    ).of(origin, instance, options)
+    if elsewhere:
+        conclude(options, "list", all_at(options, "list", elsewhere, _look_there), shape=_shape, text=text)
+        return
+    if origin:
+        raise UsageError(f"--from wants an address, such as s3://bucket/prefix: is --at {origin} meant?")
     conclude(options, "list", on_each(options, "list", instance, look_somewhere), shape=_shape, text=text)
+
+
+def _look_there(rebuilt: Rebuilt) -> Listing:
+    """With whose backups they are: nobody has said so."""
+    found = rebuilt.found
+    listing = _look_at(rebuilt.context, rebuilt.context.targets[0].name)
+    return replace(listing, place=found.place, servers=tuple(found.servers))
 
 
 def _look_at(ctx: Context, at: str) -> Listing:
@@ -108,6 +152,22 @@ def _shape(done: Done[Listing]) -> dict[str, Any]:
         else None,
         "as_they_are": [b.name for b in done.result.as_they_are],
         "unreadable": shapes.unreadable(catalog.unreadable),
+        **(_place_shape(done.result) if done.result.place else {}),
+    }
+
+
+def _place_shape(listing: Listing) -> dict[str, Any]:
+    return {
+        "place": listing.place,
+        "servers": [
+            {
+                "engine": newest.record.engine,
+                "version": newest.record.server_version,
+                "uuid": newest.record.server_uuid,
+                "newest": newest.name,
+            }
+            for newest in listing.servers
+        ],
     }
 
 
@@ -120,7 +180,8 @@ def _is_plain_log(backup: Backup) -> bool:
 def render(instance: str, listing: Listing, zone: ZoneInfo, *, logs: bool = False) -> str:
     """One instance's backups for people, with what can be reached below; `logs`: one by one those, too, that
     restores took to read the log from."""
-    lines = [f"Instance {instance}"]
+    lines = [f"Instance {instance}" + (f" at {listing.place}" if listing.place else "")]
+    lines += [f"  {described(newest)}, newest {newest.name}" for newest in listing.servers]
     if listing.catalog.backups:
         opens = {b.record.backup for b in listing.as_they_are}
         folded = [] if logs else [b for b in listing.catalog.backups if _is_plain_log(b)]

@@ -2,13 +2,16 @@
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated
 
 import typer
 
 from zbackup import app
-from zbackup.cli import complete, restore_copy
+from zbackup.cli import at_address, restore_copy
+from zbackup.cli import restore_options as given
+from zbackup.cli.at_address import Elsewhere, Given, on_address
 from zbackup.cli.log_lines import in_words
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
@@ -51,171 +54,47 @@ zbackup restore shop --to latest                   all that there is
 zbackup restore shop --to 10:02 --base zbackup-20240501T080000Z   from an older backup than it would take
 zbackup restore shop --from offsite --to latest    from a destination, fetched into new datasets
 zbackup restore shop --from here --run-at-destination --to latest    on the destination's own pool
+zbackup restore --from s3://bucket/db1 --key FILE --below tank/recovered --to latest   with no configuration
 zbackup restore shop --before-drop shop.orders --table shop.orders   and back into production with it
 zbackup restore docs --to-timestamp 1714557720,1 --port 27018 --as-replica-set rescue
 """
-
-
-To = Annotated[
-    str | None,
-    typer.Option("--to", metavar="MOMENT", help="The moment to restore to.", show_default=False),
-]
-ToTimestamp = Annotated[
-    str | None,
-    typer.Option(
-        "--to-timestamp",
-        metavar="SECONDS,INC",
-        help="MongoDB: the exact cluster time to restore to, instead of --to. It is left out itself.",
-        show_default=False,
-    ),
-]
-BeforeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--before",
-        metavar="TRANSACTION",
-        help="MySQL, MariaDB: restore what is in the log before this transaction, and not it: its GTID, or "
-        "FILE:POSITION as mysqlbinlog prints it. Instead of --to.",
-        show_default=False,
-    ),
-]
-ToBackup = Annotated[
-    str | None,
-    typer.Option(
-        "--to-backup",
-        metavar="NAME",
-        help="Restore this backup as it is, with nothing replayed; also of a server that keeps no log. "
-        "Instead of --to; see zbackup list.",
-        show_default=False,
-    ),
-]
-ToLabel = Annotated[
-    str | None,
-    typer.Option(
-        "--to-label",
-        metavar="LABEL",
-        help="Restore the newest backup with this label as it is (see zbackup snapshot); instead of --to.",
-        show_default=False,
-    ),
-]
-AsReplicaSet = Annotated[
-    str,
-    typer.Option(
-        "--as-replica-set",
-        metavar="NAME",
-        help="MongoDB: make the new server a replica set of its own (default: a standalone one).",
-        show_default=False,
-    ),
-]
-Base = Annotated[
-    str,
-    typer.Option(
-        "--base",
-        metavar="NAME",
-        help="Start from this backup instead of the newest that is old enough; see zbackup list.",
-        show_default=False,
-    ),
-]
-BeforeDrop = Annotated[
-    str | None,
-    typer.Option(
-        "--before-drop",
-        metavar="SCHEMA.TABLE",
-        help="Restore to just before the last statement that dropped this table (or collection), or its "
-        "schema. It is shown, and has to be confirmed. Instead of --to.",
-        show_default=False,
-    ),
-]
-BeforeTruncate = Annotated[
-    str | None,
-    typer.Option(
-        "--before-truncate",
-        metavar="SCHEMA.TABLE",
-        help="The same of the last TRUNCATE.",
-        show_default=False,
-    ),
-]
-Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="With --before-drop, --before-truncate and --table: do not ask.")
-]
-Name = Annotated[
-    str,
-    typer.Option("--name", help="Name of the clone (default: instance and moment).", show_default=False),
-]
-Port = Annotated[
-    int,
-    typer.Option(
-        "--port",
-        min=0,
-        max=65535,
-        help="Listen on this port of 127.0.0.1 too (default: a socket only).",
-        show_default=False,
-    ),
-]
-ReadOnly = Annotated[bool, typer.Option("--read-only", help="Let nobody write to the new server.")]
-From = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        metavar="DESTINATION",
-        help="Fetch the backup from this destination; nothing else of the instance has to be here.",
-        autocompletion=complete.destinations,
-        show_default=False,
-    ),
-]
-There = Annotated[
-    bool,
-    typer.Option(
-        "--run-at-destination",
-        help="With --from a pool of this host (zfs:...): run on clones of what is there, and copy nothing.",
-    ),
-]
-AcceptOlder = Annotated[
-    bool,
-    typer.Option(
-        "--accept-older",
-        help="With --to latest: take the newest that can be read, also when another may be meant.",
-    ),
-]
-AcceptClockOption = Annotated[
-    bool,
-    typer.Option(
-        "--accept-clock",
-        help="Where the log's times contradict its order at the moment: take them as they are, and leave out "
-        "everything from the first transaction on that says it is from then or later. Ends with 16.",
-    ),
-]
-Keep = Annotated[bool, typer.Option("--keep", help="Keep what was made when the restore fails.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")]
 
 
 def command(  # noqa: PLR0913  a parameter is an option of the command line
     options: Options,
     instance: OneInstance = None,
     *,
-    to: To = None,
-    to_timestamp: ToTimestamp = None,
-    before: BeforeOption = None,
-    before_drop: BeforeDrop = None,
-    before_truncate: BeforeTruncate = None,
-    to_backup: ToBackup = None,
-    to_label: ToLabel = None,
-    origin: From = None,
-    there: There = False,
-    base: Base = "",
-    accept_older: AcceptOlder = False,
-    name: Name = "",
-    port: Port = 0,
-    read_only: ReadOnly = False,
-    as_replica_set: AsReplicaSet = "",
-    accept_clock: AcceptClockOption = False,
-    keep: Keep = False,
+    to: given.To = None,
+    to_timestamp: given.ToTimestamp = None,
+    before: given.BeforeOption = None,
+    before_drop: given.BeforeDrop = None,
+    before_truncate: given.BeforeTruncate = None,
+    to_backup: given.ToBackup = None,
+    to_label: given.ToLabel = None,
+    origin: given.From = None,
+    there: given.There = False,
+    base: given.Base = "",
+    accept_older: given.AcceptOlder = False,
+    name: given.Name = "",
+    port: given.Port = 0,
+    read_only: given.ReadOnly = False,
+    as_replica_set: given.AsReplicaSet = "",
+    accept_clock: given.AcceptClockOption = False,
+    keep: given.Keep = False,
     table: restore_copy.Tables = None,
     into: restore_copy.Into = "",
     missing: restore_copy.Missing = False,
     changed: restore_copy.Changed = False,
-    dry_run: DryRun = False,
-    yes: Yes = False,
+    dry_run: given.DryRun = False,
+    yes: given.Yes = False,
+    key: at_address.Keys = None,
+    endpoint: at_address.Endpoint = "",
+    identity: at_address.Identity = None,
+    known_hosts: at_address.KnownHosts = None,
+    sudo: at_address.Sudo = False,
+    named_instance: at_address.Named = "",
+    below: at_address.Below = "",
+    server: at_address.Program = None,
 ) -> None:
     named = _named(to, to_timestamp, before, to_backup, to_label, _statement(before_drop, before_truncate))
     if base and isinstance(named, _Backup | _Label):
@@ -231,10 +110,22 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         accept_clock=accept_clock,
     )
     wish = restore_copy.wished(table or [], into, missing=missing, changed=changed)
-    with on_one(options, "restore", instance) as ctx:
+    elsewhere = Given(
+        key=key,
+        endpoint=endpoint,
+        identity=identity,
+        known_hosts=known_hosts,
+        sudo=sudo,
+        instance=named_instance,
+        below=below,
+        server=server,
+    ).of(origin, instance, options)
+    if wish and elsewhere:
+        raise UsageError("--table copies into production, which a host without a configuration does not know")
+    with _context(options, instance, elsewhere, base) as (ctx, configuration):
         if wish:
             require_possible(ctx, wish)
-        source = _source(ctx, origin, there=there)
+        source = _source(ctx, ctx.targets[0].name if elsewhere else origin, there=there)
         target = _target(ctx, source, named, choice, sure=yes or dry_run)
         ctx.progress.note(headline(Asked(ctx.instance, ctx.zone, target)))
         if dry_run:
@@ -246,9 +137,22 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     if dry_run:
         emit(options, "restore", plan_shape(asked, plan), lambda: render_plan(asked, plan))
     else:
-        restore_copy.tell(options, asked, report, copied)
+        restore_copy.tell(options, asked, report, copied, configuration)
     if (plan if dry_run else report).clock_accepted:
         raise typer.Exit(ClockAccepted.exit_status)
+
+
+@contextmanager
+def _context(
+    options: Options, instance: str | None, elsewhere: Elsewhere | None, base: str
+) -> Iterator[tuple[Context, str]]:
+    """The context of the instance that is meant, and the configuration where it was made for an address."""
+    if elsewhere:
+        with on_address(options, "restore", elsewhere, base) as rebuilt:
+            yield rebuilt.context, rebuilt.configuration
+    else:
+        with on_one(options, "restore", instance) as ctx:
+            yield ctx, ""
 
 
 @dataclass(frozen=True, slots=True)

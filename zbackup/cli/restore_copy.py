@@ -58,12 +58,27 @@ def bring_back(ctx: Context, report: RestoreReport, wish: CopyWish | None, *, ye
     return copy_and_destroy(ctx, report.clone.name, wish, copy.confirmed(yes=yes))
 
 
-def tell(options: Options, asked: Asked, report: RestoreReport, copied: CopyReport | None) -> None:
-    """Print the report of a restore, or of the copy that it was made for; raise what that ends with."""
-    shape = report_shape(asked, report)
+def tell(
+    options: Options, asked: Asked, report: RestoreReport, copied: CopyReport | None, configuration: str = ""
+) -> None:
+    """Print the report of a restore, or of the copy that it was made for; raise what that ends with.
+
+    `configuration` is what was made for an address, and is printed behind it.
+    """
+    shape = report_shape(asked, report) | ({"configuration": configuration} if configuration else {})
     if copied is None:
-        emit(options, "restore", shape, lambda: render_report(asked, report))
+        emit(options, "restore", shape, lambda: render_report(asked, report) + _to_keep(configuration))
         return
     more = {"copied": copy.shape(copied, dry_run=False)}
     emit(options, "restore", shape | more, lambda: copy.text(copied))
     copy.require_complete(copied)
+
+
+def _to_keep(configuration: str) -> str:
+    if not configuration:
+        return ""
+    return (
+        "\n\nConfiguration of this host, to be kept as /etc/zbackup/config.toml. With it zbackup clone "
+        "list, stop and destroy know the new server, and zbackup switch puts it in production's place:\n\n"
+        f"{configuration}"
+    ).rstrip()

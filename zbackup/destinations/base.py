@@ -178,5 +178,12 @@ class Destination(Protocol):
     def here(self) -> str:
         """The dataset of this host that the copies lie below; "" when they are anywhere else."""
 
+    def instances(self) -> Sequence[tuple[str, str]]:
+        """Tell of which instances backups lie there, by what is written there, whatever instance this is of.
+
+        Each as (path, instance): its copies lie at the address, or at this path below it. Not more than
+        MOST_INSTANCES, and only names that an instance can have.
+        """
+
     def connect(self) -> AbstractContextManager[Session]:
         """Work with it, over one connection, which ends with the body."""

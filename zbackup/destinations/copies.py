@@ -5,10 +5,15 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from zbackup.model.backup import Backup
-from zbackup.model.record import from_properties
+from zbackup.model.record import PREFIX, from_properties
 from zbackup.model.retention import CONDEMNED
 from zbackup.model.shipping import ReceivedSnapshot, copy_of
 from zbackup.model.snapshot import Snapshot
+
+INSTANCE = f"{PREFIX}instance"
+
+MOST_INSTANCES = 1000
+"""Instances at one address that are told apart; whoever may write there could add any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,21 @@ def committed(snapshots: Sequence[Snapshot]) -> Copies:
             else:
                 found[copy.backup] = backup
     return Copies(tuple(sorted(found.values(), key=lambda b: b.createtxg)), tuple(unreadable), tuple(remains))
+
+
+def by_home(root: str, snapshots: Sequence[Snapshot]) -> dict[str, list[Snapshot]]:
+    """The snapshots of backups by the dataset that they lie in: ROOT/.../INSTANCE."""
+    homes: dict[str, list[Snapshot]] = {}
+    for snapshot in snapshots:
+        if instance := dict(snapshot.properties).get(INSTANCE):
+            homes.setdefault(_home(root, snapshot.dataset, instance), []).append(snapshot)
+    return dict(sorted(homes.items()))
+
+
+def _home(root: str, dataset: str, instance: str) -> str:
+    parts = dataset.removeprefix(f"{root}/").split("/")
+    end = parts.index(instance) + 1 if instance in parts else len(parts)
+    return "/".join((root, *parts[:end]))
 
 
 def by_server(backups: Sequence[Backup]) -> list[list[Backup]]:

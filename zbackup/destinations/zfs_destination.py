@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import count, pairwise
 from pathlib import Path, PurePosixPath
 
-from zbackup.destinations.copies import Copies, StreamStep, committed
+from zbackup.config.units import instance_name_is_valid
+from zbackup.destinations.copies import INSTANCE, MOST_INSTANCES, Copies, StreamStep, by_home, committed
 from zbackup.destinations.zfs_archive import LocalLogs, Logs, RemoteLogs, proven
 from zbackup.model.archive import ArchiveInventory, Chunk, LogFileId
 from zbackup.model.archive_order import LOG
@@ -46,7 +47,7 @@ class ZfsSession:
     def inventory(self) -> Inventory:
         found = [line for line in self.zfs.lines(self.home) if line.name != LOG]
         if not found:
-            self._require_root()
+            self.require_root()
         return Inventory(place=self.place, lines=tuple(found))
 
     def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:
@@ -68,7 +69,7 @@ class ZfsSession:
         try:
             return committed(Zfs(self.zfs.runner).snapshots_below(self.home))
         except DatasetNotFound:
-            self._require_root()
+            self.require_root()
             return Copies((), ())
 
     def remove(self, backup: Backup, when: str) -> None:
@@ -114,7 +115,7 @@ class ZfsSession:
     def archived(self) -> ArchiveInventory:
         found = self.logs.archived()
         if not found.files:
-            self._require_root()
+            self.require_root()
         return found
 
     def append_log(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
@@ -141,8 +142,8 @@ class ZfsSession:
         for name in (self.home, *(f"{self.home}/{path}" for path in above)):
             self.zfs.container(name)
 
-    def _require_root(self) -> None:
-        """A pool that was not imported is no empty one."""
+    def require_root(self) -> None:
+        """Raise NotFound for want of the address: a pool that was not imported is no empty one."""
         if not Zfs(self.zfs.runner).exists(self.root):
             raise NotFound(
                 f"there is no dataset {self.root} at {self.place}: import its pool, or make the dataset there"
@@ -180,6 +181,18 @@ class ZfsDestination:
     @property
     def here(self) -> str:
         return "" if self.target else self.root
+
+    def instances(self) -> Sequence[tuple[str, str]]:
+        with self.connect() as session:
+            session.require_root()
+            snapshots = Zfs(session.zfs.runner).snapshots_below(self.root)
+        homes = {home for home, copies in by_home(self.root, snapshots).items() if committed(copies).backups}
+        named = (home.removeprefix(f"{self.root}/").rpartition("/") for home in sorted(homes))
+        found = [(path, name) for path, _, name in named if instance_name_is_valid(name)]
+        own = self.root.rpartition("/")[2]
+        if found and any(dict(s.properties).get(INSTANCE) == own for s in snapshots):
+            raise NotFound(f"{self.place} is that of the instance {own} alone: name the dataset above it")
+        return found[:MOST_INSTANCES]
 
     @contextmanager
     def connect(self) -> Iterator[ZfsSession]:

@@ -143,6 +143,16 @@ class Bucket:
             for found in page.get("Contents", ()):
                 yield Entry(found["Key"], found["Size"], found["LastModified"], found.get("ETag", ""))
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Names of what lies below the prefix and has more below it, up to the next "/"."""
+
+        def request(**how: Any) -> Any:
+            return self._client.list_objects_v2(**how, Delimiter="/")
+
+        for page in self._pages("list", request, prefix, "ContinuationToken"):
+            for found in page.get("CommonPrefixes", ()):
+                yield found["Prefix"].removeprefix(prefix).rstrip("/")
+
     def time(self, prefix: str) -> datetime:
         """Tell what time it is by the clock that Entry.written is by; who may list below `prefix` may ask."""
         answer = self._server.ask(

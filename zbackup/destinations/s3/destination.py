@@ -1,11 +1,14 @@
 """A bucket that backups are shipped to."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
+from zbackup.config.units import instance_name_is_valid
+from zbackup.destinations.copies import MOST_INSTANCES
 from zbackup.destinations.s3.cache import PageCache
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.layout import Layout, root_of
@@ -42,6 +45,12 @@ class S3Destination:
     @property
     def aside(self) -> str:
         return "ship to another prefix of the bucket"
+
+    def instances(self) -> Sequence[tuple[str, str]]:
+        above = f"{self.prefix}/" if self.prefix else ""
+        with Bucket(self.options, self.now) as bucket:
+            names = islice(filter(instance_name_is_valid, bucket.folders(above)), MOST_INSTANCES)
+            return [("", n) for n in names if any(bucket.list(Layout(root_of(self.prefix, n)).backups))]
 
     @contextmanager
     def connect(self) -> Iterator[S3Session]:

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from zbackup.clock import Clock
-from zbackup.destinations.copies import Copies, by_server, committed
+from zbackup.destinations.copies import Copies, by_home, by_server, committed
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.journal import Remembered
 from zbackup.jobs.ship.prune_at import plan_prune_at
 from zbackup.model.backup import Backup
 from zbackup.model.finding import Finding, Severity, worst
-from zbackup.model.record import PREFIX
 from zbackup.model.schedule import job_at
 from zbackup.model.shipping import COMMITTED
 from zbackup.model.snapshot import Snapshot
@@ -25,8 +24,6 @@ from zbackup.plan.health.health import JobFacts
 from zbackup.zfs.datasets import Zfs
 from zbackup.zfs.facts import ZfsFacts
 from zbackup.zfs.streams import ZfsStreams
-
-INSTANCE = f"{PREFIX}instance"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,18 +144,8 @@ def _job_facts(job: Remembered) -> JobFacts:
 
 
 def _by_home(root: str, snapshots: Sequence[Snapshot]) -> dict[str, Copies]:
-    """The committed backups by the dataset that they lie in: ROOT/.../INSTANCE."""
-    homes: dict[str, list[Snapshot]] = {}
-    for snapshot in snapshots:
-        if instance := dict(snapshot.properties).get(INSTANCE):
-            homes.setdefault(_home(root, snapshot.dataset, instance), []).append(snapshot)
-    return {home: committed(copies) for home, copies in sorted(homes.items())}
-
-
-def _home(root: str, dataset: str, instance: str) -> str:
-    parts = dataset.removeprefix(f"{root}/").split("/")
-    end = parts.index(instance) + 1 if instance in parts else len(parts)
-    return "/".join((root, *parts[:end]))
+    """The committed backups by the dataset that they lie in."""
+    return {home: committed(copies) for home, copies in by_home(root, snapshots).items()}
 
 
 def _lots(home: str, copies: Copies, now: datetime) -> Iterator[Lot]:

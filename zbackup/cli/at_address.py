@@ -1,0 +1,246 @@
+"""Commands on a host that has no configuration: --from ADDRESS, and what belongs to it."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zbackup import app
+from zbackup.cli import logs
+from zbackup.cli.options import Options
+from zbackup.cli.progress import shown
+from zbackup.cli.working import Done, Failed, Result
+from zbackup.config.from_address import Access, Wanted, access, named, require_below, settings_for
+from zbackup.config.settings import Settings
+from zbackup.config.ship import S3Place, Ship, ZfsPlace
+from zbackup.destinations.base import Destination
+from zbackup.jobs.context import Context
+from zbackup.jobs.restore.survey import Found, choose, require_readable, survey
+from zbackup.model.errors import UsageError, ZbackupError
+
+PANEL = "With --from ADDRESS, without a configuration"
+
+Keys = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        help="File with the key of a bucket's backups; once more for keys of before.",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
+Endpoint = Annotated[
+    str,
+    typer.Option(
+        "--endpoint",
+        metavar="URL",
+        help="The S3 server, where it is not AWS. Credentials are found as the AWS tools find them.",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
+Identity = Annotated[
+    Path | None,
+    typer.Option(
+        "--identity",
+        metavar="FILE",
+        help="Private key for ssh (default: as ssh finds one).",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
+KnownHosts = Annotated[
+    Path | None,
+    typer.Option(
+        "--known-hosts",
+        metavar="FILE",
+        help="File with the other host's public key (default: ssh's own).",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
+Sudo = Annotated[
+    bool, typer.Option("--sudo", help="Run zfs on the other host by sudo -n.", rich_help_panel=PANEL)
+]
+Named = Annotated[
+    str,
+    typer.Option(
+        "--instance",
+        metavar="NAME",
+        help="Which instance, where backups of several lie there.",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
+Below = Annotated[
+    str,
+    typer.Option(
+        "--below",
+        metavar="DATASET",
+        help="Restore below this dataset of this host; it is made if it is not there.",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
+Program = Annotated[
+    Path | None,
+    typer.Option(
+        "--server",
+        metavar="PROGRAM",
+        help="The server program to recover with (default: an installed one).",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """What somebody said who has no configuration: how the address is reached, and what is wanted of it."""
+
+    reached: Access
+    instance: str = ""
+    below: str = ""
+    server: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """An instance that lies at an address, the context made for it, and the configuration that says so."""
+
+    context: Context
+    found: Found
+    configuration: str
+
+
+def is_address(origin: str | None) -> bool:
+    """Tell an address from the name of a configured destination, which has no colon."""
+    return origin is not None and ":" in origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The options that only an address has a use for."""
+
+    key: list[Path] | None
+    endpoint: str
+    identity: Path | None
+    known_hosts: Path | None
+    sudo: bool
+    instance: str
+    below: str = ""
+    server: Path | None = None
+
+    def of(self, origin: str | None, instance: str | None, options: Options) -> Elsewhere | None:
+        """What is wanted of the address `origin`; None where it is none. Raise UsageError."""
+        if origin is None or not is_address(origin):
+            lost = [
+                f"--{f.name.replace('_', '-')}" for f in dataclasses.fields(self) if getattr(self, f.name)
+            ]
+            if lost:
+                raise UsageError(
+                    f"{lost[0]} belongs to an address: --from s3://bucket/prefix, "
+                    "ssh://user@host/pool/dataset or zfs:pool/dataset"
+                )
+            return None
+        if options.config:
+            raise UsageError(
+                "--from ADDRESS needs no configuration: leave out --config, or name a destination"
+            )
+        if instance and self.instance and instance != self.instance:
+            raise UsageError(f"which instance, {instance} or {self.instance}? Name one")
+        return Elsewhere(
+            reached=access(
+                origin,
+                keys=self.key or (),
+                endpoint=self.endpoint,
+                identity=self.identity,
+                known_hosts=self.known_hosts,
+                sudo=self.sudo,
+            ),
+            instance=self.instance or instance or "",
+            below=require_below(self.below) if self.below else "",
+            server=named(self.server) if self.server else None,
+        )
+
+
+@contextmanager
+def on_address(options: Options, job: str, wanted: Elsewhere, base: str = "") -> Iterator[Rebuilt]:
+    """The one instance that is meant. Raise UsageError when it is not clear which, or below what."""
+    if not wanted.below:
+        raise UsageError("say below which dataset of this host to restore: --below tank/recovered")
+    logs.bind(job=job)
+    with shown(options) as progress:
+        progress.phase("looking", f"what lies at {wanted.reached.to}")
+        found = choose(_survey(wanted), str(wanted.reached.to))
+        require_readable(found)
+        settings, text = _settings(found, wanted, base)
+        (instance,) = settings.instance.values()
+        logs.bind(job=job, instance=instance.name)
+        yield Rebuilt(app.context(settings, instance, progress), found, text)
+
+
+def all_at(
+    options: Options, job: str, wanted: Elsewhere, action: Callable[[Rebuilt], Result]
+) -> list[Done[Result] | Failed]:
+    """Do it for every instance that lies there, or the one that is named, as on_each does."""
+    logs.bind(job=job)
+    outcomes: list[Done[Result] | Failed] = []
+    with shown(options) as progress:
+        progress.phase("looking", f"what lies at {wanted.reached.to}")
+        there = _survey(wanted)
+        for found in there:
+            try:
+                require_readable(found)
+                settings, text = _settings(found, wanted, found.servers[-1].name)
+                (instance,) = settings.instance.values()
+                context = app.context(settings, instance, progress)
+                outcomes.append(Done(context, action(Rebuilt(context, found, text))))
+            except ZbackupError as error:
+                if len(there) == 1:
+                    raise
+                outcomes.append(Failed(found.instance, error))
+    return outcomes
+
+
+def _survey(wanted: Elsewhere) -> list[Found]:
+    """Who may read one instance of a bucket alone cannot list what else is there."""
+    reached = wanted.reached
+
+    def opened(path: str, name: str) -> Destination:
+        return _destination(_below(reached, path), name)
+
+    everywhere = not isinstance(reached.to, S3Place)
+    return survey(_destination(reached, ""), opened, wanted.instance, everywhere=everywhere)
+
+
+def _settings(found: Found, wanted: Elsewhere, base: str) -> tuple[Settings, str]:
+    newest = found.newest(base)
+    return settings_for(
+        Wanted(
+            name=found.instance,
+            engine=newest.record.engine,
+            members=[dataset for dataset, _ in newest.record.members],
+            below=wanted.below,
+            server=wanted.server,
+        ),
+        _below(wanted.reached, found.path),
+    )
+
+
+def _below(reached: Access, path: str) -> Access:
+    if not path or not isinstance(reached.to, ZfsPlace):
+        return reached
+    to = dataclasses.replace(reached.to, dataset=f"{reached.to.dataset}/{path}")
+    return dataclasses.replace(reached, to=to)
+
+
+def _destination(reached: Access, instance: str) -> Destination:
+    """With what a configuration says that has nothing in it."""
+    ship: Ship = reached.ship()
+    return app.destination(Settings(instance={}), instance, ship)
