@@ -1,6 +1,8 @@
 """A prune, broken at every change; here, and at a destination."""
 
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -8,12 +10,15 @@ import pytest
 from tests.fast.breaking import Break, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.world import World
+from zbackup.jobs.backup.end_keep import end_keep, find_kept
 from zbackup.jobs.backup.prune import prune
-from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.backup.snapshot import SnapshotOptions, snapshot
 from zbackup.jobs.context import Context
-from zbackup.model.errors import ZbackupError
+from zbackup.model.errors import NotFound, ZbackupError
+from zbackup.model.record import from_properties
 from zbackup.model.retention import CONDEMNED, Retention, Span
 
+MONTH = 30 * 86_400.0
 RULES = Retention(last=2, minimum=1, window=Span(1, "minute"))
 
 
@@ -102,3 +107,45 @@ def test_one_that_is_held_stays_and_the_others_go(world: World, ctx: Context) ->
         raise AssertionError from failure
     assert str(held) in {str(s) for s in world.pools.all_snapshots()}
     assert len(ctx.catalog().backups) == 3
+
+
+def test_a_date_that_is_ended_is_over_wherever_that_was_cut_short(world: World) -> None:
+    """Two of a label and one of another; ended again, it is done. Nothing else of the backups changes."""
+    made = world.context(retention=RULES)
+    for label in ("deploy", "deploy", "other", "", ""):
+        keep = MONTH if label else None
+        snapshot(made, SnapshotOptions(label=label, keep=keep))
+        world.state.elapsed += timedelta(hours=1)
+        world.commit()
+    before = made.catalog().backups
+    wanted = [replace(b.record, server=b.record.without_date) for b in before[:2]]
+    count = 0
+    for each in every_break(world, lambda: end_keep(made, "deploy")):
+        if each.known:
+            continue
+        count += 1
+        require_well(world, made)
+        with suppress(NotFound):  # both were done
+            end_keep(made, "deploy")
+        there = made.catalog().backups
+        assert [b.record for b in there[:2]] == wanted, each
+        assert there[2:] == before[2:] and [b.record.label for b in there[:2]] == ["deploy"] * 2, each
+        assert all(from_properties(dict(s.properties)) == b.record for b in there for s in b.snapshots), each
+    assert count == 5
+    end_keep(made, "deploy")
+    report = prune(made)
+    assert [b.record.backup for b in report.plan.retention.destroy] == [b.record.backup for b in before[:2]]
+
+
+def test_what_is_not_kept_is_named_with_what_is(world: World) -> None:
+    made = world.context(retention=RULES)
+    with pytest.raises(NotFound, match="labelled deploy is kept until a date: none is kept"):
+        find_kept(made, "deploy")
+    taken = snapshot(made, SnapshotOptions(label="deploy", keep=MONTH)).backup
+    snapshot(made)
+    with pytest.raises(NotFound, match=rf"labelled deplo is .*: kept are {taken.name} \(deploy\)$"):
+        find_kept(made, "deplo")
+    assert find_kept(made, taken.name) == find_kept(made, "deploy")
+    world.state.elapsed += timedelta(days=31)
+    with pytest.raises(NotFound, match="none is kept"):
+        find_kept(made, "deploy")

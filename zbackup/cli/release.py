@@ -1,27 +1,38 @@
 """zbackup release"""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from zbackup.cli import tables
 from zbackup.cli.options import Options
-from zbackup.cli.output import plain
-from zbackup.cli.working import AnyInstance, Done, conclude, on_each
+from zbackup.cli.output import emit, plain
+from zbackup.cli.working import AnyInstance, Done, conclude, on_each, on_one
+from zbackup.jobs.backup.end_keep import end_keep, find_kept
 from zbackup.jobs.context import Context
 from zbackup.jobs.ship.stale_holds import Stale, find_stale, release_stale
+from zbackup.model.backup import Backup
 from zbackup.model.errors import UsageError
+from zbackup.model.moment import local_text
 
-HELP = """Release snapshots that are held for a destination that is gone.
+HELP = """Release what is kept: backups with a date, and snapshots held for a destination that is gone.
+
+--keep ends what zbackup snapshot --keep or --label asked for: from then on the retention policy alone decides
+about the backup, and the next prune may delete it. Its label stays, and so does the date of copies that were
+shipped.
 
 Shipping holds what it sends, and leaves a bookmark that the next stream starts from. When a destination is
 taken out of the configuration, or the host is renamed, both stay for ever: held snapshots are never pruned.
-Without --yes they are listed and nothing is changed. Holds and bookmarks of others are never touched. When
-you have given a destination another name, ship to it before this: until then it continues from the old
-bookmarks.
+--stale releases them. Holds and bookmarks of others are never touched. When you have given a destination
+another name, ship to it before this: until then it continues from the old bookmarks.
+
+Without --yes it is listed, and nothing is changed.
 
 \b
-zbackup release --stale          what would be released
+zbackup release shop --keep before-deploy         the backups with this label, or the one of this name
+zbackup release shop --keep before-deploy --yes
+zbackup release --stale                           what would be released
 zbackup release --stale --yes
 """
 
@@ -29,14 +40,56 @@ zbackup release --stale --yes
 def command(
     options: Options,
     instance: AnyInstance = None,
+    keep: Annotated[
+        str,
+        typer.Option(
+            "--keep",
+            metavar="BACKUP",
+            help="End the date that the backup of this name, or those with this label, are kept until.",
+            show_default=False,
+        ),
+    ] = "",
     stale: Annotated[
         bool, typer.Option("--stale", help="What belongs to destinations that are not configured any more.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it, do not only list it.")] = False,
 ) -> None:
-    if not stale:
-        raise UsageError("say what to release: --stale is all there is; the list comes first, --yes does it")
+    if bool(keep) == stale:
+        raise UsageError(
+            "say what to release, one of --keep BACKUP and --stale; the list comes first, --yes does it"
+        )
+    if keep:
+        _end_keep(options, instance, keep, yes=yes)
+    else:
+        _release_stale(options, instance, yes=yes)
 
+
+def _end_keep(options: Options, instance: str | None, named: str, *, yes: bool) -> None:
+    with on_one(options, "release", instance) as ctx:
+        found = end_keep(ctx, named) if yes else find_kept(ctx, named)
+    rows = [{"backup": b.name, "label": b.record.label or None, "until": b.record.keep_until} for b in found]
+    shape = [{"instance": ctx.instance, "released": yes, "kept": plain(rows)}]
+    emit(options, "release", shape, lambda: _kept_text(ctx, found, yes=yes))
+
+
+def _kept_text(ctx: Context, found: Sequence[Backup], *, yes: bool) -> str:
+    verb = "not kept any more" if yes else "would not be kept any more (--yes does it)"
+    rows = [
+        [
+            f"  {b.name}",
+            b.record.label or "-",
+            f"was until {local_text(end.replace(microsecond=0), ctx.zone)}",
+        ]
+        for b in found
+        if (end := b.record.keep_until)
+    ]
+    lines = [f"{ctx.instance}: {verb}", tables.aligned(rows)]
+    if ctx.targets:
+        lines.append("  copies that were shipped keep their dates, for a year at most")
+    return "\n".join(lines)
+
+
+def _release_stale(options: Options, instance: str | None, *, yes: bool) -> None:
     def act(ctx: Context) -> list[Stale]:
         return release_stale(ctx) if yes else find_stale(ctx)
 

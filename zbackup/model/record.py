@@ -180,6 +180,11 @@ class Record:
             return None
 
     @property
+    def without_date(self) -> dict[str, str]:
+        """Tell what `server` is when nothing but the retention policy keeps the backup."""
+        return {name: value for name, value in self.server.items() if name != KEEP_UNTIL}
+
+    @property
     def replay_stops(self) -> tuple[ReplayStop, ...]:
         """List what is in the log behind the backup before and cannot be replayed."""
         return from_lines(self.server.get(REPLAY_STOPS, ""))

@@ -59,7 +59,7 @@ def finish(
     finished = replace(finished, since=_since(backup, others) or reach.as_of)
     if span := ctx.log_reader.log_span(record, where, before):
         finished = finished.with_log(before.log_id if before else str(uuid.uuid4()), span)
-    _write(ctx, backup, finished)
+    write_record(ctx, backup, finished)
     return Backup(record=finished, snapshots=backup.snapshots)
 
 
@@ -150,8 +150,11 @@ def require_confirmed(record: Record) -> None:
         )
 
 
-def _write(ctx: Context, backup: Backup, finished: Record) -> None:
-    """On the first member last: its record is the one that counts (see catalog.local)."""
+def write_record(ctx: Context, backup: Backup, finished: Record) -> None:
+    """Write this down as the backup's record; on the first member last, whose is the one that counts.
+
+    Raise VerificationFailed when it is not there then.
+    """
     stored_now = dict(backup.snapshots[0].properties)
     news = {key: value for key, value in to_properties(finished).items() if stored_now.get(key) != value}
     for snapshot in reversed(backup.snapshots):
