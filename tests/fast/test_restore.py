@@ -16,6 +16,7 @@ from zbackup.jobs.clones import lifecycle as clones
 from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.destination_source import DestinationSource
+from zbackup.jobs.restore.foreign_source import FOREIGN
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore, restore
@@ -23,7 +24,7 @@ from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.watch.cleanup import reconcile
 from zbackup.jobs.watch.window import window
-from zbackup.model.errors import NotFound, NotRecoverable, Taken
+from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken
 from zbackup.model.log import LogDamage
 from zbackup.model.moment import Moment
 from zbackup.model.target import WholeLog
@@ -116,6 +117,47 @@ def _portrait(world: World) -> list[str]:
 
 def test_local(world: World, ctx: Context, moment: Moment) -> None:
     assert require_same_in_the_end(world, ctx, lambda: restore(ctx, moment, OPTIONS), moment) >= 15 * 4 + 1
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["beside backups", "alone"])
+def test_a_snapshot_of_others(world: World, ctx: Context, alone: bool) -> None:
+    """Nothing is written on it, and it stays. What its server was like, backups tell or the server itself."""
+    if alone:
+        for backup in ctx.catalog().backups:
+            for each in backup.snapshots:
+                world.pools.snapshot_called(str(each)).holds.clear()
+                ctx.zfs.destroy_snapshot(each)
+    target = FOREIGN.snapshot(ctx, "tank/db@by-hand")
+    plan = plan_restore(ctx, target, OPTIONS, FOREIGN)
+    assert plan.as_it_is and "crash-consistent" in plan.reason
+    assert (plan.base.record.position, plan.base.record.gtid, plan.base.record.lock) == ("", "", "none")
+    assert ("the running server" in plan.warnings[0]) == alone
+    moment = Moment(world.server.times[3] + timedelta(microseconds=1), "by hand", ZoneInfo("UTC"))
+
+    def job() -> object:
+        return restore(ctx, target, OPTIONS, FOREIGN)
+
+    assert require_same_in_the_end(world, ctx, job, moment) >= 9
+
+
+def test_a_snapshot_of_others_that_no_server_can_be_made_of(world: World, ctx: Context) -> None:
+    world.pools.snapshot(["tank/db@torn"], {})
+    world.commit()
+    world.pools.snapshot(["tank/db/log@torn"], {})
+    before = portrait(world)
+    for name, said in (
+        ("tank/db@torn", "taken one after the other"),
+        ("tank/db@zbackup-20200101T000000Z", "there is none of tank/db/log"),
+    ):
+        with pytest.raises(NotRecoverable, match=said):
+            FOREIGN.snapshot(ctx, name)
+    for name in ("tank/other@zbackup-1", "tank/db@none"):
+        with pytest.raises(NotFound, match="zbackup list shop --foreign"):
+            FOREIGN.snapshot(ctx, name)
+    ours = ctx.catalog().backups[-1]
+    with pytest.raises(Refused, match=f"--to-backup {ours.name}"):
+        FOREIGN.snapshot(ctx, str(ours.snapshots[0]))
+    assert portrait(world) == before
 
 
 def test_now_by_a_snapshot_of_the_log(world: World, ctx: Context) -> None:

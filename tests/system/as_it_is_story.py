@@ -1,5 +1,6 @@
 """The story of backups that are restored as they are, and of the latest state there is."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -85,6 +86,46 @@ class AsItIs:
         dry = shop.zb("restore", "--to-backup", name, "--dry-run")
         assert dry.rc == 0 and "as it is" in dry.out, dry
         assert shop.house.state() == before
+
+    def test_a_snapshot_of_others_comes_back_and_is_not_called_exact(self, shop: Shop) -> None:
+        """Taken of all datasets at once; others are refused, and it is said what to do."""
+        house, first = shop.house, shop.house.datasets[0]
+        datasets = run("zfs", "list", "-Hro", "name", first).splitlines()
+        auto = "autosnap_2024-05-01_10:00:00_hourly"
+        then = {name: house.server.checksum()[name] for name in TABLES}
+        run("zfs", "snapshot", *(f"{name}@{auto}" for name in datasets))
+        house.server.sql("UPDATE shop.customers SET name = 'after the hourly one'")
+        for name in datasets:
+            run("zfs", "snapshot", f"{name}@one-by-one")
+        run("zfs", "snapshot", f"{first}@alone")
+        (listed,) = shop.zb("list", "--foreign", "--json").data
+        assert [(f["name"], f["tool"], f["one_moment"]) for f in listed["foreign"]] == [
+            (auto, "sanoid", True),
+            ("one-by-one", "by hand", False),
+            ("alone", "by hand", True),
+        ]
+        assert f"--base {shlex.quote(f'{first}@{auto}')}" in shop.zb("list", "--foreign").succeeded
+        before = house.state()
+        refused = shop.zb("restore", "--base", f"{first}@one-by-one", "-q").refused(5)
+        assert "taken one after the other" in refused and "zfs snapshot -r" in refused
+        assert "there is none of" in shop.zb("restore", "--base", f"{first}@alone", "-q").refused(5)
+        assert "--to-backup" in shop.zb("restore", "--base", f"{first}@{shop.names[0]}", "-q").refused(9)
+        assert "--foreign" in shop.zb("restore", "--base", f"{first}@nosuch", "-q").refused(4)
+        assert "leave out --to" in shop.zb("restore", "--base", f"{first}@{auto}", "--to", "now").refused(2)
+        said = shop.zb("restore", "--base", f"{first}@{auto}", "--dry-run").succeeded
+        assert "crash-consistent" in said and "nothing proves what it holds" in said
+        assert house.state() == before
+        report = shop.zb("restore", "--base", f"{first}@{auto}", "--name", "look", "--json").data
+        assert report["foreign"] == f"{first}@{auto}" and not report["recovered"]["base_exact"]
+        with house.clone(report) as clone:
+            assert checksums(clone, TABLES) == then
+        assert shop.zb("clone", "stop", "look").rc == shop.zb("clone", "start", "look").rc == 0
+        house.destroy("look")
+        assert house.state() == before
+        for name in (auto, "one-by-one"):
+            for dataset in datasets:
+                run("zfs", "destroy", f"{dataset}@{name}")
+        run("zfs", "destroy", f"{first}@alone")
 
     def test_a_drill_passes(self, shop: Shop) -> None:
         for words in ((), ("--at", "vault")):

@@ -1,5 +1,6 @@
 """zbackup list"""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
@@ -17,11 +18,13 @@ from zbackup.cli.snapshot import lock_times
 from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import of_backups
+from zbackup.jobs.restore.foreign_source import foreign_snapshots
 from zbackup.jobs.restore.survey import described
 from zbackup.jobs.watch.window import as_they_are, look, look_at
 from zbackup.model.backup import Backup
 from zbackup.model.drill import Verdict
 from zbackup.model.errors import UsageError
+from zbackup.model.foreign import Foreign
 from zbackup.model.moment import local_text
 from zbackup.plan.recovery.window import Window
 
@@ -35,6 +38,7 @@ alone would free, WRITTEN what was new since the snapshot before.
 zbackup list
 zbackup list shop --json
 zbackup list shop --logs          also each snapshot that a restore took to read the log from
+zbackup list shop --foreign       also snapshots that sanoid, zrepl or people took
 zbackup list shop --at offsite    the backups that have arrived whole at a destination
 zbackup list --from s3://bucket/db1 --key FILE    what lies at an address, on a host without a configuration
 """
@@ -51,6 +55,7 @@ HEADER = (
     "Remarks",
 )
 SIZES = (4, 5, 6, 7)
+FOREIGN_HEADER = ("Snapshot", "Taken", "Tool", "Used", "Remarks")
 EXPENDABLE = (2, 6, 7, 5, 3)
 
 
@@ -58,7 +63,8 @@ EXPENDABLE = (2, 6, 7, 5, 3)
 class Listing:
     """An instance's backups, the moments that can be reached with them, and those that can be restored as
     they are. `drills` are the verdicts there are, by the identity of the backup. Of an address that
-    no configuration names, `place` is that, and `servers` are the newest backups of each server."""
+    no configuration names, `place` is that, and `servers` are the newest backups of each server. `foreign`
+    are the snapshots of others, where they are wanted."""
 
     catalog: Catalog
     window: Window | None
@@ -66,6 +72,7 @@ class Listing:
     drills: Mapping[str, Verdict] = field(default_factory=dict)
     place: str = ""
     servers: tuple[Backup, ...] = ()
+    foreign: tuple[Foreign, ...] | None = None
 
 
 def command(  # noqa: PLR0913  a parameter is an option of the command line
@@ -74,6 +81,9 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     at: At = None,
     logs: Annotated[
         bool, typer.Option("--logs", help="Show the log snapshots that restores took one by one.")
+    ] = False,
+    foreign: Annotated[
+        bool, typer.Option("--foreign", help="Show the snapshots of its datasets that others took, too.")
     ] = False,
     origin: Annotated[
         str | None,
@@ -94,11 +104,13 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     named_instance: at_address.Named = "",
 ) -> None:
     def look_somewhere(ctx: Context) -> Listing:
-        return _look_at(ctx, at) if at else _look(ctx)
+        return _look_at(ctx, at) if at else _look(ctx, foreign=foreign)
 
     def text(listings: list[Done[Listing]]) -> str:
         return "\n\n".join(render(d.context.instance, d.result, d.context.zone, logs=logs) for d in listings)
 
+    if foreign and (at or origin):
+        raise UsageError("--foreign is about this host: leave out --at and --from")
     elsewhere = Given(
         key=key,
         endpoint=endpoint,
@@ -129,10 +141,11 @@ def _look_at(ctx: Context, at: str) -> Listing:
     return Listing(Catalog((), copies.backups, copies.unreadable), reachable.overall, alone, drills)
 
 
-def _look(ctx: Context) -> Listing:
+def _look(ctx: Context, *, foreign: bool) -> Listing:
     catalog = ctx.catalog()
     drills = of_backups(ctx, catalog.backups)
-    return Listing(catalog, look(ctx, catalog)[0].overall, as_they_are(ctx, catalog.backups), drills)
+    found = Listing(catalog, look(ctx, catalog)[0].overall, as_they_are(ctx, catalog.backups), drills)
+    return replace(found, foreign=foreign_snapshots(ctx, catalog)) if foreign else found
 
 
 def _shape(done: Done[Listing]) -> dict[str, Any]:
@@ -153,6 +166,11 @@ def _shape(done: Done[Listing]) -> dict[str, Any]:
         "as_they_are": [b.name for b in done.result.as_they_are],
         "unreadable": shapes.unreadable(catalog.unreadable),
         **(_place_shape(done.result) if done.result.place else {}),
+        **(
+            {"foreign": list(map(_foreign_shape, done.result.foreign))}
+            if done.result.foreign is not None
+            else {}
+        ),
     }
 
 
@@ -169,6 +187,43 @@ def _place_shape(listing: Listing) -> dict[str, Any]:
             for newest in listing.servers
         ],
     }
+
+
+def _foreign_shape(found: Foreign) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "datasets": [s.dataset for s in found.snapshots],
+        "taken": plain(found.taken),
+        "tool": found.tool,
+        "one_moment": found.at_once,
+        "missing": list(found.missing),
+        "used": sum(s.used for s in found.snapshots),
+    }
+
+
+def _foreign_lines(instance: str, found: Sequence[Foreign], zone: ZoneInfo) -> list[str]:
+    if not found:
+        return ["No snapshots of others."]
+    rows = [
+        [
+            str(each.snapshots[0]),
+            local_text(each.taken, zone),
+            each.tool,
+            tables.size(sum(s.used for s in each.snapshots)),
+            each.flaw or ("one moment" if len(each.snapshots) > 1 else "-"),
+        ]
+        for each in found
+    ]
+    lines = [
+        "Snapshots of others:",
+        tables.table(FOREIGN_HEADER, rows, right=(3,), expendable=(3,), text=(4,)),
+    ]
+    if good := next((each for each in reversed(found) if not each.flaw), None):
+        lines.append(
+            f"Restore one as it is, crash-consistent: zbackup restore {instance} "
+            f"--base {shlex.quote(str(good.snapshots[0]))}"
+        )
+    return lines
 
 
 def _is_plain_log(backup: Backup) -> bool:
@@ -199,7 +254,10 @@ def render(instance: str, listing: Listing, zone: ZoneInfo, *, logs: bool = Fals
         lines += tables.as_they_are(instance, listing.as_they_are, alone=listing.window is None)
     elif not listing.window:
         lines.append("Nothing can be restored yet: take a backup with zbackup snapshot.")
-    return "\n".join([*lines, *shapes.unreadable_lines(listing.catalog.unreadable)])
+    lines += shapes.unreadable_lines(listing.catalog.unreadable)
+    if listing.foreign is not None:
+        lines += ["", *_foreign_lines(instance, listing.foreign, zone)]
+    return "\n".join(lines)
 
 
 def _reach(instance: str, window: Window, zone: ZoneInfo) -> list[str]:

@@ -67,9 +67,17 @@ def command(
 def _end_keep(options: Options, instance: str | None, named: str, *, yes: bool) -> None:
     with on_one(options, "release", instance) as ctx:
         found = end_keep(ctx, named) if yes else find_kept(ctx, named)
+    emit(
+        options,
+        "release",
+        [_kept_shape(ctx.instance, found, yes=yes)],
+        lambda: _kept_text(ctx, found, yes=yes),
+    )
+
+
+def _kept_shape(instance: str, found: Sequence[Backup], *, yes: bool) -> dict[str, Any]:
     rows = [{"backup": b.name, "label": b.record.label or None, "until": b.record.keep_until} for b in found]
-    shape = [{"instance": ctx.instance, "released": yes, "kept": plain(rows)}]
-    emit(options, "release", shape, lambda: _kept_text(ctx, found, yes=yes))
+    return {"instance": instance, "released": yes, "kept": plain(rows)}
 
 
 def _kept_text(ctx: Context, found: Sequence[Backup], *, yes: bool) -> str:

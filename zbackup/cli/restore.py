@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -20,6 +20,7 @@ from zbackup.cli.working import OneInstance, on_one
 from zbackup.jobs.context import Context
 from zbackup.jobs.copy.after_restore import require_possible
 from zbackup.jobs.restore.destination_source import DestinationSource
+from zbackup.jobs.restore.foreign_source import FOREIGN
 from zbackup.jobs.restore.last_statement import just_before, last_statement
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
@@ -52,6 +53,7 @@ zbackup restore shop --to-backup zbackup-20240501T080000Z   a backup as it is, w
 zbackup restore shop --to-label before-deploy       the newest backup with this label, as it is
 zbackup restore shop --to latest                   all that there is
 zbackup restore shop --to 10:02 --base zbackup-20240501T080000Z   from an older backup than it would take
+zbackup restore shop --base tank/mysql@autosnap_2024-05-01_10:00:00_hourly    a snapshot of others, as it is
 zbackup restore shop --from offsite --to latest    from a destination, fetched into new datasets
 zbackup restore shop --from here --run-at-destination --to latest    on the destination's own pool
 zbackup restore --from s3://bucket/db1 --key FILE --below tank/recovered --to latest   with no configuration
@@ -96,7 +98,9 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     below: at_address.Below = "",
     server: at_address.Program = None,
 ) -> None:
-    named = _named(to, to_timestamp, before, to_backup, to_label, _statement(before_drop, before_truncate))
+    statement = _statement(before_drop, before_truncate)
+    foreign = _foreign(base, origin, (to, to_timestamp, before, to_backup, to_label, statement))
+    named = foreign or _named(to, to_timestamp, before, to_backup, to_label, statement)
     if base and isinstance(named, _Backup | _Label):
         raise UsageError("--to-backup and --to-label name what is restored: leave out --base")
     choice = RestoreOptions(
@@ -125,7 +129,9 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     with _context(options, instance, elsewhere, base) as (ctx, configuration):
         if wish:
             require_possible(ctx, wish)
-        source = _source(ctx, ctx.targets[0].name if elsewhere else origin, there=there)
+        source: Source = (
+            FOREIGN if foreign else _source(ctx, ctx.targets[0].name if elsewhere else origin, there=there)
+        )
         target = _target(ctx, source, named, choice, sure=yes or dry_run)
         ctx.progress.note(headline(Asked(ctx.instance, ctx.zone, target)))
         if dry_run:
@@ -166,6 +172,13 @@ class _Label:
 
 
 @dataclass(frozen=True, slots=True)
+class _Foreign:
+    """A snapshot that others took, DATASET@NAME."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Statement:
     """The last that did this to a table."""
 
@@ -173,7 +186,7 @@ class _Statement:
     table: str
 
 
-_Named = str | ClusterTime | TransactionName | _Backup | _Label | _Statement
+_Named = str | ClusterTime | TransactionName | _Backup | _Label | _Foreign | _Statement
 
 
 def _statement(before_drop: str | None, before_truncate: str | None) -> _Statement | None:
@@ -182,6 +195,23 @@ def _statement(before_drop: str | None, before_truncate: str | None) -> _Stateme
     if before_drop is not None:
         return _Statement("drop", before_drop.strip())
     return None if before_truncate is None else _Statement("truncate", before_truncate.strip())
+
+
+def _foreign(base: str, origin: str | None, targets: Sequence[object]) -> _Foreign | None:
+    """The snapshot of others that is to be restored; None where `base` names none.
+
+    Raise UsageError where a moment is named, too: nobody knows what leads on from it.
+    """
+    if "@" not in base:
+        return None
+    if any(target is not None for target in targets):
+        raise UsageError(
+            f"{base} is restored as it is, since no log is proven to lead on from it: leave out --to "
+            "and the like"
+        )
+    if origin:
+        raise UsageError(f"{base} is a snapshot of this host: leave out --from")
+    return _Foreign(base)
 
 
 def _named(
@@ -249,6 +279,8 @@ def _target(
             return source.backup(ctx, named.name)
         case _Label():
             return source.labelled(ctx, named.name)
+        case _Foreign():
+            return FOREIGN.snapshot(ctx, named.name)
         case _Statement():
             return _before_statement(ctx, source, named, choice, sure=sure)
     return source.transaction(ctx, named, choice.base)

@@ -62,7 +62,8 @@ Base = Annotated[
     typer.Option(
         "--base",
         metavar="NAME",
-        help="Start from this backup instead of the newest that is old enough; see zbackup list.",
+        help="Start from this backup instead of the newest that is old enough; see zbackup list. A snapshot "
+        "of others, DATASET@NAME, is restored as it is, crash-consistent; see zbackup list --foreign.",
         show_default=False,
     ),
 ]

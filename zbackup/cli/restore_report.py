@@ -67,12 +67,15 @@ def report_shape(asked: Asked, report: RestoreReport) -> dict[str, Any]:
 
 
 def _common_shape(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -> dict[str, Any]:
+    target = asked.target
+    foreign = target.name if isinstance(target, BackupAsItIs) and target.foreign else None
     return {
         "instance": asked.instance,
         "target": plain(asked.moment),
         "cluster_time": str(asked.target) if isinstance(asked.target, ClusterTime) else None,
         "before": asked.before or None,
-        "to_backup": plan.base.name if plan.as_it_is else None,
+        "to_backup": plan.base.name if plan.as_it_is and not foreign else None,
+        "foreign": foreign,
         "clone": plan.name,
         "base": shapes.backup(plan.base),
         "log": shapes.backup(plan.log) if plan.log else None,
@@ -134,6 +137,8 @@ def headline(asked: Asked) -> str:
             return f"{asked.instance} before {asked.target.name}, committed {moment}"
         case UnseenTransaction():
             return f"{asked.instance} before {asked.target.name}, which was committed before {moment}"
+        case BackupAsItIs(foreign=True):
+            return f"{asked.instance} from {asked.target.name}, taken {moment}: crash-consistent"
         case BackupAsItIs():
             return f"{asked.instance} as it is in {asked.target.name}, whose data reaches to {moment}"
         case Moment():

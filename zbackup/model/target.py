@@ -60,11 +60,13 @@ class UnseenTransaction:
 class BackupAsItIs:
     """One backup, with nothing replayed: its snapshots' name, or the identity in its record.
 
-    `at` is the moment to which its data reaches.
+    `at` is the moment to which its data reaches. `foreign`: it is a snapshot that others took, DATASET@NAME,
+    and `at` is when that was.
     """
 
     name: str
     at: datetime
+    foreign: bool = False
 
 
 RestoreTarget = Moment | ClusterTime | BeforeTransaction | UnseenTransaction | BackupAsItIs

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,13 @@ from zbackup.jobs.dev_clones.create import CreatePlan
 from zbackup.jobs.watch.check import CheckReport
 from zbackup.model.errors import DatabaseError, ZbackupError
 from zbackup.model.finding import Finding
+from zbackup.model.foreign import Foreign
 from zbackup.model.server import LockChoice
 
 JSON_PAGE = (Path(__file__).parents[3] / "docs/reference/json.md").read_text()
+
+
+FOREIGN = Foreign(name="auto", snapshots=a_backup().snapshots, missing=("tank/other",))
 
 
 def everything_in_json() -> dict[str, Any]:
@@ -64,6 +69,8 @@ def everything_in_json() -> dict[str, Any]:
         "snapshot": snapshot._report_shape(done(report)),
         "snapshot --dry-run": snapshot._plan_shape(done(plan)),
         "list": listing._shape(done(LISTING)),
+        "list --from": listing._shape(done(replace(LISTING, place="zfs:vault", servers=(a_backup(),)))),
+        "list --foreign": listing._shape(done(replace(LISTING, foreign=(FOREIGN,)))),
         "window": window._shape(done(WINDOW)),
         "prune": prune._report_shape(done(PRUNED)),
         "prune --dry-run": prune._plan_shape(done(PRUNED.plan)),
@@ -82,6 +89,7 @@ def everything_in_json() -> dict[str, Any]:
         "verify --drill": verify._shape(done(verify.Verified(SOUND, DRILLED))),
         "received": [received._shape(RECEIVED)],
         "release": release._shape(done([STALE]), yes=False),
+        "release --keep": release._kept_shape("shop", [a_backup()], yes=True),
         "log": [entry_shape(DROP), read_shape(READ)],
         **in_json(),
         **switched.in_json(),
@@ -100,7 +108,7 @@ def test_no_key_is_documented_that_does_not_exist() -> None:
     in_tables = {k for line in JSON_PAGE.splitlines() if line.startswith("| `")
                  for k in re.findall(r"`(\w+)`", line.split("|")[1])}  # fmt: skip
     existing = set().union(*(_keys(shape) for shape in everything_in_json().values()))
-    assert in_tables - existing == {"instance", "destroyed", "dsn", "environment"} - existing
+    assert in_tables - existing == {"instance", "destroyed", "dsn", "environment", "configuration"} - existing
 
 
 def test_one_that_fails_does_not_hide_the_others(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.samples import backup
 from zbackup.jobs.backup import snapshot
-from zbackup.jobs.backup.complete_record import _write, finish_all
+from zbackup.jobs.backup.complete_record import finish_all, write_record
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
 from zbackup.model.recovery import Reach
 from zbackup.model.snapshot import Dataset
@@ -40,7 +40,7 @@ def test_what_was_written_and_cannot_be_read_back_is_a_failure_that_is_named() -
     first = replace(left.snapshots[0], properties=(("zbackup:version", "1"), ("zbackup:taken", "never")))
     zfs = SimpleNamespace(set_properties=lambda *_: None, snapshot_named=lambda _: first)
     with pytest.raises(VerificationFailed, match="cannot be read back"):
-        _write(cast(Any, SimpleNamespace(zfs=zfs)), left, left.record)
+        write_record(cast(Any, SimpleNamespace(zfs=zfs)), left, left.record)
 
 
 @pytest.mark.parametrize("error", [NotRecoverable, Refused, VerificationFailed])

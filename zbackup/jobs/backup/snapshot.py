@@ -109,7 +109,7 @@ def _look(
         server_uuid=facts.server_uuid,
         server_version=facts.version,
         role=facts.role,
-        server=dict(facts.server) | _remarks(facts) | _wishes(ctx, options),
+        server=dict(facts.server) | remarks(facts) | _wishes(ctx, options),
     )
     # Known before anything is locked; and again with what the lock tells.
     readable_properties(draft)
@@ -122,7 +122,7 @@ def _look(
     return facts, draft, plan
 
 
-def _remarks(facts: ServerFacts) -> dict[str, str]:
+def remarks(facts: ServerFacts) -> dict[str, str]:
     """Tell what has to be known of the server when the backup is finished by somebody else, or restored."""
     found = {
         "blockers": "\n".join(facts.blockers),
