@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from zbackup.clock import Clock
-from zbackup.daemon.scheduler import Pool, Scheduler
+from zbackup.daemon.apscheduler_adapter import Pool, Scheduler
 from zbackup.model.schedule import Due, Interval, Job, Outcome, Retry, Timing, parted
 from zbackup.plan import schedule
 from zbackup.plan.schedule import History

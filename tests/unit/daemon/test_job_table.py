@@ -10,8 +10,8 @@ import apscheduler.schedulers.base
 import pytest
 from apscheduler.executors.debug import DebugExecutor
 
+from zbackup.daemon.apscheduler_adapter import Scheduler
 from zbackup.daemon.job_table import Ended, JobTable, Key, Task
-from zbackup.daemon.scheduler import Scheduler
 from zbackup.model.cron import Cron
 from zbackup.model.schedule import Interval, Job, Outcome, Retry, Timing
 from zbackup.plan.schedule import History
