@@ -35,8 +35,8 @@ from zbackup.model.retention import KEEP_AT_DESTINATION, Retention
 from zbackup.model.schedule import Timing
 from zbackup.model.shipping import hold_tag
 from zbackup.plan.clones.clone_name import own_names
+from zbackup.plan.due import expected_every
 from zbackup.plan.health.expected import Arrangements, Expected
-from zbackup.plan.schedule import expected_every
 from zbackup.proc.run import run
 from zbackup.proc.run_directory import daemon_directory, own_directory
 from zbackup.proc.ssh import SshTarget

@@ -12,7 +12,7 @@ from zbackup.jobs.watch.status import Status
 from zbackup.model.errors import Refused
 from zbackup.model.finding import Severity
 from zbackup.model.schedule import Due, Outcome
-from zbackup.plan.schedule import History
+from zbackup.plan.due import History
 
 log = structlog.get_logger()
 

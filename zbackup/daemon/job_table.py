@@ -13,8 +13,8 @@ import structlog
 from zbackup.clock import Clock
 from zbackup.daemon.apscheduler_adapter import Pool, Scheduler
 from zbackup.model.schedule import Due, Interval, Job, Outcome, Retry, Timing, parted
-from zbackup.plan import schedule
-from zbackup.plan.schedule import History
+from zbackup.plan import due
+from zbackup.plan.due import History
 
 log = structlog.get_logger()
 

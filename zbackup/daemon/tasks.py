@@ -21,7 +21,7 @@ from zbackup.jobs.watch.new_base import Renewals, renew_base
 from zbackup.jobs.watch.status import Status, look
 from zbackup.model.errors import ConfigError
 from zbackup.model.schedule import Interval, Job, JobKind, Retry, Timing, job_at, parted
-from zbackup.plan.schedule import History, offset
+from zbackup.plan.due import History, offset
 
 # Snapshots are due meanwhile, and an instance has one job at a time.
 PRUNE_TURN_S = 30.0
