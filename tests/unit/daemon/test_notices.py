@@ -18,7 +18,7 @@ from zbackup.config.notify import HealthNotify, Mail, Webhook
 from zbackup.config.secret import SecretRef
 from zbackup.daemon.channels import Notice, name_of, payload, send
 from zbackup.daemon.health_notifier import HealthNotifier, Seen
-from zbackup.daemon.notifier import Lines
+from zbackup.daemon.job_pings import Lines
 from zbackup.model.errors import ConfigError, NotDelivered
 from zbackup.model.finding import Finding
 
