@@ -10,7 +10,7 @@ from zbackup.model.clone import Kind, State
 from zbackup.model.finding import worst
 from zbackup.plan.health.expected import Expected
 from zbackup.plan.health.health import judge
-from zbackup.plan.health.leftovers import Leftover, is_unfinished
+from zbackup.plan.health.unfinished_clones import Leftover, is_unfinished
 
 REMOVE = "zbackup clone destroy x"
 

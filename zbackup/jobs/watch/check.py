@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from zbackup.catalog.local import Catalog, read_clones
 from zbackup.jobs.backup.complete_record import times_out_of_order
-from zbackup.jobs.clones.leftovers import leftovers
+from zbackup.jobs.clones.find_leftovers import leftovers
 from zbackup.jobs.context import Context, live_files
 from zbackup.jobs.drills.verdicts import drilled
 from zbackup.jobs.ship.ship import ready
@@ -22,8 +22,8 @@ from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_dri
 from zbackup.plan.health.expected import Expected, of_arrangements
 from zbackup.plan.health.health import damaged_log, log_times, no_log_behind
 from zbackup.plan.health.keys import not_loaded
-from zbackup.plan.health.leftovers import of_leftovers
 from zbackup.plan.health.placement import needed_datasets, require_one_snapshot_covers
+from zbackup.plan.health.unfinished_clones import of_leftovers
 from zbackup.plan.health.unreadable import unreadable_clones
 from zbackup.zfs.facts import ZfsFacts
 

@@ -15,7 +15,7 @@ from zbackup.plan.due import DIFFERENT
 from zbackup.plan.duration_text import length
 from zbackup.plan.health.drill_health import GRACE, DrillFacts, of_drills
 from zbackup.plan.health.expected import Expected
-from zbackup.plan.health.leftovers import Leftover, of_leftovers
+from zbackup.plan.health.unfinished_clones import Leftover, of_leftovers
 from zbackup.plan.health.unreadable import unreadable, unreadable_clones
 
 # A snapshot is late when the next one should have been there too; something is wrong when two are missing.
