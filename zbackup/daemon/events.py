@@ -6,8 +6,8 @@ from zbackup.daemon.job_table import Ended, JobTable, Key
 from zbackup.daemon.metrics import Metrics
 from zbackup.daemon.sd_notify import Notifier
 from zbackup.jobs.backup.snapshot import SnapshotReport
+from zbackup.jobs.cleanup.cleanup import Reconciled
 from zbackup.jobs.journal import Journal, Remembered
-from zbackup.jobs.watch.cleanup import Reconciled
 from zbackup.jobs.watch.status import Status
 from zbackup.model.errors import Refused
 from zbackup.model.finding import Severity
