@@ -18,8 +18,8 @@ from zbackup.jobs.watch.doctor import examine
 from zbackup.model.errors import ConfigError, Refused, ZbackupError
 from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.server import ServerFacts
+from zbackup.plan.health.advice_on_arrangements import Expected, advice_on_arrangements
 from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_drill, of_drills
-from zbackup.plan.health.expected import Expected, of_arrangements
 from zbackup.plan.health.health import damaged_log, log_times, no_log_behind
 from zbackup.plan.health.keys import not_loaded
 from zbackup.plan.health.placement import needed_datasets, require_one_snapshot_covers
@@ -74,7 +74,7 @@ def check(ctx: Context, expected: Expected) -> CheckReport:
             lambda: examine(ctx, known, facts, expected),
             lambda found: f"{len(found)} remark{'s' * (len(found) != 1)}" if found else "no problems found",
         )
-        for finding in (*(advice or []), *of_arrangements(expected.arrangements, ctx.instance)):
+        for finding in (*(advice or []), *advice_on_arrangements(expected.arrangements, ctx.instance)):
             doctor.add(finding)
     elif any(target.destination.here for target in ctx.targets):
         text = "where only copies of it lie, as on a host that receives them, see zbackup received"

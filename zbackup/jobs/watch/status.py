@@ -25,8 +25,8 @@ from zbackup.model.operator_notes import NO_NOTES, Acknowledgement, OperatorNote
 from zbackup.model.space import DatasetSettings, Space
 from zbackup.plan.calendar import back
 from zbackup.plan.health import health
+from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.health.drill_health import DrillFacts
-from zbackup.plan.health.expected import Expected
 from zbackup.plan.health.keys import not_loaded
 from zbackup.plan.health.known import in_the_light_of
 from zbackup.plan.health.unfinished_clones import Leftover

@@ -13,8 +13,8 @@ from zbackup.model.log import LogDamage
 from zbackup.model.space import Pool
 from zbackup.plan.due import DIFFERENT
 from zbackup.plan.duration_text import length
+from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.health.drill_health import GRACE, DrillFacts, of_drills
-from zbackup.plan.health.expected import Expected
 from zbackup.plan.health.unfinished_clones import Leftover, of_leftovers
 from zbackup.plan.health.unreadable import unreadable, unreadable_clones
 
