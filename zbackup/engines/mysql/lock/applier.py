@@ -26,7 +26,7 @@ from zbackup.proc.run_directory import prepare
 
 log = structlog.get_logger()
 
-WATCHDOG = "zbackup.engines.mysql.lock.watchdog"
+WATCHDOG = "zbackup.engines.mysql.lock.applier_watchdog"
 
 # For connecting, reading the position, releasing: everything between STOP and START that has no limit itself.
 SLACK_S = 20.0
