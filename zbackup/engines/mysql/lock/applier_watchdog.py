@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 
-from zbackup.engines.mysql.lock.applier import Note, start
+from zbackup.engines.mysql.lock.applier import MarkerFile, start
 from zbackup.engines.mysql.lock.watchdog_message import WatchOrder
 from zbackup.engines.mysql.server.connection import Connection, connect
 from zbackup.engines.mysql.server.status import dialect
@@ -50,7 +50,7 @@ def _start(order: WatchOrder, connection: Connection) -> bool:
             time.sleep(RETRY_S)
             connection = _reconnected(order, connection)
         else:
-            Note(order.note).remove()
+            MarkerFile(order.note).remove()
             return True
     return False
 
