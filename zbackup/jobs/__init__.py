@@ -2,5 +2,6 @@
 
 Rooms: backup (snapshot, prune), ship (to destinations), clones (datasets and servers of clones: mechanism),
 restore, drills, dev_clones, switch, cleanup (after killed runs), watch (check, status, window). The command
-line and the daemon come in. Read first: context, then one story from its job down, for instance backup.snapshot.
+line and the daemon come in. Read first: context, then one story from its job down, for instance
+backup.snapshot.
 """

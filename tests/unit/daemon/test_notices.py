@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.daemon.test_notifier import Web, web
+from tests.unit.daemon.test_job_pings import Web, web
 from tests.unit.plan.test_occasions import CLOCK, KNOWN, NOW, POOL, finding
 from zbackup.config.load import parse
 from zbackup.config.notify import HealthNotify, Mail, Webhook

@@ -1,4 +1,4 @@
-"""Tell what a configuration promises of an instance, and what it leaves to chance. Pure."""
+"""Advise on an instance's arrangements: no schedule, nothing off site, nothing pruned. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from zbackup.model.finding import Finding
 class Arrangements:
     """What the configuration arranges for an instance.
 
-    `noticed`: somebody would be told when backups stop, by a schedule or a `max_age`; `off_site`: a destination
-    is on another pool or host; `policy`: a retention policy says which backups go; `pruned`: it is on the
-    schedule; `scheduled`: the daemon takes its snapshots.
+    `noticed`: somebody would be told when backups stop, by a schedule or a `max_age`; `off_site`: a
+    destination is on another pool or host; `policy`: a retention policy says which backups go; `pruned`: it
+    is on the schedule; `scheduled`: the daemon takes its snapshots.
     """
 
     noticed: bool = True
@@ -43,7 +43,7 @@ class Expected:
 
 
 def advice_on_arrangements(facts: Arrangements, instance: str) -> Iterator[Finding]:
-    """Say what is left to chance, with the lines to write.
+    """List the advice on what is left to chance, with the lines to write.
 
     Advice alone: another scheduler, another tool or a person may do it.
     """

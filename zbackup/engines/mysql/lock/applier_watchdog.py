@@ -1,7 +1,7 @@
 """Starts a replica's applier again when the zbackup that stopped it dies. See applier and proc.guardian.
 
-Run as `python -m zbackup.engines.mysql.lock.applier_watchdog` with its order on stdin. It connects at once, so that
-it neither needs a free connection later nor finds out then that it cannot log in.
+Run as `python -m zbackup.engines.mysql.lock.applier_watchdog` with its order on stdin. It connects at
+once, so that it neither needs a free connection later nor finds out then that it cannot log in.
 """
 
 import signal
