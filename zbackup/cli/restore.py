@@ -124,6 +124,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         below=below,
         server=server,
     ).of(origin, instance, options)
+    if elsewhere and there:
+        elsewhere.require_same_pool()
     if wish and elsewhere:
         raise UsageError("--table copies into production, which a host without a configuration does not know")
     with _context(options, instance, elsewhere, base) as (ctx, configuration):
