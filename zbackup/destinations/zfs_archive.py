@@ -1,7 +1,6 @@
 """The log archive of an instance at a ZFS destination: in a dataset here, or behind another host's gate."""
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Protocol
@@ -143,26 +142,6 @@ class RemoteLogs:
             return failure
         kinds: tuple[type[ZbackupError], ...] = (Taken, Refused, VerificationFailed)
         return next((kind(where) for kind in kinds if kind.exit_status == failure.returncode), failure)
-
-
-def proven(file: LogFileId, begin: int, end: int, chunks: Iterable[tuple[Chunk, bytes]]) -> Iterator[bytes]:
-    """The bytes between two offsets out of the chunks that hold them, each proven by its hash.
-
-    Raise VerificationFailed when one is not what was appended, or they are not all there.
-    """
-    at = begin
-    for chunk, data in chunks:
-        if len(data) != chunk.size or hashlib.sha256(data).hexdigest() != chunk.sha256:
-            raise VerificationFailed(
-                f"{file}: the bytes from {chunk.begin} to {chunk.end} are not what was archived"
-            )
-        if chunk.begin > at:
-            raise VerificationFailed(f"{file} has a hole from {at} to {chunk.begin}")
-        if chunk.end > at and at < end:
-            yield data[at - chunk.begin : end - chunk.begin]
-            at = min(chunk.end, end)
-    if at < end:
-        raise VerificationFailed(f"{file} ends at {at}, before {end}")
 
 
 def _lines(answer: IO[bytes], most: int) -> Iterator[str]:

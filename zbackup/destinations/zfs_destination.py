@@ -12,8 +12,9 @@ from itertools import count, pairwise
 from pathlib import Path, PurePosixPath
 
 from zbackup.config.units import instance_name_is_valid
+from zbackup.destinations.archived_bytes import paced, proven
 from zbackup.destinations.copies import INSTANCE, MOST_INSTANCES, Copies, StreamStep, by_home, committed
-from zbackup.destinations.zfs_archive import LocalLogs, Logs, RemoteLogs, proven
+from zbackup.destinations.zfs_archive import LocalLogs, Logs, RemoteLogs
 from zbackup.model.archive import ArchiveInventory, Chunk, LogFileId
 from zbackup.model.archive_order import LOG
 from zbackup.model.backup import Backup
@@ -22,7 +23,7 @@ from zbackup.model.record import Record
 from zbackup.model.retention import CONDEMNED
 from zbackup.model.shipping import Inventory, OutgoingStream, commit_properties
 from zbackup.model.snapshot import Snapshot
-from zbackup.proc.pipeline import Command, Meter, Pace, transfer
+from zbackup.proc.pipeline import Command, Meter, transfer
 from zbackup.proc.run import Runner, run
 from zbackup.proc.ssh import Ssh, SshTarget
 from zbackup.zfs.datasets import Zfs
@@ -122,10 +123,7 @@ class ZfsSession:
         return self.logs.append(file, chunk, data)
 
     def read_log(self, file: LogFileId, begin: int, end: int, meter: Meter) -> Iterator[bytes]:
-        pace = Pace(meter)
-        for data in proven(file, begin, end, self.logs.chunks(file, begin, end)):
-            pace.passed(len(data))
-            yield data
+        return paced(proven(file, begin, end, self.logs.chunks(file, begin, end)), meter)
 
     def remove_log(self, file: LogFileId) -> None:
         self.logs.remove(file)

@@ -12,11 +12,11 @@ from zbackup.destinations.copies import MOST_INSTANCES
 from zbackup.destinations.s3.cache import PageCache
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.layout import Layout, root_of
+from zbackup.destinations.s3.log_archive import S3Logs
 from zbackup.destinations.s3.manifest_store import ManifestStore
 from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.settings import S3Options, StorageSettings
 from zbackup.destinations.s3.signatures import Signatures
-from zbackup.model.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +50,8 @@ class S3Destination:
     def instances(self) -> Sequence[tuple[str, str]]:
         above = f"{self.prefix}/" if self.prefix else ""
         with Bucket(self.options, self.now) as bucket:
-            names = list(islice(filter(instance_name_is_valid, bucket.folders(above)), MOST_INSTANCES))
-            found = [("", n) for n in names if any(bucket.list(Layout(root_of(self.prefix, n)).backups))]
-        if not found and {"backups", "streams"} <= set(names):
-            raise NotFound(f"{self.place} is that of one instance alone: name the prefix above it")
-        return found
+            names = islice(filter(instance_name_is_valid, bucket.folders(above)), MOST_INSTANCES)
+            return [("", n) for n in names if any(bucket.list(Layout(root_of(self.prefix, n)).backups))]
 
     @contextmanager
     def connect(self) -> Iterator[S3Session]:
@@ -66,6 +63,9 @@ class S3Destination:
                 place=self.place,
                 storing=self.storing,
                 now=self.now,
+                logs=S3Logs(
+                    bucket, layout.root, self.place, self.storing, locked=bool(self.options.lock_mode)
+                ),
                 pages=ManifestStore(
                     bucket=bucket,
                     layout=layout,

@@ -13,16 +13,18 @@ from typing import Literal
 
 import structlog
 
+from zbackup.destinations.archived_bytes import paced, proven
 from zbackup.destinations.copies import Copies, StreamStep
 from zbackup.destinations.s3.cache import NO_CACHE
 from zbackup.destinations.s3.catalog import look
 from zbackup.destinations.s3.chains import BucketContents, inventory_of
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.commit import Committer
-from zbackup.destinations.s3.encryption import DataKey
 from zbackup.destinations.s3.fetching import LEAST_ROOM, fetch, rest
 from zbackup.destinations.s3.garbage_collection import QUIET, Collector
+from zbackup.destinations.s3.keys import DataKey
 from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
+from zbackup.destinations.s3.log_archive import S3Logs
 from zbackup.destinations.s3.manifest_schema import StreamHeader, StreamIndex, to_json
 from zbackup.destinations.s3.manifest_store import ManifestStore
 from zbackup.destinations.s3.restorable import copies_of, legs_to, needed_by
@@ -30,6 +32,7 @@ from zbackup.destinations.s3.segments import Buffers, Piece, StreamAccess, cut, 
 from zbackup.destinations.s3.settings import StorageSettings, require_stream
 from zbackup.destinations.s3.stream_headers import StreamHeaders
 from zbackup.destinations.s3.verify import Verifier
+from zbackup.model.archive import ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
 from zbackup.model.errors import BucketRefused, Refused, Taken, VerificationFailed
 from zbackup.model.record import Record
@@ -50,6 +53,19 @@ class S3Session:
     storing: StorageSettings
     now: Callable[[], datetime]
     pages: ManifestStore
+    logs: S3Logs
+
+    def archived(self) -> ArchiveInventory:
+        return self.logs.archived()
+
+    def append_log(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
+        return self.logs.append(file, chunk, data)
+
+    def read_log(self, file: LogFileId, begin: int, end: int, meter: Meter) -> Iterator[bytes]:
+        return paced(proven(file, begin, end, self.logs.chunks(file, begin, end)), meter)
+
+    def remove_log(self, file: LogFileId) -> None:
+        self.logs.remove(file)
 
     def inventory(self) -> Inventory:
         found = self.found()

@@ -1,0 +1,36 @@
+"""Bytes out of a log archive, wherever it lies: each proven by its hash before it is given."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+from zbackup.model.archive import Chunk, LogFileId
+from zbackup.model.errors import VerificationFailed
+from zbackup.proc.pipeline import Meter, Pace
+
+
+def proven(file: LogFileId, begin: int, end: int, chunks: Iterable[tuple[Chunk, bytes]]) -> Iterator[bytes]:
+    """The bytes between two offsets out of the chunks that hold them, each proven by its hash.
+
+    Raise VerificationFailed when one is not what was appended, or they are not all there.
+    """
+    at = begin
+    for chunk, data in chunks:
+        if len(data) != chunk.size or hashlib.sha256(data).hexdigest() != chunk.sha256:
+            raise VerificationFailed(
+                f"{file}: the bytes from {chunk.begin} to {chunk.end} are not what was archived"
+            )
+        if chunk.begin > at:
+            raise VerificationFailed(f"{file} has a hole from {at} to {chunk.begin}")
+        if chunk.end > at and at < end:
+            yield data[at - chunk.begin : end - chunk.begin]
+            at = min(chunk.end, end)
+    if at < end:
+        raise VerificationFailed(f"{file} ends at {at}, before {end}")
+
+
+def paced(pieces: Iterable[bytes], meter: Meter) -> Iterator[bytes]:
+    """The same, as fast as the meter wants it. Raise Stopped when it says so."""
+    pace = Pace(meter)
+    for piece in pieces:
+        pace.passed(len(piece))
+        yield piece

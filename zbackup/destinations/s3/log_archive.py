@@ -1,0 +1,298 @@
+"""The log archive of an instance in a bucket: an object for each append, its name says what it holds.
+
+PREFIX/INSTANCE/log/SERVER/KEY/CHUNK    see model.archive for SERVER (server_key), KEY and CHUNK
+
+An object is one line of JSON, which says how it is stored, and then the bytes: compressed, and encrypted
+where streams are. What is encrypted is bound to its own name: it opens in no other's place. Small objects of
+one file are folded into larger ones now and then, where they may be deleted; as names say which bytes are
+inside, those that are left over by a fold that was cut short are seen to be covered.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
+
+import structlog
+import zstandard
+
+from zbackup.destinations.s3.client import Bucket
+from zbackup.destinations.s3.keys import NONCE, TAG, DataKey, Scope, data_key, new_data_key
+from zbackup.destinations.s3.manifest_schema import Envelope
+from zbackup.destinations.s3.settings import StorageSettings
+from zbackup.model import bounds
+from zbackup.model.archive import MOST_CHUNK, ArchivedFile, ArchiveInventory, Chunk, LogFileId, whole
+from zbackup.model.errors import BucketRefused, NotFound, Refused, Taken, VerificationFailed
+
+log = structlog.get_logger()
+
+SMALL: Final = 1 << 20
+"""Bytes of an append that is worth being folded with others."""
+FOLD_AT: Final = 256
+"""Small objects in a row that are folded; what there are when a file is closed are, too."""
+LEVEL: Final = 1
+_LONGEST_HEAD: Final = 4096
+_AROUND: Final = _LONGEST_HEAD + NONCE + TAG + (1 << 16)
+_TOLD: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    chunk: Chunk
+    size: int
+
+
+@dataclass(slots=True)
+class S3Logs:
+    """`root` is PREFIX/INSTANCE. Knows between calls what is there of the files that it appends to."""
+
+    bucket: Bucket
+    root: str
+    place: str
+    storing: StorageSettings
+    locked: bool = False
+    _known: dict[str, list[_Object]] = field(default_factory=dict)
+    _keys: dict[str, tuple[DataKey, Envelope]] = field(default_factory=dict)
+
+    def archived(self) -> ArchiveInventory:
+        """See destinations.base.Archiving."""
+        self._known.clear()
+        files: list[ArchivedFile] = []
+        problems: list[str] = []
+        listed = ((e.key.removeprefix(self._below), e.size) for e in self.bucket.list(self._below))
+        for path, entries in groupby(listed, key=lambda each: each[0].rpartition("/")[0]):
+            server, _, key = path.partition("/")
+            try:
+                file = LogFileId.parse(server, key)
+            except ValueError as problem:
+                problems.append(f"{self._below}{ascii(path)[1:-1]}: {problem}")
+                continue
+            objects, strange = _objects(entries)
+            problems += (f"{self._of(file)}: {problem}" for problem in strange)
+            if found := _archived(file, objects):
+                files.append(found)
+                if not found.closed:
+                    self._known[file.key] = _counting(objects)
+        ordered = tuple(sorted(files, key=lambda each: each.file))
+        more = [f"and {len(problems) - _TOLD} more"] if len(problems) > _TOLD else []
+        return ArchiveInventory(place=self.place, files=ordered, problems=(*problems[:_TOLD], *more))
+
+    def append(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
+        """See destinations.base.Archiving.append_log."""
+        if len(data) != chunk.size or hashlib.sha256(data).hexdigest() != chunk.sha256:
+            raise ValueError(f"{file}: what was to be appended is not what it was announced to be")
+        known = self._known.get(file.key)
+        if known is None:
+            known = self._known[file.key] = _counting(self._objects_of(file))
+        last = known[-1].chunk if known else None
+        if last and _end(last) == _end(chunk):
+            return known[-1].size
+        size = last.end if last else 0
+        if size != chunk.begin or (last and last.closed):
+            self._known.pop(file.key)
+            raise Taken(f"{file} has {size} bytes, not {chunk.begin}: somebody else archives it")
+        stored = self._put(file, chunk, data)
+        known.append(_Object(chunk, stored))
+        self._fold(file, known)
+        if chunk.closed:
+            self._known.pop(file.key)
+        return stored
+
+    def chunks(self, file: LogFileId, begin: int, end: int) -> Iterator[tuple[Chunk, bytes]]:
+        """The chunks that hold these bytes, opened; whoever asks proves them by their hashes."""
+        for each in _counting(self._objects_of(file)):
+            if each.chunk.end > begin and each.chunk.begin < end and each.chunk.size:
+                yield each.chunk, self._get(file, each.chunk)
+
+    def remove(self, file: LogFileId) -> None:
+        """See destinations.base.Archiving.remove_log: the first bytes first, without which none counts."""
+        self._known.pop(file.key, None)
+        for entry in sorted(self.bucket.list(self._of(file)), key=lambda each: each.key):
+            if why := self.bucket.locked(entry.key) if self.locked else "":
+                raise Refused(f"{file}: {why}")
+            self.bucket.erase(entry.key)
+
+    @property
+    def _below(self) -> str:
+        return f"{self.root}/log/"
+
+    def _of(self, file: LogFileId) -> str:
+        return f"{self._below}{file.server}/{file.key}/"
+
+    def _objects_of(self, file: LogFileId) -> list[_Object]:
+        prefix = self._of(file)
+        objects, _ = _objects((e.key, e.size) for e in self.bucket.list(prefix))
+        return objects
+
+    # one object
+
+    def _put(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
+        body = self._sealed(file, chunk, data)
+        stored = self.bucket.put_new(f"{self._of(file)}{chunk}", body)
+        # What a run stored that was cut is encrypted with another key, and the same otherwise.
+        if not stored and self._get(file, chunk) != data:
+            raise VerificationFailed(f"{file} at {self.place} has something else at {chunk.begin}")
+        return len(body)
+
+    def _sealed(self, file: LogFileId, chunk: Chunk, data: bytes) -> bytes:
+        squeezed = zstandard.ZstdCompressor(level=LEVEL, write_content_size=True).compress(data)
+        compression = "zstd" if len(squeezed) < len(data) else "none"
+        content = squeezed if compression == "zstd" else data
+        head: dict[str, object] = {"version": 1, "compression": compression, "encryption": None}
+        if not self.storing.seals:
+            return _line(head) + content
+        key, envelope = self._new_key(file.server)
+        own = DataKey(key.key, _name(file, chunk, compression))
+        room = bytearray(NONCE + len(content) + TAG)
+        room[NONCE:-TAG] = content
+        with memoryview(room) as view:
+            own.seal(0, True, view, hashlib.sha256(content).digest())
+        head["encryption"] = {"key_id": envelope.key_id, "wrapped": envelope.wrapped}
+        return _line(head) + bytes(room)
+
+    def _get(self, file: LogFileId, chunk: Chunk) -> bytes:
+        """The bytes; whether they are the right ones their hash tells. Raise VerificationFailed, Refused."""
+        where = f"{self.place}: {file}, bytes {chunk.begin} to {chunk.end}"
+        try:
+            found = self.bucket.get(f"{self._of(file)}{chunk}", MOST_CHUNK + _AROUND)
+        except NotFound as gone:
+            raise VerificationFailed(f"{where}: taken away meanwhile") from gone
+        compression, envelope, at = _head(bytes(found[:_LONGEST_HEAD]), where)
+        with memoryview(found)[at:] as content:
+            if envelope is None:
+                if self.storing.sealed_only:
+                    raise VerificationFailed(f"{where} is not encrypted, and may be anybody's")
+                return _plain(bytes(content), compression, chunk, where)
+            key = data_key(self.storing.keys, envelope, self._scope(file.server))
+            if key is None or len(content) < NONCE + TAG:
+                raise VerificationFailed(f"{where} is damaged")
+            own = DataKey(key.key, _name(file, chunk, compression))
+            opening = own.opening(0, True, bytes(content[:NONCE]))
+            opening.decrypt(content[NONCE:-TAG])
+            opening.end(bytes(content[-TAG:]))
+            return _plain(bytes(content[NONCE:-TAG]), compression, chunk, where)
+
+    def _new_key(self, server: str) -> tuple[DataKey, Envelope]:
+        if self.storing.keys is None:
+            raise AssertionError("who has no key encrypts nothing")
+        if server not in self._keys:
+            self._keys[server] = new_data_key(self.storing.keys, self._scope(server))
+        return self._keys[server]
+
+    def _scope(self, server: str) -> Scope:
+        return Scope(about=f"the log of {server}", root=self.root, server=server)
+
+    # folding
+
+    def _fold(self, file: LogFileId, known: list[_Object]) -> None:
+        """Put the small objects at the end into a larger one, if they are many, or the file is closed.
+
+        Whatever fails of it leaves what was appended as it is.
+        """
+        if self.locked:
+            return
+        first = len(known)
+        room = MOST_CHUNK
+        while first and known[first - 1].chunk.size < SMALL and known[first - 1].chunk.size <= room:
+            first -= 1
+            room -= known[first].chunk.size
+        small = known[first:]
+        if len(small) < (2 if known[-1].chunk.closed else FOLD_AT):
+            return
+        try:
+            known[first:] = [self._folded(file, [each.chunk for each in small])]
+            for each in small:
+                if each.chunk != known[first].chunk:
+                    self.bucket.erase(f"{self._of(file)}{each.chunk}")
+        except BucketRefused as refused:
+            # A host that may only add leaves them as they are.
+            log.info("archive.not_folded", file=str(file), error=str(refused))
+            self.locked = True
+
+    def _folded(self, file: LogFileId, chunks: Sequence[Chunk]) -> _Object:
+        data = b"".join(self._get(file, chunk) if chunk.size else b"" for chunk in chunks)
+        last = chunks[-1]
+        complete = max((c.complete_to for c in chunks if c.complete_to), default=None)
+        chunk = Chunk(
+            begin=chunks[0].begin,
+            end=last.end,
+            sha256=hashlib.sha256(data).hexdigest(),
+            tail=last.tail,
+            read=last.read,
+            complete_to=complete,
+            closed=last.closed,
+        )
+        return _Object(chunk, self._put(file, chunk, data))
+
+
+def _objects(entries: Iterator[tuple[str, int]]) -> tuple[list[_Object], list[str]]:
+    found: list[_Object] = []
+    problems: list[str] = []
+    for key, size in entries:
+        name = key.rpartition("/")[2]
+        try:
+            found.append(_Object(Chunk.parse(name), size))
+        except ValueError as problem:
+            problems.append(str(problem))
+    return found, problems
+
+
+def _counting(objects: Sequence[_Object]) -> list[_Object]:
+    """Those that together are the file from its byte 0, without what they cover."""
+    sizes = {each.chunk: each.size for each in objects}
+    return [_Object(chunk, sizes[chunk]) for chunk in whole([each.chunk for each in objects])]
+
+
+def _archived(file: LogFileId, objects: Sequence[_Object]) -> ArchivedFile | None:
+    counting = _counting(objects)
+    if not counting:
+        return None
+    return ArchivedFile(
+        file=file,
+        last=counting[-1].chunk,
+        complete_to=max((c.chunk.complete_to for c in counting if c.chunk.complete_to), default=None),
+        stored=sum(each.size for each in objects),
+    )
+
+
+def _end(chunk: Chunk) -> tuple[int, str, object, bool]:
+    """The same of an append, and of what it was folded into."""
+    return chunk.end, chunk.tail, chunk.read, chunk.closed
+
+
+def _name(file: LogFileId, chunk: Chunk, compression: str) -> str:
+    """What is encrypted is bound to it."""
+    return f"log {file.server}/{file.key}/{chunk} {compression}"
+
+
+def _line(head: dict[str, object]) -> bytes:
+    return json.dumps(head, separators=(",", ":"), sort_keys=True).encode() + b"\n"
+
+
+def _head(begin: bytes, where: str) -> tuple[str, Envelope | None, int]:
+    """Compression, encryption, and where the content begins."""
+    line, newline, _ = begin.partition(b"\n")
+    try:
+        row = bounds.from_json(line.decode("ascii"))
+        if not newline or not isinstance(row, dict) or row.get("version") != 1:
+            raise ValueError("another version's")
+        compression, encryption = row["compression"], row["encryption"]
+        if compression not in ("zstd", "none"):
+            raise ValueError("an unknown compression")
+        envelope = Envelope.model_validate(encryption) if encryption is not None else None
+    except (ValueError, KeyError) as strange:
+        raise VerificationFailed(f"{where} is no part of a log that can be read here") from strange
+    return compression, envelope, len(line) + 1
+
+
+def _plain(content: bytes, compression: str, chunk: Chunk, where: str) -> bytes:
+    if compression == "none":
+        return content
+    try:
+        if zstandard.get_frame_parameters(content).content_size != chunk.size:
+            raise VerificationFailed(f"{where} is of another size")
+        return zstandard.ZstdDecompressor().decompress(content, max_output_size=chunk.size)
+    except zstandard.ZstdError as damaged:
+        raise VerificationFailed(f"{where} is damaged: {damaged}") from damaged
