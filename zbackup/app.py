@@ -19,6 +19,7 @@ from zbackup.engines.base import Copier, Engine, LogReader, Recovery
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
 from zbackup.engines.mongodb.options import LockOptions as MongoLockOptions
 from zbackup.engines.mongodb.options import TlsOptions as MongoTlsOptions
+from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.engines.mysql.copy.brake import BrakeOptions
 from zbackup.engines.mysql.copy.session import MysqlCopier
 from zbackup.engines.mysql.engine import MysqlEngine
@@ -35,8 +36,8 @@ from zbackup.model.retention import KEEP_AT_DESTINATION, Retention
 from zbackup.model.schedule import Timing
 from zbackup.model.shipping import hold_tag
 from zbackup.plan.clones.clone_name import own_names
-from zbackup.plan.due import expected_every
-from zbackup.plan.health.advice_on_arrangements import Arrangements, Expected
+from zbackup.plan.health.expected import Arrangements, Expected
+from zbackup.plan.schedule import expected_every
 from zbackup.proc.run import run
 from zbackup.proc.run_directory import daemon_directory, own_directory
 from zbackup.proc.ssh import SshTarget
@@ -105,6 +106,8 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         service=instance.service.orders() if instance.service else None,
         elsewhere=instance.clones_elsewhere,
         copier=copier,
+        follower=None if instance.engine == "mongodb" else MysqlLogFollower(),
+        archive=instance.archive.rules() if instance.archive else None,
     )
 
 
@@ -128,7 +131,7 @@ def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
         drills=drills,
         arrangements=Arrangements(
             noticed=bool(timing or instance.max_age),
-            off_site=any(_is_elsewhere(ship, instance) for ship in instance.ship),
+            away=any(_is_elsewhere(ship, instance) for ship in instance.ship),
             policy=not _retention(instance.retention).empty,
             pruned=schedule.prune is not None,
             scheduled=timing is not None,

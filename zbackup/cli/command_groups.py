@@ -10,7 +10,7 @@ GROUPS: Titles = {
     "Every day": ("check", "snapshot", "list", "window", "status", "prune"),
     "Restore": ("restore", "log", "copy", "switch"),
     "Dev clones": ("clone",),
-    "Off-site copies": ("ship", "verify", "received", "release", "gate"),
+    "Off-site copies": ("ship", "archive", "verify", "received", "release", "gate"),
     "Service": ("daemon", "pause", "resume", "acknowledge", "notify", "helper"),
 }
 """Title -> commands. What is in none of them is listed at the end, so that no command is hidden."""

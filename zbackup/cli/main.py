@@ -47,6 +47,7 @@ _COMMANDS = {
     "prune": "prune",
     "window": "window",
     "ship": "ship",
+    "archive": "archive",
     "copy": "copy",
     "switch": "switch",
     "status": "status",

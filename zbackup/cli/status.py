@@ -16,6 +16,7 @@ from zbackup.cli.options import Options
 from zbackup.cli.working import AnyInstance, Done, Failed, conclude, on_each
 from zbackup.config.load import load
 from zbackup.config.units import duration
+from zbackup.jobs.archive.state import ArchiveState
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import Drilled
 from zbackup.jobs.journal import Journal, Remembered
@@ -143,6 +144,7 @@ def _shape(done: Done[Status]) -> dict[str, Any]:
         "paused": output.plain(status.paused),
         "acknowledged": shapes.acknowledgement(status.acknowledged),
         "shipped": [_shipped_shape(each) for each in status.shipped],
+        "archives": [_archive_shape(each, status.looked) for each in status.archives],
         "drills": [_drill_shape(each) for each in status.drills],
         "jobs": [_job_shape(job) for job in status.jobs],
         "findings": [shapes.finding(f) for f in status.findings],
@@ -163,6 +165,16 @@ def _shipped_shape(each: Shipped) -> dict[str, Any]:
         "as_of": output.plain(newest.as_of) if newest else None,
         "behind_seconds": round(behind.total_seconds(), 3) if behind is not None else None,
         "max_lag_seconds": most.total_seconds() if most is not None else None,
+    }
+
+
+def _archive_shape(each: ArchiveState, now: datetime) -> dict[str, Any]:
+    exposed = each.exposed(now)
+    return {
+        "destination": each.destination,
+        "exposed_seconds": round(exposed.total_seconds(), 3) if exposed is not None else None,
+        "end": each.end or None,
+        "error": each.error or None,
     }
 
 
@@ -189,6 +201,7 @@ def render(status: Status, zone: ZoneInfo) -> str:
         ("daemon", "runs" if status.daemon_runs else "does not run"),
         *([("works on it", status.working)] if status.working else []),
         *(("at " + each.destination, _arrived(each, zone)) for each in status.shipped),
+        *(("log at " + each.destination, _archived(each, status.looked)) for each in status.archives),
         *([("clones", _clones(status))] if status.clones else []),
         *((_drill_name(each), _drilled(each, status, zone)) for each in status.drills),
         ("space", _space(status)),
@@ -207,6 +220,15 @@ def findings(found: tuple[Finding, ...]) -> list[str]:
         lines += [f"      {finding.why}"] if finding.why else []
         lines += [f"      {tables.remedy(finding.fix)}"] if finding.fix else []
     return lines
+
+
+def _archived(each: ArchiveState, now: datetime) -> str:
+    exposed = each.exposed(now)
+    if exposed is None:
+        return "not archived since this host was started"
+    return (
+        f"archived up to {each.end or 'nothing yet'}; {tables.length(exposed.total_seconds())} would be lost"
+    )
 
 
 def _newest(status: Status, zone: ZoneInfo) -> str:

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Any
 from urllib.parse import urlsplit
 
+from zbackup.config.archive import of_archive
 from zbackup.config.engine_rules import of_engine
 from zbackup.config.lines import Path_
 from zbackup.config.schedule import url_is_valid
@@ -128,6 +129,7 @@ _RULES: tuple[Callable[[str, dict[str, Any]], Iterator[Found]], ...] = (
     _clones_beside,
     _service,
     of_ship,
+    of_archive,
     of_pings,
 )
 

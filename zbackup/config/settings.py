@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt
 
 from zbackup.config import units
+from zbackup.config.archive import Archive
 from zbackup.config.clones import ClonePool, Clones
 from zbackup.config.copying import CopyBack
 from zbackup.config.notify import HealthNotify
@@ -175,6 +176,7 @@ class Instance(Table):
         default=None, description="how zbackup switch stops and starts its server"
     )
     ship: tuple[Ship, ...] = Field(default=(), description="where its backups are copied to")
+    archive: Archive | None = Field(default=None, description="where its log is archived while it is written")
 
     _name: str = PrivateAttr("")
 

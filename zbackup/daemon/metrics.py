@@ -17,14 +17,16 @@ from prometheus_client import (
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
+from zbackup.clock import SystemClock
 from zbackup.daemon.job_table import Key
+from zbackup.jobs.archive.state import ArchiveState
 from zbackup.jobs.backup.snapshot import SnapshotReport
 from zbackup.jobs.drills.verdicts import Drilled
 from zbackup.jobs.ship.lag import Shipped
 from zbackup.jobs.watch.status import Status
 from zbackup.model.errors import Taken
 from zbackup.model.schedule import Due, Outcome, parted
-from zbackup.plan.due import History
+from zbackup.plan.schedule import History
 
 SPACE = ("data", "snapshots", "clones")
 LEVEL = {"ok": 0, "warning": 1, "critical": 2}
@@ -41,6 +43,7 @@ class Metrics:
         self._pools: dict[str, str] = {}
         self._destinations: dict[str, list[str]] = {}
         self._drills: dict[str, list[str]] = {}
+        self._exposures: dict[str, set[str]] = {}
         ProcessCollector(registry=self._registry)
         GCCollector(registry=self._registry)
         info = Info("zbackup_build", "Version of zbackup", registry=self._registry)
@@ -81,6 +84,9 @@ class Metrics:
         )
         self._there_as_of = self._gauge(
             "shipped_as_of_timestamp_seconds", "Last transaction in the newest backup there", destination
+        )
+        self._exposed = self._gauge(
+            "log_exposed_seconds", "How much of the log would be lost if this host died now", destination
         )
         self._drill_passed = self._gauge(
             "drill_last_success_timestamp_seconds",
@@ -173,6 +179,19 @@ class Metrics:
         self._shipped(status.instance, status.shipped)
         self._drilled(status.instance, status.drills)
 
+    def archived(self, instance: str, state: ArchiveState) -> None:
+        """A log archive was looked at, or could not be. Called in the lanes' threads.
+
+        The value is made when it is asked for: it grows while nothing is archived.
+        """
+        if state.archived is None:
+            return
+        since, clock = state.archived.timestamp(), SystemClock()
+        self._exposed.labels(instance, state.destination).set_function(
+            lambda: max(clock.now().timestamp() - since, 0.0)
+        )
+        self._exposures.setdefault(instance, set()).add(state.destination)
+
     def forget(self, instance: str) -> None:
         """It is not in the configuration any more."""
         alone = (self._taken, self._as_of, self._window, self._gaps, self._lacking)
@@ -182,6 +201,8 @@ class Metrics:
             _remove(self._space, (instance, kind))
         self._shipped(instance, ())
         self._drilled(instance, ())
+        for to in self._exposures.pop(instance, set()):
+            _remove(self._exposed, (instance, to))
         pool = self._pools.pop(instance, "")
         for gauge in (self._free, self._size):
             _remove(gauge, (instance, pool))

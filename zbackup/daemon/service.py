@@ -11,12 +11,13 @@ import structlog
 from zbackup import app
 from zbackup.clock import Clock, SystemClock
 from zbackup.config.settings import Settings
-from zbackup.daemon.apscheduler_adapter import Scheduler
+from zbackup.daemon.archivers import Archivers
 from zbackup.daemon.events import EventHandler
 from zbackup.daemon.health_notifier import HealthNotifier, Seen
-from zbackup.daemon.job_pings import TOLD, HookNotifier, Lines
 from zbackup.daemon.job_table import Ended, JobTable, Key
 from zbackup.daemon.metrics import Metrics
+from zbackup.daemon.notifier import TOLD, HookNotifier, Lines
+from zbackup.daemon.scheduler import Scheduler
 from zbackup.daemon.sd_notify import Notifier
 from zbackup.daemon.tasks import histories, jobs, tasks
 from zbackup.daemon.waker import Waker
@@ -63,6 +64,7 @@ class Service:
         self._stopping = threading.Event()
         self._journal = Journal(self._settings.daemon.state_dir)
         self._metrics = Metrics()
+        self._archivers = Archivers(self._metrics.archived, lambda name: self._pause(name) is not None)
         lines = Lines()
         self._hooks = HookNotifier(lines)
         self._health = HealthNotifier(self._settings.daemon.state_dir, lines)
@@ -82,6 +84,7 @@ class Service:
             self._events = EventHandler(self._job_table, self._journal, self._metrics, self._notifier)
             self._job_table.set_tasks(self._tasks, histories(self._journal.read()))
             log.info("daemon.started", instances=self._names())
+            self._archivers.set(settings)
             self._notifier.ready()
             self._work()
             self._stop(scheduler)
@@ -151,6 +154,7 @@ class Service:
                 self._metrics.forget(gone)
             self._settings, self._tasks = settings, wanted
             self._job_table.set_tasks(wanted, {})
+            self._archivers.set(settings)
             self._metrics.reloaded(valid=True)
             log.info("config.reloaded", instances=self._names())
             self._events.write()
@@ -169,8 +173,9 @@ class Service:
             "daemon.stopping", running=[":".join(key) for key in self._job_table.running()], limit_s=limit
         )
         scheduler.stop(wait=False)
+        self._archivers.stop()
         deadline = self._clock.monotonic() + limit
-        while self._job_table.running():
+        while self._job_table.running() or self._archivers.running():
             left = deadline - self._clock.monotonic()
             if left <= 0 or self._waker.wait(self._sleep(left)) & STOP:
                 self._give_up()

@@ -210,6 +210,14 @@ class ArchiveInventory:
         return ArchiveInventory(place=self.place, files=files, problems=self.problems)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveRules:
+    """The names of the destinations that an instance's log is archived at, and how often, in seconds."""
+
+    to: tuple[str, ...]
+    every: float
+
+
 def server_key(server_uuid: str) -> str:
     """What a server is called in archives, by Record.server_uuid: that, where it can be part of a path."""
     if _SERVER.fullmatch(server_uuid):

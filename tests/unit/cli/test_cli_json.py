@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer
 
-from tests.unit import copied, switched
+from tests.unit import archived, copied, switched
 from tests.unit.cli.test_log_lines import DROP, READ
 from tests.unit.reports import (
     ASKED,
@@ -91,6 +91,7 @@ def everything_in_json() -> dict[str, Any]:
         "release": release._shape(done([STALE]), yes=False),
         "release --keep": release._kept_shape("shop", [a_backup()], yes=True),
         "log": [entry_shape(DROP), read_shape(READ)],
+        **archived.in_json(),
         **in_json(),
         **switched.in_json(),
         **copied.in_json(),

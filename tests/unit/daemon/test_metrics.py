@@ -3,19 +3,21 @@
 import json
 import re
 import urllib.request
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.lab.mysql_fixture import free_port
+from tests.unit.archived import STATE
 from tests.unit.reports import a_backup, a_status
 from zbackup.daemon.metrics import Metrics
 from zbackup.jobs.backup.snapshot import SnapshotReport
 from zbackup.model.errors import Taken
 from zbackup.model.schedule import Due, Outcome
 from zbackup.model.server import LockChoice
-from zbackup.plan.due import History
+from zbackup.plan.schedule import History
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
 NOW = datetime(2024, 5, 1, 8, tzinfo=UTC)
@@ -30,6 +32,7 @@ def filled() -> Metrics:
     metrics.ended(Outcome(instance="shop", job="snapshot", started=NOW, seconds=2))
     metrics.ended(Outcome(instance="shop", job="prune", started=NOW, seconds=2, error="PoolFull"))
     metrics.ended(Outcome(instance="shop", job="drill:cloud", started=NOW, seconds=2, postponed=True))
+    metrics.archived("shop", STATE)
     key = ("shop", "snapshot")
     metrics.planned({key: History(last=NOW)}, {key: Due(at=NOW, reason="")})  # type: ignore[dict-item]
     return metrics
@@ -117,3 +120,15 @@ def test_an_address_in_use() -> None:
     Metrics().serve(("127.0.0.1", port))
     with pytest.raises(Taken, match=f"cannot serve metrics at 127.0.0.1:{port}"):
         Metrics().serve(("127.0.0.1", port))
+
+
+def test_exposure_grows_while_nothing_is_archived_and_is_forgotten_with_its_instance() -> None:
+    metrics = Metrics()
+    metrics.archived("shop", replace(STATE, archived=None))
+    assert not [line for line in served(metrics) if "exposed" in line]
+    metrics.archived("shop", STATE)
+    (line,) = [line for line in served(metrics) if "exposed" in line]
+    assert 'instance="shop"' in line and 'destination="offsite"' in line
+    assert float(line.rpartition(" ")[2]) > 1000
+    metrics.forget("shop")
+    assert not [line for line in served(metrics) if "exposed" in line]

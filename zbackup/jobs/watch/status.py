@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from zbackup.catalog.local import Catalog, Clones, read_clones
+from zbackup.jobs.archive.state import ArchiveState, archive_states
 from zbackup.jobs.backup.complete_record import times_out_of_order
 from zbackup.jobs.clones.clone_datasets import server_process
-from zbackup.jobs.clones.find_leftovers import leftovers
+from zbackup.jobs.clones.leftovers import leftovers
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import Drilled, drilled
 from zbackup.jobs.journal import Remembered
@@ -25,11 +26,12 @@ from zbackup.model.operator_notes import NO_NOTES, Acknowledgement, OperatorNote
 from zbackup.model.space import DatasetSettings, Space
 from zbackup.plan.calendar import back
 from zbackup.plan.health import health
-from zbackup.plan.health.advice_on_arrangements import Expected
+from zbackup.plan.health.archive_health import ArchiveFacts
 from zbackup.plan.health.drill_health import DrillFacts
+from zbackup.plan.health.expected import Expected
 from zbackup.plan.health.keys import not_loaded
 from zbackup.plan.health.known import in_the_light_of
-from zbackup.plan.health.unfinished_clones import Leftover
+from zbackup.plan.health.leftovers import Leftover
 from zbackup.plan.recovery.window import RecoveryWindow, Window, moment_bases, usable_bases
 from zbackup.plan.retention.retention import plan_retention
 from zbackup.plan.retention.tiers import TierSpace, by_tier
@@ -44,7 +46,8 @@ SHORTEST_TREND = timedelta(hours=1)
 class Status:
     """`working` is who works on the instance now, "" for nobody. `jobs` are the daemon's.
 
-    `shipped` is what has arrived at each destination, and `drills` what drills proved there and here.
+    `shipped` is what has arrived at each destination, `archives` how its log archive is, and `drills` what
+    drills proved there and here.
     `as_they_are` are backups that can be restored without a log. `gaps` are the causes of those in the
     promised window, and `gap_keys` what each is known by, but for those that a switch made, which are in
     `switched`, and `lost` how much of it is
@@ -70,6 +73,7 @@ class Status:
     findings: tuple[Finding, ...]
     as_they_are: tuple[Backup, ...] = ()
     drills: tuple[Drilled, ...] = ()
+    archives: tuple[ArchiveState, ...] = ()
     switched: tuple[str, ...] = ()
     gap_keys: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
@@ -124,6 +128,7 @@ def look(
         findings=(),
         as_they_are=as_they_are(ctx, catalog.backups),
         drills=drilled(ctx, expected.drills),
+        archives=archive_states(ctx, now),
         paused=notes.pause_of(ctx.instance, now),
         acknowledged=notes.acknowledgement_of(ctx.instance, now),
     )
@@ -171,6 +176,15 @@ def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> heal
                 waiting=waiting,
             )
             for each in status.drills
+        ),
+        archives=tuple(
+            ArchiveFacts(
+                destination=each.destination,
+                exposed=each.exposed(now),
+                every=timedelta(seconds=each.every),
+                error=each.error,
+            )
+            for each in status.archives
         ),
         lags=tuple(
             health.Lag(destination=s.destination, behind=s.behind, most=s.max_lag, waiting=waiting)

@@ -11,12 +11,13 @@ from zbackup.model.errors import PoolReadOnly, VerificationFailed
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.log import LogDamage
 from zbackup.model.space import Pool
-from zbackup.plan.due import DIFFERENT
 from zbackup.plan.duration_text import length
-from zbackup.plan.health.advice_on_arrangements import Expected
+from zbackup.plan.health.archive_health import ArchiveFacts, of_archives
 from zbackup.plan.health.drill_health import GRACE, DrillFacts, of_drills
-from zbackup.plan.health.unfinished_clones import Leftover, of_leftovers
+from zbackup.plan.health.expected import Expected
+from zbackup.plan.health.leftovers import Leftover, of_leftovers
 from zbackup.plan.health.unreadable import unreadable, unreadable_clones
+from zbackup.plan.schedule import DIFFERENT
 
 # A snapshot is late when the next one should have been there too; something is wrong when two are missing.
 LATE, LOST = 2.0, 3.0
@@ -85,6 +86,7 @@ class Facts:
     out_of_order: tuple[str, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
     drills: tuple[DrillFacts, ...] = ()
+    archives: tuple[ArchiveFacts, ...] = ()
 
 
 def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
@@ -98,6 +100,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         _daemon(facts, expected),
         *of_jobs([job for job in facts.jobs if job.job not in {d.job for d in facts.drills if d.failed}]),
         *_lags(facts.lags),
+        *of_archives(facts.archives, daemon_runs=facts.daemon_runs),
         *of_drills(facts.drills),
         _clock(facts),
         _doubt(facts),

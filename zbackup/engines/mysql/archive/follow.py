@@ -53,7 +53,7 @@ class MysqlLogFollower:
         """See engines.base.LogFollower."""
         paths = _unbroken(held_files(*live))
         newest = max((each.file.number for each in archived), default=None)
-        first = LogPosition.parse(since).sequence if since and newest is None else 0
+        first = _wanted_first(since, paths) if newest is None else 0
         if newest is not None and sequence(paths[0].name) > newest:
             backups = older()
             paths = _from_snapshots(backups, newest, paths)
@@ -120,6 +120,12 @@ class MysqlLogFollower:
             self._known.clear()
         self._known[path] = (identity, head, end, committed)
         return end, committed
+
+
+def _wanted_first(since: str, paths: Sequence[Path]) -> int:
+    """The number of the file that is wanted first; 0 where `since` says nothing of this log."""
+    first = LogPosition.parse(since).sequence if since else 0
+    return first if first <= sequence(paths[-1].name) else 0
 
 
 def _unbroken(paths: Sequence[Path]) -> list[Path]:

@@ -1,0 +1,66 @@
+"""What is known of a log archive without asking there, and how it is judged."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from tests.unit.archived import LOOKED, ROUND, STATE, TARGET
+from zbackup.jobs.archive.state import (
+    after_failure,
+    after_round,
+    archive_states,
+    read_state,
+    write_state,
+)
+from zbackup.jobs.context import Context
+from zbackup.model.archive import ArchiveRules
+from zbackup.model.errors import ConnectionFailed
+from zbackup.plan.health.archive_health import ArchiveFacts, of_archives
+
+LATER = LOOKED + timedelta(minutes=7)
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> Context:
+    rules = ArchiveRules(to=("offsite", "cloud"), every=5.0)
+    return cast(Context, SimpleNamespace(instance="shop", shared=tmp_path / "d", archive=rules))
+
+
+def test_what_is_written_down_is_read_back(ctx: Context) -> None:
+    write_state(ctx, STATE)
+    assert read_state(ctx, "offsite") == STATE
+    known, unknown = archive_states(ctx, LATER)
+    assert (known, unknown.archived) == (STATE, None)
+    assert known.exposed(LATER) == timedelta(minutes=7) and unknown.exposed(LATER) is None
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"every": "x"}', "{" * 50_000, "\xff"])
+def test_what_cannot_be_read_is_not_known(ctx: Context, text: str) -> None:
+    write_state(ctx, STATE)
+    (ctx.shared / "shop.archive.offsite.json").write_text(text)
+    assert read_state(ctx, "offsite") is None
+
+
+def test_a_failure_takes_back_nothing_that_was_archived() -> None:
+    done = after_round(None, TARGET, 5.0, ROUND)
+    assert (done.end, done.archived, done.gap) == ("binlog.000007:5000", LOOKED, "a gap")
+    failed = after_failure(done, TARGET, 5.0, LATER, ConnectionFailed(("ssh",), 255, "no\nroute"))
+    assert failed.archived == LOOKED and failed.tried == LATER and "\n" not in failed.error and failed.error
+    again = after_round(failed, TARGET, 5.0, replace(ROUND, gap=""))
+    assert (again.error, again.gap) == ("", "a gap")
+
+
+@pytest.mark.parametrize(
+    ("exposed", "severity"),
+    [(0, None), (54, None), (56, "warning"), (329, "warning"), (331, "critical"), (None, "warning")],
+)
+def test_an_archive_that_is_behind_is_told(exposed: int | None, severity: str | None) -> None:
+    since = None if exposed is None else timedelta(seconds=exposed)
+    facts = ArchiveFacts(destination="offsite", exposed=since, every=timedelta(seconds=5), error="no route")
+    found = of_archives([facts], daemon_runs=True)
+    assert [f.severity for f in found] == ([severity] if severity else [])
+    assert all("offsite" in f.text and "no route" in f.text for f in found)

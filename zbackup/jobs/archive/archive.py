@@ -1,0 +1,251 @@
+"""Archive a server's log at a destination while it is written: look, compare, plan, append, again and again.
+
+Nothing is asked of the server, and nothing is kept back for the archive: what the server has purged meanwhile
+comes from a snapshot that holds it. Of what a killed run left, the next look at the destination tells.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import structlog
+
+from zbackup.catalog.local import Catalog
+from zbackup.destinations.base import Archiving
+from zbackup.engines.base import LogFollower
+from zbackup.jobs.archive.append import append_all
+from zbackup.jobs.context import Context, ShipTarget, live_files
+from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, server_key
+from zbackup.model.backup import Backup, BackupFiles
+from zbackup.model.errors import NotFound, Refused, ZbackupError
+from zbackup.model.shipped import arrived
+from zbackup.model.written_log import WrittenFile
+from zbackup.plan.archive import Append, ArchivePlan, is_behind, newest_epoch, plan_archive
+from zbackup.plan.recovery.before_transaction import log_holders
+from zbackup.proc.lock import exclusive
+from zbackup.proc.pipeline import Meter, Pace
+
+log = structlog.get_logger()
+
+SUBJECT_S = 60.0
+"""How old what is known of the instance's backups may be."""
+INVENTORY_S = 600.0
+"""How long it is believed that nobody else has changed what is at the destination."""
+SIGN_S = 60.0
+"""How often it is written down at the destination that nothing was written."""
+
+
+def never() -> bool:
+    """Nobody wants it to stop."""
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What one look came to, when all of it was done.
+
+    `looked` is what the clock said before the look: everything acknowledged before that is archived. `end` is
+    the archive's newest file (None: nothing is archived), `appended` how many bytes were. `new_epoch` and
+    `gap` are clauses as in plan.archive.ArchivePlan.
+    """
+
+    looked: datetime
+    end: ArchivedFile | None
+    appended: int = 0
+    appends: int = 0
+    new_epoch: str = ""
+    gap: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """The log that is archived: where it is, with a record that tells what it is called, and all backups."""
+
+    live: BackupFiles
+    catalog: Catalog
+    since: str
+    at: float
+
+
+@dataclass(slots=True)
+class Archiver:
+    """Archives one instance's log at one destination; remembers between looks what did not change."""
+
+    ctx: Context
+    target: ShipTarget
+    stop: Callable[[], bool] = never
+    _subject: _Subject | None = field(default=None, init=False)
+    _inventory: ArchiveInventory | None = field(default=None, init=False)
+    _listed: float = field(default=0.0, init=False)
+
+    def round(self, session: Archiving) -> Round:
+        """Look once, and append what there is. After a failure the next call looks at everything anew."""
+        try:
+            return self._round(session, follower_of(self.ctx))
+        except BaseException:
+            self._subject = self._inventory = None
+            raise
+
+    def _round(self, session: Archiving, follower: LogFollower) -> Round:
+        ctx = self.ctx
+        subject = self._current()
+        server = server_key(subject.live.record.server_uuid)
+        inventory = self._known(session)
+        archived = inventory.of(server)
+        epoch = newest_epoch(archived)
+        looked = ctx.clock.now()
+        here = follower.look(
+            subject.live,
+            lambda: _older(subject.catalog),
+            [each for each in archived if each.file.epoch == epoch],
+            subject.since,
+            ctx.clock.now,
+        )
+        plan = _with_sign(plan_archive(server, archived, here), archived, here)
+        self._tell(plan)
+        pace = Pace(Meter(limit=self.target.limit, stop=self.stop))
+        count = 0
+
+        def appended(now: ArchiveInventory, chunk: Chunk) -> None:
+            nonlocal count
+            self._inventory = now
+            count += chunk.size
+            pace.passed(chunk.size)
+
+        inventory = append_all(session, follower, plan, inventory, appended)
+        self._inventory = inventory
+        ends = inventory.of(server)
+        return Round(
+            looked=looked,
+            end=ends[-1] if ends else None,
+            appended=count,
+            appends=len(plan.appends) if is_behind(plan) else 0,
+            new_epoch=plan.new_epoch,
+            gap=plan.gap,
+        )
+
+    def _known(self, session: Archiving) -> ArchiveInventory:
+        now = self.ctx.clock.monotonic()
+        if self._inventory is None or now - self._listed > INVENTORY_S:
+            self._inventory, self._listed = session.archived(), now
+        return self._inventory
+
+    def _current(self) -> _Subject:
+        now = self.ctx.clock.monotonic()
+        if self._subject is None or now - self._subject.at > SUBJECT_S:
+            self._subject = _subject(self.ctx, self.target, now)
+        return self._subject
+
+    def _tell(self, plan: ArchivePlan) -> None:
+        about = {"instance": self.ctx.instance, "destination": self.target.name}
+        if plan.new_epoch:
+            log.warning("archive.new_epoch", why=plan.new_epoch, **about)
+        if plan.gap:
+            log.error("archive.gap", what=plan.gap, **about)
+
+
+def archive_once(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never) -> Round:
+    """Bring the archive at the destination up to date. Raise Taken while another run archives there."""
+    with archive_lock(ctx, target), target.destination.connect() as session:
+        ctx.progress.phase("archiving the log", target.destination.place)
+        archiver = Archiver(ctx, target, stop)
+        found = archiver.round(require_archiving(target, session))
+        if found.gap or found.new_epoch or found.appends:
+            # What is behind a gap, or was written meanwhile.
+            after = archiver.round(session)  # type: ignore[arg-type]
+            return _together(found, after)
+        return found
+
+
+def archive_targets(ctx: Context) -> tuple[ShipTarget, ...]:
+    """The destinations that the log is archived at. Raise NotFound when none is configured."""
+    wanted = ctx.archive.to if ctx.archive else ()
+    if not wanted:
+        raise NotFound(f"{ctx.instance}: its log is archived nowhere; add [instance.{ctx.instance}.archive]")
+    return tuple(target for target in ctx.targets if target.name in wanted)
+
+
+def require_archiving(target: ShipTarget, session: object) -> Archiving:
+    """Raise Refused where no log can be archived."""
+    if not isinstance(session, Archiving):
+        raise Refused(f"{target.destination.place} takes no log archive")
+    return session
+
+
+def follower_of(ctx: Context) -> LogFollower:
+    """What reads the log. Raise Refused where it cannot be read while it is written."""
+    if ctx.follower is None:
+        raise Refused(f"the log of {ctx.engine_name} cannot be archived: {ctx.instance}")
+    return ctx.follower
+
+
+@contextmanager
+def archive_lock(ctx: Context, target: ShipTarget) -> Iterator[None]:
+    """One run at a time for an instance and a destination."""
+    path = ctx.shared / f"{ctx.instance}.archive.{target.name}.lock"
+    with exclusive(path, "zbackup archive", wait=1):
+        yield
+
+
+def _subject(ctx: Context, target: ShipTarget, now: float) -> _Subject:
+    catalog = ctx.catalog()
+    holders = log_holders(catalog.backups)
+    if not holders:
+        raise NotFound(
+            f"{ctx.instance} has no backup yet that says which log is its own: "
+            f"zbackup snapshot {ctx.instance}"
+        )
+    newest = max(holders, key=lambda b: b.createtxg)
+    live = BackupFiles(newest.record, live_files(catalog.datasets))
+    return _Subject(live, catalog, _since(ctx, target, holders), now)
+
+
+def _since(ctx: Context, target: ShipTarget, holders: list[Backup]) -> str:
+    """Where the log begins that the backups at the destination do not hold; "" for all that there is."""
+    there = arrived(ctx.zfs.own_settings(ctx.datasets[0])).get(target.name)
+    known = (b for b in holders if there and (b.name, b.record.taken) == (there.name, there.taken))
+    return next((b.record.log_to for b in known), "")
+
+
+def _older(catalog: Catalog) -> list[BackupFiles]:
+    """Where backups hold the log, the newest first; without those that nobody can look into."""
+    found = []
+    for backup in sorted(log_holders(catalog.backups), key=lambda b: b.createtxg, reverse=True):
+        try:
+            found.append(backup.files(catalog.places))
+        except ZbackupError:
+            continue
+    return found
+
+
+def _with_sign(
+    plan: ArchivePlan, archived: tuple[ArchivedFile, ...], here: tuple[WrittenFile, ...]
+) -> ArchivePlan:
+    """Where nothing was written for a while, with a sign of that: else nobody could tell it there."""
+    if plan.appends or not archived or not here:
+        return plan
+    end, newest = archived[-1], here[-1]
+    quiet = newest.read - end.last.read >= timedelta(seconds=SIGN_S)
+    if end.closed or not quiet or newest.complete_to != newest.read or newest.size != end.size:
+        return plan
+    sign = Append(
+        file=end.file,
+        source=newest,
+        begin=end.size,
+        end=end.size,
+        complete_to=newest.complete_to,
+        closed=False,
+    )
+    return ArchivePlan(appends=(sign,))
+
+
+def _together(one: Round, other: Round) -> Round:
+    return Round(
+        looked=other.looked,
+        end=other.end,
+        appended=one.appended + other.appended,
+        appends=one.appends + other.appends,
+        new_epoch=one.new_epoch or other.new_epoch,
+        gap="; ".join(each for each in (one.gap, other.gap) if each),
+    )

@@ -1,0 +1,117 @@
+"""What is known of each log archive without asking there: written down after each look, gone at a reboot."""
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from zbackup.jobs.archive.archive import Round
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.model import bounds
+from zbackup.model.errors import Refused
+from zbackup.proc import secure_files
+from zbackup.proc.run_directory import prepare
+
+MOST_SAID = 2000
+MOST_FILE = 16 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveState:
+    """How a destination's log archive was when it was looked at last.
+
+    Everything acknowledged before `archived` is there (None: not known since the machine was started), and
+    `end` is where the archive ends, FILE:OFFSET. `tried` is when it was tried last, and `error` why that
+    failed; "" if it did not. `gap` and `new_epoch` are clauses of the last look that had any.
+    """
+
+    destination: str
+    every: float
+    tried: datetime
+    archived: datetime | None = None
+    end: str = ""
+    error: str = ""
+    gap: str = ""
+
+    def exposed(self, now: datetime) -> timedelta | None:
+        """How much would be lost with the host, at most; None where that is not known."""
+        return max(now - self.archived, timedelta()) if self.archived else None
+
+
+def after_round(before: ArchiveState | None, target: ShipTarget, every: float, done: Round) -> ArchiveState:
+    """What is known when a look came to its end."""
+    end = f"{done.end.file.name}:{done.end.size}" if done.end else ""
+    gap = done.gap or (before.gap if before else "")
+    return ArchiveState(
+        destination=target.name, every=every, tried=done.looked, archived=done.looked, end=end, gap=gap
+    )
+
+
+def after_failure(
+    before: ArchiveState | None, target: ShipTarget, every: float, now: datetime, error: Exception
+) -> ArchiveState:
+    """What is known when a look failed."""
+    said = " ".join(str(error).split())[:MOST_SAID]
+    return ArchiveState(
+        destination=target.name,
+        every=every,
+        tried=now,
+        archived=before.archived if before else None,
+        end=before.end if before else "",
+        gap=before.gap if before else "",
+        error=said or type(error).__name__,
+    )
+
+
+def write_state(ctx: Context, state: ArchiveState) -> None:
+    """Write it down for who asks. Raise nothing: the archive does not depend on it."""
+    text = json.dumps(
+        {
+            "every": state.every,
+            "tried": state.tried.isoformat(),
+            "archived": state.archived.isoformat() if state.archived else None,
+            "end": state.end,
+            "error": state.error,
+            "gap": state.gap,
+        }
+    )
+    with suppress(OSError, Refused):
+        prepare(ctx.shared)
+        secure_files.replace(_file(ctx, state.destination), text)
+
+
+def archive_states(ctx: Context, now: datetime) -> tuple[ArchiveState, ...]:
+    """How the archives are that are configured, one of which nothing is known as never archived."""
+    if ctx.archive is None:
+        return ()
+    every = ctx.archive.every
+    return tuple(
+        read_state(ctx, to) or ArchiveState(destination=to, every=every, tried=now) for to in ctx.archive.to
+    )
+
+
+def read_state(ctx: Context, destination: str) -> ArchiveState | None:
+    """The same of one."""
+    try:
+        text = secure_files.read_bytes(_file(ctx, destination), MOST_FILE).decode()
+        row = bounds.from_json(text)
+        if not isinstance(row, dict):
+            return None
+        archived = row.get("archived")
+        return ArchiveState(
+            destination=destination,
+            every=float(row["every"]),
+            tried=bounds.moment(row["tried"]),
+            archived=bounds.moment(archived) if archived else None,
+            end=bounds.plain(str(row["end"]), 400),
+            error=bounds.plain(str(row["error"]), MOST_SAID),
+            gap=bounds.plain(str(row["gap"]), MOST_SAID),
+        )
+    except (OSError, Refused, ValueError, KeyError, TypeError):
+        return None
+
+
+def _file(ctx: Context, destination: str) -> Path:
+    # No instance's lock can be called so: a name has no dot.
+    return ctx.shared / f"{ctx.instance}.archive.{destination}.json"

@@ -1,0 +1,55 @@
+"""Judge log archives: how much of the log would be lost with the host, and how much may be. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from zbackup.model.finding import Finding
+from zbackup.plan.duration_text import length
+
+# A look takes a while, and so does a rotation of the log; less than this is nothing to be told of.
+SLACK = timedelta(seconds=30)
+LATE, LOST = 5, 60
+"""So many times as often as it is to be archived: a warning, and critical."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveFacts:
+    """How a destination's log archive is. `exposed` is what would be lost with the host (None: not known
+    since the host was started), `every` how often it is archived, `error` why it fails, "" if it does not."""
+
+    destination: str
+    exposed: timedelta | None
+    every: timedelta
+    error: str = ""
+
+
+def of_archives(archives: Sequence[ArchiveFacts], *, daemon_runs: bool) -> list[Finding]:
+    """List the findings about log archives that are behind."""
+    return [found for each in archives if (found := _behind(each, daemon_runs=daemon_runs))]
+
+
+def _behind(facts: ArchiveFacts, *, daemon_runs: bool) -> Finding | None:
+    why = "what is not archived is lost with this host, back to the newest backup that was shipped"
+    error = f": {facts.error}" if facts.error else ""
+    fix = "zbackup archive status" if facts.error or daemon_runs else "systemctl start zbackup"
+    if facts.exposed is None:
+        return Finding(
+            severity="warning",
+            subject="archive",
+            text=f"the log has not been archived at {facts.destination} since this host was started{error}",
+            why=why,
+            fix=fix,
+            key=f"{facts.destination} never",
+        )
+    if facts.exposed <= LATE * facts.every + SLACK:
+        return None
+    serious = facts.exposed > LOST * facts.every + SLACK
+    return Finding(
+        severity="critical" if serious else "warning",
+        subject="archive",
+        text=f"the last {length(facts.exposed)} of the log are not archived at {facts.destination}{error}",
+        why=why,
+        fix=fix,
+        key=facts.destination,
+    )
