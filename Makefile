@@ -8,7 +8,7 @@ PREFIX ?= /opt/zbackup
 BINDIR ?= /usr/local/bin
 PIP_INSTALL := pip install --quiet --disable-pip-version-check
 
-.PHONY: install deb man setup demo demo-mongodb test test-slow mutants test-containers check types units lab guest servers bench docs lock clean
+.PHONY: install deb man setup demo demo-mongodb test test-slow mutants test-containers test-ansible check types units lab guest servers bench docs lock clean
 
 setup: $(VENV)/.done ## the virtual environment, exactly as locked
 
@@ -66,6 +66,7 @@ test-slow: setup lab ## long campaigns on the lab; their last results are in doc
 	ZBACKUP_EXAMPLES=10 $(BIN)/pytest -q -n 2 --dist worksteal tests/unit
 	tests/lab/lab test -j 2 --mem 7G --timeout 3h --here packaging/selftest_package.py tests/slow
 	$(BIN)/python -m tests.power.cuts --cuts 50
+	$(MAKE) --no-print-directory test-ansible
 
 mutants: setup ## puts defects into a copy of the project, one by one, and says which no quick test finds
 	$(BIN)/python -m tests.mutants
@@ -74,6 +75,13 @@ mutants: setup ## puts defects into a copy of the project, one by one, and says 
 test-containers: $(VENV)/.containers ## the engine code against servers in containers; not part of `make test`
 	$(BIN)/mypy tests/containers
 	$(BIN)/python -m tests.containers
+
+test-ansible: $(VENV)/.ansible ## the Ansible role, in the lab; not part of `make test`
+	$(BIN)/pytest -q contrib/ansible/selftest_role.py
+
+$(VENV)/.ansible: $(VENV)/.done requirements-ansible.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-ansible.lock
+	touch $@
 
 $(VENV)/.containers: $(VENV)/.done requirements-containers.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-containers.lock
@@ -92,6 +100,8 @@ lock: ## renew the locks from pyproject.toml (needs uv)
 	  --extra dev --extra containers --constraint requirements.lock pyproject.toml -o requirements-containers.lock
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	  --extra install --constraint requirements.lock pyproject.toml -o requirements-install.lock
+	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
+	  --constraint requirements.lock contrib/ansible/requirements.in -o requirements-ansible.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -30,7 +30,7 @@ MB = 1_000_000
 SEARCH = """
 import sys
 from pathlib import Path
-from zbackup.engines.mysql.binlog.search import search
+from zbackup.engines.mysql.binlog.search_by_filter import search
 from zbackup.model.log_entry import LogEntry, LogFilter
 wanted = LogFilter(tables=tuple(sys.argv[3:]), kinds=frozenset({"drop"}))
 assert sum(isinstance(each, LogEntry) for each in search([Path(sys.argv[1])] * int(sys.argv[2]), wanted))

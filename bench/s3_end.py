@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.quiet import quiet
 from zbackup.destinations.s3.destination import S3Destination
-from zbackup.destinations.s3.keys import KeyFiles
+from zbackup.destinations.s3.encryption import KeyFiles
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.settings import S3Options, StorageSettings
 from zbackup.model.shipping import OutgoingStream

@@ -36,8 +36,8 @@ from zbackup.model.retention import KEEP_AT_DESTINATION, Retention
 from zbackup.model.schedule import Timing
 from zbackup.model.shipping import hold_tag
 from zbackup.plan.clones.clone_name import own_names
-from zbackup.plan.health.expected import Arrangements, Expected
-from zbackup.plan.schedule import expected_every
+from zbackup.plan.due import expected_every
+from zbackup.plan.health.advice_on_arrangements import Arrangements, Expected
 from zbackup.proc.run import run
 from zbackup.proc.run_directory import daemon_directory, own_directory
 from zbackup.proc.ssh import SshTarget
@@ -131,7 +131,7 @@ def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
         drills=drills,
         arrangements=Arrangements(
             noticed=bool(timing or instance.max_age),
-            away=any(_is_elsewhere(ship, instance) for ship in instance.ship),
+            off_site=any(_is_elsewhere(ship, instance) for ship in instance.ship),
             policy=not _retention(instance.retention).empty,
             pruned=schedule.prune is not None,
             scheduled=timing is not None,

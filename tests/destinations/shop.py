@@ -15,7 +15,7 @@ from tests.lab.s3_server import S3Server, client, s3_server
 from tests.unit.samples import PLAIN
 from zbackup.destinations.s3.chains import Chains
 from zbackup.destinations.s3.destination import S3Destination
-from zbackup.destinations.s3.keys import KEY, KeyFiles
+from zbackup.destinations.s3.encryption import KEY, KeyFiles
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.settings import S3Options, StorageSettings

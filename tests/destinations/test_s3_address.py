@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from zbackup.cli.at_address import Elsewhere, Rebuilt, all_at
 from zbackup.cli.options import Options
 from zbackup.cli.working import Done, Failed
 from zbackup.config.from_address import access
-from zbackup.model.errors import ConfigError, NotRecoverable, Refused
+from zbackup.model.errors import ConfigError, NotFound, NotRecoverable, Refused
 
 
 @pytest.fixture
@@ -95,6 +96,8 @@ def test_what_others_put_beside_it_is_shown_and_not_believed(shop: Shop, key: by
 def test_an_instance_that_is_not_there(shop: Shop, key: bytes) -> None:
     with pytest.raises(Refused, match=r"no backup of books at .* can be restored: none is committed"):
         there(shop, file_with(shop, key), instance="books")
+    with pytest.raises(NotFound, match="that of one instance alone: name the prefix above it"):
+        there(replace(shop, prefix=f"{shop.prefix}/shop"), file_with(shop, key))
     empty = new_shop(shop.server, shop.home)
     with pytest.raises(NotRecoverable, match="there is no backup at s3://"):
         there(empty)

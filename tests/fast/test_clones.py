@@ -12,6 +12,7 @@ from tests.fast.breaking import every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.world import CLONES, World
 from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.cleanup.cleanup import reconcile
 from zbackup.jobs.clones import lifecycle as clones
 from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
@@ -21,7 +22,6 @@ from zbackup.jobs.dev_clones.reset import reset
 from zbackup.jobs.dev_clones.snapshot import snapshot as snapshot_clone
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore, restore
-from zbackup.jobs.watch.cleanup import reconcile
 from zbackup.model.errors import NotFound, Refused, Taken, UsageError
 from zbackup.model.moment import Moment
 

@@ -12,6 +12,7 @@ from tests.fast.breaking import WAYS, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.world import CLONES, World
 from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.cleanup.cleanup import reconcile
 from zbackup.jobs.clones import lifecycle as clones
 from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
@@ -22,7 +23,6 @@ from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship
-from zbackup.jobs.watch.cleanup import reconcile
 from zbackup.jobs.watch.window import window
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken
 from zbackup.model.log import LogDamage

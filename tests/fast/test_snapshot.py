@@ -9,7 +9,7 @@ from tests.fast.right import require_nothing_left, require_well
 from tests.fast.server import FakeEngine
 from tests.fast.world import World
 from zbackup.jobs.backup.snapshot import snapshot
-from zbackup.jobs.watch.cleanup import reconcile
+from zbackup.jobs.cleanup.cleanup import reconcile
 from zbackup.model.errors import LockNotTaken
 
 

@@ -24,11 +24,15 @@ TESTS: dict[str, tuple[str, ...]] = {
     "zbackup/jobs/clone": ("tests/fast/test_clones.py", "tests/fast/test_identities.py", "tests/unit/jobs"),
     "zbackup/jobs/switch": ("tests/fast/test_switch.py", "tests/unit/jobs"),
     "zbackup/jobs/ship": ("tests/fast/test_shipping.py", "tests/unit/jobs"),
-    "zbackup/jobs/prune": ("tests/fast/test_prune.py", "tests/fast/test_shipping.py", "tests/unit/jobs"),
+    "zbackup/jobs/backup/prune.py": (
+        "tests/fast/test_prune.py",
+        "tests/fast/test_shipping.py",
+        "tests/unit/jobs",
+    ),
     "zbackup/jobs/backup/snapshot.py": ("tests/fast/test_snapshot.py", "tests/unit/jobs"),
     "zbackup/jobs/backup/complete_record.py": ("tests/fast/test_snapshot.py", "tests/unit/jobs"),
     "zbackup/jobs/ship/stale_holds.py": ("tests/fast/test_shipping.py", "tests/unit/jobs"),
-    "zbackup/jobs/watch/cleanup.py": (
+    "zbackup/jobs/cleanup/cleanup.py": (
         "tests/fast/test_clones.py",
         "tests/fast/test_snapshot.py",
         "tests/unit/jobs",

@@ -20,7 +20,7 @@ class Mutant:
 NAMED = (
     Mutant(
         "the nonce does not depend on the content",
-        "zbackup/destinations/s3/keys.py",
+        "zbackup/destinations/s3/encryption.py",
         'b"nonce"), place + digest, "sha256")',
         'b"nonce"), place, "sha256")',
         ("tests/unit/destinations/test_s3_nonce.py",),

@@ -12,8 +12,8 @@ from tests.platform.contexts import context
 from tests.unit.samples import PLAIN
 from zbackup.clock import SystemClock
 from zbackup.jobs.backup.prune import plan_prune, prune
+from zbackup.jobs.cleanup.cleanup import reconcile
 from zbackup.jobs.context import Context
-from zbackup.jobs.watch.cleanup import reconcile
 from zbackup.model.record import to_properties
 from zbackup.model.retention import CONDEMNED, Retention, Span
 from zbackup.model.shipping import hold_tag

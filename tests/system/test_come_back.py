@@ -20,13 +20,13 @@ from tests.system.forked import forks
 from tests.system.house import House, Variant, build, next_second, now, utc, wait_until
 from zbackup import app
 from zbackup.config.load import load
+from zbackup.jobs.cleanup.cleanup import reconcile
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.at_destination import at_destination, clone_there
 from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
 from zbackup.jobs.ship.verify_at import verify_at
-from zbackup.jobs.watch.cleanup import reconcile
 from zbackup.model.moment import parse_moment
 from zbackup.model.progress import Silent
 

@@ -108,6 +108,16 @@ class Elsewhere:
     below: str = ""
     server: Path | None = None
 
+    def require_same_pool(self) -> None:
+        """Raise UsageError where clones of what lies there cannot go below that dataset."""
+        to = self.reached.to
+        pool = to.dataset.partition("/")[0] if isinstance(to, ZfsPlace) and not to.host else ""
+        if pool and self.below and self.below.partition("/")[0] != pool:
+            raise UsageError(
+                f"--run-at-destination clones what lies at {to}, and a clone stays on its pool: "
+                f"--below {pool}/..."
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:

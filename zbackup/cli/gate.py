@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from zbackup.cli.options import Options
-from zbackup.cli.start import POWERS, admit
+from zbackup.cli.start import admit
 from zbackup.model.errors import UsageError
-from zbackup.plan.ship.gate import Policy
+from zbackup.plan.ship.gate import POWERS, Policy
 
 HELP = """Let another host store its backups here, and do nothing else: the forced command of an ssh key.
 
@@ -34,7 +34,7 @@ def command(
     ] = False,
 ) -> None:
     if append_only and read_only:
-        raise UsageError("--append-only and --read-only exclude each other: give each its own key")
+        raise UsageError("--append-only and --read-only cannot be combined: use one key for each")
     power = "--append-only" if append_only else "--read-only" if read_only else None
     if status := admit(Policy(root=root, powers=POWERS[power])):
         raise typer.Exit(status)

@@ -249,7 +249,8 @@ def render(instance: str, listing: Listing, zone: ZoneInfo, *, logs: bool = Fals
             lines.append(tables.table(HEADER, rows, right=SIZES, expendable=EXPENDABLE, text=(8,)))
         lines += _folded(folded)
     if listing.window:
-        lines += _reach(instance, listing.window, zone)
+        # Of an address alone zbackup window knows nothing.
+        lines += _reach("" if listing.place else instance, listing.window, zone)
     if listing.as_they_are:
         lines += tables.as_they_are(instance, listing.as_they_are, alone=listing.window is None)
     elif not listing.window:
@@ -261,10 +262,10 @@ def render(instance: str, listing: Listing, zone: ZoneInfo, *, logs: bool = Fals
 
 
 def _reach(instance: str, window: Window, zone: ZoneInfo) -> list[str]:
-    """Tell what can be restored, and nothing that cannot."""
+    """Tell what can be restored, and nothing that cannot; and where to see why, if the instance is named."""
     comma = "," if window.holes else ""
     lines = [f"Any moment {window.describe(zone, sep=' and')}{comma} can be restored ({zone.key})."]
-    if window.gaps:
+    if window.gaps and instance:
         why = "why there is nothing after that" if not window.holes else "why not the others"
         lines.append(f"See {why}: zbackup window {instance}.")
     return lines

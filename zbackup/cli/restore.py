@@ -20,8 +20,8 @@ from zbackup.cli.working import OneInstance, on_one
 from zbackup.jobs.context import Context
 from zbackup.jobs.copy.after_restore import require_possible
 from zbackup.jobs.restore.destination_source import DestinationSource
+from zbackup.jobs.restore.find_last_drop import find_last_drop, just_before
 from zbackup.jobs.restore.foreign_source import FOREIGN
-from zbackup.jobs.restore.last_statement import just_before, last_statement
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore, restore
@@ -124,6 +124,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         below=below,
         server=server,
     ).of(origin, instance, options)
+    if elsewhere and there:
+        elsewhere.require_same_pool()
     if wish and elsewhere:
         raise UsageError("--table copies into production, which a host without a configuration does not know")
     with _context(options, instance, elsewhere, base) as (ctx, configuration):
@@ -298,7 +300,7 @@ def _before_statement(
             f"that the last {named.kind} is the one that is meant has to be confirmed: add --yes, or "
             "--dry-run to see which it is"
         )
-    found = last_statement(ctx, source, named.table, named.kind)
+    found = find_last_drop(ctx, source, named.table, named.kind)
     ctx.progress.note(f"the last {named.kind} of {named.table}: {in_words(found, ctx.zone)}")
     if not sure:
         ctx.progress.phase("")

@@ -14,15 +14,10 @@ from typing import NoReturn
 from zbackup.jobs.ship.gate import gate
 from zbackup.model.errors import ZbackupError
 from zbackup.model.printable import printable
-from zbackup.plan.ship.gate import Policy, Power
+from zbackup.plan.ship.gate import POWERS, Policy, Power
 from zbackup.proc.take_over import forget_environment
 
 INTERRUPTED = 130
-POWERS: dict[str | None, frozenset[Power]] = {
-    None: frozenset({"receive", "read", "destroy"}),
-    "--append-only": frozenset({"receive"}),
-    "--read-only": frozenset({"read"}),
-}
 
 
 def run() -> NoReturn:

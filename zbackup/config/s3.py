@@ -101,7 +101,7 @@ class S3(Table):
     )
     accept_unbound: StrictBool = Field(
         default=True,
-        description="with a key: backups that earlier versions of zbackup sealed count as well; anybody who "
+        description="with a key: backups that earlier versions of zbackup signed count as well; anybody who "
         "may write to the bucket can copy such ones here from another prefix that has the same key",
     )
     full_every: Annotated[float, BeforeValidator(units.duration)] | None = Field(

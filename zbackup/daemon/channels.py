@@ -20,7 +20,7 @@ from zbackup.config.notify import HealthNotify, Mail, Webhook
 from zbackup.config.rules import crosses_in_the_clear
 from zbackup.config.schedule import url_is_valid
 from zbackup.config.secret import SecretRef
-from zbackup.daemon.notifier import quotes_what_was_given
+from zbackup.daemon.job_pings import quotes_what_was_given
 from zbackup.model.errors import NotDelivered
 from zbackup.model.finding import Finding
 from zbackup.model.printable import printable

@@ -6,13 +6,13 @@ from zbackup.daemon.job_table import Ended, JobTable, Key
 from zbackup.daemon.metrics import Metrics
 from zbackup.daemon.sd_notify import Notifier
 from zbackup.jobs.backup.snapshot import SnapshotReport
+from zbackup.jobs.cleanup.cleanup import Reconciled
 from zbackup.jobs.journal import Journal, Remembered
-from zbackup.jobs.watch.cleanup import Reconciled
 from zbackup.jobs.watch.status import Status
 from zbackup.model.errors import Refused
 from zbackup.model.finding import Severity
 from zbackup.model.schedule import Due, Outcome
-from zbackup.plan.schedule import History
+from zbackup.plan.due import History
 
 log = structlog.get_logger()
 

@@ -14,7 +14,7 @@ import structlog
 
 from zbackup.config.notify import HealthNotify
 from zbackup.daemon.channels import Channel, Notice, channels, identity, name_of, send
-from zbackup.daemon.notifier import Lines
+from zbackup.daemon.job_pings import Lines
 from zbackup.model import bounds
 from zbackup.model.errors import Refused, ZbackupError
 from zbackup.model.finding import Finding, worst

@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from zbackup.clock import Clock
-from zbackup.daemon.scheduler import Pool, Scheduler
+from zbackup.daemon.apscheduler_adapter import Pool, Scheduler
 from zbackup.model.schedule import Due, Interval, Job, Outcome, Retry, Timing, parted
-from zbackup.plan import schedule
-from zbackup.plan.schedule import History
+from zbackup.plan import due
+from zbackup.plan.due import History
 
 log = structlog.get_logger()
 
@@ -127,7 +127,7 @@ class JobTable:
     def step(self) -> float | None:
         """Start what is due; seconds until the next is. A clock that was set makes all times new."""
         looked = (self._clock.now(), self._clock.monotonic())
-        jump = schedule.clock_jumped(self._looked, looked)
+        jump = due.clock_jumped(self._looked, looked)
         self._looked = looked
         if jump is not None:
             log.warning("clock.jumped", seconds=round(jump.total_seconds(), 1))
@@ -183,8 +183,8 @@ class JobTable:
         if task.timing is None and history.last is not None:
             return None
         timing = task.timing or Interval(task.retry.most)
-        share = schedule.offset(":".join(task.key), task.jitter)
-        return schedule.due(timing, task.retry, history, self._clock.now(), task.zone, offset=share)
+        share = due.offset(":".join(task.key), task.jitter)
+        return due.due(timing, task.retry, history, self._clock.now(), task.zone, offset=share)
 
 
 def _at(entry: _Entry) -> datetime:

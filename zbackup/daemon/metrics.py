@@ -26,7 +26,7 @@ from zbackup.jobs.ship.lag import Shipped
 from zbackup.jobs.watch.status import Status
 from zbackup.model.errors import Taken
 from zbackup.model.schedule import Due, Outcome, parted
-from zbackup.plan.schedule import History
+from zbackup.plan.due import History
 
 SPACE = ("data", "snapshots", "clones")
 LEVEL = {"ok": 0, "warning": 1, "critical": 2}

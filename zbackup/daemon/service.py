@@ -11,13 +11,13 @@ import structlog
 from zbackup import app
 from zbackup.clock import Clock, SystemClock
 from zbackup.config.settings import Settings
+from zbackup.daemon.apscheduler_adapter import Scheduler
 from zbackup.daemon.archivers import Archivers
 from zbackup.daemon.events import EventHandler
 from zbackup.daemon.health_notifier import HealthNotifier, Seen
+from zbackup.daemon.job_pings import TOLD, HookNotifier, Lines
 from zbackup.daemon.job_table import Ended, JobTable, Key
 from zbackup.daemon.metrics import Metrics
-from zbackup.daemon.notifier import TOLD, HookNotifier, Lines
-from zbackup.daemon.scheduler import Scheduler
 from zbackup.daemon.sd_notify import Notifier
 from zbackup.daemon.tasks import histories, jobs, tasks
 from zbackup.daemon.waker import Waker

@@ -9,6 +9,7 @@ from zbackup.config.settings import Instance, Settings
 from zbackup.daemon.job_table import Key, Task
 from zbackup.jobs.backup.prune import PruneReport, prune
 from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.cleanup.cleanup import reconcile
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.dev_clones.lease import reap
 from zbackup.jobs.drills.scheduled_drill import DrillRules, DrillTurn, drill_turn
@@ -16,12 +17,11 @@ from zbackup.jobs.journal import Journal, Remembered
 from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship_all
 from zbackup.jobs.ship.verify_at import VerifyReport, prove_at
-from zbackup.jobs.watch.cleanup import reconcile
 from zbackup.jobs.watch.new_base import Renewals, renew_base
 from zbackup.jobs.watch.status import Status, look
 from zbackup.model.errors import ConfigError
 from zbackup.model.schedule import Interval, Job, JobKind, Retry, Timing, job_at, parted
-from zbackup.plan.schedule import History, offset
+from zbackup.plan.due import History, offset
 
 # Snapshots are due meanwhile, and an instance has one job at a time.
 PRUNE_TURN_S = 30.0

@@ -9,9 +9,9 @@ import pytest
 
 from tests.unit.samples import NOON
 from zbackup.catalog.local import Clones, read_clones
+from zbackup.jobs.cleanup.cleanup import _is_leftover
 from zbackup.jobs.context import Context
 from zbackup.jobs.ship.remote_holds import _goes_on
-from zbackup.jobs.watch.cleanup import _is_leftover
 from zbackup.model.clone import INTENT, PROPERTY, Clone
 from zbackup.model.errors import Refused
 from zbackup.model.snapshot import Dataset

@@ -13,10 +13,10 @@ from tests.unit.reports import a_status
 from tests.unit.samples import NOON
 from zbackup.catalog.local import Catalog
 from zbackup.clock import SystemClock
+from zbackup.daemon.apscheduler_adapter import Scheduler
 from zbackup.daemon.events import EventHandler
 from zbackup.daemon.job_table import Ended, JobTable, Task
 from zbackup.daemon.metrics import Metrics
-from zbackup.daemon.scheduler import Scheduler
 from zbackup.daemon.sd_notify import Notifier
 from zbackup.daemon.tasks import histories
 from zbackup.jobs.journal import Journal

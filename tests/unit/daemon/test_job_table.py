@@ -10,11 +10,11 @@ import apscheduler.schedulers.base
 import pytest
 from apscheduler.executors.debug import DebugExecutor
 
+from zbackup.daemon.apscheduler_adapter import Scheduler
 from zbackup.daemon.job_table import Ended, JobTable, Key, Task
-from zbackup.daemon.scheduler import Scheduler
 from zbackup.model.cron import Cron
 from zbackup.model.schedule import Interval, Job, Outcome, Retry, Timing
-from zbackup.plan.schedule import History
+from zbackup.plan.due import History
 
 START = datetime(2024, 1, 1, 0, 0, 7, tzinfo=UTC)
 BEFORE_SUMMER = datetime(2024, 3, 18, 0, 0, 7, tzinfo=UTC)

@@ -6,8 +6,8 @@ import threading
 import time
 
 from zbackup.clock import SystemClock
+from zbackup.daemon.apscheduler_adapter import Scheduler
 from zbackup.daemon.job_table import Ended, JobTable, Key, Task, lane
-from zbackup.daemon.scheduler import Scheduler
 from zbackup.model.schedule import Interval, Job, Outcome, Retry
 
 

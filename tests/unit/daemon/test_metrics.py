@@ -17,7 +17,7 @@ from zbackup.jobs.backup.snapshot import SnapshotReport
 from zbackup.model.errors import Taken
 from zbackup.model.schedule import Due, Outcome
 from zbackup.model.server import LockChoice
-from zbackup.plan.schedule import History
+from zbackup.plan.due import History
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
 NOW = datetime(2024, 5, 1, 8, tzinfo=UTC)

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from tests.unit.daemon.test_notifier import Web, web
+from tests.unit.daemon.test_job_pings import Web, web
 from tests.unit.plan.test_occasions import CLOCK, KNOWN, NOW, POOL, finding
 from zbackup.config.load import parse
 from zbackup.config.notify import HealthNotify, Mail, Webhook
 from zbackup.config.secret import SecretRef
 from zbackup.daemon.channels import Notice, name_of, payload, send
 from zbackup.daemon.health_notifier import HealthNotifier, Seen
-from zbackup.daemon.notifier import Lines
+from zbackup.daemon.job_pings import Lines
 from zbackup.model.errors import ConfigError, NotDelivered
 from zbackup.model.finding import Finding
 

@@ -16,7 +16,7 @@ from zbackup.jobs.journal import Remembered
 from zbackup.model.cron import Cron
 from zbackup.model.errors import ConfigError
 from zbackup.model.schedule import Interval, Retry
-from zbackup.plan.schedule import History
+from zbackup.plan.due import History
 
 SHOP = '[instance.shop]\nengine = "mysql"\ndatasets = ["tank/shop"]\n'
 WIKI = '[instance.wiki]\nengine = "mariadb"\ndatasets = ["tank/wiki"]\n'

@@ -5,8 +5,8 @@ import threading
 from typing import Any
 
 from zbackup.clock import SystemClock
+from zbackup.daemon.apscheduler_adapter import Scheduler
 from zbackup.daemon.job_table import Ended, JobTable, Key, Task
-from zbackup.daemon.scheduler import Scheduler
 from zbackup.daemon.worker import MOST_SAID, Worker
 from zbackup.model.errors import DatabaseError, Postponed
 from zbackup.model.schedule import Interval, Retry

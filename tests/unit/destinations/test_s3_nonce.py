@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zbackup.destinations.s3.client import Bucket
-from zbackup.destinations.s3.keys import NONCE, TAG, DataKey, KeyFiles, Scope
+from zbackup.destinations.s3.encryption import NONCE, TAG, DataKey, KeyFiles, Scope
 from zbackup.destinations.s3.layout import Layout, StreamId
 from zbackup.destinations.s3.manifest_schema import StreamHeader
 from zbackup.destinations.s3.segments import Buffers, Piece, StreamAccess, store

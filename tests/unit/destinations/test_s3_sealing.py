@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from zbackup.destinations.s3.encryption import KeyFiles
 from zbackup.destinations.s3.fetching import check_page
-from zbackup.destinations.s3.keys import KeyFiles
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.manifest_schema import (
     Manifest,

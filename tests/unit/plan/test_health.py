@@ -8,8 +8,8 @@ import pytest
 from zbackup.model.finding import worst
 from zbackup.model.log import LogDamage
 from zbackup.model.space import Pool
+from zbackup.plan.health.advice_on_arrangements import Arrangements, Expected, advice_on_arrangements
 from zbackup.plan.health.drill_health import DrillFacts
-from zbackup.plan.health.expected import Arrangements, Expected, of_arrangements
 from zbackup.plan.health.health import Facts, JobFacts, Lag, damaged_log, judge
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -72,14 +72,14 @@ def test_the_newest_may_be_as_old_as_somebody_said() -> None:
     [
         (Arrangements(), []),
         (Arrangements(noticed=False, scheduled=False), ["[instance.a.schedule] snapshot"]),
-        (Arrangements(away=False), ["[[instance.a.ship]] to"]),
+        (Arrangements(off_site=False), ["[[instance.a.ship]] to"]),
         (Arrangements(policy=False, pruned=False), ["[instance.a.retention] keep"]),
         (Arrangements(pruned=False), ["[instance.a.schedule] prune"]),
         (Arrangements(pruned=False, scheduled=False), []),
     ],
 )
 def test_what_is_left_to_chance_is_advised(left: Arrangements, fixes: list[str]) -> None:
-    found = tuple(of_arrangements(left, "a"))
+    found = tuple(advice_on_arrangements(left, "a"))
     assert [f.fix.partition(" =")[0] for f in found] == fixes and worst(found) == "ok"
 
 

@@ -17,6 +17,7 @@ from zbackup.destinations.s3.manifest_store import ManifestStore
 from zbackup.destinations.s3.session import S3Session
 from zbackup.destinations.s3.settings import S3Options, StorageSettings
 from zbackup.destinations.s3.signatures import Signatures
+from zbackup.model.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +51,11 @@ class S3Destination:
     def instances(self) -> Sequence[tuple[str, str]]:
         above = f"{self.prefix}/" if self.prefix else ""
         with Bucket(self.options, self.now) as bucket:
-            names = islice(filter(instance_name_is_valid, bucket.folders(above)), MOST_INSTANCES)
-            return [("", n) for n in names if any(bucket.list(Layout(root_of(self.prefix, n)).backups))]
+            names = list(islice(filter(instance_name_is_valid, bucket.folders(above)), MOST_INSTANCES))
+            found = [("", n) for n in names if any(bucket.list(Layout(root_of(self.prefix, n)).backups))]
+        if not found and {"backups", "streams"} <= set(names):
+            raise NotFound(f"{self.place} is that of one instance alone: name the prefix above it")
+        return found
 
     @contextmanager
     def connect(self) -> Iterator[S3Session]:

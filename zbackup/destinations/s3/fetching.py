@@ -18,7 +18,7 @@ import structlog
 import zstandard
 
 from zbackup.destinations.s3.client import Fill
-from zbackup.destinations.s3.keys import AROUND, NONCE, TAG, DataKey, Opening
+from zbackup.destinations.s3.encryption import AROUND, NONCE, TAG, DataKey, Opening
 from zbackup.destinations.s3.manifest_schema import StreamIndex
 from zbackup.destinations.s3.segments import MOST_AROUND, StreamAccess
 from zbackup.destinations.s3.signatures import is_seal

@@ -11,7 +11,7 @@ from zbackup.config.secret import SecretRef
 from zbackup.config.ship import S3Place, Ship
 from zbackup.destinations.s3.chains import Chains
 from zbackup.destinations.s3.destination import S3Destination
-from zbackup.destinations.s3.keys import KeyFiles, parse_key
+from zbackup.destinations.s3.encryption import KeyFiles, parse_key
 from zbackup.destinations.s3.settings import S3Options, StorageSettings
 from zbackup.model.errors import ConfigError
 

@@ -19,7 +19,7 @@ import structlog
 import zstandard
 
 from zbackup.destinations.s3.client import Bucket
-from zbackup.destinations.s3.keys import NONCE, TAG, DataKey, Scope, data_key, new_data_key
+from zbackup.destinations.s3.encryption import NONCE, TAG, DataKey, Scope, data_key, new_data_key
 from zbackup.destinations.s3.manifest_schema import Envelope
 from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.model import bounds

@@ -20,7 +20,7 @@ from typing import IO
 import zstandard
 
 from zbackup.destinations.s3.client import Bucket
-from zbackup.destinations.s3.keys import NONCE, TAG, DataKey
+from zbackup.destinations.s3.encryption import NONCE, TAG, DataKey
 from zbackup.destinations.s3.layout import Layout, StreamId
 from zbackup.destinations.s3.manifest_schema import Segment, StreamHeader, StreamIndex
 from zbackup.proc.pipeline import Meter, Pace

@@ -20,9 +20,9 @@ from zbackup.destinations.s3.catalog import look
 from zbackup.destinations.s3.chains import BucketContents, inventory_of
 from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.commit import Committer
+from zbackup.destinations.s3.encryption import DataKey
 from zbackup.destinations.s3.fetching import LEAST_ROOM, fetch, rest
 from zbackup.destinations.s3.garbage_collection import QUIET, Collector
-from zbackup.destinations.s3.keys import DataKey
 from zbackup.destinations.s3.layout import Layout, StreamId, segment_of
 from zbackup.destinations.s3.log_archive import S3Logs
 from zbackup.destinations.s3.manifest_schema import StreamHeader, StreamIndex, to_json

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from zbackup.destinations.s3.chains import Chains
-from zbackup.destinations.s3.keys import KeyStore
+from zbackup.destinations.s3.encryption import KeyStore
 from zbackup.model.begin_record import begin_record
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.shipping import OutgoingStream

@@ -7,7 +7,7 @@ elsewhere with the same key does not count here. Those of earlier versions say n
 import hmac
 from dataclasses import dataclass
 
-from zbackup.destinations.s3.keys import DataKey, KeyStore, Scope, data_key, new_data_key
+from zbackup.destinations.s3.encryption import DataKey, KeyStore, Scope, data_key, new_data_key
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.manifest_schema import Manifest, StreamHeader, to_json
 from zbackup.model.errors import VerificationFailed

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zbackup.engines.mongodb.lock.lock import HeldLock, hold
-from zbackup.engines.mongodb.lock.marker_file import Note, heal
+from zbackup.engines.mongodb.lock.marker_file import MarkerFile, heal
 from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
 from zbackup.engines.mongodb.server import assess
 from zbackup.engines.mongodb.server.connection import PrivilegeMissing, connect
@@ -59,5 +59,5 @@ class MongoEngine:
             yield held
 
     @property
-    def _note(self) -> Note:
-        return Note(self.run_dir / f"{self.instance}.fsync-locked")
+    def _note(self) -> MarkerFile:
+        return MarkerFile(self.run_dir / f"{self.instance}.fsync-locked")

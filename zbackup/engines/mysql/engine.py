@@ -64,5 +64,5 @@ class MysqlEngine:
                 yield held
 
     @property
-    def _note(self) -> applier.Note:
-        return applier.Note(self.run_dir / f"{self.instance}.applier-stopped")
+    def _note(self) -> applier.MarkerFile:
+        return applier.MarkerFile(self.run_dir / f"{self.instance}.applier-stopped")

@@ -15,8 +15,8 @@ from zbackup.jobs.restore.at_destination import at_destination
 from zbackup.model.drill import last_passed
 from zbackup.model.errors import NotRecoverable, Postponed, Refused, Taken, VerificationFailed, ZbackupError
 from zbackup.model.schedule import Retry, Timing
+from zbackup.plan.due import CLOCK_TOLERANCE, History, due
 from zbackup.plan.recovery.window import usable_bases
-from zbackup.plan.schedule import CLOCK_TOLERANCE, History, due
 from zbackup.proc.helper import ask_patiently
 
 NO_ROOT = (

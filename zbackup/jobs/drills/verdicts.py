@@ -24,7 +24,7 @@ from zbackup.model.drill import (
     to_text,
 )
 from zbackup.model.errors import DatasetNotFound, NotFound
-from zbackup.plan.schedule import CLOCK_TOLERANCE
+from zbackup.plan.due import CLOCK_TOLERANCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

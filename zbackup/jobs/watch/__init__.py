@@ -1,4 +1,4 @@
-"""Look, and say: check, status, window, a receiving host; and cleanup after runs that were killed.
+"""Look, and say: check, status, window, a receiving host.
 
-Nothing in here changes a database. Read first: check and status; then cleanup.
+Nothing in here changes a database. Read first: check and status.
 """

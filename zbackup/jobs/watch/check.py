@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from zbackup.catalog.local import Catalog, read_clones
 from zbackup.jobs.backup.complete_record import times_out_of_order
-from zbackup.jobs.clones.leftovers import leftovers
+from zbackup.jobs.clones.find_leftovers import leftovers
 from zbackup.jobs.context import Context, live_files
 from zbackup.jobs.drills.verdicts import drilled
 from zbackup.jobs.ship.ship import ready
@@ -18,12 +18,12 @@ from zbackup.jobs.watch.doctor import examine
 from zbackup.model.errors import ConfigError, Refused, ZbackupError
 from zbackup.model.finding import Finding, Health, worst
 from zbackup.model.server import ServerFacts
+from zbackup.plan.health.advice_on_arrangements import Expected, advice_on_arrangements
 from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_drill, of_drills
-from zbackup.plan.health.expected import Expected, of_arrangements
 from zbackup.plan.health.health import damaged_log, log_times, no_log_behind
 from zbackup.plan.health.keys import not_loaded
-from zbackup.plan.health.leftovers import of_leftovers
 from zbackup.plan.health.placement import needed_datasets, require_one_snapshot_covers
+from zbackup.plan.health.unfinished_clones import of_leftovers
 from zbackup.plan.health.unreadable import unreadable_clones
 from zbackup.zfs.facts import ZfsFacts
 
@@ -74,7 +74,7 @@ def check(ctx: Context, expected: Expected) -> CheckReport:
             lambda: examine(ctx, known, facts, expected),
             lambda found: f"{len(found)} remark{'s' * (len(found) != 1)}" if found else "no problems found",
         )
-        for finding in (*(advice or []), *of_arrangements(expected.arrangements, ctx.instance)):
+        for finding in (*(advice or []), *advice_on_arrangements(expected.arrangements, ctx.instance)):
             doctor.add(finding)
     elif any(target.destination.here for target in ctx.targets):
         text = "where only copies of it lie, as on a host that receives them, see zbackup received"

@@ -7,7 +7,7 @@ from zbackup.model.errors import CommandFailed
 from zbackup.model.finding import Finding
 from zbackup.model.server import ServerFacts
 from zbackup.plan.health import doctor, doctor_mongodb, health
-from zbackup.plan.health.expected import Expected
+from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.recovery.window import usable_bases
 from zbackup.proc.run import run
 from zbackup.zfs.facts import ZfsFacts

@@ -10,12 +10,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from zbackup.jobs.cleanup.cleanup import remove_unfinished
 from zbackup.jobs.context import Context
 from zbackup.jobs.dev_clones.lease import end_lease
 from zbackup.jobs.drills.drill import UNTRIED
 from zbackup.jobs.drills.scheduled_drill import make
 from zbackup.jobs.drills.verdicts import read
-from zbackup.jobs.watch.cleanup import remove_unfinished
 from zbackup.model.drill import one_line
 from zbackup.model.errors import Postponed, Refused, VerificationFailed, ZbackupError
 

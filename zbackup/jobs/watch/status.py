@@ -12,7 +12,7 @@ from zbackup.catalog.local import Catalog, Clones, read_clones
 from zbackup.jobs.archive.state import ArchiveState, archive_states
 from zbackup.jobs.backup.complete_record import times_out_of_order
 from zbackup.jobs.clones.clone_datasets import server_process
-from zbackup.jobs.clones.leftovers import leftovers
+from zbackup.jobs.clones.find_leftovers import leftovers
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import Drilled, drilled
 from zbackup.jobs.journal import Remembered
@@ -26,12 +26,12 @@ from zbackup.model.operator_notes import NO_NOTES, Acknowledgement, OperatorNote
 from zbackup.model.space import DatasetSettings, Space
 from zbackup.plan.calendar import back
 from zbackup.plan.health import health
+from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.health.archive_health import ArchiveFacts
 from zbackup.plan.health.drill_health import DrillFacts
-from zbackup.plan.health.expected import Expected
 from zbackup.plan.health.keys import not_loaded
 from zbackup.plan.health.known import in_the_light_of
-from zbackup.plan.health.leftovers import Leftover
+from zbackup.plan.health.unfinished_clones import Leftover
 from zbackup.plan.recovery.window import RecoveryWindow, Window, moment_bases, usable_bases
 from zbackup.plan.retention.retention import plan_retention
 from zbackup.plan.retention.tiers import TierSpace, by_tier

@@ -11,13 +11,13 @@ from zbackup.model.errors import PoolReadOnly, VerificationFailed
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.log import LogDamage
 from zbackup.model.space import Pool
+from zbackup.plan.due import DIFFERENT
 from zbackup.plan.duration_text import length
+from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.health.archive_health import ArchiveFacts, of_archives
 from zbackup.plan.health.drill_health import GRACE, DrillFacts, of_drills
-from zbackup.plan.health.expected import Expected
-from zbackup.plan.health.leftovers import Leftover, of_leftovers
+from zbackup.plan.health.unfinished_clones import Leftover, of_leftovers
 from zbackup.plan.health.unreadable import unreadable, unreadable_clones
-from zbackup.plan.schedule import DIFFERENT
 
 # A snapshot is late when the next one should have been there too; something is wrong when two are missing.
 LATE, LOST = 2.0, 3.0

@@ -30,6 +30,13 @@ CONTAINER = {"canmount": "off", "mountpoint": "none", "readonly": "on"}
 """What a dataset must be that only holds others."""
 
 Power = Literal["receive", "read", "destroy"]
+POWERS: Mapping[str | None, frozenset[Power]] = {
+    None: frozenset({"receive", "read", "destroy"}),
+    "--append-only": frozenset({"receive"}),
+    "--read-only": frozenset({"read"}),
+}
+"""The powers of a key by the option of `zbackup gate`, None for none."""
+
 Kind = Literal["run", "receive", "mark", "resume", "log"]
 
 _PART = r"(?!\.{1,2}(?:/|$))[A-Za-z0-9_.: -]+"

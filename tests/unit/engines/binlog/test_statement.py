@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.binlog.replay_stops import why_replay_stops
 from zbackup.engines.mysql.binlog.statement import LONGEST, read_statement, without_secrets
+from zbackup.engines.mysql.binlog.unreplayable import why_unreplayable
 
 DDL, DROP, TRUNCATE = ("ddl",), ("ddl", "drop"), ("ddl", "truncate")
 PARTITION = ("ddl", "partition")
@@ -86,7 +86,7 @@ def test_a_backslash_is_one_where_the_server_says_so() -> None:
 @given(st.text(), st.text(), st.booleans())
 def test_any_text_is_read(text: str, schema: str, ansi: bool) -> None:
     found = read_statement(text, schema, ansi_quotes=ansi)
-    assert isinstance(why_replay_stops(found), str)
+    assert isinstance(why_unreplayable(found), str)
     without_secrets(text)
 
 
@@ -167,4 +167,4 @@ def test_a_comment_that_begins_with_m_is_one() -> None:
     ],
 )
 def test_files_that_are_brought_in_end_a_replay(text: str, stops: bool) -> None:
-    assert bool(why_replay_stops(read_statement(text, "s"))) is stops
+    assert bool(why_unreplayable(read_statement(text, "s"))) is stops

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.samples import PLAIN
-from zbackup.engines.mongodb.lock.marker_file import Note
+from zbackup.engines.mongodb.lock.marker_file import MarkerFile
 from zbackup.engines.mongodb.lock.watchdog_message import WatchOrder
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
 from zbackup.engines.mongodb.options import ConnectOptions, TlsOptions
@@ -127,7 +127,7 @@ def test_an_order_without_secrets_and_one_with_a_uri() -> None:
 
 
 def test_a_note_is_there_until_it_is_removed(tmp_path: Path) -> None:
-    note = Note(tmp_path / "run" / "a.fsync-locked")
+    note = MarkerFile(tmp_path / "run" / "a.fsync-locked")
     assert note.read() is None
     note.write("7,1@2")
     assert note.read() == "7,1@2"

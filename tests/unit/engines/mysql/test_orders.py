@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from zbackup.engines.mysql.lock.applier import Note
+from zbackup.engines.mysql.lock.applier import MarkerFile
 from zbackup.engines.mysql.lock.long_queries import is_select
 from zbackup.engines.mysql.lock.watchdog_message import WatchOrder
 from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
@@ -26,7 +26,7 @@ def test_an_order_survives_the_pipe_on_one_line() -> None:
 
 
 def test_a_note_tells_which_channels_ran(tmp_path: Path) -> None:
-    note = Note(tmp_path / "run" / "a.applier-stopped")
+    note = MarkerFile(tmp_path / "run" / "a.applier-stopped")
     assert note.read() is None
     note.write(["", "east"])
     assert note.read() == ["", "east"]
@@ -36,7 +36,7 @@ def test_a_note_tells_which_channels_ran(tmp_path: Path) -> None:
 
 
 def test_a_damaged_note_is_not_taken_for_none(tmp_path: Path) -> None:
-    note = Note(tmp_path / "n")
+    note = MarkerFile(tmp_path / "n")
     note.path.write_text("{")
     with pytest.raises(DatabaseError, match="delete it"):
         note.read()

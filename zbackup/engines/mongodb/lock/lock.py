@@ -18,7 +18,7 @@ from datetime import datetime
 import structlog
 
 from zbackup.engines.mongodb.lock.long_operations import settle_long_operations
-from zbackup.engines.mongodb.lock.marker_file import Note
+from zbackup.engines.mongodb.lock.marker_file import MarkerFile
 from zbackup.engines.mongodb.lock.release import release
 from zbackup.engines.mongodb.lock.watchdog_message import ASKING, LOCKED, WatchOrder
 from zbackup.engines.mongodb.optime import OplogEntry
@@ -114,7 +114,7 @@ class HeldLock:
 
 @contextmanager
 def hold(
-    options: ConnectOptions, limits: LockOptions, kind: LockKind, note: Note, *, oplog: bool
+    options: ConnectOptions, limits: LockOptions, kind: LockKind, note: MarkerFile, *, oplog: bool
 ) -> Iterator[HeldLock]:
     """Take the lock, hold it while the body runs, release it, and see that it is gone.
 
@@ -175,7 +175,7 @@ class _NotOurs(LockNotTaken):
     """The server is not locked by us, and will not be: there is nothing to release."""
 
 
-def _begin(locked: HeldLock, guardian: Guardian, note: Note, *, oplog: bool) -> None:
+def _begin(locked: HeldLock, guardian: Guardian, note: MarkerFile, *, oplog: bool) -> None:
     """Let the ceiling count, and see where the oplog stands now."""
     guardian.tell(LOCKED)
     if not guardian.alive:
@@ -184,7 +184,7 @@ def _begin(locked: HeldLock, guardian: Guardian, note: Note, *, oplog: bool) -> 
     locked.end = oplog_end(locked.session) if oplog else None
 
 
-def _guarded(options: ConnectOptions, limits: LockOptions, note: Note) -> Guardian:
+def _guarded(options: ConnectOptions, limits: LockOptions, note: MarkerFile) -> Guardian:
     order = WatchOrder(connect=options, note=note.path, wait_s=limits.wait_s + SLACK_S, hold_s=limits.hold_s)
     try:
         guardian = start_guardian(WATCHDOG, order.to_line())
@@ -241,12 +241,12 @@ def _take(session: Connection, limits: LockOptions, left_s: float) -> int:
     return round((time.monotonic() - began) * 1000)
 
 
-def _forget(guardian: Guardian, note: Note) -> None:
+def _forget(guardian: Guardian, note: MarkerFile) -> None:
     guardian.done()
     note.remove()
 
 
-def _release(held: HeldLock, guardian: Guardian, note: Note) -> None:
+def _release(held: HeldLock, guardian: Guardian, note: MarkerFile) -> None:
     """Unlock, and see that nothing is left of it. When we cannot, the watchdog does.
 
     Past the ceiling it has done so already or is about to, and a second unlock could be of another's lock.

@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class MarkerFile:
     """What is written down while the server may be locked by us."""
 
     path: Path
@@ -49,7 +49,7 @@ class Note:
         secure_files.unlink(self.path)
 
 
-def heal(options: ConnectOptions, note: Note) -> None:
+def heal(options: ConnectOptions, note: MarkerFile) -> None:
     """Release the lock that a killed run left, if it is still there and is certainly ours.
 
     Raise DatabaseError, with what to do, when there is a lock whose owner cannot be told.
@@ -70,7 +70,7 @@ def heal(options: ConnectOptions, note: Note) -> None:
     note.remove()
 
 
-def _require_ours(connection: Connection, note: Note, still: str) -> None:
+def _require_ours(connection: Connection, note: MarkerFile, still: str) -> None:
     if stillness(connection) != still:
         raise DatabaseError(
             f"{connection.where} is locked (fsyncLock), and {note.path} says that a killed zbackup may have "

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 
-from zbackup.engines.mongodb.lock.marker_file import Note
+from zbackup.engines.mongodb.lock.marker_file import MarkerFile
 from zbackup.engines.mongodb.lock.release import release_when_it_comes
 from zbackup.engines.mongodb.lock.watchdog_message import ASKING, LOCKED, WatchOrder
 from zbackup.engines.mongodb.server.connection import Connection, connect
@@ -36,7 +36,7 @@ def main() -> int:
     answer("ready")
     if word(UNASKED_S) != ASKING:
         # Nothing was asked for: if there is a lock now, or one that is waited for, it is somebody else's.
-        Note(order.note).remove()
+        MarkerFile(order.note).remove()
         return 0
     said = word(order.wait_s)
     if said == LOCKED:
@@ -56,7 +56,7 @@ def _release(order: WatchOrder, connection: Connection) -> bool:
             time.sleep(RETRY_S)
             connection = _reconnected(order, connection)
         else:
-            Note(order.note).remove()
+            MarkerFile(order.note).remove()
             return True
     return False
 

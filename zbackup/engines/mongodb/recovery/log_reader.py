@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from zbackup.engines.mongodb.oplog.covered_log import is_same_log, live_span, span_of
-from zbackup.engines.mongodb.oplog.search import live_history
+from zbackup.engines.mongodb.oplog.search_by_filter import live_history
 from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.recovery.reach import JOURNAL_LAG, reach

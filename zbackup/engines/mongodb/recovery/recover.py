@@ -18,7 +18,7 @@ from zbackup.engines.mongodb.oplog.append import append
 from zbackup.engines.mongodb.oplog.continuation import continuation
 from zbackup.engines.mongodb.oplog.find_stop import Cut, find_cut, shortfall
 from zbackup.engines.mongodb.oplog.oplog_entry import transaction
-from zbackup.engines.mongodb.oplog.search import search
+from zbackup.engines.mongodb.oplog.search_by_filter import search
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
 from zbackup.engines.mongodb.options import Login
 from zbackup.engines.mongodb.recovery.adopt import adopt

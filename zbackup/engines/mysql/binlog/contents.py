@@ -21,9 +21,9 @@ from zbackup.engines.mysql.binlog.events import (
     Buffer,
 )
 from zbackup.engines.mysql.binlog.query_status import QueryStatus, read_status
-from zbackup.engines.mysql.binlog.replay_stops import why_replay_stops
 from zbackup.engines.mysql.binlog.statement import LONGEST, read_statement, without_secrets
 from zbackup.engines.mysql.binlog.table_map import read_name
+from zbackup.engines.mysql.binlog.unreplayable import why_unreplayable
 from zbackup.model.log import Transaction
 from zbackup.model.log_entry import KINDS, Kind, LogEntry, Touched
 
@@ -205,7 +205,7 @@ def _statement(found: Contents, body: bytes, said: bytes) -> None:
     found.by_text = found.by_text or statement.rows
     for table, kinds in statement.tables.items():
         found.tables[table] = found.tables.get(table, 0) | sum(_MASKS[kind] for kind in kinds)
-    found.stops = found.stops or why_replay_stops(statement)
+    found.stops = found.stops or why_unreplayable(statement)
     found.say(text)
 
 

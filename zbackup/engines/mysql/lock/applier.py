@@ -26,14 +26,14 @@ from zbackup.proc.run_directory import prepare
 
 log = structlog.get_logger()
 
-WATCHDOG = "zbackup.engines.mysql.lock.watchdog"
+WATCHDOG = "zbackup.engines.mysql.lock.applier_watchdog"
 
 # For connecting, reading the position, releasing: everything between STOP and START that has no limit itself.
 SLACK_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class MarkerFile:
     """What is written down while the applier is stopped by us."""
 
     path: Path
@@ -58,7 +58,7 @@ class Note:
 
 
 @contextmanager
-def paused(options: ConnectOptions, limits: LockOptions, note: Note) -> Iterator[None]:
+def paused(options: ConnectOptions, limits: LockOptions, note: MarkerFile) -> Iterator[None]:
     """Stop the applier on all channels where it runs, and start it there again after the body.
 
     Raise LockNotTaken if it does not stop in time, Refused if it runs up to a wanted point, which would be
@@ -88,7 +88,7 @@ def paused(options: ConnectOptions, limits: LockOptions, note: Note) -> Iterator
         guardian.done()
 
 
-def heal(options: ConnectOptions, note: Note) -> None:
+def heal(options: ConnectOptions, note: MarkerFile) -> None:
     """Start the applier that a killed run left stopped. Raise DatabaseError when that cannot be done.
 
     With a server that cannot be reached there is nothing to be done: the note stays.

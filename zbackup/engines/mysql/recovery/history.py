@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from zbackup.engines.mysql.binlog.search import search
+from zbackup.engines.mysql.binlog.search_by_filter import search
 from zbackup.engines.mysql.recovery.covered_log import is_readable
 from zbackup.engines.mysql.recovery.replay_bounds import files_of
 from zbackup.model.backup import BackupFiles

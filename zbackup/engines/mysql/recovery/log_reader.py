@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from zbackup.engines.mysql.binlog.find_replay_stops import LIVE, replay_stops
+from zbackup.engines.mysql.binlog.find_unreplayable import LIVE, replay_stops
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.recovery.covered_log import (
     end_of,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.files import sequence
-from zbackup.engines.mysql.binlog.find import find
+from zbackup.engines.mysql.binlog.find_by_name import find
 from zbackup.engines.mysql.binlog.find_stop import Cut, Times, find_cut
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.binlog.same_log import require_same_log

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.samples import at
 from zbackup.model.log import Transaction
 from zbackup.model.log_entry import Kind, LogEntry, Touched
-from zbackup.plan.recovery.last_loss import LastLoss
+from zbackup.plan.recovery.last_drop import LastDrop
 
 EVENTS: dict[str, tuple[str, tuple[Kind, ...]]] = {
     "drop": ("shop.orders", ("ddl", "drop")),
@@ -31,13 +31,13 @@ def entry(number: int, event: str) -> LogEntry:
     return LogEntry(transaction=done, tables=(touched,), events=1, size=1, text=event)
 
 
-def told(table: str, kind: Kind, *files: Sequence[str]) -> LastLoss:
+def told(table: str, kind: Kind, *files: Sequence[str]) -> LastDrop:
     """What is known behind the files, oldest first, of which those behind the answer are not read."""
     numbered, number = [], 0
     for file in files:
         numbered.append([entry(number + n, event) for n, event in enumerate(file, 1)])
         number += len(file)
-    seen = LastLoss(table, kind)
+    seen = LastDrop(table, kind)
     for entries in reversed(numbered):
         for each in entries:
             seen.saw(each)

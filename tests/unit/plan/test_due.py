@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from zbackup.model.cron import Cron
 from zbackup.model.schedule import Interval, Retry, Timing
-from zbackup.plan.schedule import History, back_off, clock_jumped, due, expected_every, offset
+from zbackup.plan.due import History, back_off, clock_jumped, due, expected_every, offset
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 ZONE = ZoneInfo("Europe/Berlin")

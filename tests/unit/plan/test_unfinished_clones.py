@@ -8,9 +8,9 @@ from tests.unit.plan.test_health import WELL
 from tests.unit.reports import CLONE
 from zbackup.model.clone import Kind, State
 from zbackup.model.finding import worst
-from zbackup.plan.health.expected import Expected
+from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.health.health import judge
-from zbackup.plan.health.leftovers import Leftover, is_unfinished
+from zbackup.plan.health.unfinished_clones import Leftover, is_unfinished
 
 REMOVE = "zbackup clone destroy x"
 

@@ -7,7 +7,7 @@ from zbackup.jobs.clones.clone_datasets import server_process
 from zbackup.jobs.context import Context
 from zbackup.model.clone import Clone
 from zbackup.plan.clones.clone_name import recovery_of
-from zbackup.plan.health.leftovers import Leftover, is_unfinished
+from zbackup.plan.health.unfinished_clones import Leftover, is_unfinished
 from zbackup.proc.lock import holder
 
 

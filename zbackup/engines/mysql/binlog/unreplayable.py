@@ -11,7 +11,7 @@ _BEFORE_NAME: Final = ("TABLE", "EXISTS", ".")
 """What follows is the table's name."""
 
 
-def why_replay_stops(statement: Statement) -> str:
+def why_unreplayable(statement: Statement) -> str:
     """Why a replay ends at this statement; "" when it does not."""
     words = [token.word for token in statement.tokens]
     if statement.verb == "ALTER" and "TABLE" in words[:6]:

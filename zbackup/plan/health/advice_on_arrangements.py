@@ -1,4 +1,4 @@
-"""Tell what a configuration promises of an instance, and what it leaves to chance. Pure."""
+"""Advise on an instance's arrangements: no schedule, nothing off site, nothing pruned. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from zbackup.model.finding import Finding
 class Arrangements:
     """What the configuration arranges for an instance.
 
-    `noticed`: somebody would be told when backups stop, by a schedule or a `max_age`; `away`: a destination
-    is on another pool or host; `policy`: a retention policy says which backups go; `pruned`: it is on the
-    schedule; `scheduled`: the daemon takes its snapshots.
+    `noticed`: somebody would be told when backups stop, by a schedule or a `max_age`; `off_site`: a
+    destination is on another pool or host; `policy`: a retention policy says which backups go; `pruned`: it
+    is on the schedule; `scheduled`: the daemon takes its snapshots.
     """
 
     noticed: bool = True
-    away: bool = True
+    off_site: bool = True
     policy: bool = True
     pruned: bool = True
     scheduled: bool = True
@@ -42,8 +42,8 @@ class Expected:
     arrangements: Arrangements = ALL_ARRANGED
 
 
-def of_arrangements(facts: Arrangements, instance: str) -> Iterator[Finding]:
-    """Say what is left to chance, with the lines to write.
+def advice_on_arrangements(facts: Arrangements, instance: str) -> Iterator[Finding]:
+    """List the advice on what is left to chance, with the lines to write.
 
     Advice alone: another scheduler, another tool or a person may do it.
     """
@@ -55,7 +55,7 @@ def of_arrangements(facts: Arrangements, instance: str) -> Iterator[Finding]:
             "status, metrics and the monitoring plugin say ok however long ago the last backup was",
             f'{table}.schedule] snapshot = "5m", or with timers of your own {table}] max_age = "1h"',
         )
-    if not facts.away:
+    if not facts.off_site:
         yield _advice(
             "off-site",
             "no destination is outside of this pool",

@@ -12,9 +12,9 @@ from zbackup.engines.mysql.binlog.events import FIRST_EVENT, Buffer
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import describe, opened
-from zbackup.engines.mysql.binlog.replay_stops import STOP_WORD
 from zbackup.engines.mysql.binlog.scan import Scanner
-from zbackup.engines.mysql.binlog.search import Finder, hides_text, is_mariadb
+from zbackup.engines.mysql.binlog.search_by_filter import Finder, hides_text, is_mariadb
+from zbackup.engines.mysql.binlog.unreplayable import STOP_WORD
 from zbackup.model.replay_stop import ReplayStop
 
 _HEAD: Final = 256

@@ -10,10 +10,10 @@ from zbackup.model.log_entry import Kind, LogEntry, LogFilter, LogRead
 from zbackup.model.moment import local_text
 from zbackup.model.target import RestoreTarget
 from zbackup.model.transaction_name import parse_transaction
-from zbackup.plan.recovery.last_loss import LastLoss
+from zbackup.plan.recovery.last_drop import LastDrop
 
 
-def last_statement(ctx: Context, source: Source, table: str, kind: Kind) -> LogEntry:
+def find_last_drop(ctx: Context, source: Source, table: str, kind: Kind) -> LogEntry:
     """The last transaction in the log that did this to SCHEMA.TABLE when there was something to do it to.
 
     The newest files are read first, and none behind the one that tells. A later change of the table's
@@ -22,7 +22,7 @@ def last_statement(ctx: Context, source: Source, table: str, kind: Kind) -> LogE
     """
     if not all(table.partition(".")):
         raise UsageError(f'"{table}" is no SCHEMA.TABLE, such as shop.orders')
-    seen = _walk(ctx, source, LastLoss(table, kind))
+    seen = _walk(ctx, source, LastDrop(table, kind))
     if seen.found is None:
         hint = ""
         if seen.defined is not None:
@@ -49,7 +49,7 @@ def _words(ctx: Context, entry: LogEntry) -> str:
     return f"at {at}, by {name.gtid or name.start}: {entry.text}"
 
 
-def _walk(ctx: Context, source: Source, seen: LastLoss) -> LastLoss:
+def _walk(ctx: Context, source: Source, seen: LastDrop) -> LastDrop:
     """Read file by file, the newest first, until it is known what was the last; files tell in their order."""
     for each in source.search(ctx, LogFilter(tables=(seen.table,), backwards=True)):
         if isinstance(each, LogEntry):

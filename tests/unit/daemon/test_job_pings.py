@@ -16,7 +16,7 @@ import pytest
 
 from zbackup.cli.log_sink import Sink
 from zbackup.config.schedule import Notify
-from zbackup.daemon.notifier import PING_LIMIT_S, PING_TRIES, HookNotifier, add_to_path, ping
+from zbackup.daemon.job_pings import PING_LIMIT_S, PING_TRIES, HookNotifier, add_to_path, ping
 from zbackup.daemon.sd_notify import Notifier
 from zbackup.daemon.waker import Waker
 from zbackup.model.errors import CommandFailed, CommandTimedOut, NotInstalled

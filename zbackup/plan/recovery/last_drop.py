@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from zbackup.model.log_entry import EVERY_TABLE, Kind, LogEntry, Touched
 
 
-class LastLoss:
+class LastDrop:
     """Hears the log of SCHEMA.TABLE file by file, the newest first, and of each in its order.
 
     `found` is the last that counts, as far as was heard; `defined` the last change of the table's definition,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.unit.engines.binlog.builder import Builder, at, packed, plain
 from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog import events
-from zbackup.engines.mysql.binlog.find_replay_stops import SeenStops, replay_stops
+from zbackup.engines.mysql.binlog.find_unreplayable import SeenStops, replay_stops
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.binlog.search import search
+from zbackup.engines.mysql.binlog.search_by_filter import search
 from zbackup.engines.mysql.binlog.transaction_events import transaction_events
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 

@@ -1,14 +1,14 @@
 """Starts a replica's applier again when the zbackup that stopped it dies. See applier and proc.guardian.
 
-Run as `python -m zbackup.engines.mysql.lock.watchdog` with its order on stdin. It connects at once, so that
-it neither needs a free connection later nor finds out then that it cannot log in.
+Run as `python -m zbackup.engines.mysql.lock.applier_watchdog` with its order on stdin. It connects at
+once, so that it neither needs a free connection later nor finds out then that it cannot log in.
 """
 
 import signal
 import sys
 import time
 
-from zbackup.engines.mysql.lock.applier import Note, start
+from zbackup.engines.mysql.lock.applier import MarkerFile, start
 from zbackup.engines.mysql.lock.watchdog_message import WatchOrder
 from zbackup.engines.mysql.server.connection import Connection, connect
 from zbackup.engines.mysql.server.status import dialect
@@ -50,7 +50,7 @@ def _start(order: WatchOrder, connection: Connection) -> bool:
             time.sleep(RETRY_S)
             connection = _reconnected(order, connection)
         else:
-            Note(order.note).remove()
+            MarkerFile(order.note).remove()
             return True
     return False
 

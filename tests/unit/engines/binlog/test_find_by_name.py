@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.engines.binlog.builder import SERVER, Builder, Written
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged
-from zbackup.engines.mysql.binlog.find import find
+from zbackup.engines.mysql.binlog.find_by_name import find
 from zbackup.engines.mysql.binlog.find_stop import find_cut
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.transactions_before import read_earlier

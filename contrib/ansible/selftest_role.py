@@ -1,0 +1,51 @@
+"""The Ansible role: its syntax, and what it makes of a machine with ZFS. Needs ansible-core and the lab."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parents[1]
+BIN = Path(sys.executable).parent
+PROVEN = (
+    "applied",
+    "secrets",
+    "the configuration is read",
+    "delegated",
+    "the key is append-only",
+    "quota",
+    "run again, it changes nothing",
+    "what zbackup refuses replaces nothing",
+)
+
+
+def test_the_example_is_a_playbook() -> None:
+    done = subprocess.run(
+        (str(BIN / "ansible-playbook"), "--syntax-check", "-i", "localhost,", "site.example.yml"),
+        cwd=HERE,
+        env={**os.environ, "ANSIBLE_ROLES_PATH": "roles"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_role_makes_what_it_says_and_changes_nothing_when_run_again() -> None:
+    done = subprocess.run(
+        (*_as_root(), "sh", "contrib/ansible/story.sh", str(BIN / "ansible-playbook"), str(BIN / "zbackup")),
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    steps = [line.removeprefix("story: ") for line in done.stdout.splitlines() if line.startswith("story: ")]
+    assert done.returncode == 0 and [step for step in PROVEN if step not in steps] == [], (
+        done.stdout + done.stderr
+    )
+
+
+def _as_root() -> tuple[str, ...]:
+    """Nothing of it is left in a guest of the lab; a machine of somebody's own is not touched."""
+    return ("tests/lab/lab", "run", "--timeout", "10m", "--")

@@ -1,0 +1,48 @@
+"""The options of a host without a configuration: what does not belong together is said in one line."""
+
+import pytest
+
+from zbackup.cli.main import invoke
+
+BUCKET = "s3://bucket/db1"
+TO = ("--to", "latest")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("restore", "--from", BUCKET, *TO), "--below tank/recovered"),
+        (("restore", "--from", BUCKET, "--below", "tank", *TO), "--below wants a dataset in a pool"),
+        (("restore", "--from", "ftp://x", "--below", "t/x", *TO), "--from wants an address such as"),
+        (("restore", "--from", "offsite", "--key", "/k", *TO), "--key belongs to an address"),
+        (("restore", "--below", "t/x", *TO), "--below belongs to an address"),
+        (("restore", "--server", "/m", *TO), "--server belongs to an address"),
+        (("restore", "--from", BUCKET, "--below", "t/x", "--sudo", *TO), "are about another host"),
+        (
+            ("restore", "--from", BUCKET, "--below", "t/x", "--table", "a.b", *TO),
+            "--table copies into production",
+        ),
+        (
+            ("restore", "one", "--from", BUCKET, "--below", "t/x", "--instance", "two", *TO),
+            "one or two? Name one",
+        ),
+        (
+            ("restore", "--from", "zfs:vault/b", "--run-at-destination", "--below", "tank/x", *TO),
+            "a clone stays on its pool: --below vault/...",
+        ),
+        (("--config", "/c", "restore", "--from", BUCKET, "--below", "t/x", *TO), "leave out --config"),
+        (("restore", "--base", "t/d@x", *TO), "leave out --to"),
+        (("restore", "--base", "t/d@x", "--from", "offsite"), "leave out --from"),
+        (("list", "--from", "offsite"), "is --at offsite meant?"),
+        (("list", "--instance", "shop"), "--instance belongs to an address"),
+        (("list", "--foreign", "--at", "offsite"), "--foreign is about this host"),
+        (("release",), "one of --keep BACKUP and --stale"),
+        (("release", "--stale", "--keep", "x"), "one of --keep BACKUP and --stale"),
+    ],
+)
+def test_what_does_not_belong_together_is_said(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(list(words)) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and said in err and len(err.splitlines()) == 1
