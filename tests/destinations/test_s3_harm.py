@@ -121,7 +121,7 @@ def test_another_streams_segments_and_page_do_not_open(server: S3Server, tmp_pat
         session.store(part(12, 11), shop.sender(stream(12, 11)), Meter())
         other = shop.body(page_of(shop, "12-from-11"))
         shop.replace(page_of(shop), other)
-        with pytest.raises(VerificationFailed, match="another stream's page"):
+        with pytest.raises(VerificationFailed, match="belongs to another stream"):
             fetched(session, part(11))
         forged = json.loads(other)
         forged["begun"] |= {"guid": "11", "base": None}

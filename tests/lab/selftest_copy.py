@@ -216,7 +216,7 @@ def test_rows_without_a_parent_are_refused_before_the_table_has_its_name(rig: Ri
     rig.forget()
     rig.copy("odd.parent")
     rig.production.sql("DELETE FROM odd.parent WHERE id >= 5 ORDER BY id DESC")
-    with pytest.raises(Refused, match=r"have no partner in odd\.parent"):
+    with pytest.raises(Refused, match=r"refer to missing rows of odd\.parent"):
         rig.copy("odd.child")
     assert rig.production.checksum(["odd.child"]) == {"odd.child": None}
     rig.copy("odd.parent", missing=True)

@@ -34,7 +34,10 @@ Until = Annotated[
     typer.Option("--until", metavar="TIME", help='"2024-05-03 09:00", "18:00" or "+2d".', show_default=False),
 ]
 Reason = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Why, for those who look.", show_default=False)
+    str,
+    typer.Option(
+        "--reason", metavar="TEXT", help="The reason, shown by status and check.", show_default=False
+    ),
 ]
 Withdraw = Annotated[bool, typer.Option("--withdraw", help="Forget what was acknowledged.")]
 

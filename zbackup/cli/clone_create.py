@@ -81,7 +81,7 @@ OwnRoot = Annotated[
     bool,
     typer.Option(
         "--own-root",
-        help="Give the developers' account all privileges on the clone, and production's theirs.",
+        help="Give the developers' account all privileges on the clone; production's accounts keep theirs.",
     ),
 ]
 AsReplica = Annotated[

@@ -25,7 +25,12 @@ destroy single snapshots: for a host that is trusted to prune its own backups.
 
 def command(
     options: Options,
-    root: Annotated[str, typer.Option("--root", metavar="DATASET", help="Nothing outside of it is reached.")],
+    root: Annotated[
+        str,
+        typer.Option(
+            "--root", metavar="DATASET", help="The key reaches this dataset and those below it alone."
+        ),
+    ],
     append_only: Annotated[
         bool, typer.Option("--append-only", help="Backups may be added and listed, no more.")
     ] = False,

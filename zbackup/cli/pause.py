@@ -31,7 +31,10 @@ For = Annotated[
     str, typer.Option("--for", metavar="TIME", help='How long: "30m", "2h" or "1d".', show_default=False)
 ]
 Reason = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Why, for those who look.", show_default=False)
+    str,
+    typer.Option(
+        "--reason", metavar="TEXT", help="The reason, shown by status and check.", show_default=False
+    ),
 ]
 
 

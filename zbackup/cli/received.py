@@ -45,7 +45,9 @@ def command(
     options: Options,
     root: Annotated[
         str | None,
-        typer.Argument(metavar="DATASET", help="What backups are received below.", show_default=False),
+        typer.Argument(
+            metavar="DATASET", help="The dataset below which backups are received.", show_default=False
+        ),
     ] = None,
     max_age: Annotated[
         str | None,

@@ -15,7 +15,8 @@ ToTimestamp = Annotated[
     typer.Option(
         "--to-timestamp",
         metavar="SECONDS,INC",
-        help="MongoDB: the exact cluster time to restore to, instead of --to. It is left out itself.",
+        help="MongoDB: restore everything before this exact cluster time, and not the operation at it. "
+        "Instead of --to.",
         show_default=False,
     ),
 ]
@@ -126,7 +127,8 @@ AcceptOlder = Annotated[
     bool,
     typer.Option(
         "--accept-older",
-        help="With --to latest: take the newest that can be read, also when another may be meant.",
+        help="With --to latest: take the newest backup that can be read, even if a newer one cannot be read "
+        "or another server's backups are there.",
     ),
 ]
 AcceptClockOption = Annotated[

@@ -118,7 +118,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
     would go to whatever host is named."""
 
     def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> NoReturn:
-        raise OSError(f"it answers {code}, and names another URL: write that one, if it is to be told")
+        raise OSError(f"the webhook redirects ({code}); configure the final URL")
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 

@@ -133,7 +133,7 @@ class RemoteLogs:
         """What the other side meant, by its exit status: it is a zbackup, or there is none."""
         said = (failure.stderr.strip().splitlines() or ["no message"])[-1].removeprefix("zbackup: ")
         where = f"{said} (on {failure.where or self.place})"
-        if failure.returncode == _NOT_FOUND or f"{LOG_COMMAND!r} is not run here" in said:
+        if failure.returncode == _NOT_FOUND or f"{LOG_COMMAND!r} is not" in said:
             return Refused(
                 f"{self.place} takes no log archive: over ssh that needs the gate of this zbackup there "
                 f"(zbackup gate as the key's forced command)"

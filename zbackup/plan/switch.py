@@ -62,7 +62,10 @@ def plan_switch(
     _require_whole(roots, members, coming)
     for part in parts:
         if both := sorted(part.own & part.moving):
-            raise Refused(f"part {part.number} of the clone has a snapshot {both[0]}, as production has")
+            raise Refused(
+                f"the clone and production both have a snapshot @{both[0].rpartition('@')[2]}: rename or "
+                f"destroy the clone's (dataset {part.number} of the clone)"
+            )
     leaving = tuple(
         Leaving(
             name=m.dataset.name,
@@ -107,7 +110,10 @@ def _require_whole(roots: Sequence[str], members: Sequence[Member], coming: Sequ
     if strange := [n for n in sorted(names) if not any(n == r or n.startswith(r + "/") for r in roots)]:
         raise Refused(f"the clone holds a copy of {strange[0]}, which is no dataset of the instance")
     if lost := [n for n in sorted(names) if n not in roots and n.rpartition("/")[0] not in names]:
-        raise Refused(f"the clone holds a copy of {lost[0]}, and none of what it would lie below")
+        raise Refused(
+            f"the clone has a dataset in place of {lost[0]}, and none in place of its parent "
+            f"{lost[0].rpartition('/')[0]}: switch cannot use it"
+        )
 
 
 def _require_renamable(members: Sequence[Member], roots: Sequence[str]) -> None:

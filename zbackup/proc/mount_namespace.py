@@ -193,7 +193,7 @@ def _led_by_root(directory: str) -> int:
         with opened_parent(Path(directory, "any")) as (found, _):
             return os.dup(found)
     except Refused:
-        raise Refused("a link of somebody else's than root lies there or on the way: remove it") from None
+        raise Refused("a symlink not owned by root is in the path: remove it") from None
 
 
 def _path(descriptor: int) -> str:

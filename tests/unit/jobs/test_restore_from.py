@@ -53,7 +53,9 @@ def test_a_base_that_proves_too_new_is_refused_and_what_to_do_is_said() -> None:
         mounted = tuple(SimpleNamespace(name=n, mountpoint="/m", closed="") for n, _ in PLAIN.members)
         catalog = cast(Catalog, SimpleNamespace(backups=(base,), places=mounted))
         if holds:
-            with pytest.raises(NotRecoverable, match=r"zbackup-1 proves to hold \S+:78 already: name"):
+            with pytest.raises(
+                NotRecoverable, match=r"zbackup-1 already contains transaction \S+:78: choose"
+            ):
                 _found(cast(Context, ctx), name, catalog, base)
         else:
             assert _found(cast(Context, ctx), name, catalog, base).transaction == transaction

@@ -130,7 +130,7 @@ def test_the_rule_for_memory() -> None:
 
 def test_clock_and_lock() -> None:
     assert first(replace(WELL, clock_synchronised=False)).subject == "clock"
-    assert "6.2 s of at most 10 s" in first(replace(WELL, held_ms=6200)).text
+    assert "6.2 s; the limit is 10 s" in first(replace(WELL, held_ms=6200)).text
 
 
 @given(st.floats(1, 1e8), st.one_of(st.none(), st.floats(1, 1e6)))

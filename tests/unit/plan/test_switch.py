@@ -91,7 +91,7 @@ def test_it_is_given_all_settings_but_ours_and_those_for_life() -> None:
         ({"parts": PARTS[:2]}, "nothing in place of tank/other"),
         ({"members": (DATA, LOG)}, "there is no tank/other here .* create it, empty"),
         ({"roots": ("tank/data",)}, "tank/other, which is no dataset of the instance"),
-        ({"parts": (replace(PARTS[0], own=frozenset("a"), moving=frozenset("a")), *PARTS[1:])}, "snapshot a"),
+        ({"parts": (replace(PARTS[0], own=frozenset("a"), moving=frozenset("a")), *PARTS[1:])}, "shot @a"),
         ({"members": (replace(DATA, path="legacy"), LOG, OTHER)}, "zfs set mountpoint=/srv/data tank/data"),
         (
             {"roots": ("tank",), "members": (replace(DATA, dataset=dataset("tank", 1, "/t")),),

@@ -204,7 +204,7 @@ def check_page(page: StreamIndex, key: DataKey | None, where: str) -> None:
     )
     hashed = bool(page.sha256 or page.tree_sha256)
     if not sound or not hashed or sum(s.plain for s in page.segments) != page.size:
-        raise VerificationFailed(f"{where} contradicts itself")
+        raise VerificationFailed(f"the stream index {where} is inconsistent (sizes or hashes): damaged")
 
 
 log = structlog.get_logger()

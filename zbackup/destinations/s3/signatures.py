@@ -50,7 +50,7 @@ class Signatures:
         Refused without the key.
         """
         if (header.line, header.guid, header.base) != (stream.line, stream.guid, stream.base):
-            raise VerificationFailed(f"{where} is another stream's page")
+            raise VerificationFailed(f"{where} belongs to another stream: the object was moved or replaced")
         if header.encryption is None:
             return None
         if header.version == 1:

@@ -132,4 +132,4 @@ class StreamHeaders:
         if self.pages.sealing.keys is not None:
             self.pages.sealing.open_stream(stream, header, where)
         elif (header.line, header.guid, header.base) != (stream.line, stream.guid, stream.base):
-            raise VerificationFailed(f"{where} is another stream's page")
+            raise VerificationFailed(f"{where} belongs to another stream: the object was moved or replaced")

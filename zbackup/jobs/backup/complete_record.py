@@ -145,8 +145,8 @@ def require_confirmed(record: Record) -> None:
     """
     if record.lock != "none" and record.lock_held_ms is None and record.server.get(NON_TRANSACTIONAL):
         raise VerificationFailed(
-            f"whether the lock {record.lock} lasted is not known, and tables are not transactional "
-            f"({record.server[NON_TRANSACTIONAL]})"
+            f"it is unknown whether the lock {record.lock} lasted until the snapshot was taken, and tables "
+            f"without transactions ({record.server[NON_TRANSACTIONAL]}) may be inconsistent: take another"
         )
 
 

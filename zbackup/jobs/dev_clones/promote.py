@@ -68,7 +68,7 @@ def _require_possible(ctx: Context, clone: Clone) -> None:
     if clone.state != "promoting":
         require_ready(clone)
     if clone.copied and clone.state == "ready":
-        raise Refused(f"{clone.name} depends on no snapshot any more")
+        raise Refused(f"{clone.name} is promoted already: it depends on no snapshot")
     others = [
         s for s in ctx.zfs.snapshots_below(f"{ctx.clones}/{clone.name}") if s.name not in (LABEL, ORIGIN)
     ]

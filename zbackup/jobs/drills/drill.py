@@ -275,8 +275,8 @@ def _require_room(ctx: Context, target: ShipTarget, needed: int) -> None:
     pool = ZfsFacts(ctx.zfs.runner).pool(ctx.clones.partition("/")[0])
     if pool.free - needed < FREE_SERIOUS * pool.size:
         raise Refused(
-            f"{needed >> 20} MiB would be fetched from {target.name} for a drill, and {pool.name} has "
-            f"{pool.free >> 20} MiB free, of which a tenth of the pool has to be left"
+            f"fetching from {target.name} for a drill needs {needed >> 20} MiB; {pool.name} has "
+            f"{pool.free >> 20} MiB free, and {FREE_SERIOUS:.0%} of the pool must stay free"
         )
 
 

@@ -252,7 +252,9 @@ def _found(ctx: Context, name: TransactionName, catalog: Catalog, base: Backup) 
     """The transaction in what was fetched. Raise NotRecoverable when the base holds it after all."""
     before = locate_in(ctx, name, catalog)
     if place(base.record.log_to) > place(before.transaction.start):
-        raise NotRecoverable(f"{base.name} proves to hold {name} already: name an older backup with --base")
+        raise NotRecoverable(
+            f"backup {base.name} already contains transaction {name}: choose an older one with --base"
+        )
     return before
 
 

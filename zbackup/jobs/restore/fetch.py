@@ -156,7 +156,7 @@ def mounted(ctx: Context, container: str, members: int) -> tuple[Dataset, ...]:
     """Tell what is below the container, at least so many, mounted. Raise Refused for want of a key."""
     found = [d for d in ctx.zfs.filesystems(container) if d.name != container]
     if len(found) < members:
-        raise VerificationFailed(f"{container} holds {len(found)} datasets of {members}")
+        raise VerificationFailed(f"only {len(found)} of {members} datasets arrived in {container}")
     for dataset in found:
         try:
             ctx.zfs.mount(dataset.name)

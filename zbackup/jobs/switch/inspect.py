@@ -121,7 +121,7 @@ def _parts(ctx: Context, clone: Clone, record: Record) -> list[CloneDataset]:
         dataset = ctx.zfs.filesystems(name)[0]
         origin = ctx.zfs.snapshot_named(ctx.zfs.origins(name)[name] or f"{name}@")
         if origin is None:
-            raise Refused(f"{name} is no clone of a snapshot any more")
+            raise Refused(f"{name} was promoted (no origin): switch cannot use it")
         moving = [s.name for s in ctx.zfs.snapshots(origin.dataset) if s.createtxg <= origin.createtxg]
         parts.append(
             CloneDataset(
@@ -149,6 +149,6 @@ def _require_movable(ctx: Context, names: Sequence[str]) -> None:
         (key,) = ctx.zfs.values(name, "encryptionroot")
         if key not in ("", "-") and not all(n.startswith(f"{key}/") for n in (ctx.clones, *ctx.datasets)):
             raise Refused(
-                f"{name} is encrypted with the key of {key}, and so is the clone: ZFS lets neither leave it. "
-                f"A switch needs production and clones below one dataset that has the key"
+                f"{name} has the encryption root {key}, and ZFS moves no dataset out of its encryption "
+                f"root: a switch needs production and the clones below one encryption root"
             )

@@ -155,7 +155,8 @@ def _hold(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             severity="warning",
             subject="lock",
-            text=f"the newest snapshot held it {facts.held_ms / 1000:.1f} s of at most {facts.ceiling_s:g} s",
+            text=f"the newest snapshot locked the database for {facts.held_ms / 1000:.1f} s; the limit is "
+            f"{facts.ceiling_s:g} s",
             why="at the ceiling the server ends the lock and the snapshot is lost",
             fix='lock.kind = "auto" (the gentlest that is exact), or more time in lock.hold',
         )

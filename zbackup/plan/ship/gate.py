@@ -96,7 +96,7 @@ def decide(line: str, policy: Policy) -> Order:
     if words[0] == LOG_COMMAND:
         return _archiving(tuple(words), policy)
     if words[0] != "zfs" or len(words) < 2:
-        raise _refused(f"{_shown(words[0])} is not run here, only zfs is")
+        raise _refused(f"command {_shown(words[0])} is not allowed: this key may run zfs only")
     shape = _SHAPES.get(words[1])
     if shape is None:
         raise _refused(f"zfs {_shown(words[1])} is not allowed")
@@ -130,7 +130,7 @@ def require_below(said: str, policy: Policy) -> None:
     sent += [row[2] for row in rows if row[0] == "incremental" and len(row) == 4]
     named = re.findall(r"^\s*toname = (.+)$", said, flags=re.M)
     if len(sent) != 1 or len(named) != 1:
-        raise _refused("it cannot be told what this token is of")
+        raise _refused("the resume token's dataset could not be determined")
     for name in (*sent, *named):
         _require_name(name, policy, "@", "@")
 
@@ -145,7 +145,7 @@ def _words(line: str) -> list[str]:
     except ValueError as unbalanced:
         raise _refused(f"a command that cannot be read: {unbalanced}") from unbalanced
     if not words:
-        raise _refused("there is no shell here")
+        raise _refused("an interactive login was asked for; this key runs only the zfs commands of zbackup")
     return words
 
 

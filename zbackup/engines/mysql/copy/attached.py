@@ -35,7 +35,10 @@ def require_unattached(sides: Sides, name: TableName) -> None:
 def referring(sides: Sides, name: TableName) -> list[str]:
     """Foreign keys of other tables that refer to this one, in whatever schema they are."""
     if sides.watch is None:
-        raise Refused("whether foreign keys refer to production's table can be asked by nobody")
+        raise Refused(
+            "cannot list the foreign keys of other tables that refer to production's table: the instance's "
+            "own account is not connected"
+        )
     seen = {
         f"{key.name} of {key.table}" for key in tables.foreign_keys(sides.production, name, of_others=True)
     }

@@ -54,7 +54,8 @@ def read_creation(
         made = changed(text.decode(codec, "surrogateescape")).encode(codec, "surrogateescape")
     except UnicodeEncodeError:
         raise Refused(
-            f"{what.lower()} {name.table} is in {charset}, which has no letters for its name"
+            f"the definition of {what.lower()} {name.table} is in {charset}, and that character set cannot "
+            f"write a name that it needs here"
         ) from None
     return Creation(made, settings)
 

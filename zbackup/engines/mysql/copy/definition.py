@@ -50,7 +50,7 @@ def parse_definition(text: str) -> Definition:
     # Partitions follow the options, and have lines of their own.
     body, end, tail = text[first.end() :].partition("\n)") if first else ("", "", "")
     if not end:
-        raise Refused(f"the server's definition is none that zbackup understands: {text[:80]}")
+        raise Refused(f"cannot parse SHOW CREATE output: {text[:80]}")
     if broken := [line for line in body.split("\n") if not line.startswith("  ")]:
         raise Refused(f"a name in its definition has a line end, before {broken[0][:40]!r}")
     if _ELSEWHERE.search(tail):
@@ -90,7 +90,7 @@ def referring_to(statement: str, parent: TableName, work: TableName) -> str:
 def view_named(text: str, name: TableName, *, replace: bool) -> str:
     """SHOW CREATE VIEW's text, for a view of another name. Raise Refused if it is not understood."""
     if not _VIEW.search(text) or not text.startswith("CREATE "):
-        raise Refused(f"the server's definition is none that zbackup understands: {text[:80]}")
+        raise Refused(f"cannot parse SHOW CREATE output: {text[:80]}")
     renamed = _VIEW.sub(lambda m: f" VIEW {quoted_name(name)}{m['columns'] or ''} AS ", text, count=1)
     return renamed.replace("CREATE ", "CREATE OR REPLACE ", 1) if replace else renamed
 
@@ -98,7 +98,7 @@ def view_named(text: str, name: TableName, *, replace: bool) -> str:
 def trigger_on(text: str, table: TableName) -> str:
     """SHOW CREATE TRIGGER's text, for another table. Raise Refused if it is not understood."""
     if not _TRIGGER.search(text):
-        raise Refused(f"the server's definition is none that zbackup understands: {text[:80]}")
+        raise Refused(f"cannot parse SHOW CREATE output: {text[:80]}")
     return _TRIGGER.sub(lambda _: f"ON {quoted_name(table)}", text, count=1)
 
 

@@ -74,8 +74,8 @@ def _require_parents(production: Connection, job: TableJob, key: ForeignKey) -> 
     )
     if int(found["n"]):
         raise Refused(
-            f"{found['n']} rows have no partner in {key.parent}, to which {key.name} refers: bring that back "
-            f"first (--missing), or say --bare to leave out triggers and foreign keys"
+            f"{found['n']} rows refer to missing rows of {key.parent} ({key.name}): copy {key.parent} first "
+            f"(--missing), or leave out triggers and foreign keys (--bare)"
         )
 
 
@@ -110,8 +110,8 @@ def _require_left_alone(sides: Sides, into: TableName, kept: TableName) -> None:
     found = [*(f"trigger {t.name}" for t in (old.triggers if old else ())), *referring(sides, kept)]
     if found:
         raise DatabaseError(
-            f"{', '.join(found)} came to {into} in the instant before it became {kept}, and went with it: "
-            f"make that anew on {into}, and drop it from {kept}"
+            f"{', '.join(found)} was created on {into} while it was being renamed to {kept}: recreate it on "
+            f"{into} and drop it from {kept}"
         )
 
 
