@@ -4,11 +4,12 @@ Told quickly in test_daemon and at length in tests/slow.
 """
 
 import json
+import os
 import random
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -40,7 +41,9 @@ class Life:
 
 
 @contextmanager
-def logged_daemon(config: Path, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+def logged_daemon(
+    config: Path, log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
     """A daemon that appends its log to a file; killed at the end if it still runs."""
     with log.open("ab") as sink:
         begin = sink.tell()
@@ -49,6 +52,7 @@ def logged_daemon(config: Path, log: Path) -> Iterator["subprocess.Popen[bytes]"
             stdin=subprocess.DEVNULL,
             stderr=sink,
             start_new_session=True,
+            env={**os.environ, **(environment or {})},
         )
     try:
         # Told to stop before that, Python may not have got as far as to listen.

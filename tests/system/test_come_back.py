@@ -3,11 +3,13 @@
 A MariaDB whose data is encrypted and whose log is not: one set that is sent raw in part.
 """
 
+import shlex
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from tests.lab.two_hosts import TwoHosts, hosts
 from tests.platform.shipping import Skewed
 from tests.system.come_back import Offsite, offsite_of
 from tests.system.conftest import end_clones
+from tests.system.daemon_story import logged_daemon
 from tests.system.forked import forks
 from tests.system.house import House, Variant, build, next_second, now, utc, wait_until
 from zbackup import app
@@ -302,3 +305,65 @@ def test_the_daemon_ships_on_schedule_and_goes_on_after_it_was_killed(offsite: O
     # What received the stream that was cut may be there for a moment yet.
     wait_until("the next ship goes on", lambda: offsite.send("ship", "--json").rc == 0, 60)
     assert [b["name"] for b in offsite.house.backups() if b["finished"]][-1] in offsite.committed()
+
+
+def test_what_was_never_shipped_comes_back_from_the_archived_log(offsite: Offsite, key: Path) -> None:
+    """Appended through the gate by a key that may add and do nothing else, restored by one that may read."""
+    house = offsite.house
+    archive = {"to": ["offsite"], "every": "1s"}
+    config = house.configure("archiving", ship=[offsite.ship("append-only")], archive=archive)
+
+    def archived() -> dict[str, Any]:
+        found: dict[str, Any] = offsite.send("archive", "--once", "--json", config=config).data[0]
+        return found
+
+    # The gate's user cannot mount: what root has to do there is said, and is all that is lacking.
+    refused = offsite.send("archive", "--once", "-q", config=config).refused(9)
+    orders = refused.partition("as root, ")[2].partition(" (on ")[0]
+    for order in orders.split("; "):
+        run(*shlex.split(order))
+    house.server.sql("INSERT INTO story.told VALUES (100)")
+    first = archived()
+    assert first["appended"] > 0 and first["gap"] is None and first["epoch"] == 0
+    assert archived()["appended"] == 0
+    house.server.sql("FLUSH BINARY LOGS")
+    house.server.sql("INSERT INTO story.told VALUES (101)")
+    second = archived()
+    assert 0 < second["appended"] < first["appended"] + 10_000 and second["end"] != first["end"]
+    # The dataset of the archive is nobody's copy.
+    assert offsite.send("ship", "--json", config=config).data[0]["committed"] == []
+    home = f"{offsite.hosts.root}/{offsite.place}/shop"
+    _append_elsewhere_and_remove(offsite, home)
+    # In a lane of the daemon's, through a link that breaks, and a daemon that is killed.
+    with logged_daemon(config, house.home / "archiving.log", offsite.hosts.environment) as process:
+        house.server.sql("INSERT INTO story.told VALUES (102)")
+        before = _end_there(offsite, home)
+        house.server.sql("INSERT INTO story.told VALUES (103)")
+        wait_until("the daemon has archived it", lambda: _end_there(offsite, home) != before, 120)
+        process.kill()
+    house.server.sql("INSERT INTO story.told VALUES (104)")
+    archived()
+    said = offsite.send("archive", "status", "--json", config=config).data[0]
+    assert said["exposed_s"] < 600 and said["error"] is None and said["end"] == archived()["end"]
+    words = offsite.restoring("latest", "after")
+    locked = offsite.back(*words).refused(9)
+    run("zfs", "load-key", "-L", f"file://{key}", f"{offsite.new.name}/back/after.copy/0")
+    assert "zfs load-key" in locked
+    report = offsite.back(*words).data
+    assert told(offsite, report["socket"]) == [0, 1, 2, 3, 100, 101, 102, 103, 104]
+    assert offsite.back("clone", "destroy", "after", "--yes", "--json").rc == 0
+
+
+def _append_elsewhere_and_remove(offsite: Offsite, home: str) -> None:
+    """Whoever has the key appends at the end, and nowhere else."""
+    server, name, _, _, last = _end_there(offsite, home).split(" ")
+    begin = f"{0:016}-{last[17:]}"
+    for words in (("append", home, server, name, begin), ("remove", home, server, name)):
+        attack = offsite.hosts.ssh("zbackup-log", *words, key="append-only")
+        assert attack.returncode != 0, attack
+
+
+def _end_there(offsite: Offsite, home: str) -> str:
+    """The last chunk of the newest archived file."""
+    listed = offsite.hosts.ssh("zbackup-log", "list", home, key="append-only")
+    return listed.stdout.decode().split("\n")[-2]

@@ -18,7 +18,7 @@ from zbackup.jobs.archive.append import append_all
 from zbackup.jobs.context import Context, ShipTarget, live_files
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, server_key
 from zbackup.model.backup import Backup, BackupFiles
-from zbackup.model.errors import NotFound, Refused, ZbackupError
+from zbackup.model.errors import NotFound, Refused, VerificationFailed, ZbackupError
 from zbackup.model.shipped import arrived
 from zbackup.model.written_log import WrittenFile
 from zbackup.plan.archive import Append, ArchivePlan, is_behind, newest_epoch, plan_archive
@@ -156,6 +156,25 @@ def archive_once(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = ne
             after = archiver.round(session)  # type: ignore[arg-type]
             return _together(found, after)
         return found
+
+
+def ready(ctx: Context, target: ShipTarget) -> str:
+    """Tell how it is with the archive at the destination, in words; changes nothing.
+
+    Raise what archive_once() would raise before it appends anything.
+    """
+    follower = follower_of(ctx)
+    with target.destination.connect() as session:
+        inventory = require_archiving(target, session).archived()
+    if inventory.problems:
+        raise VerificationFailed(f"{inventory.place}: {inventory.problems[0]}")
+    subject = _subject(ctx, target, ctx.clock.monotonic())
+    archived = inventory.of(server_key(subject.live.record.server_uuid))
+    current = [each for each in archived if each.file.epoch == newest_epoch(archived)]
+    follower.look(subject.live, lambda: _older(subject.catalog), current, subject.since, ctx.clock.now)
+    if not archived:
+        return "nothing is archived yet"
+    return f"archived up to {archived[-1].file.name}:{archived[-1].size}"
 
 
 def archive_targets(ctx: Context) -> tuple[ShipTarget, ...]:

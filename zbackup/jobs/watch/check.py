@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from zbackup.catalog.local import Catalog, read_clones
+from zbackup.jobs.archive.archive import archive_targets
+from zbackup.jobs.archive.archive import ready as archive_ready
 from zbackup.jobs.backup.complete_record import times_out_of_order
 from zbackup.jobs.clones.find_leftovers import leftovers
 from zbackup.jobs.context import Context, live_files
@@ -85,6 +87,9 @@ def check(ctx: Context, expected: Expected) -> CheckReport:
     for target in ctx.targets:
         place = target.destination.place
         doctor.look(f"destination {target.name}", partial(ready, ctx, target), f"{place}: {{}}".format)
+    for target in archive_targets(ctx) if ctx.archive else ():
+        look = partial(archive_ready, ctx, target)
+        doctor.look(f"archive {target.name}", look, f"{target.destination.place}: {{}}".format)
     return CheckReport(instance=ctx.instance, findings=tuple(doctor.findings))
 
 
