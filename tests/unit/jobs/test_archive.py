@@ -1,0 +1,227 @@
+"""The job that archives a log: round after round, through failures, beside others, until told to stop."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.unit.engines.mysql.archived import Archive, Server, check, require_up_to_date
+from tests.unit.samples import NOON
+from zbackup.engines.mysql.archive.follow import MysqlLogFollower
+from zbackup.jobs.archive import archive as archiving
+from zbackup.jobs.archive import keep_up
+from zbackup.jobs.archive.archive import INVENTORY_S, SIGN_S, Archiver, archive_once, archive_targets, ready
+from zbackup.jobs.archive.keep_up import KeepUp
+from zbackup.jobs.archive.state import ArchiveState, read_state
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.model.archive import ArchiveRules
+from zbackup.model.errors import ConnectionFailed, NotFound, Refused, Taken
+from zbackup.model.progress import Silent
+
+
+@dataclass
+class Clock:
+    passed: float = 0.0
+
+    def now(self) -> Any:
+        self.passed += 0.001
+        return NOON + timedelta(seconds=self.passed)
+
+    def monotonic(self) -> float:
+        return self.passed
+
+
+@dataclass
+class Place:
+    """A destination in memory."""
+
+    session: object
+    place: str = "memory"
+    down: int = 0
+    connected: int = 0
+
+    @contextmanager
+    def connect(self) -> Iterator[object]:
+        self.connected += 1
+        if self.down:
+            self.down -= 1
+            raise ConnectionFailed(("ssh",), 255, "no route to host", "vault")
+        yield self.session
+
+
+@dataclass
+class World:
+    server: Server
+    home: Path
+    archive: Archive = field(default_factory=Archive)
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        self.place = Place(self.archive)
+        target = SimpleNamespace(name="offsite", destination=self.place, limit=0)
+        self.target = cast(ShipTarget, target)
+        self.ctx = cast(
+            Context,
+            SimpleNamespace(
+                instance="shop",
+                engine_name="mysql",
+                shared=self.home / "shared",
+                clock=self.clock,
+                follower=MysqlLogFollower(),
+                archive=ArchiveRules(to=("offsite",), every=0.001),
+                targets=(target,),
+                progress=Silent(),
+            ),
+        )
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    (tmp_path / "server").mkdir()
+    found = World(Server(tmp_path / "server"), tmp_path)
+
+    def subject(_: Context, __: ShipTarget, at: float) -> object:
+        return archiving._Subject(found.server.live(), cast(Any, None), "", at)
+
+    monkeypatch.setattr(archiving, "_subject", subject)
+    monkeypatch.setattr(archiving, "_older", lambda _: found.server.snapshots)
+    return found
+
+
+def test_once_brings_it_up_to_date(world: World) -> None:
+    assert "nothing is archived" in ready(world.ctx, world.target)
+    assert not world.archive.files
+    world.server.commit()
+    world.server.rotate()
+    world.server.commit()
+    done = archive_once(world.ctx, world.target)
+    assert done.appended and done.end and done.end.file.number == 2
+    require_up_to_date(world.server, world.archive)
+    assert archive_once(world.ctx, world.target).appended == 0
+    assert ready(world.ctx, world.target) == f"archived up to binlog.000002:{done.end.size}"
+
+
+def test_what_is_behind_a_gap_is_archived_in_the_same_run(world: World) -> None:
+    world.server.commit()
+    archive_once(world.ctx, world.target)
+    world.server.commit()
+    world.server.rotate()
+    world.server.commit()
+    world.server.snapshot()
+    world.server.rotate()
+    world.server.purge()
+    done = archive_once(world.ctx, world.target)
+    assert "nothing is left from binlog.000002" in done.gap
+    assert done.end and done.end.file.number == 3
+    check(world.server, world.archive)
+
+
+def test_a_quiet_server_is_told_of_now_and_then(world: World) -> None:
+    world.server.commit()
+    archiver = Archiver(world.ctx, world.target)
+    archiver.round(world.archive)
+    (before,) = world.archive.archived().files
+    assert archiver.round(world.archive).appends == 0
+    assert world.archive.archived().files == (before,)
+    world.clock.passed += SIGN_S
+    assert archiver.round(world.archive).appends == 0
+    (after,) = world.archive.archived().files
+    assert after.size == before.size and after.last.read > before.last.read + timedelta(seconds=SIGN_S - 1)
+    assert after.complete_to == after.last.read
+
+
+def test_another_archiver_is_noticed_and_nothing_is_mixed(world: World) -> None:
+    one, other = (Archiver(world.ctx, world.target) for _ in range(2))
+    world.server.commit()
+    one.round(world.archive)
+    other.round(world.archive)
+    world.server.commit()
+    one.round(world.archive)
+    with pytest.raises(Taken):
+        other.round(world.archive)
+    assert other.round(world.archive).appended == 0
+    world.server.commit()
+    other.round(world.archive)
+    world.clock.passed += INVENTORY_S + 1
+    one.round(world.archive)
+    require_up_to_date(world.server, world.archive)
+
+
+def test_one_run_at_a_time_here(world: World) -> None:
+    with archiving.archive_lock(world.ctx, world.target), pytest.raises(Taken, match="zbackup archive"):
+        archive_once(world.ctx, world.target)
+
+
+def test_what_takes_no_archive_and_what_is_not_configured(world: World) -> None:
+    world.place.session = object()
+    with pytest.raises(Refused, match="memory takes no log archive"):
+        archive_once(world.ctx, world.target)
+    cast(Any, world.ctx).follower = None
+    with pytest.raises(Refused, match="log of mysql cannot be archived"):
+        ready(world.ctx, world.target)
+    cast(Any, world.ctx).archive = None
+    with pytest.raises(NotFound, match=r"add \[instance.shop.archive\]"):
+        archive_targets(world.ctx)
+
+
+def test_a_destination_that_is_down_is_caught_up_with(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop, told = threading.Event(), list[ArchiveState]()
+    waits: list[float] = []
+    world.place.down = 3
+    world.server.commit()
+
+    def hears(state: ArchiveState) -> None:
+        told.append(state)
+        if state.archived:
+            stop.set()
+
+    monkeypatch.setattr(stop, "wait", lambda seconds: waits.append(seconds))
+    KeepUp(world.ctx, world.target, stop, hears).run()
+    assert [bool(state.error) for state in told] == [True, True, True, False]
+    assert "no route to host" in told[0].error and told[0].archived is None
+    assert waits[:3] == sorted(waits[:3]) and waits[0] < waits[2]
+    assert read_state(world.ctx, "offsite") == told[-1]
+    require_up_to_date(world.server, world.archive)
+
+
+def test_it_waits_while_the_instance_is_paused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = threading.Event()
+    asked = []
+
+    def paused() -> bool:
+        asked.append(len(world.archive.files))
+        return len(asked) < 4
+
+    monkeypatch.setattr(stop, "wait", lambda _: None)
+    world.server.commit()
+    KeepUp(world.ctx, world.target, stop, lambda _: stop.set(), paused).run()
+    assert asked == [0, 0, 0, 0] and len(world.archive.files) == 1
+
+
+def test_told_to_stop_it_begins_nothing(world: World) -> None:
+    stop = threading.Event()
+    stop.set()
+    KeepUp(world.ctx, world.target, stop, lambda _: pytest.fail("it was told to stop")).run()
+    assert world.place.connected == 0
+
+
+def test_a_failure_is_told_first_and_then_ever_more_seldom(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[int] = []
+    monkeypatch.setattr(
+        keep_up,
+        "log",
+        SimpleNamespace(error=lambda *_, failures, **__: said.append(failures), info=lambda *_, **__: None),
+    )
+    stop = threading.Event()
+    monkeypatch.setattr(stop, "wait", lambda _: None)
+    world.place.down = 20
+    KeepUp(world.ctx, world.target, stop, lambda state: stop.set() if state.archived else None).run()
+    assert said == [1, 2, 4, 8, 16]
