@@ -118,6 +118,15 @@ def test_they_come_back_where_nothing_else_is(alone: Alone) -> None:
     assert alone.found(alone.house.zb(*words, config=alone.burnt)) == {1, 2}
 
 
+def test_a_snapshot_of_others_comes_back(alone: Alone) -> None:
+    name = f"{alone.house.datasets[0]}@by-hand"
+    with alone.house.server.client() as writer:
+        found = {int(d["_id"]) for d in writer.shop.orders.find()}
+    run("zfs", "snapshot", "-r", name)
+    assert alone.found(alone.zb("restore", "--base", name, "--name", "look", "--json")) == found
+    run("zfs", "destroy", "-r", name)
+
+
 def test_a_drill_passes_here_and_there(alone: Alone) -> None:
     for words in ((), ("--at", "cloud"), ("--at", "vault")):
         drilled = alone.zb("verify", *words, "--drill", "--json").data[0]["drill"]

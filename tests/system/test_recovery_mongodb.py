@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from bson.timestamp import Timestamp
+from pymongo import WriteConcern
 from pymongo.errors import OperationFailure
 
 from tests.lab import mongo_load
 from tests.lab.mongo_fixture import connect
 from tests.lab.mysql_fixture import free_port
-from tests.lab.pool import Pool
+from tests.lab.pool import Pool, run
 from tests.system.conftest import end_clones
 from tests.system.house import after_writing, now, utc, wait_until
 from tests.system.mongo_house import MongoHouse
@@ -114,6 +115,21 @@ class TestRecovery:
         assert report["connect"].startswith("mongosh 'mongodb://%2F")
         listed = {c["name"]: c for c in house.zb("clone", "list", "--json").data}
         assert (listed["quiet"]["running"], listed["quiet"]["reached"]) == (True, recovered["position"])
+
+    def test_a_snapshot_of_others_comes_back_and_is_not_called_exact(self, house: MongoHouse) -> None:
+        """Of a member that takes writes: what was acknowledged is there, and what came later is not."""
+        name = f"{house.datasets[0]}@zrepl_20240501_100000_000"
+        with house.server.client() as client:
+            client.others.marks.with_options(write_concern=WriteConcern(j=True)).insert_one({"_id": 1})
+            run("zfs", "snapshot", "-r", name)
+            client.others.marks.insert_one({"_id": 2})
+        report = house.zb("restore", "--base", name, "--name", "others", "--json").data
+        assert report["foreign"] == name and not report["recovered"]["base_exact"]
+        with opened(report) as client:
+            assert [d["_id"] for d in client.others.marks.find()] == [1]
+        assert house.zb("list", "--foreign", "--json").data[0]["foreign"][0]["tool"] == "zrepl"
+        house.destroy("others")
+        run("zfs", "destroy", "-r", name)
 
     def test_a_clone_is_stopped_and_started(self, house: MongoHouse, history: History) -> None:
         assert house.zb("clone", "stop", "quiet", "--json").data["running"] is False
