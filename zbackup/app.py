@@ -161,12 +161,12 @@ def _drills(instance: Instance) -> tuple[tuple[str, Timing | None], ...]:
 
 
 def clock() -> Clock:
-    """What tells the time outside of a context."""
+    """Return the clock for what has no context."""
     return SystemClock()
 
 
 def operator_file(settings: Settings) -> OperatorFile:
-    """Where operators' notes are kept."""
+    """Return the file that operators' notes are kept in."""
     return OperatorFile(settings.daemon.state_dir, daemon_directory(settings.run_dir))
 
 
@@ -348,7 +348,8 @@ def _target(settings: Settings, instance: Instance, ship: Ship) -> ShipTarget:
 
 
 def destination(settings: Settings, instance: str, ship: Ship) -> Destination:
-    """Where the instance of that name has its copies. Nothing is connected to or read yet."""
+    """Return the adapter of the destination where the instance of that name has its copies. Nothing is
+    connected to or read yet."""
     match ship.to:
         case S3Place() as to:
             # Reading boto3 takes over half a second: only who has a bucket waits for that.

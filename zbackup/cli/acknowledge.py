@@ -73,7 +73,7 @@ def command(
 
 
 def _look(options: Options, name: str) -> Status:
-    """How it is, without what was acknowledged before."""
+    """Return the instance's status, without what was acknowledged before."""
     settings = load(options.config)
     with on_one(options, "acknowledge", name) as ctx:
         expected = app.expected(settings, settings.instance[name], ctx.clock.now())

@@ -101,7 +101,8 @@ Program = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """What somebody said who has no configuration: how the address is reached, and what is wanted of it."""
+    """The options of somebody who has no configuration: how the address is reached, and what is wanted of
+    it."""
 
     reached: Access
     instance: str = ""
@@ -147,7 +148,7 @@ class Given:
     server: Path | None = None
 
     def of(self, origin: str | None, instance: str | None, options: Options) -> Elsewhere | None:
-        """What is wanted of the address `origin`; None where it is none. Raise UsageError."""
+        """Return what is wanted of the address `origin`; None where it is none. Raise UsageError."""
         if origin is None or not is_address(origin):
             lost = [
                 f"--{f.name.replace('_', '-')}" for f in dataclasses.fields(self) if getattr(self, f.name)
@@ -219,7 +220,8 @@ def all_at(
 
 
 def _survey(wanted: Elsewhere) -> list[Found]:
-    """Who may read one instance of a bucket alone cannot list what else is there."""
+    """Find what lies at the address. Who may read one instance of a bucket alone cannot list what else is
+    there."""
     reached = wanted.reached
 
     def opened(path: str, name: str) -> Destination:

@@ -81,7 +81,7 @@ def main(
         bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """What comes before the name of a command: nothing but options."""
+    """Take the options before the name of a command."""
 
 
 def build(only: str | None = None) -> typer.Typer:

@@ -44,7 +44,7 @@ LogStyle = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a user asked of zbackup as a whole."""
+    """The options that hold for every command."""
 
     config: Path | None = None
     json: bool = False

@@ -37,7 +37,7 @@ Changed = Annotated[bool, typer.Option("--changed", help="With --table: put back
 
 
 def wished(names: list[str], into: str, *, missing: bool, changed: bool) -> CopyWish | None:
-    """What is to be copied back; None for nothing. Raise UsageError."""
+    """Return the wish to copy tables back; None without --table. Raise UsageError."""
     if not names:
         if into or missing or changed:
             raise UsageError("--into, --missing and --changed are about what --table names")

@@ -18,7 +18,7 @@ from zbackup.model.target import BackupAsItIs, BeforeTransaction, RestoreTarget,
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was asked for, to say it back: of which instance, and the target, with times in `zone`."""
+    """The instance and the target that were asked for, to say them back, with times in `zone`."""
 
     instance: str
     zone: ZoneInfo

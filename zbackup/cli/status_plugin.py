@@ -79,5 +79,5 @@ def _numbers(status: Status) -> list[str]:
 
 
 def _line(text: str) -> str:
-    """What is behind a bar would be taken for performance data."""
+    """Replace bars: what is behind one would be taken for performance data."""
     return " ".join(text.replace("|", "/").split())

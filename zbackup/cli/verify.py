@@ -101,8 +101,8 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was compared (None: nothing, as no destination was named), and what a drill recovered if one was
-    asked for and nothing was wrong; or what it would recover."""
+    """The comparison that was made (None: nothing, as no destination was named), and what a drill recovered
+    if one was asked for and nothing was wrong; or what it would recover."""
 
     report: VerifyReport | None
     drilled: DrillReport | None

@@ -40,7 +40,7 @@ class Mask(Table):
 
 
 class Replica(Table):
-    """How a clone made with `--as-replica-of` reaches production (mysql and mariadb)."""
+    """The way to production of a clone made with `--as-replica-of` (mysql and mariadb)."""
 
     host: Annotated[str, Field(min_length=1)] = Field(
         default="127.0.0.1", description="where production listens"
@@ -53,7 +53,7 @@ class Replica(Table):
 
 
 class ClonePool(Table):
-    """What all instances' dev clones share."""
+    """The settings that all instances' dev clones share."""
 
     ports: Annotated[tuple[int, int], BeforeValidator(port_range)] = Field(
         default=(33100, 33199), description="ports of 127.0.0.1 that are given to clones, each to one"
@@ -61,7 +61,7 @@ class ClonePool(Table):
 
 
 class Clones(Table):
-    """What an instance's dev clones are like (`zbackup clone create`)."""
+    """The settings of an instance's dev clones (`zbackup clone create`)."""
 
     memory: Memory = Field(default=256 * 1024**2, description="buffer pool of a clone's server")
     lease: Seconds | None = Field(

@@ -1,4 +1,4 @@
-"""What a setting means to one kind of server only."""
+"""The rules about settings that mean something to one kind of server only."""
 
 from collections.abc import Iterator
 from typing import Any

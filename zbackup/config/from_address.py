@@ -37,7 +37,7 @@ class Access:
 
     @property
     def tables(self) -> dict[str, dict[str, object]]:
-        """What the configuration says of it besides the address, by table."""
+        """Return what the configuration says of it besides the address, by table."""
         files = [{"file": str(path)} for path in self.keys]
         s3 = {
             "endpoint": self.endpoint or None,
@@ -59,7 +59,8 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a configuration is to say: the instance `name`, and the `members` that its backups name.
+    """The contents of a configuration that is to be written: the instance `name`, and the `members` that its
+    backups name.
 
     `below` is the dataset that it is recovered below, "" where nothing is; `server` the program to recover
     with.

@@ -81,7 +81,7 @@ class Mail(Table):
 
 
 class HealthNotify(Table):
-    """Whom the daemon tells of all instances' health: of each problem, once, and when all is ok again."""
+    """The recipients of messages about health: each problem of an instance once, and when all is ok again."""
 
     webhook: tuple[Webhook, ...] = Field(
         default=(),

@@ -128,7 +128,7 @@ Period = Annotated[Span, BeforeValidator(span)]
 
 
 class Retention(Table):
-    """Which backups `zbackup prune` keeps. Without `keep` and `last` it keeps all."""
+    """The retention policy of `zbackup prune`. Without `keep` and `last` it keeps all."""
 
     keep: Tiers = Field(
         default=(),

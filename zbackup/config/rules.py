@@ -1,4 +1,4 @@
-"""What one setting demands of another.
+"""The rules about what one setting demands of another.
 
 Looked at in the raw tables, so that it is said together with all other problems.
 """

@@ -1,4 +1,4 @@
-"""How a bucket is reached and how streams are stored in it: [instance.NAME.ship.s3]."""
+"""The settings of a bucket, and of how streams are stored in it: [instance.NAME.ship.s3]."""
 
 import re
 from pathlib import Path
@@ -47,7 +47,7 @@ Limit = Annotated[float, BeforeValidator(limit)]
 
 
 class S3(Table):
-    """How a bucket is reached, and how streams are stored. Keys are found as the AWS tools find them."""
+    """The bucket, and how streams are stored in it. Keys are found as the AWS tools find them."""
 
     endpoint: Url | None = Field(default=None, description="the server's address; default: AWS's own")
     region: StrictStr | None = Field(default=None, description="default: as the AWS tools find it")

@@ -95,7 +95,7 @@ AbsolutePath = Annotated[Path, BeforeValidator(units.absolute_path)]
 
 
 class Schedule(Table):
-    """When `zbackup daemon` works on the instance. A job without a time is left to others."""
+    """The times at which `zbackup daemon` works on the instance. A job without a time is left to others."""
 
     snapshot: When | None = Field(
         default=None,
@@ -132,7 +132,7 @@ class Schedule(Table):
 
 
 class Notify(Table):
-    """Whom the daemon tells how its jobs ended. None of it can make a job fail or wait."""
+    """The recipients of news about the daemon's jobs. None of them can make a job fail or wait."""
 
     ping: dict[Annotated[str, BeforeValidator(told_job)], Url] = Field(
         default_factory=dict,

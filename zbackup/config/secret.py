@@ -20,7 +20,7 @@ Source = Literal["file", "env", "credential"]
 
 @dataclass(frozen=True, slots=True)
 class SecretRef:
-    """Where a secret is. Holds no secret itself, so it may be printed."""
+    """A reference to where a secret is. Holds no secret itself, so it may be printed."""
 
     source: Source
     where: str

@@ -1,4 +1,5 @@
-"""How an instance's server is stopped and started, for the one command that has to: zbackup switch."""
+"""The settings of how an instance's server is stopped and started, for the one command that has to: zbackup
+switch."""
 
 import re
 from typing import Annotated
@@ -23,7 +24,7 @@ def unit_name(value: object) -> str:
 
 
 class Service(Table):
-    """How `zbackup switch` stops and starts the server: either `unit`, or `stop` and `start`."""
+    """The commands by which `zbackup switch` stops and starts the server: `unit`, or `stop` and `start`."""
 
     unit: Annotated[str, BeforeValidator(unit_name)] | None = Field(
         default=None, description='its systemd unit, such as "mysql.service"'

@@ -51,7 +51,7 @@ class Tls(Table):
 
 
 class Lock(Table):
-    """How the server is held still while a snapshot is taken. `lock = "KIND"` alone works too."""
+    """The lock that holds the server still while a snapshot is taken. `lock = "KIND"` alone works too."""
 
     kind: Literal["auto", "ftwrl", "backup-stage", "backup-lock", "fsync", "none"] = Field(
         default="auto",
@@ -84,7 +84,7 @@ class Lock(Table):
 
 
 class Recovery(Table):
-    """How a recovered server is made."""
+    """The settings of recovered servers."""
 
     server: Argv | None = Field(
         default=None,

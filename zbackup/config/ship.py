@@ -1,4 +1,5 @@
-"""Where backups are shipped to, as people write it: "ssh://backup@host/tank", "zfs:otherpool/path"."""
+"""The addresses that backups are shipped to, as people write them: "ssh://backup@host/tank",
+"zfs:otherpool/path"."""
 
 import re
 from dataclasses import dataclass
@@ -174,7 +175,7 @@ AbsolutePath = Annotated[Path, BeforeValidator(units.absolute_path)]
 
 
 class Ssh(Table):
-    """How the other host is reached. Its key must be known: nobody is asked."""
+    """The ssh connection to the other host. Its key must be known: nobody is asked."""
 
     identity: AbsolutePath | None = Field(
         default=None, description="private key, without a passphrase; default: as ssh finds one"

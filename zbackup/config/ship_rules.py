@@ -1,4 +1,4 @@
-"""What destinations demand of each other and of the instance. Looked at in the raw tables."""
+"""The rules about what destinations demand of each other and of the instance. Looked at in the raw tables."""
 
 from collections.abc import Iterator
 from typing import Any

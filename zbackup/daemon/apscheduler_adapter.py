@@ -43,8 +43,8 @@ class _Stepped(BaseScheduler):  # type: ignore[misc]
 
 
 def _step_back() -> None:
-    """What a drill's thread does, and the servers and commands it starts, comes after all else: on Linux
-    each thread has a niceness of its own, which what it starts inherits."""
+    """Lower the priority of a drill's thread, and of the servers and commands it starts: on Linux each thread
+    has a niceness of its own, which what it starts inherits."""
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), DRILL_NICE)
 
 

@@ -34,7 +34,7 @@ Channel = Webhook | Mail
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What is told: of which instance on which host, why, and what was found."""
+    """A message to people: the instance and its host, the occasion, and the findings."""
 
     occasion: Occasion
     instance: str

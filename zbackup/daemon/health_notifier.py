@@ -35,7 +35,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a look at an instance found, and when."""
+    """The findings of a look at an instance, and its time."""
 
     instance: str
     looked: datetime

@@ -160,7 +160,8 @@ class JobTable:
         return list(self._running.values())
 
     def _plan(self, name: str) -> None:
-        """Tell when the lane's next turn is, and which job's. Not while one is under way."""
+        """Plan the lane's next turn: choose its job, and have it run when it is due. Not while one is under
+        way."""
         if name in self._running:
             return
         entries = [entry for key, entry in self._entries.items() if lane(key) == name]

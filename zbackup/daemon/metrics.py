@@ -140,7 +140,7 @@ class Metrics:
         self._seconds.labels(outcome.instance, outcome.job).observe(outcome.seconds)
 
     def planned(self, histories: Mapping[Key, History], due: Mapping[Key, Due]) -> None:
-        """Tell what is known of all jobs; of those that are gone nothing is said any more."""
+        """Set the gauges of all jobs from what is known of them; jobs that are gone have none any more."""
         for gauge in (self._failures, self._success, self._next):
             gauge.clear()
         for key, history in histories.items():

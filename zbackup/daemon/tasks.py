@@ -87,7 +87,8 @@ def _there(instance: Instance, retry: Retry) -> Iterator[tuple[Job, Timing, Retr
 
 
 def _seldom(retry: Retry) -> Retry:
-    """What was different is so a minute later, and it takes gigabytes to say so."""
+    """Wait longer before a comparison is tried again: what was different is so a minute later, and it takes
+    gigabytes to say so."""
     return Retry(first=retry.most, most=max(VERIFY_AGAIN_S, retry.most))
 
 

@@ -1,4 +1,4 @@
-"""What wakes the daemon's main thread: signals, and jobs that have ended."""
+"""Wake the daemon's main thread: at signals, and when jobs have ended."""
 
 import os
 import select

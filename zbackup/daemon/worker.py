@@ -23,7 +23,7 @@ MOST_SAID = 10_000
 
 
 class LogProgress(Silent):
-    """What the operator should see goes to the log."""
+    """The progress of the daemon's jobs: notes for the operator go to the log."""
 
     def note(self, text: str) -> None:
         log.warning("job.note", text=text)

@@ -90,7 +90,8 @@ class Session(Protocol):
 
 @runtime_checkable
 class Readable(Protocol):
-    """What a session offers besides where whole snapshots lie, and not only streams of them."""
+    """The operations that a session offers besides where whole snapshots lie, and not only streams of
+    them."""
 
     def content(self, copy: Snapshot, most: int, meter: Meter) -> Content:
         """Tell what the copy holds, or what has the first `most` bytes of it (0: all), read there from
@@ -99,7 +100,7 @@ class Readable(Protocol):
 
 @runtime_checkable
 class Holdable(Protocol):
-    """What a session offers besides where a copy can be kept from being destroyed.
+    """The operations that a session offers besides where a copy can be kept from being destroyed.
 
     All raise CommandFailed where that is not ours to say, and of a copy that is gone DatasetNotFound.
     """
@@ -116,7 +117,8 @@ class Holdable(Protocol):
 
 @runtime_checkable
 class Provable(Protocol):
-    """What a session offers besides where what is there can be proven without what was sent."""
+    """The operations that a session offers besides where what is there can be proven without what was
+    sent."""
 
     def verify(self, *, deep: bool, meter: Meter) -> Iterator[Checked]:
         """Tell whether the committed backups could be brought back, one after the other.
@@ -127,7 +129,7 @@ class Provable(Protocol):
 
 @runtime_checkable
 class Archiving(Protocol):
-    """What a session offers besides where a server's log can be archived while it is written.
+    """The operations that a session offers besides where a server's log can be archived while it is written.
 
     See model.archive for the words. What was appended is never overwritten, shortened or replaced by anything
     but remove_log(); whoever is killed anywhere asks archived() again, and goes on from it.

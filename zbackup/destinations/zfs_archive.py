@@ -25,7 +25,7 @@ _NOT_FOUND = 127
 
 
 class Logs(Protocol):
-    """What a ZFS session's log archive is done by; see destinations.base.Archiving."""
+    """The protocol by which a ZFS session reaches its log archive; see destinations.base.Archiving."""
 
     def archived(self) -> ArchiveInventory: ...
 
@@ -130,7 +130,8 @@ class RemoteLogs:
             raise self._meant(failure) from failure
 
     def _meant(self, failure: CommandFailed) -> ZbackupError:
-        """What the other side meant, by its exit status: it is a zbackup, or there is none."""
+        """Return the error that the other side meant, by its exit status: it is a zbackup, or there is
+        none."""
         said = (failure.stderr.strip().splitlines() or ["no message"])[-1].removeprefix("zbackup: ")
         where = f"{said} (on {failure.where or self.place})"
         if failure.returncode == _NOT_FOUND or f"{LOG_COMMAND!r} is not" in said:

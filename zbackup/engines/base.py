@@ -96,7 +96,7 @@ class CopySession(Protocol):
         """Look at both sides and decide; changes nothing. Raise NotFound, Refused or Taken."""
 
     def compare(self, step: CopyStep) -> Difference:
-        """How production's rows differ, for a step that changes rows; changes nothing."""
+        """Return how production's rows differ, for a step that changes rows; change nothing."""
 
     def act(self, plan: CopyPlan) -> tuple[CopiedTable, ...]:
         """Do it, in bounded transactions. Cut short, the same plan made again goes on with it.
@@ -111,7 +111,7 @@ class Copier(Protocol):
 
     @property
     def configured(self) -> bool:
-        """Whether there is an account to copy with."""
+        """Tell whether there is an account to copy with."""
 
     def require_account(self, schemas: Sequence[str] = ()) -> str:
         """Say where the account may copy to.
@@ -120,7 +120,7 @@ class Copier(Protocol):
         """
 
     def admits(self, entrance: Entrance, wish: CopyWish) -> Entrance | None:
-        """How a running clone lets us in to read what is wished; None if it does not.
+        """Return how a running clone lets us in to read what is wished; None if it does not.
 
         `entrance` without a user: try the copy's own account, which production may have had then.
         """

@@ -29,7 +29,7 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What a process has done since its start: seconds of CPU, bytes moved by calls and to and from disks."""
+    """The work of a process since its start: seconds of CPU, bytes moved by calls and to and from disks."""
 
     cpu: float
     bytes: int
@@ -89,7 +89,7 @@ class Standstill:
         return now - self._since >= self.limit
 
     def _worked(self, then: Effort, now: Effort) -> bool:
-        """What housekeeping takes within the limit is not work."""
+        """Tell whether the process worked: what housekeeping takes within the limit is not work."""
         return (
             now.cpu - then.cpu > BUSY_CPU * self.limit or now.bytes - then.bytes > BUSY_BYTES_S * self.limit
         )

@@ -47,7 +47,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class LogFileId:
-    """Which archived file; ordered as they were begun, by server, epoch and number.
+    """The identity of an archived file; ordered as they were begun, by server, epoch and number.
 
     `server` is server_key() of Record.server_uuid; `name` what the server calls the file, without its
     directory.
@@ -148,7 +148,8 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedFile:
-    """What a destination has of one file: the bytes 0 to `last.end`, in `last`, its newest chunk, and before.
+    """The state of one file at a destination: the bytes 0 to `last.end`, in `last`, its newest chunk,
+    and before.
 
     `complete_to` is the latest of all its chunks, None if none says any. `stored` is what it takes there.
     """
@@ -219,7 +220,8 @@ class ArchiveRules:
 
 
 def server_key(server_uuid: str) -> str:
-    """What a server is called in archives, by Record.server_uuid: that, where it can be part of a path."""
+    """Return the name of a server in archives, by Record.server_uuid: that, where it can be part of a
+    path."""
     if _SERVER.fullmatch(server_uuid):
         return server_uuid
     return hashlib.sha256(b"zbackup log server\n" + server_uuid.encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""What one host asks another to do with a log archive there, as the words of a command over ssh.
+"""The orders that one host gives another for a log archive there, as the words of a command over ssh.
 
 zbackup-log list HOME
 zbackup-log append HOME SERVER KEY CHUNK           with the chunk's bytes as its input
@@ -42,7 +42,7 @@ class LogOrder:
 
     @property
     def dataset(self) -> str:
-        """Where the archive is."""
+        """Return the dataset that the archive is in."""
         return f"{self.home}/{LOG}"
 
     def words(self) -> tuple[str, ...]:

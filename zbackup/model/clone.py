@@ -27,7 +27,7 @@ Kind = Literal["restore", "log", "dev", "copy"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clone:
-    """What is written on a clone's dataset. That property is the registry; there is no other.
+    """The description that is written on a clone's dataset. That property is the registry; there is no other.
 
     `id` marks the datasets that belong to it. `kind` "log" is the short-lived copy a log is read from, and
     "copy" what was fetched from a destination to recover from.

@@ -23,7 +23,7 @@ class Mask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Whom a replica follows, and as whom it logs in there."""
+    """The server that a replica follows, and the account with which it logs in there."""
 
     host: str
     port: int
@@ -33,7 +33,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneRules:
-    """How an instance's dev clones are made. Sizes in bytes (0: as the pool allows), times in seconds.
+    """The rules of how an instance's dev clones are made. Sizes in bytes (0: as the pool allows), times in
+    seconds.
 
     `ports` are first and last of those to be given out, and `places` the datasets below which clones of all
     instances lie, so that no name or port is given twice; `reserved` are names that zbackup uses itself.
@@ -90,7 +91,7 @@ Prepare = Callable[[PrivateServer], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adoption:
-    """How a clone's files become a server of their own.
+    """The way in which a clone's files become a server of their own.
 
     `login` None leaves production's accounts as they are; else all of them get its password, and, unless it
     is full, none may do more than a developer needs. `recovered`: the files are not as a snapshot of

@@ -42,8 +42,9 @@ SLOW_AMONG: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What is ordinary in a log. `starts`: its times tell when the statement that committed began, so that a
-    slow one is behind. `replica`: they are the source's, so that all of them may be behind this host's clock.
+    """The rules of what is ordinary in a log. `starts`: its times tell when the statement that committed
+    began, so that a slow one is behind. `replica`: they are the source's, so that all of them may be behind
+    this host's clock.
     """
 
     starts: bool = False
@@ -81,8 +82,8 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where to cut: in front of `cut`. If `other` is not None the log can be read in two ways, of which `cut`
-    is the earlier. `behind` transactions behind the cut carry a time before the target."""
+    """The decision where to cut: in front of `cut`. If `other` is not None the log can be read in two ways,
+    of which `cut` is the earlier. `behind` transactions behind the cut carry a time before the target."""
 
     cut: Point
     other: Point | None

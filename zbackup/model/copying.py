@@ -20,7 +20,7 @@ class TableName:
 
     @property
     def is_schema(self) -> bool:
-        """Whether the whole schema is meant."""
+        """Tell whether the whole schema is meant."""
         return self.table == "*"
 
 
@@ -34,7 +34,8 @@ def parse_table(text: str) -> TableName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrance:
-    """How zbackup itself gets into a clone's server: by its socket, as this user; "" for no login."""
+    """The way in which zbackup itself gets into a clone's server: by its socket, as this user; "" for no
+    login."""
 
     socket: str
     user: str = ""
@@ -43,7 +44,7 @@ class Entrance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyWish:
-    """What a copy is asked for.
+    """The wish that a copy fulfils.
 
     `into` None: beside a table of the same name, or under its own name where production has none; with
     "*" for its table, another schema. `replace` exchanges production's table, and keeps the old one.
@@ -66,12 +67,12 @@ class CopyWish:
 
     @property
     def schemas(self) -> tuple[str, ...]:
-        """Where in production it writes."""
+        """Return the schemas of production that it writes to."""
         return tuple(dict.fromkeys((self.into or name).schema for name in self.tables))
 
     @property
     def rows(self) -> bool:
-        """Whether rows are put into the table that production has."""
+        """Tell whether rows are put into the table that production has."""
         return self.missing or self.changed
 
 
@@ -94,20 +95,20 @@ class CopyStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPlan:
-    """What a copy would do, in order."""
+    """The steps that a copy would take, in order."""
 
     steps: tuple[CopyStep, ...]
     notes: tuple[str, ...] = ()
 
     @property
     def overwrites(self) -> bool:
-        """Whether rows, tables or views that production has are exchanged for others."""
+        """Tell whether rows, tables or views that production has are exchanged for others."""
         return any(step.action in ("replace", "rows") or step.overwrites for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChange:
-    """How one row differs, for people: its key, and each value in production and in the clone."""
+    """The differences of one row, for people: its key, and each value in production and in the clone."""
 
     key: str
     values: tuple[tuple[str, str, str], ...] = ()
@@ -115,8 +116,8 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How production's rows differ from the clone's: how many rows it lacks, how many differ, how many only
-    production has (-1: not known), and examples."""
+    """The difference of production's rows from the clone's: how many rows it lacks, how many differ, how many
+    only production has (-1: not known), and examples."""
 
     missing: int
     changed: int
@@ -126,7 +127,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedTable:
-    """What came of a step. `conflicts` are rows that production did not take, each in a line, of `refused`
+    """The result of a step. `conflicts` are rows that production did not take, each in a line, of `refused`
     in all."""
 
     source: TableName

@@ -28,7 +28,7 @@ MOST_SECONDS = 10.0**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a drill of one backup proved, which ended `at`.
+    """The verdict of a drill of one backup, which ended `at`.
 
     `backup` is the identity of the one that was started from and `name` what it is called. `to` is the moment
     that it was brought to. `transactions` is how many were replayed for that (None: the engine does not tell)

@@ -209,7 +209,7 @@ class LockNotTaken(ZbackupError):
 
 
 class Refused(ZbackupError):
-    """What was asked would not be safe, for example data on two pools. Nothing was changed."""
+    """The request would not be safe, for example data on two pools. Nothing was changed."""
 
     exit_status = 9
 

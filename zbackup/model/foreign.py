@@ -24,7 +24,8 @@ _TOOLS = (
 
 
 def tool_of(name: str) -> str:
-    """Who probably took a snapshot of this name (without its dataset): a guess, anybody may call one so."""
+    """Name the tool that probably took a snapshot of this name (without its dataset): a guess, anybody may
+    call one so."""
     return next((tool for tool, form in _TOOLS if re.fullmatch(form, name)), BY_HAND)
 
 
@@ -48,7 +49,7 @@ class Foreign:
 
     @property
     def taken(self) -> datetime:
-        """When the first of them was taken, by ZFS: in whole seconds."""
+        """Return the time at which the first of them was taken, by ZFS: in whole seconds."""
         return min(s.created for s in self.snapshots)
 
     @property
@@ -58,7 +59,7 @@ class Foreign:
 
     @property
     def flaw(self) -> str:
-        """Why no server can be made of them; "" when one can."""
+        """Return why no server can be made of them; "" when one can."""
         if self.missing:
             lacking = ", ".join(self.missing[:3]) + (", ..." if len(self.missing) > 3 else "")
             return f"there is none of {lacking}"

@@ -25,7 +25,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searched:
-    """What the search of a log for one transaction came to. If it was not `found`, `why` says so in a clause.
+    """The result of a search of a log for one transaction. If it was not `found`, `why` says so in a clause.
 
     `first` and `last` are the names of the oldest and the newest file that were there to search; the oldest
     was `begun` then (None: not known).
@@ -83,7 +83,7 @@ class LogSpan:
 
 @dataclass(frozen=True, slots=True)
 class LogDamage:
-    """What is wrong with a log. `torn`: its newest file ends within what was being written last.
+    """The damage of a log. `torn`: its newest file ends within what was being written last.
 
     `unread`: nothing was found, but not all of it was read.
     """

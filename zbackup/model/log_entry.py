@@ -61,7 +61,7 @@ class LogEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class LogFilter:
-    """Which transactions are wanted: all that satisfy every part of it.
+    """The filter for transactions that are wanted: all that satisfy every part of it.
 
     `tables` are SCHEMA.TABLE, or SCHEMA or SCHEMA.* for all of one: any of them, as any of `kinds` if
     some are given. `since` and `until` are commit times, the second not included. `grep` is in the text,
@@ -119,7 +119,7 @@ class LogFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRead:
-    """What was read of one file of a log, or of one oplog: up to `end` in the engine's own words.
+    """The extent to which one file of a log, or one oplog, was read: up to `end` in the engine's own words.
 
     `problem` says what of it was not read, and why, "" where nothing was left out. `damaged`: it should have
     been readable; `torn`: what was not read is an end that its server had not finished writing.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Problem(NamedTuple):
-    """What of a finding stays the same from look to look."""
+    """The part of a finding that stays the same from look to look."""
 
     severity: str
     subject: str

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Where a job reports while it works. Nothing it does may depend on anybody looking.
+    """The protocol by which a job reports while it works. Nothing it does may depend on anybody looking.
 
     A job is a row of phases; each begins with phase() and ends where the next begins or the job returns.
     """

@@ -142,7 +142,8 @@ class Record:
 
     @property
     def blockers(self) -> tuple[str, ...]:
-        """Why no log leads on from the backup, so that no moment can be reached from it; () for nothing."""
+        """Return why no log leads on from the backup, so that no moment can be reached from it; () for
+        nothing."""
         return tuple(self.server.get("blockers", "").splitlines())
 
     @property
@@ -153,12 +154,12 @@ class Record:
 
     @property
     def log_ended(self) -> str:
-        """Why the log that is inside was not written any more, so that none leads beyond it; "" if it was."""
+        """Return why the log inside was not written any more, so that none leads beyond it; "" if it was."""
         return self.server.get(LOG_ENDED, "")
 
     @property
     def log_lacks(self) -> str:
-        """Why the log may lack what was committed when this was taken; "" if it does not."""
+        """Return why the log may lack what was committed when this was taken; "" if it does not."""
         return "; ".join(self.blockers) or self.log_ended
 
     @property

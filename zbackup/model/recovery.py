@@ -12,7 +12,7 @@ from zbackup.model.replay_stop import ReplayStop
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """How far a backup's data reaches: nothing committed after `as_of` is inside, and everything committed
+    """The reach of a backup's data: nothing committed after `as_of` is inside, and everything committed
     before `complete_to` is. Times are those at the origin. `out_of_order` are transactions whose times
     contradict the log's order, as far as it was read, each in a line for people."""
 
@@ -23,8 +23,8 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterCut:
-    """Where the log is cut if its times are read the other way: in front of `first_skipped`, None at its end,
-    and this many `transactions` are applied."""
+    """The place where the log is cut if its times are read the other way: in front of `first_skipped`, None
+    at its end, and this many `transactions` are applied."""
 
     first_skipped: Transaction | None
     transactions: int
@@ -95,7 +95,7 @@ def process_note(run: Path) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a server may take of the machine: `nice` is added to its priority's number.
+    """The limits of what a server may take of the machine: `nice` is added to its priority's number.
 
     `memory` is in bytes, all it uses, and `cpu` in percent of one CPU; 0: no limit. These two are systemd's
     to hold.
@@ -111,7 +111,7 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """How a recovered server is to be handed over: `port` 0 means by its socket only.
+    """The way in which a recovered server is to be handed over: `port` 0 means by its socket only.
 
     `replica_set` is the name of a set to be made of it alone; "" for a server that is in none. `memory` is in
     bytes, 0 for what recovered servers get. `sealed`: events cannot even be turned on; `login`: it asks for
@@ -132,7 +132,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """What a recovery reached, as the recovered server itself reports it.
+    """The point that a recovery reached, as the recovered server itself reports it.
 
     `base_exact` says that it was checked that the base was exactly (not only at least) what was recorded.
     `replay` is what was applied, from an engine that could not tell before, and `clock_accepted` that its log
@@ -150,8 +150,8 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What the server itself says of its tables or collections: how many it checked, and which are damaged,
-    each in a line."""
+    """The server's own check of its tables or collections: how many it checked, and which are damaged, each
+    in a line."""
 
     tables: int
     damaged: tuple[str, ...] = ()

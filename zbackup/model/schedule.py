@@ -44,7 +44,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """When a job runs next, and why then."""
+    """The time at which a job runs next, and the reason."""
 
     at: datetime
     reason: str
@@ -52,7 +52,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How one run of a job ended. `error` is "" for success, else the failure's name; times in UTC.
+    """The outcome of one run of a job. `error` is "" for success, else the failure's name; times in UTC.
 
     `evidence` is the time by which the job's next turn is counted: of a snapshot that of the snapshot.
     `more`: it let others have their turn, and is not done yet. `postponed`: it gave way, and neither failed

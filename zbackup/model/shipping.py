@@ -77,7 +77,7 @@ class Partial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetDataset:
-    """What a destination has of one dataset: its copies, oldest first.
+    """The copies of one dataset at a destination, oldest first.
 
     `name` is the source dataset's name when the line was begun; the dataset may be called otherwise since.
     `bases` are the guids of those that the next incremental stream may start from: of a ZFS dataset the
@@ -216,7 +216,7 @@ def _of_restores(tag: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a snapshot with a tag of ours."""
+    """The holder of a snapshot with a tag of ours."""
 
     host: str
     instance: str

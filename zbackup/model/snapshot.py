@@ -23,7 +23,7 @@ class Dataset:
 
     @property
     def closed(self) -> str:
-        """Why its snapshots cannot be read, with the remedy; "" when they can."""
+        """Return why its snapshots cannot be read, with the remedy; "" when they can."""
         if self.snapdir != "disabled":
             return ""
         return (

@@ -39,7 +39,7 @@ class DatasetSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """What an instance occupies: its live data, what only its snapshots hold, and its clones."""
+    """The space that an instance occupies: its live data, what only its snapshots hold, and its clones."""
 
     data: int
     snapshots: int

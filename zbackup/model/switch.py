@@ -12,7 +12,8 @@ Outcome = Literal["switched", "undone"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """How an instance's server is stopped and started, as argv; `limit` is in seconds, for each of them.
+    """The commands that stop and start an instance's server, as argv; `limit` is in seconds, for each of
+    them.
 
     `by_systemd`: an order outlives whoever waits for it, and to start what runs changes nothing.
     """

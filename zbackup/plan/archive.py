@@ -26,7 +26,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivePlan:
-    """What is to be done, in this order, and what is to be told of it in clauses; "" for nothing.
+    """The plan of a round: the steps in this order, and what is to be told of it in clauses; "" for nothing.
 
     `new_epoch`: why the log is archived anew. `gap`: what of the log is in no archive and never will be.
     """

@@ -40,7 +40,8 @@ Network = Literal["own", "host"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """What a server gets to see and who it is: a mount namespace of its own (unshare(1)).
+    """The confinement of a server: what it gets to see, and who it is, by a mount namespace of its own
+    (unshare(1)).
 
     `hide` are mountpoints taken out of its sight first; then each (directory, mountpoint) of `bind` shows
     the directory at the mountpoint. So a server on a clone finds the clone's files under the very paths

@@ -322,7 +322,7 @@ def _same(name: str, place: Path) -> None:
 
 
 def _become_root(stage: Path) -> None:
-    """What is mounted at `stage` is all there is from here on."""
+    """Make what is mounted at `stage` all that there is from here on."""
     os.chdir(stage)
     mount(str(stage), "/", flags=MS_MOVE)
     os.chroot(".")

@@ -126,7 +126,8 @@ def _change_each(place: str, add: int, remove: int) -> None:
 
 
 def _remount(place: str, flags: int) -> None:
-    """What lies below a newer mount cannot be reached by its path, by nobody: it need not be changed."""
+    """Remount with other flags. What lies below a newer mount nobody can reach by its path: it need not be
+    changed."""
     try:
         mount("none", place, flags=MS_REMOUNT | MS_BIND | flags)
     except OSError as failure:

@@ -45,7 +45,7 @@ def _tell_nobody(_: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meter:
-    """What a stream passes: at most `limit` bytes a second (0: as they come).
+    """The meter that a stream passes: at most `limit` bytes a second (0: as they come).
 
     `moved` is told now and then how many bytes have passed; the stream is cut when `stop` says so.
     """
@@ -57,7 +57,7 @@ class Meter:
 
 @dataclass(slots=True)
 class Pace:
-    """How fast a stream passes, as its meter wants it."""
+    """The pace of a stream, as its meter wants it."""
 
     meter: Meter
     count: int = 0

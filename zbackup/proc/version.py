@@ -49,7 +49,8 @@ def _file(word: str) -> _File:
 
 
 def as_nobody(program: str) -> tuple[int, int] | None:
-    """Whom root asks as: a question needs no rights, but a program may be for its group alone."""
+    """Return the user and group that root asks as: a question needs no rights, but a program may be for its
+    group alone."""
     if os.geteuid() != 0:
         return None
     try:

@@ -26,7 +26,8 @@ class LogDataset:
     runner: Runner = run
 
     def directory(self) -> Path | None:
-        """Where it is mounted; None when there is no such dataset. Raise Refused when it is not mounted."""
+        """Return where it is mounted; None when there is no such dataset. Raise Refused when it is not
+        mounted."""
         try:
             said = self._zfs(
                 "get", "-Hp", "-o", "value", "mounted,mountpoint", "--", self.name, mutates=False
@@ -77,7 +78,7 @@ class LogDataset:
             return
 
     def _how(self) -> str:
-        """What an administrator does for who is not root."""
+        """Return the commands that an administrator runs for who is not root."""
         place = Path(BELOW) / self.name
         made = " ".join(f"-o {key}={value}" for key, value in _SETTINGS.items())
         where = f"-o mountpoint={shlex.quote(str(place))} {shlex.quote(self.name)}"

@@ -136,7 +136,7 @@ def _placed(window: bytes, at: int, record: Record, order: str) -> tuple[int, tu
 
 
 def needed_from(begin: bytes, point: ResumePoint) -> tuple[int, int]:
-    """What is before this place in the stream is not needed to go on."""
+    """Return the object and the offset from which on the stream is needed to resume."""
     return (_range_of(point.object), 0) if _is_raw(begin) else (point.object, point.offset)
 
 

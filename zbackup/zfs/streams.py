@@ -47,7 +47,7 @@ MOST_AT_ONCE = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """What a resume token is of: the snapshot's guid, and the bytes that are still to come."""
+    """The contents of a resume token: the snapshot's guid, and the bytes that are still to come."""
 
     guid: int
     left: int

@@ -22,7 +22,7 @@ LOOKS = 3
 
 @dataclass(frozen=True, slots=True)
 class _Gone:
-    """What was listed, and then there was no such object."""
+    """An object that was listed, and then was not there."""
 
     key: str
 

@@ -15,7 +15,8 @@ from zbackup.model.shipping import Inventory, Partial, ReceivedSnapshot, TargetD
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketContents:
-    """What listings and manifests say. `whole` and `begun` with when they were written.
+    """The contents of a bucket, as listings and manifests say. `whole` and `begun` with when they were
+    written.
 
     `unreadable` are pages that cannot be understood: (key, problem). `foreign` are streams that were not made
     by who has the key, where that counts. `withdrawn` are backups whose commit was taken back, and `strange`
@@ -116,7 +117,7 @@ def _shortest(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chains:
-    """When a full stream is sent anew: 0 for never by this rule.
+    """The rules for when a full stream is sent again: 0 for never by this rule.
 
     `most` incremental streams behind a full one; `every` after so long; `share` when the incremental ones
     of a chain are together larger than this share of the full one.

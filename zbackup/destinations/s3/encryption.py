@@ -36,7 +36,7 @@ STEP = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What a data key is for: it opens nothing else.
+    """The scope of a data key: it opens nothing else.
 
     `about` is the stream, or the manifest of a backup. `root` is what keys of the instance's objects begin
     with, and `server` the identity of the server that was backed up. Those of earlier versions have None, and
@@ -58,7 +58,8 @@ class Scope:
 
 
 class KeyStore(Protocol):
-    """What wraps and unwraps data keys: a key file, or a service that never gives its key away."""
+    """The protocol of what wraps and unwraps data keys: a key file, or a service that never gives its key
+    away."""
 
     @property
     def key_id(self) -> str:

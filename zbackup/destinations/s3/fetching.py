@@ -131,7 +131,7 @@ def _get(way: StreamAccess, page: StreamIndex, number: int, buffer: bytearray) -
 
 
 class _Inside:
-    """What an object of `size` bytes holds, as it comes: hashed, then decrypted if it is encrypted."""
+    """The contents of an object of `size` bytes, as they come: hashed, then decrypted if it is encrypted."""
 
     def __init__(self, fill: Fill, size: int, opening: Callable[[bytes], Opening] | None) -> None:
         self._fill = fill

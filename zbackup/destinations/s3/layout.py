@@ -24,7 +24,8 @@ MANIFEST, BEGUN, WHOLE = "manifest.json", "begun.json", "stream.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class StreamId:
-    """Which stream: of the snapshot `guid` of the line, from the snapshot `base` on, or (None) full."""
+    """The identity of a stream: of the snapshot `guid` of the line, from the snapshot `base` on, or (None)
+    full."""
 
     line: str
     guid: int

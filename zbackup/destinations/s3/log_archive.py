@@ -263,7 +263,7 @@ def _end(chunk: Chunk) -> tuple[int, str, object, bool]:
 
 
 def _name(file: LogFileId, chunk: Chunk, compression: str) -> str:
-    """What is encrypted is bound to it."""
+    """Return the name that what is encrypted is bound to."""
     return f"log {file.server}/{file.key}/{chunk} {compression}"
 
 

@@ -74,7 +74,7 @@ class Envelope(_Page):
 
 
 class StreamHeader(_Page):
-    """How a stream is stored, settled before its first segment: who goes on with it goes on in this way.
+    """The form in which a stream is stored, settled before its first segment: who resumes it keeps to it.
 
     `segment_size` is in bytes of the send stream. `raw`: it was sent with `zfs send -w`, else with -L -e -c.
     Version 2 is of encrypted streams: its data key opens only below `root` (PREFIX/INSTANCE) and for that

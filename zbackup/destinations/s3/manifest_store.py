@@ -122,7 +122,8 @@ class ManifestStore:
             raise VerificationFailed(f"{where} lost its seal: it was changed since it was written")
 
     def _require_proven(self, manifest: Manifest, where: str) -> None:
-        """Who has the key of others cannot tell either whether one is real: it does not count."""
+        """Raise VerificationFailed for a manifest that is not proven. Without the key that signed it nobody
+        can tell whether it is real: it does not count."""
         if self.sealed_only and manifest.encryption is None:
             raise VerificationFailed(f"{where} is not sealed: {PLAIN}")
         try:

@@ -101,7 +101,7 @@ Result = TypeVar("Result")
 
 
 class Server:
-    """Who is asked for one bucket. Every request is tried again alone when what failed may pass.
+    """The server that is asked for one bucket. Every request is tried again alone when what failed may pass.
 
     Raise ConnectionFailed when it cannot be reached, BucketRefused when it says no, with what to do, and
     ConfigError when there are no certificates in ca_file.
@@ -186,7 +186,7 @@ def _may_pass(failure: BaseException) -> bool:
 
 
 def _stranger(failure: BaseException | None) -> str:
-    """Why the server is not the one it says; "" when something else failed."""
+    """Return why the server is not the one it says; "" when something else failed."""
     while failure is not None:
         if isinstance(failure, SSLCertVerificationError):
             said = failure.verify_message

@@ -136,7 +136,8 @@ class S3Session:
         return Collector(self.pages, self.found)
 
     def _now(self) -> datetime:
-        """When something was written is by the server's clock, and this host's may be days off."""
+        """Return the time by the server's clock, which says when something was written: this host's may be
+        days off."""
         return self.bucket.time(self.layout.streams)
 
     def store(self, part: OutgoingStream, sender: Command, meter: Meter) -> int:

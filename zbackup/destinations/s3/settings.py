@@ -1,7 +1,4 @@
-"""How a bucket is reached.
-
-How streams are stored in a bucket, and which ones.
-"""
+"""The settings of a bucket: how it is reached, how streams are stored in it, and which ones."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +14,8 @@ from zbackup.model.shipping import OutgoingStream
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Options:
-    """How the bucket is reached, and what its objects are to be like; times in seconds, "" for the default.
+    """The options with which the bucket is reached, and its objects are written; times in seconds, "" for the
+    default.
 
     With `access` and `secret` "" credentials are found as the AWS tools find them, with `profile` if given.
     `lock_mode` is GOVERNANCE or COMPLIANCE, for `lock_days` from when an object is written.
@@ -50,7 +48,8 @@ Compression = Literal["auto", "zstd", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSettings:
-    """How streams are stored: `segment_size` in bytes of the stream, so many segments at a time.
+    """The settings of how streams are stored: `segment_size` in bytes of the stream, so many segments at a
+    time.
 
     New streams are encrypted if `encrypts`; `keys` open those that are there. With keys nothing else counts,
     unless `accept_plain`. `accept_unbound`: also what earlier versions sealed, which names no prefix.

@@ -98,7 +98,7 @@ def _without_segments(proven: Proven) -> Proven:
 
 @dataclass(slots=True)
 class _Looked:
-    """What was found of a stream; `page` is None when it is not sound, `read` in bytes."""
+    """The result of looking at a stream; `page` is None when it is not sound, `read` in bytes."""
 
     page: Proven | None = None
     problems: list[str] = field(default_factory=list)

@@ -43,7 +43,7 @@ def never() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What one look came to, when all of it was done.
+    """The result of one look, when all of it was done.
 
     `looked` is what the clock said before the look: everything acknowledged before that is archived. `end` is
     the archive's newest file (None: nothing is archived), `appended` how many bytes were. `new_epoch` and
@@ -193,7 +193,7 @@ def require_archiving(target: ShipTarget, session: object) -> Archiving:
 
 
 def follower_of(ctx: Context) -> LogFollower:
-    """What reads the log. Raise Refused where it cannot be read while it is written."""
+    """Return what reads the log. Raise Refused where it cannot be read while it is written."""
     if ctx.follower is None:
         raise Refused(f"the log of {ctx.engine_name} cannot be archived: {ctx.instance}")
     return ctx.follower
@@ -221,14 +221,16 @@ def _subject(ctx: Context, target: ShipTarget, now: float) -> _Subject:
 
 
 def _since(ctx: Context, target: ShipTarget, holders: list[Backup]) -> str:
-    """Where the log begins that the backups at the destination do not hold; "" for all that there is."""
+    """Return where the log begins that the backups at the destination do not hold; "" for all that there
+    is."""
     there = arrived(ctx.zfs.own_settings(ctx.datasets[0])).get(target.name)
     known = (b for b in holders if there and (b.name, b.record.taken) == (there.name, there.taken))
     return next((b.record.log_to for b in known), "")
 
 
 def _older(catalog: Catalog) -> list[BackupFiles]:
-    """Where backups hold the log, the newest first; without those that nobody can look into."""
+    """List the files of the backups that hold the log, the newest first; without those that nobody can look
+    into."""
     found = []
     for backup in sorted(log_holders(catalog.backups), key=lambda b: b.createtxg, reverse=True):
         try:
@@ -241,7 +243,7 @@ def _older(catalog: Catalog) -> list[BackupFiles]:
 def _with_sign(
     plan: ArchivePlan, archived: tuple[ArchivedFile, ...], here: tuple[WrittenFile, ...]
 ) -> ArchivePlan:
-    """Where nothing was written for a while, with a sign of that: else nobody could tell it there."""
+    """Add a sign to the plan that nothing was written for a while: else nobody could tell it there."""
     if plan.appends or not archived or not here:
         return plan
     end, newest = archived[-1], here[-1]

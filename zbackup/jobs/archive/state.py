@@ -1,4 +1,5 @@
-"""What is known of each log archive without asking there: written down after each look, gone at a reboot."""
+"""Remember what is known of each log archive without asking there: written down after each look, gone at a
+reboot."""
 
 import json
 from contextlib import suppress
@@ -19,7 +20,7 @@ MOST_FILE = 16 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveState:
-    """How a destination's log archive was when it was looked at last.
+    """The state of a destination's log archive when it was looked at last.
 
     Everything acknowledged before `archived` is there (None: not known since the machine was started), and
     `end` is where the archive ends, FILE:OFFSET. `tried` is when it was tried last, and `error` why that
@@ -35,12 +36,12 @@ class ArchiveState:
     gap: str = ""
 
     def exposed(self, now: datetime) -> timedelta | None:
-        """How much would be lost with the host, at most; None where that is not known."""
+        """Return how much would be lost with the host, at most; None where that is not known."""
         return max(now - self.archived, timedelta()) if self.archived else None
 
 
 def after_round(before: ArchiveState | None, target: ShipTarget, every: float, done: Round) -> ArchiveState:
-    """What is known when a look came to its end."""
+    """Return the state when a look came to its end."""
     end = f"{done.end.file.name}:{done.end.size}" if done.end else ""
     gap = done.gap or (before.gap if before else "")
     return ArchiveState(
@@ -51,7 +52,7 @@ def after_round(before: ArchiveState | None, target: ShipTarget, every: float, d
 def after_failure(
     before: ArchiveState | None, target: ShipTarget, every: float, now: datetime, error: Exception
 ) -> ArchiveState:
-    """What is known when a look failed."""
+    """Return the state when a look failed."""
     said = " ".join(str(error).split())[:MOST_SAID]
     return ArchiveState(
         destination=target.name,
@@ -82,7 +83,8 @@ def write_state(ctx: Context, state: ArchiveState) -> None:
 
 
 def archive_states(ctx: Context, now: datetime) -> tuple[ArchiveState, ...]:
-    """How the archives are that are configured, one of which nothing is known as never archived."""
+    """Return the states of the archives that are configured, one of which nothing is known as never
+    archived."""
     if ctx.archive is None:
         return ()
     every = ctx.archive.every

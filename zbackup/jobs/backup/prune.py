@@ -40,7 +40,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunePlan:
-    """What would be done. `freed` is in bytes, None when nobody could tell.
+    """The plan of a prune. `freed` is in bytes, None when nobody could tell.
 
     `orphans` are what is left at a destination of streams that no backup needs; they go too. `unreadable` are
     (snapshot, problem) where nobody can tell what it is of: it is no reason for anything, and never touched.
@@ -56,7 +56,8 @@ class PrunePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneReport:
-    """What was done. `kept` is what the policy keeps; `skipped` is to be looked at; `left` were not tried.
+    """The report of a prune. `kept` is what the policy keeps; `skipped` is to be looked at; `left` were not
+    tried.
 
     `log_stays` is why archived log is there still that should have gone, "" if it is gone.
     """
@@ -144,7 +145,7 @@ def drop_replaced_logs(ctx: Context, backups: Sequence[Backup]) -> tuple[Backup,
 
 
 def _failure(ctx: Context, backup: Backup) -> str:
-    """Why it could not be destroyed, "" if it was."""
+    """Destroy the backup. Return why it could not be, "" if it was."""
     try:
         why = _destroy(ctx, backup)
     except PoolReadOnly as refused:

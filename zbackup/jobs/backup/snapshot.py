@@ -26,7 +26,8 @@ UNLOCKED_LIMIT_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotOptions:
-    """What the one who takes it wants: a label to find it by, and seconds that no prune destroys it."""
+    """The wishes of whoever takes a snapshot: a label to find it by, and seconds that no prune destroys
+    it."""
 
     label: str = ""
     keep: float | None = None
@@ -37,7 +38,7 @@ AS_SCHEDULED = SnapshotOptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotReport:
-    """What was taken, how, and what the operator should know."""
+    """The report of a snapshot: the backup, how it was taken, and what the operator should know."""
 
     backup: Backup
     lock: LockChoice
@@ -46,7 +47,7 @@ class SnapshotReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotPlan:
-    """What would be taken."""
+    """The plan of a snapshot."""
 
     name: str
     members: Members
@@ -150,7 +151,7 @@ def _take(ctx: Context, facts: ServerFacts, draft: Record, plan: SnapshotPlan) -
 
 
 class _LetGoTooEarly(VerificationFailed):
-    """What was written after the lock may be in the snapshot."""
+    """Raised when what was written after the lock may be in the snapshot."""
 
 
 def _take_once(

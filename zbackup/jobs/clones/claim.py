@@ -207,7 +207,7 @@ def _too_few(ctx: Context, taken: set[int], *, free: int, wanted: int) -> Taken:
 
 
 def _in_use(port: int) -> str:
-    """Why nobody can listen on it; "" when somebody can."""
+    """Return why nobody can listen on it; "" when somebody can."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

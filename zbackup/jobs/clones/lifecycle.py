@@ -116,7 +116,8 @@ _IN_PLACE = {
 
 
 def _note_stopped(ctx: Context, clone: Clone, *, stopped: bool) -> Clone:
-    """What somebody stopped is not started again with the host."""
+    """Write down that somebody stopped the clone, or started it: a stopped one is not started again with the
+    host."""
     if clone.kind != "dev" or clone.stopped == stopped:
         return clone
     noted = replace(clone, stopped=stopped)
@@ -154,7 +155,8 @@ def _is_there(contexts: Sequence[Context], name: str) -> bool:
 
 
 def _require_no_switch(ctx: Context, clone: Clone) -> None:
-    """What a switch put aside is found by the clone's description alone."""
+    """Raise Refused for a clone that a switch needs: what it put aside is found by the clone's description
+    alone."""
     if clone.state in ("switching", "undoing"):
         raise Refused(f"the clone {clone.name} {_IN_PLACE[clone.state]}")
     if clone.state == "switched" and clone.switch:
@@ -179,7 +181,7 @@ def show(contexts: Sequence[Context], name: str) -> CloneStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayIn:
-    """How programs reach a clone. `login` None: as one of production's accounts."""
+    """The way in which programs reach a clone. `login` None: as one of production's accounts."""
 
     engine: str
     port: int

@@ -43,7 +43,8 @@ def log_clone(
 
 
 def _take_away(ctx: Context, clone: Clone, *, keep: bool) -> None:
-    """What cannot be removed is told of, and hides neither why the recovery failed nor that it succeeded."""
+    """Remove the clone, or `keep` it for a look. What cannot be removed is told of, and hides neither why the
+    recovery failed nor that it succeeded."""
     dataset = f"{ctx.clones}/{clone.name}"
     if keep:
         ctx.progress.note(f"kept for a look: {dataset}, {ctx.mountpoint / clone.name}")

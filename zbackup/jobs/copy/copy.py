@@ -31,7 +31,7 @@ class CopyReport:
 
     @property
     def refused(self) -> int:
-        """How many rows and views production did not take."""
+        """Count the rows and views that production did not take."""
         return sum(table.refused for table in self.tables)
 
 

@@ -67,7 +67,8 @@ class CreateOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatePlan:
-    """What would be made: `names` (from now; another may be faster), of `backup`, or of `restore`'s plan."""
+    """The plan of what would be made: `names` (from now; another may be faster), of `backup`, or of
+    `restore`'s plan."""
 
     names: tuple[str, ...]
     backup: Backup

@@ -23,7 +23,8 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaped:
-    """What was done about leases. `left` could not be destroyed, each with why, and is tried again."""
+    """The report of what was done about leases. `left` could not be destroyed, each with why, and is tried
+    again."""
 
     destroyed: tuple[str, ...]
     warned: tuple[str, ...]
@@ -85,7 +86,8 @@ def end_lease(ctx: Context, name: str) -> tuple[str, bool] | None:
 
 
 def _end(ctx: Context, seen: Clone) -> str:
-    """Why it could not be destroyed; "" when it was. By the helper, where we are not root ourselves."""
+    """Destroy the clone. Return why it could not be; "" when it was. By the helper, where we are not root
+    ourselves."""
     if ctx.helper is None:
         return _end_here(ctx, seen)
     try:

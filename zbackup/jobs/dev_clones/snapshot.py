@@ -70,7 +70,8 @@ def snapshots(ctx: Context, clone: Clone, record: Record) -> dict[str, Backup]:
 
 
 def keep_beginning(ctx: Context, clone: Clone) -> None:
-    """Tell what it is reset to. A clone of a backup needs none: that is there for as long as the clone is."""
+    """Take the snapshot that `clone reset` goes back to. A clone of a backup needs none: that is there for as
+    long as the clone is."""
     try:
         parts = range(len(clone_datasets.record_of(ctx, clone).members))
         names = [f"{ctx.clones}/{clone.name}/{n}@{ORIGIN}" for n in parts]

@@ -61,8 +61,8 @@ ANY = RestoreOptions(accept_older=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillReport:
-    """What was recovered, which is gone again, how long that took, with all that was fetched for it, and how
-    many tables were checked. `verdict` is what was written down of it."""
+    """The report of a drill: what was recovered, which is gone again, how long that took, with all that was
+    fetched for it, and how many tables were checked. `verdict` is what was written down of it."""
 
     restored: RestoreReport
     took: timedelta
@@ -264,8 +264,8 @@ def _reached(plan: DrillPlan, report: RestoreReport) -> datetime:
 
 
 def _leave_nothing(ctx: Context) -> None:
-    """What was fetched would take room until the next drill on schedule, which wants another backup. By hand
-    the same command resumes it, after a cut or when its key was loaded."""
+    """Destroy what was fetched: it would take room until the next drill on schedule, which wants another
+    backup. By hand the same command resumes it, after a cut or when its key was loaded."""
     with suppress(ZbackupError):
         destroy((ctx,), copy_name(drill_name(ctx.instance)))
 

@@ -1,4 +1,4 @@
-"""What keeps a drill from being in the way: one at a time on a host, and none where it is not wanted now."""
+"""Keep a drill from being in the way: one at a time on a host, and none where it is not wanted now."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -61,8 +61,8 @@ def is_drills(ctx: Context, clone: Clone) -> bool:
 
 
 def room_short(ctx: Context) -> str:
-    """Why a drill must wait for room where its clone is; "" where there is enough. What it replays goes
-    there, and production may lie on it."""
+    """Return why a drill must wait for room where its clone is; "" where there is enough. What it replays
+    goes there, and production may lie on it."""
     pool = ZfsFacts(ctx.zfs.runner).pool(ctx.clones.partition("/")[0])
     if pool.free >= LEAST_FREE * pool.size:
         return ""
@@ -70,7 +70,7 @@ def room_short(ctx: Context) -> str:
 
 
 def memory_short(needed: int) -> str:
-    """Why a drill must wait for memory; "" where there is enough, or nobody says how much there is."""
+    """Return why a drill must wait for memory; "" where there is enough, or nobody says how much there is."""
     free = _available()
     if free is None or free >= needed:
         return ""

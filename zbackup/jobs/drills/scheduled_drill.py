@@ -27,8 +27,8 @@ NO_ROOT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillRules:
-    """When drills are due, `offset` seconds into each slot, and after how many seconds one has taken too
-    long."""
+    """The rules for when drills are due, `offset` seconds into each slot, and after how many seconds one has
+    taken too long."""
 
     timing: Timing
     zone: ZoneInfo
@@ -38,7 +38,8 @@ class DrillRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillTurn:
-    """What came of it: the last drill that passed ended `at`, which may have been made by somebody else."""
+    """The result of a turn: the last drill that passed ended `at`, which may have been made by somebody
+    else."""
 
     at: datetime
     report: DrillReport | None = None
@@ -92,7 +93,7 @@ def _nothing_yet(ctx: Context, target: ShipTarget) -> bool:
 
 @dataclass(slots=True)
 class _Wanted:
-    """Why a drill that is under way must not go on. Who else restores takes longer to find out."""
+    """The reason why a drill that is under way must not go on. Who else restores takes longer to find out."""
 
     ctx: Context
     at: Context

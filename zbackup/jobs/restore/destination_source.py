@@ -155,7 +155,8 @@ def _restorable(ctx: Context, destination: ShipTarget) -> ArchivedCopies:
 
 
 def _look(ctx: Context, session: Session) -> ArchivedCopies:
-    """What can be restored from there. An archive that cannot be looked at keeps no backup from that."""
+    """Return what can be restored from there. An archive that cannot be looked at keeps no backup from
+    that."""
     there = archived_copies(session, session.copies().to_restore())
     if there.unknown:
         ctx.progress.note(f"archived log is not looked at: {there.unknown}")

@@ -17,7 +17,8 @@ from zbackup.plan.recovery.coverage import first_break
 
 
 def what_keeps_log(ctx: Context, server_uuid: str) -> tuple[str, ...]:
-    """Why what the server writes now is not in its log; () when it is, or when the server does not answer.
+    """Return why what the server writes now is not in its log; () when it is, or when the server does not
+    answer.
 
     A recovery must be possible while the server is down.
     """

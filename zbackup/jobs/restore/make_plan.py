@@ -47,7 +47,7 @@ from zbackup.plan.recovery.window import recovery_window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePlan:
-    """What will be done to reach the `target`.
+    """The plan of a restore: how the `target` is reached.
 
     The replay goes to `replay_to`, if anything is replayed and its transaction was found already. `log` is
     None while the snapshot to read the log from is still to be taken, and `replay` when the engine can tell

@@ -27,8 +27,8 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreReport:
-    """What was done. `socket` and `connect` lead to the recovered server, which goes on running. `phases` are
-    what it took."""
+    """The report of a restore. `socket` and `connect` lead to the recovered server, which goes on running.
+    `phases` are those of the work, with what each took."""
 
     plan: RestorePlan
     clone: Clone

@@ -55,13 +55,14 @@ class Found:
 
 
 def described(backup: Backup) -> str:
-    """Which server it is of."""
+    """Describe the server that the backup is of."""
     record = backup.record
     return f"{record.engine} {record.server_version}, server {record.server_uuid}"
 
 
 def survey(address: Destination, opened: Opened, only: str = "", *, everywhere: bool = True) -> list[Found]:
-    """Whose backups lie there, or those of the instance `only`. Raise NotRecoverable for none at all.
+    """Find the instances whose backups lie there, or the instance `only`. Raise NotRecoverable for none at
+    all.
 
     Raise Refused when what is there can be read with no key, or not with the one that was given. Without
     `everywhere`, where the instance is named, nothing else is looked for.

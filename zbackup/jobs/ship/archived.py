@@ -33,7 +33,7 @@ class ArchivedCopies:
         return replace(self.copies, backups=tuple(backups))
 
     def carrier(self, holder: Backup) -> Carrier | None:
-        """What a holder of the log is made of; None for a backup that lies there as it is."""
+        """Return what a holder of the log is made of; None for a backup that lies there as it is."""
         return next((carrier for each, carrier in self.carried if each is holder), None)
 
     def real(self, backup: Backup) -> Backup:
@@ -43,13 +43,13 @@ class ArchivedCopies:
 
     @property
     def ends(self) -> tuple[str, ...]:
-        """Why archived log does not lead as far as the archive reaches, for each backup that it goes on
-        from."""
+        """Return why archived log does not lead as far as the archive reaches, for each backup that it goes
+        on from."""
         return tuple(c.chains[0].why for _, c in self.carried if c.chains[0].why)
 
 
 def archived_log(session: Session) -> tuple[ArchiveInventory, str]:
-    """What is archived there, and why there is no archive, "" if there can be one.
+    """Return what is archived there, and why there is no archive, "" if there can be one.
 
     What is wrong with one is its problem, and keeps nobody from the backups. Raise ConnectionFailed.
     """

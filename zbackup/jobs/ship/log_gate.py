@@ -1,4 +1,4 @@
-"""What the gate does itself for another host's log archive: the words are checked already."""
+"""Do for another host's log archive what the gate does itself: the words are checked already."""
 
 import sys
 from collections.abc import Iterable

@@ -160,7 +160,8 @@ def _require_proven(copies: Copies) -> None:
 
 
 def _require_sound(broken: Sequence[VerificationFailed], destroyed: Sequence[Backup]) -> None:
-    """What nobody can judge is no success, though it kept nothing else from going."""
+    """Raise VerificationFailed for backups that nobody can judge: that is no success, though it kept nothing
+    else from going."""
     if broken:
         done = f"{len(destroyed)} went, {len(broken)} had to stay (prune.skipped in the log): "
         raise VerificationFailed(f"{done}{broken[0]}") from broken[0]
@@ -242,7 +243,7 @@ def _as_taken(backup: Backup) -> Backup:
 
 
 def _pins(backups: Sequence[Backup], holds: Holds) -> dict[str, list[str]]:
-    """Why one is needed besides the policy."""
+    """Return why each backup is needed besides the policy, by its identity."""
     found: dict[str, list[str]] = {}
     if backups:
         found[backups[-1].record.backup] = ["the next stream starts from it"]

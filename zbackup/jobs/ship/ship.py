@@ -45,7 +45,7 @@ def never() -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShipLook:
-    """What would be done. `sizes` are estimates in bytes, for each Send of the plan."""
+    """The plan of a shipment. `sizes` are estimates in bytes, for each Send of the plan."""
 
     target: ShipTarget
     plan: ShipPlan
@@ -63,7 +63,8 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShipReport:
-    """What was done. `newest` is the newest backup of the instance that is committed there now, if any."""
+    """The report of a shipment. `newest` is the newest backup of the instance that is committed there now, if
+    any."""
 
     target: ShipTarget
     sent: tuple[Sent, ...] = ()

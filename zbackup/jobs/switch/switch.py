@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchPlan:
-    """What would be done, from one dataset's name to another's, in this order."""
+    """The plan of a switch: the renames, from one dataset's name to another's, in this order."""
 
     clone: Clone
     renames: tuple[tuple[str, str], ...]
@@ -48,8 +48,8 @@ class SwitchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchReport:
-    """What was done. `aside` are the datasets of what was production before; `backup` is the first one
-    of what is now, None when none could be taken. `remarks` are what somebody has to look after."""
+    """The report of a switch. `aside` are the datasets of what was production before; `backup` is the first
+    one of what is now, None when none could be taken. `remarks` are what somebody has to look after."""
 
     clone: Clone
     outcome: Outcome
@@ -147,7 +147,8 @@ def _exchange(ctx: Context, clone: Clone, intent: Switch, facts: ServerFacts | N
 
 
 def _return(ctx: Context, clone: Clone, intent: Switch, facts: ServerFacts | None = None) -> None:
-    """What never left its place is not touched: whoever uses it may be why the switch failed."""
+    """Put the instance's datasets back. What never left its place is not touched: whoever uses it may be why
+    the switch failed."""
     if strayed := away(ctx, clone, intent):
         stop(ctx)
         snapshot_successor(ctx, clone, intent, facts)

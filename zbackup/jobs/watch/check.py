@@ -167,7 +167,7 @@ def _check_files(ctx: Context, doctor: "_Doctor") -> None:
 
 
 def _check_log(ctx: Context, doctor: "_Doctor", catalog: Catalog, facts: ServerFacts | None) -> None:
-    """Tell whether the log that the server writes now leads on from the newest backup."""
+    """Add the findings on whether the log that the server writes now leads on from the newest backup."""
     sound = [b for b in catalog.backups if b.complete and b.finished]
     newest = max(
         (b for b in sound if b.record.log_to or b.record.breaks_log), key=lambda b: b.createtxg, default=None

@@ -20,7 +20,7 @@ LONGEST_PAUSE: Final = 256
 
 @dataclass(slots=True)
 class Renewals:
-    """What was tried for one instance: for which transaction, how often, and how many looks to let pass.
+    """The attempts for one instance: for which transaction, how often, and how many looks to let pass.
 
     Each backup locks the server for a moment. Where one does not help, the next one waits twice as long.
     """
@@ -42,7 +42,8 @@ class Renewals:
 
 
 def renew_base(ctx: Context, renewals: Renewals) -> bool:
-    """Whether a backup was taken, because the log behind the newest one cannot be replayed as a whole.
+    """Take a backup if the log behind the newest one cannot be replayed as a whole; tell whether one was
+    taken.
 
     None is where one was taken since, even if that does not say which log it holds: another would not either.
     One that cannot be taken now is logged, and tried again in a later look, after ever longer pauses.

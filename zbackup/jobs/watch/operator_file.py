@@ -35,7 +35,7 @@ class OperatorFile:
         return self.state_dir / FILE
 
     def read(self) -> OperatorNotes:
-        """What was noted, but for what makes no sense; nothing when there is no file."""
+        """Read the operators' notes, but for those that make no sense; none when there is no file."""
         notes, problems = self._read()
         for problem in problems:
             log.warning("operator_notes.unreadable", file=str(self.path), reason=problem)

@@ -28,8 +28,8 @@ from zbackup.zfs.streams import ZfsStreams
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What the configuration says is done at a place: `due` backups that its rules want no more, and how
-    the daemon's jobs there went. `scheduled`: whether there are to be any."""
+    """The care that the configuration arranges at a destination: `due` backups that its rules want no more,
+    and how the daemon's jobs there went. `scheduled`: whether there are to be any."""
 
     instance: str
     destination: str

@@ -1,4 +1,4 @@
-"""How programs are told to reach a dev clone: as a URL, or in their environment. Pure."""
+"""Say how programs reach a dev clone: as a URL, or in their environment. Pure."""
 
 from urllib.parse import quote
 

@@ -22,7 +22,7 @@ HOST, PORT = "HOST", "PORT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What is to be done, and the commands for it: of a shell, or with `mongosh` of the primary's."""
+    """A step for a person, and the commands for it: of a shell, or with `mongosh` of the primary's."""
 
     text: str
     run: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from zbackup.model.finding import Finding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrangements:
-    """What the configuration arranges for an instance.
+    """The arrangements of the configuration for an instance.
 
     `noticed`: somebody would be told when backups stop, by a schedule or a `max_age`; `off_site`: a
     destination is on another pool or host; `policy`: a retention policy says which backups go; `pruned`: it
@@ -27,7 +27,7 @@ ALL_ARRANGED = Arrangements()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the configuration promises.
+    """The promises of the configuration.
 
     `snapshot_every` are the seconds between two snapshots, and `max_age` how many the newest may be old
     (None: nobody said); `daemon`: that one runs; `lock_ceiling` how many seconds the database is locked at

@@ -15,8 +15,9 @@ LATE, LOST = 5, 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveFacts:
-    """How a destination's log archive is. `exposed` is what would be lost with the host (None: not known
-    since the host was started), `every` how often it is archived, `error` why it fails, "" if it does not."""
+    """The facts about a destination's log archive. `exposed` is what would be lost with the host (None: not
+    known since the host was started), `every` how often it is archived, `error` why it fails, "" if it does
+    not."""
 
     destination: str
     exposed: timedelta | None

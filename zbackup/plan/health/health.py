@@ -32,7 +32,7 @@ FUTURE = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
-    """How a job of the daemon's went lately. `error` is the name of the failure that counts."""
+    """The recent results of a job of the daemon's. `error` is the name of the failure that counts."""
 
     job: str
     failures: int
@@ -42,7 +42,8 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """How far a destination is behind (None: nothing is there), and how far it may be (None: nobody said).
+    """The lag of a destination: how far it is behind (None: nothing is there), and how far it may be (None:
+    nobody said).
 
     `waiting` is how long the oldest backup has been here to be sent: where nothing is there yet, so much
     would be lost.
@@ -282,7 +283,8 @@ def no_log_behind(newest: Backup) -> Finding:
 
 
 def damaged_log(damage: LogDamage, *, running: bool) -> Finding:
-    """List the findings about the server's own log, behind the newest backup; `running`: the server runs."""
+    """Return the finding about the damage of the server's own log, behind the newest backup; `running`: the
+    server runs."""
     if damage.unread:
         return Finding(severity="advice", subject="log", text=f"of the server's own log {damage.what}")
     if damage.torn and not running:

@@ -20,7 +20,7 @@ _RANK = {"ok": 0, "advice": 0, "warning": 1, "critical": 2}
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a channel knows: the problems with when each was there last, and when it was told last.
+    """The knowledge of a channel: the problems with when each was there last, and when it was told last.
 
     `acknowledged`: the last that was told is that all of them are acknowledged.
     """
@@ -45,7 +45,7 @@ def left(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def occasion(
     before: Told | None, findings: Iterable[Finding], severity: str, now: datetime, repeat: timedelta
 ) -> Occasion | None:
-    """Why to tell a channel that hears of what is at least so bad; None: it need not hear of it.
+    """Return why to tell a channel that hears of what is at least this severe; None: it need not hear of it.
 
     A problem that got better, or of which only the text changed, is no news.
     """
@@ -73,7 +73,7 @@ def _end(before: Told, findings: tuple[Finding, ...], severity: str) -> Occasion
 def told(
     findings: Iterable[Finding], severity: str, now: datetime, before: Told | None, why: Occasion | None
 ) -> Told | None:
-    """What a channel knows afterwards; None when there is nothing left to remember.
+    """Return what a channel knows afterwards; None when there is nothing left to remember.
 
     What went is remembered for a while beside others: a problem that comes and goes is told once.
     """

@@ -1,4 +1,4 @@
-"""What cannot be read: snapshots' records and clones' descriptions. Pure."""
+"""The findings about what cannot be read: snapshots' records and clones' descriptions. Pure."""
 
 import shlex
 from collections.abc import Sequence

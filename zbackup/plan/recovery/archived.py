@@ -129,7 +129,7 @@ def _chain(first: ArchivedFile, own: Sequence[ArchivedFile]) -> Chain:
 
 
 def _why(last: ArchivedFile, own: Sequence[ArchivedFile]) -> str:
-    """Why there is no more of it, where there is more in the archive."""
+    """Return why there is no more of it, where there is more in the archive."""
     newer = [f for f in own if f.file > last.file]
     if not newer:
         return ""

@@ -70,7 +70,7 @@ def latest_as_it_is(backups: Sequence[Backup]) -> datetime | None:
 
 
 def no_moments(backup: Backup) -> Refused:
-    """Why this one leads to no moment but its own, and what to do."""
+    """Return the error that says why this one leads to no moment but its own, and what to do."""
     why = "; ".join(backup.record.blockers)
     command = f"zbackup restore {backup.record.instance} --to-backup {shlex.quote(backup.name)}"
     return Refused(

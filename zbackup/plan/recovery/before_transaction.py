@@ -91,7 +91,7 @@ def plan_unseen(name: TransactionName, backups: Sequence[Backup], *, base: str =
 
 
 def _bases(backups: Sequence[Backup], base: str) -> list[Backup]:
-    """Where there is none from which a log leads on, one of the others tells why."""
+    """List the bases; where there is none from which a log leads on, the others, of which one tells why."""
     found = [b for b in moment_bases(backups) if not base]
     return found or [b for b in usable_bases(backups) if base in ("", b.name)]
 

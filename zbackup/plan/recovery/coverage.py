@@ -60,14 +60,16 @@ def first_behind(base: Backup, stops: Iterable[ReplayStop]) -> ReplayStop | None
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far a base can be brought: everything after its as_of and up to `end`, from the log in `holder`."""
+    """The extent to which a base can be brought: everything after its as_of and up to `end`, from the log in
+    `holder`."""
 
     end: datetime
     holder: Backup
 
 
 class Coverage:
-    """How far bases can be brought with these snapshots (complete and finished ones) and no live log."""
+    """The extent to which bases can be brought with these snapshots (complete and finished ones) and no live
+    log."""
 
     def __init__(self, holders: Iterable[Backup]) -> None:
         holders = list(holders)

@@ -54,12 +54,12 @@ class LastDrop:
         return self.found is not None and not self._open
 
     def _ends(self, own: set[Kind], schema: set[Kind]) -> bool:
-        """Whether nothing is left behind this that a drop could take."""
+        """Tell whether nothing is left behind this that a drop could take."""
         whole = schema if self._is_schema() else own | schema
         return self.kind == "drop" and "drop" in whole
 
     def _done(self, entry: LogEntry) -> tuple[set[Kind], set[Kind]]:
-        """What was done to the table, or to tables of the schema; and to the schema as a whole."""
+        """Return what was done to the table, or to tables of the schema; and to the schema as a whole."""
         everything = f"{self.table.partition('.')[0]}.{EVERY_TABLE}"
         touched = [t for t in entry.tables if self._is_meant(t.name, everything)]
         if not touched:

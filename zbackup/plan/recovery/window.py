@@ -132,7 +132,7 @@ def moment_bases(backups: Sequence[Backup]) -> list[Backup]:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What one base reaches, and the holder of the log that leads to its end."""
+    """The range that one base reaches, and the holder of the log that leads to its end."""
 
     after: datetime
     to: datetime
@@ -230,7 +230,8 @@ def _tail(before: _Piece, live: LiveLog, now: datetime) -> Gap:
 
 
 def _cause(before: _Piece, log_id: str, first: str, who: str, server_uuid: str) -> tuple[Cause, str]:
-    """Why the log that begins at `first`, which `who` "holds" or "has", does not lead on from a base."""
+    """Return why the log that begins at `first`, which `who` "holds" or "has", does not lead on from a
+    base."""
     record = before.holder.record
     if broken := before.broken:
         return "not whole", f"when {broken.name} was taken, {broken.record.log_lacks}"

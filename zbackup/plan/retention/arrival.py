@@ -1,4 +1,4 @@
-"""What arrived later cannot undo what was there before: how claims of others are weighed. Pure.
+"""Weigh the claims of others: what arrived later cannot undo what was there before. Pure.
 
 At a destination a backup is its sender's word, and who may only add can add anything. But the order in which
 backups arrived is the destination's own: nobody puts one before those that are there. So a claim counts only

@@ -71,7 +71,7 @@ def _text(moment: datetime, zone: ZoneInfo) -> str:
 
 
 class _Reasons:
-    """Why backups are kept, by their identity."""
+    """The reasons why backups are kept, by their identity."""
 
     def __init__(self, pinned: Mapping[str, Sequence[str]]) -> None:
         self._found: dict[str, list[str]] = defaultdict(list)

@@ -11,7 +11,7 @@ GOING = "to be pruned"
 
 @dataclass(frozen=True, slots=True)
 class TierSpace:
-    """How many backups are there for a reason, and the bytes that only their snapshots hold.
+    """The number of backups that are there for a reason, and the bytes that only their snapshots hold.
 
     What several snapshots share is counted with none of them.
     """

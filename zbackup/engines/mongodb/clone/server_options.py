@@ -19,7 +19,8 @@ SMALLEST_CACHE = 256 * 1024**2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a server on a clone keeps what is its own: `home` on the clone, `run` for the socket."""
+    """The directories of a server on a clone for what is its own: `home` on the clone, `run` for the
+    socket."""
 
     home: Path
     run: Path
@@ -39,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a server on a clone is for.
+    """The purpose of a server on a clone.
 
     "open": looked into and written to by zbackup only. "replay": applies its oplog while it starts, is read
     only then, and puts what it applied on disk when it ends. "serve": for its users; `port` 0 is no network,
@@ -86,7 +87,8 @@ def arguments(recorded: Mapping[str, str], place: Place, shape: Shape) -> list[s
 
 
 def _layout(recorded: Mapping[str, str]) -> list[str]:
-    """How the files are written is no setting one may change: mongod refuses to open them otherwise.
+    """Return the options for how files are written: those of the original, for mongod refuses to open them
+    otherwise.
 
     The journal has one compressor for all of it, which is not written down in it (zlib's read as snappy's
     ends mongod 6.0 in recovery); collections and indexes know their own.

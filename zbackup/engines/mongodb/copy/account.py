@@ -26,7 +26,8 @@ def grants(database: str) -> str:
 
 
 def require_privileges(connection: Connection, databases: Sequence[str] = ()) -> str:
-    """Where the account may copy to. Raise PrivilegeMissing, with what to grant, where that is not so."""
+    """Return where the account may copy to. Raise PrivilegeMissing, with what to grant, where that is not
+    so."""
     info = connection.command({"connectionStatus": 1, "showPrivileges": True})["authInfo"]
     if not info["authenticatedUsers"]:
         return "every database: the server asks nobody to log in"
@@ -45,7 +46,8 @@ def require_privileges(connection: Connection, databases: Sequence[str] = ()) ->
 
 
 def allowed(granted: Sequence[Mapping[str, Any]], database: str) -> bool:
-    """Whether privileges as connectionStatus lists them cover what a copy does in a database; "" is any."""
+    """Tell whether privileges as connectionStatus lists them cover what a copy does in a database; "" is
+    any."""
     held: set[str] = set()
     for one in granted:
         resource = one["resource"]

@@ -1,4 +1,4 @@
-"""What a mongod says of its collections, and documents as the bytes that are stored.
+"""Read what a mongod says of its collections, and documents as the bytes that are stored.
 
 MongoDB manual, "listCollections", "listIndexes".
 """
@@ -35,7 +35,7 @@ class Collection:
 
     @property
     def in_order(self) -> bool:
-        """Whether it can be walked by _id, so that a beginning of it is known to be one."""
+        """Tell whether it can be walked by _id, so that a beginning of it is known to be one."""
         return self.type == "collection" and not (
             self.options.get("capped") or self.options.get("clusteredIndex")
         )
@@ -61,7 +61,7 @@ def in_database(connection: Connection, database: str) -> list[TableName]:
 
 
 def read_collection(connection: Connection, name: TableName) -> Collection | None:
-    """What the server says of one; None where there is none."""
+    """Return what the server says of one collection; None where there is none."""
     row = next(iter(_listed(connection, name.schema, {"name": name.table})), None)
     if row is None:
         return None
@@ -126,8 +126,8 @@ def key(document: Mapping[str, Any]) -> bytes:
 
 
 def has_empty_timestamp(document: RawBSONDocument) -> bool:
-    """Whether an insert would store something else: into an empty Timestamp outside of _id and of embedded
-    documents the server writes its own time (MongoDB manual, "BSON Types", "Timestamps")."""
+    """Tell whether an insert would store something else: into an empty Timestamp outside of _id and of
+    embedded documents the server writes its own time (MongoDB manual, "BSON Types", "Timestamps")."""
     return bool(EMPTY_TIMESTAMP.search(document.raw)) and any(
         name != "_id" and isinstance(value, Timestamp) and not (value.time or value.inc)
         for name, value in document.items()

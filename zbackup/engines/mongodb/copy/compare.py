@@ -25,7 +25,7 @@ Pair = tuple[RawBSONDocument, Found]
 
 @dataclass(slots=True)
 class Tally:
-    """What was put back, and what production did not take."""
+    """The count of what was put back, and of what production did not take."""
 
     inserted: int = 0
     updated: int = 0

@@ -160,7 +160,7 @@ def fill(sides: Sides, writer: Writer, job: CollectionJob, where: Mapping[str, A
 def _rest(
     sides: Sides, writer: Writer, job: CollectionJob, where: Mapping[str, Any]
 ) -> Iterator[RawBSONDocument]:
-    """What a collection that only we know of lacks."""
+    """Return the documents that are missing from a collection that only we know of."""
     name, target = job.collection.name, job.work
     start = None
     if not job.step.resumed:
@@ -185,7 +185,8 @@ def _rest(
 def _rest_of_series(
     sides: Sides, writer: Writer, job: CollectionJob, where: Mapping[str, Any]
 ) -> Iterator[RawBSONDocument]:
-    """What a time series lacks: it must hold the first of the clone's documents, and nothing else.
+    """Return the documents that a time series lacks: it must hold the first of the clone's documents, and
+    nothing else.
 
     The clone gives them in the same order each time. It is never dropped: applications know its name.
     """
@@ -271,7 +272,7 @@ def _same_in_order(
 
 
 def _sum(documents: Iterator[RawBSONDocument]) -> tuple[int, int]:
-    """How many, and a sum in which each counts, in whatever order they and their fields come.
+    """Count the documents, and sum them up so that each counts, in whatever order they and their fields come.
 
     A time series keeps values by their names, and gives them back in an order of its own.
     """

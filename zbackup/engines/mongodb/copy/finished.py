@@ -1,4 +1,4 @@
-"""What a copy that was cut short has finished: noted in production until the whole copy is through.
+"""Remember what a copy that was cut short has finished: noted in production until the whole copy is through.
 
 A collection keeps its UUID when it is renamed (MongoDB manual, "renameCollection"), so what has the noted
 name and UUID is what the copy made, whatever was written to it since.
@@ -18,13 +18,13 @@ Note = Mapping[str, Any]
 
 
 def notes_name(wish: CopyWish, schema: str) -> TableName:
-    """Where a copy keeps its notes; the same for the same copy alone."""
+    """Name the collection that a copy keeps its notes in; the same for the same copy alone."""
     parts = (wish.clone, str(wish.into), wish.where, *map(str, wish.tables))
     return TableName(schema, WORK + "done_" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16])
 
 
 def read_finished(production: Connection, wish: CopyWish) -> dict[TableName, Note]:
-    """What earlier runs of this copy finished, or were about to."""
+    """Read what earlier runs of this copy finished, or were about to."""
     found: dict[TableName, Note] = {}
     for schema in {} if wish.rows else wish.schemas:
         notes = notes_name(wish, schema)

@@ -90,7 +90,7 @@ def _target(sides: Sides, wish: CopyWish, found: Collection) -> tuple[TableName,
 
 
 def _unfinished(sides: Sides, wish: CopyWish, found: Collection, into: TableName, there: Collection) -> bool:
-    """Whether an earlier run was filling that time series, or had come no further than to make it."""
+    """Tell whether an earlier run was filling that time series, or had come no further than to make it."""
     if there.type != "timeseries":
         return False
     note = work_name(wish, found.name, into)
@@ -139,7 +139,7 @@ def _whole(
 
 
 def action_of(found: Collection, into: TableName) -> Action:
-    """What a copy of the whole of it is called."""
+    """Name the action of a copy of the whole of it."""
     return "view" if found.type == "view" else "new" if into == found.name else "beside"
 
 
@@ -187,7 +187,7 @@ def _notes(wish: CopyWish, found: Collection, into: TableName) -> tuple[str, ...
 
 
 def commands(found: Collection, work: TableName, into: TableName) -> list[dict[str, object]]:
-    """What production is told, in order; of the documents their shape."""
+    """List the commands that production is given, in order; of the documents their shape."""
     if found.type == "view":
         return [{"create": into.table, **found.options}]
     series = found.type == "timeseries"

@@ -23,7 +23,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class MarkerFile:
-    """What is written down while the server may be locked by us."""
+    """The file that is there while the server may be locked by us."""
 
     path: Path
 

@@ -38,7 +38,7 @@ Tables = dict[str, set[Kind]]
 
 @dataclass(slots=True)
 class _Open:
-    """What is known so far of a transaction that is not decided."""
+    """A transaction that is not decided yet, as far as it is known."""
 
     tables: Tables = field(default_factory=dict)
     events: int = 0

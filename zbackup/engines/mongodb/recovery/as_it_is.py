@@ -46,7 +46,8 @@ def replay_own(server: CloneServer) -> oplog.Entry | None:
 
 
 def _require_recorded(record: Record, last: OpTime) -> None:
-    """What was acknowledged before the checkpoint is in the tables; nothing is later than the end then."""
+    """Raise VerificationFailed when the oplog's end contradicts the record: what was acknowledged before the
+    checkpoint is in the tables; nothing is later than the end then."""
     stable = _recorded(record, "stable_checkpoint")
     if stable and last.ts < stable.ts:
         raise VerificationFailed(f"the oplog ends at {last}, before the recorded checkpoint {stable}")

@@ -23,7 +23,8 @@ NO_OPLOG = (
 
 
 def blockers(status: Status) -> tuple[str, ...]:
-    """Why no moment could be recovered from a snapshot of this server; () when nothing is in the way."""
+    """Return why no moment could be recovered from a snapshot of this server; () when nothing is in the
+    way."""
     member = status.membership
     reasons = {
         f"mongod {status.version} is older than {'.'.join(map(str, OLDEST))}, the oldest that is "
@@ -88,7 +89,7 @@ def choose(wanted: LockKind | str, facts: ServerFacts) -> LockChoice:
 
 
 def needs_lock(status: Status) -> str:
-    """Why an unlocked snapshot would not be exact; "" when it is."""
+    """Return why an unlocked snapshot would not be exact; "" when it is."""
     if not journaled(status.options):
         return "the journal is off, so the files alone are as of the last checkpoint"
     if status.membership is None:

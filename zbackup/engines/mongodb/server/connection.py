@@ -256,7 +256,8 @@ def connect(options: ConnectOptions) -> Connection:
 
 
 def _is_deserted(address: tuple[str, int | None]) -> bool:
-    """Whether the kernel says that nobody listens there. No answer, or a file that is gone, is no proof."""
+    """Tell whether the kernel says that nobody listens there. No answer, or a file that is gone, is no
+    proof."""
     host, port = address
     try:
         if port is not None:

@@ -21,7 +21,7 @@ NEWEST_ENTRIES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OplogEnd:
-    """Where the oplog ends now: its newest entry's place, and the latest wall-clock time near its end."""
+    """The end of the oplog now: its newest entry's place, and the latest wall-clock time near its end."""
 
     at: OpTime
     wall: datetime
@@ -29,7 +29,7 @@ class OplogEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """What a server is in its replica set. `set_id` tells sets of the same name apart.
+    """The membership of a server in its replica set. `set_id` tells sets of the same name apart.
 
     `stable` is the checkpoint that crash recovery would begin from, None when there is none yet. `first` is
     the oldest entry of the oplog, which holds `oplog_used` bytes, and `oplog_bytes` how large it may grow.

@@ -253,7 +253,7 @@ def _head(scanner: Scanner, server: str) -> str | None:
 
 
 def _masked(file: IO[bytes], begin: int, end: int) -> bytes:
-    """What the archive has of these bytes: as they are, but for the flag "in use"."""
+    """Return these bytes as the archive has them: as they are, but for the flag "in use"."""
     file.seek(begin)
     return _without_flag(file.read(end - begin), begin)
 

@@ -65,7 +65,8 @@ _names: dict[bytes, str] = {}
 
 
 class Contents:
-    """What the events of one transaction do. Made for each that is looked into, so it is bare."""
+    """The contents of one transaction: what its events do. Made for each that is looked into, so it is
+    bare."""
 
     text = user = stops = ""
     thread = events = 0

@@ -98,7 +98,7 @@ class Dialect(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """What a file's format description event says about all its other events."""
+    """The facts that a file's format description event states about all its other events."""
 
     dialect: Dialect
     server_version: str

@@ -19,7 +19,8 @@ from zbackup.proc import secure_files
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """What is known of the times in a log: what is ordinary in it, and clock readings (see commit_times)."""
+    """The knowledge about the times in a log: what is ordinary in it, and clock readings (see
+    commit_times)."""
 
     rules: Rules
     anchors: tuple[Anchor, ...] = ()

@@ -24,8 +24,8 @@ _FLAGS: Final = (21, 23)
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What was found in a file from `since` on. No transaction begins before `between` and ends behind it;
-    the word is nowhere before `searched` that was not looked at."""
+    """The findings in a file from `since` on. No transaction begins before `between` and ends behind it; the
+    word is nowhere before `searched` that was not looked at."""
 
     head: bytes
     since: int

@@ -115,7 +115,8 @@ def _search_spans(
 
 
 class _Wanted:
-    """Whether a transaction's tables are wanted, asked once of each table and what is done to it."""
+    """The decision whether a transaction's tables are wanted, asked once of each table and what is done to
+    it."""
 
     def __init__(self, wanted: LogFilter) -> None:
         self._wanted, self._any = wanted, not (wanted.tables or wanted.kinds)
@@ -134,7 +135,8 @@ class _Wanted:
 
 
 class _Suspicion:
-    """Which transactions need not be looked into, because the name that is wanted is not in their bytes.
+    """The choice of transactions that need not be looked into, because the name that is wanted is not in
+    their bytes.
 
     Those of two events are always looked into: a statement may drop a whole schema, and a compressed one
     hides its names. Where names differ in case only, or may be written in two ways, all are.
@@ -166,7 +168,8 @@ def is_mariadb(scanner: Scanner) -> bool:
 
 
 def hides_text(data: Buffer, begin: int, end: int) -> bool:
-    """Whether a transaction of MariaDB has compressed statements: their headers begin with these bytes."""
+    """Tell whether a transaction of MariaDB has compressed statements: their headers begin with these
+    bytes."""
     return data.find(_QUERY_COMPRESSED + data[begin + 5 : begin + 9], begin, end) >= 0
 
 

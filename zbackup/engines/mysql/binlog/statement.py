@@ -127,7 +127,7 @@ def _tokens(matches: Iterator[re.Match[str]], *, ansi_quotes: bool) -> Iterator[
 
 
 def _inner(said: str) -> str:
-    """What is between quotes, of which the second may be missing."""
+    """Return what is between quotes, of which the second may be missing."""
     return said[1:].removesuffix(said[0])
 
 

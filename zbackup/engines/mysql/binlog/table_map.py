@@ -26,7 +26,8 @@ SET_VALUES, ENUM_VALUES, GEOMETRY_TYPE, SIMPLE_KEY, PREFIX_KEY = 5, 6, 7, 8, 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMap:
-    """What a table map event says. `types` are the columns' type numbers, `metadata` each column's own bytes.
+    """The contents of a table map event. `types` are the columns' type numbers, `metadata` each column's own
+    bytes.
 
     `optional` are the fields that the server was told to add (binlog_row_metadata), by their numbers, as they
     stand there: see column_names and primary_key.

@@ -12,7 +12,7 @@ _BEFORE_NAME: Final = ("TABLE", "EXISTS", ".")
 
 
 def why_unreplayable(statement: Statement) -> str:
-    """Why a replay ends at this statement; "" when it does not."""
+    """Return why a replay ends at this statement; "" when it does not."""
     words = [token.word for token in statement.tokens]
     if statement.verb == "ALTER" and "TABLE" in words[:6]:
         imports = (n for n, word in enumerate(words) if word == "IMPORT" and words[n - 1] not in _BEFORE_NAME)
@@ -22,7 +22,7 @@ def why_unreplayable(statement: Statement) -> str:
 
 
 def _imports_files(words: list[str], at: int) -> bool:
-    """Whether IMPORT, which stands before `at`, is of the whole table or of some of its partitions."""
+    """Tell whether IMPORT, which stands before `at`, is of the whole table or of some of its partitions."""
     if words[at : at + 1] == ["PARTITION"]:
         at += 2
         while words[at : at + 1] == [","]:

@@ -73,7 +73,8 @@ NOT_FOR_MYSQL = ("innodb_undo_tablespaces", "innodb_log_file_size")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a server on a clone keeps what is its own: `home` on the clone, `run` for the socket."""
+    """The directories of a server on a clone for what is its own: `home` on the clone, `run` for the
+    socket."""
 
     home: Path
     run: Path
@@ -101,7 +102,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a server on a clone is for. `port` 0 is no network; `init` is run at every start.
+    """The purpose of a server on a clone. `port` 0 is no network; `init` is run at every start.
 
     `sealed`: nobody can turn events on, and it is kept small.
     `restricted`: its accounts are developers' (see developer). `outside` are directories in which it may make

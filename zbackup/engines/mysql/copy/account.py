@@ -50,7 +50,7 @@ def require_privileges(connection: Connection, schemas: Sequence[str] = ()) -> s
 
 
 def sees_all(connection: Connection, schemas: Collection[str]) -> bool:
-    """Whether the account sees everything in these schemas: tables, and what they have beside rows.
+    """Tell whether the account sees everything in these schemas: tables, and what they have beside rows.
 
     What it may not see is not there for it, and no error says so. Patterns and roles are no proof.
     """
@@ -63,7 +63,8 @@ def _account(connection: Connection) -> str:
 
 
 def _granted(connection: Connection, account: str) -> tuple[set[str], dict[str, set[str]]]:
-    """What it may everywhere, and in which schema. Who may read the grant tables sees others', too."""
+    """Return the privileges that the account has everywhere, and by schema. Who may read the grant tables
+    sees others', too."""
     user, _, host = account.rpartition("@")
     mine = (f"'{user}'@'{host}'",)
     rows = connection.rows(

@@ -24,7 +24,8 @@ NO_PARENT = (1216, 1452)
 
 @dataclass(slots=True)
 class Tally:
-    """What was put back, and what production did not take: `orphans` of those for want of a parent's row."""
+    """The count of what was put back, and of what production did not take: `orphans` of those for want of a
+    parent's row."""
 
     inserted: int = 0
     updated: int = 0
@@ -102,7 +103,7 @@ def _pairs(ends: Ends, job: TableJob, wish: CopyWish) -> Iterator[list[Pair]]:
 
 
 def _same(ends: Ends, job: TableJob, span: bytes) -> bool:
-    """Whether a range holds the same rows on both sides."""
+    """Tell whether a range holds the same rows on both sides."""
     ask = [(ends.clone, job.table.name), (ends.production, job.work)]
     found = [c.read(statements.digest(name, job.table.stored, span)) for c, name in ask]
     return found[0] == found[1] and statements.is_whole(found[0][0])
@@ -179,7 +180,7 @@ def _insert(ends: Ends, job: TableJob, rows: list[Row], tally: Tally) -> None:
 
 
 def _insert_row(ends: Ends, job: TableJob, row: Row, tally: Tally) -> StatementFailed | None:
-    """Why production does not take it, None if it is there."""
+    """Insert a row. Return why production does not take it, None if it is there."""
     try:
         _again(partial(ends.production.write, statements.insert(job.work, job.table.stored, [row])))
     except StatementFailed as failure:

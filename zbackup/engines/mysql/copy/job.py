@@ -1,4 +1,4 @@
-"""What planning makes of a table, and acting reads."""
+"""The work on one table: planning makes it, and acting reads it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

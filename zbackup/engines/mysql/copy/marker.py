@@ -1,5 +1,5 @@
-"""What tells the next run that the tables have their names, when a run is cut short between that and its end:
-an empty table, which is renamed in the same statement, and dropped last.
+"""The marker that tells the next run that the tables have their names, when a run is cut short between that
+and its end: an empty table, which is renamed in the same statement, and dropped last.
 
 Its name has a mark of what was asked for, and the moment that is in the names of the old tables.
 """

@@ -186,7 +186,8 @@ class MysqlCopy:
         exchange(self.sides, filled, marker, self.progress)
 
     def _rest(self, jobs: Sequence[TableJob]) -> list[CopiedTable]:
-        """What is done when the tables have their names: the next run does it, if this one is cut short."""
+        """Do what is left when the tables have their names: the next run does it, if this one is cut
+        short."""
         named = [job for job in jobs if job.named]
         for job in named:
             if job.step.kept:

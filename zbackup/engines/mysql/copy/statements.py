@@ -154,7 +154,8 @@ def update(
 
 
 def digest(table: TableName, columns: Sequence[Column], condition: bytes) -> bytes:
-    """How many rows there are, how many of them could be read whole, and sums in which each value counts.
+    """Return the statement that counts the rows, and those that could be read whole, and gives sums in which
+    each value counts.
 
     Values are hexadecimal, numbers or times: what separates them is in none. Sums, as rows may be equal. A
     row of which a value is beyond the server's limits (max_allowed_packet) has no sum: see `is_whole`.
@@ -170,7 +171,7 @@ def digest(table: TableName, columns: Sequence[Column], condition: bytes) -> byt
 
 
 def is_whole(found: Row) -> bool:
-    """Whether every row is in the sums that `digest` asked for."""
+    """Tell whether every row is in the sums that `digest` asked for."""
     return found[0] == found[1]
 
 
@@ -194,7 +195,8 @@ def _digested(column: Column) -> str:
 
 
 def loses_types(name: TableName, column: Column, where: str) -> bytes:
-    """How many values of a column of MySQL's JSON do not come back from their text as they were.
+    """Return the statement that counts the values of a column of MySQL's JSON that do not come back from
+    their text as they were.
 
     Dates, times and binary become strings, and DECIMALs lose their last zeros (MySQL reference manual, "The
     JSON Data Type").

@@ -1,4 +1,4 @@
-"""What a server says of a table: columns, the key to walk it by, foreign keys, triggers.
+"""Read what a server says of a table: columns, the key to walk it by, foreign keys, triggers.
 
 Sources: MySQL reference manual and MariaDB's, "INFORMATION_SCHEMA Tables".
 """
@@ -114,7 +114,7 @@ def in_schema(connection: Connection, schema: str, only: str = "") -> list[Table
 
 
 def read_table(connection: Connection, name: TableName) -> Table | None:
-    """What the server says of it; None where there is none, or the account may not see it."""
+    """Return what the server says of it; None where there is none, or the account may not see it."""
     found = connection.one(
         "SELECT TABLE_TYPE AS type, ENGINE AS engine, TABLE_ROWS AS n, AVG_ROW_LENGTH AS length "
         "FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
@@ -164,7 +164,7 @@ def foreign_keys(connection: Connection, name: TableName, *, of_others: bool) ->
 
 
 def definition(connection: Connection, name: TableName, what: str = "TABLE") -> str:
-    """What SHOW CREATE says of a table, view or trigger."""
+    """Return what SHOW CREATE says of a table, view or trigger."""
     row = connection.one(f"SHOW CREATE {what} {quoted_name(name)}")
     column = "SQL Original Statement" if what == "TRIGGER" else f"Create {what.title()}"
     return str(row[column])

@@ -60,7 +60,7 @@ def _copied(step: CopyStep, *conflicts: str) -> CopiedTable:
 
 
 def plan_rest(sides: Sides, wish: CopyWish, name: TableName, moment: str) -> TableJob | None:
-    """What is left to do for a table or view when an earlier run, of that moment, has named the tables.
+    """Plan what is left to do for a table or view when an earlier run, of that moment, has named the tables.
 
     None for a view that is there. Raise NotFound, Refused or Taken.
     """

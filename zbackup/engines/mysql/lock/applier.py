@@ -34,7 +34,7 @@ SLACK_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class MarkerFile:
-    """What is written down while the applier is stopped by us."""
+    """The file that is there while the applier is stopped by us."""
 
     path: Path
 

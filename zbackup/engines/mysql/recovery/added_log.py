@@ -60,7 +60,7 @@ def add_log(subject: BackupFiles, added: Sequence[AddedFile], progress: Progress
 
 
 def _whole(file: AddedFile, begin: int) -> Iterable[bytes]:
-    """What can be read of a file, which has to be as much as was promised."""
+    """Read the file to its end. Raise VerificationFailed when it is not as much as was promised."""
     count = 0
     for part in file.read(begin, file.size):
         count += len(part)

@@ -64,7 +64,8 @@ def forget_replication(flavor: str, connection: Connection) -> None:
 
 
 def _prepare(temporary: Temporary, prepare: Prepare) -> None:
-    """What the masking changes is still in the log as it was before: so the log goes, if there is one."""
+    """Mask a clone, and delete its log, if there is one: what the masking changes is in it as it was
+    before."""
     account, socket = temporary.account, str(temporary.server.place.socket)
     facts = {"ZBACKUP_SOCKET": socket, "ZBACKUP_USER": account.user, "ZBACKUP_PASSWORD": account.password}
     options = ConnectOptions(socket=socket, user=account.user, password=lambda: account.password)

@@ -83,7 +83,7 @@ class MysqlLogReader:
 
     @property
     def log_delay_s(self) -> float:
-        """None: a commit is in the binlog's file before it is acknowledged."""
+        """Return 0.0: a commit is in the binlog's file before it is acknowledged, without delay."""
         return 0.0
 
     def is_same_log(self, older: BackupFiles, newer: BackupFiles) -> bool:

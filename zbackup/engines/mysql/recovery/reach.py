@@ -24,9 +24,9 @@ _TOLD: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a log's newest files say: the `latest` commit time that can be right (None: there is none), if
-    the last transactions have no such (`open_end`), when the newest file was `begun`, and what contradicts
-    the log's order."""
+    """The testimony of a log's newest files: the `latest` commit time that can be right (None: there is
+    none), if the last transactions have no such (`open_end`), when the newest file was `begun`, and what
+    contradicts the log's order."""
 
     latest: datetime | None
     open_end: bool = False
@@ -83,7 +83,8 @@ def reach(record: Record, seen: Seen, ceiling: datetime, since: Record | None = 
 
 
 def reach_without_log(record: Record, created: datetime) -> Reach:
-    """What was committed before the server was looked at is inside, and nothing from after the snapshot.
+    """Return how far a backup reaches of which no log is read: what was committed before the server was
+    looked at is inside, and nothing from after the snapshot.
 
     Under a lock that stops commits the two are the same.
     """

@@ -140,7 +140,8 @@ def outcome(connection: Connection, record: Record, cut: Cut) -> Recovered:
 
 
 def _mariadb_variable(cut: Cut) -> str:
-    """What was replayed stands apart from what the server had logged itself before."""
+    """Name the variable that has the GTIDs: what was replayed stands apart from what the server had logged
+    itself before."""
     return "gtid_slave_pos" if cut.transactions else "gtid_binlog_pos"
 
 

@@ -36,7 +36,8 @@ OF_LOG_ALONE = (
 def blockers(
     dialect: Dialect, variables: Mapping[str, str], log: LogStatus, channels: Sequence[Channel]
 ) -> tuple[str, ...]:
-    """Why no moment could be recovered from a snapshot of this server; () when nothing is in the way."""
+    """Return why no moment could be recovered from a snapshot of this server; () when nothing is in the
+    way."""
     on = {name for name, value in variables.items() if value.upper() in ("ON", "1")}
     updates_logged = bool(on & {"log_replica_updates", "log_slave_updates"})
     oldest = OLDEST_MYSQL if dialect.flavor == "mysql" else OLDEST_MARIADB
@@ -155,7 +156,7 @@ def _no_backup_lock(dialect: Dialect, facts: ServerFacts) -> str:
 
 
 def _needs_stillness(facts: ServerFacts) -> str:
-    """Why a snapshot of the running server would not recover to one moment; "" when it would.
+    """Return why a snapshot of the running server would not recover to one moment; "" when it would.
 
     InnoDB's crash recovery makes it consistent, provided that each commit is in the redo log before it is
     in the binlog. That is so unless innodb_flush_log_at_trx_commit is 0: then the redo log is written

@@ -46,7 +46,7 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStatus:
-    """Where the server's binlog ends. `filters` are binlog_do_db and binlog_ignore_db settings, if any."""
+    """The end of the server's binlog. `filters` are binlog_do_db and binlog_ignore_db settings, if any."""
 
     position: LogPosition | None
     gtid: str
