@@ -10,12 +10,13 @@ import pytest
 
 from tests.fast.breaking import Break, every_break
 from tests.fast.right import portrait, require_well
-from tests.fast.server import DATA
+from tests.fast.server import DATA, LOG
 from tests.fast.world import World
 from zbackup.jobs.backup.prune import prune
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.context import Context
+from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import restore
 from zbackup.jobs.ship.lag import shipped
@@ -160,3 +161,23 @@ def test_backups_of_before_and_after_count_on(world: World, ctx: Context) -> Non
     except ZbackupError as failure:
         raise AssertionError from failure
     require_well(world, ctx)
+
+
+def test_what_was_fetched_to_a_pool_of_another_name_takes_productions_place(world: World) -> None:
+    """On a host that had nothing but empty datasets, called as those of the host that is gone."""
+    lost = world.context(targets=(world.target(),))
+    snapshot(lost)
+    ship(lost, lost.targets[0])
+    wanted = world.content_of(lost.catalog().backups[-1])
+    for name in ("tank/db/log", "tank/db"):
+        world.pools.datasets[name].mounted = None
+    for name, place, kind in (("db", DATA, "rows"), ("db/log", LOG, "log")):
+        made = world.pools.create(f"vault/{name}", {"mountpoint": place})
+        made.mounted, made.files[kind] = place, ()
+    ctx = world.context(datasets=("vault/db",), clones="vault/recovered", targets=(world.target(),))
+    source = DestinationSource(ctx.targets[0])
+    moment = source.latest(ctx, RestoreOptions())
+    restore(ctx, moment, RestoreOptions(name="r1"), source)
+    switch(ctx, "r1")
+    assert world.dataset_at(DATA).name == "vault/db" and world.dataset_at(LOG).name == "vault/db/log"
+    assert world.content(DATA)["rows"][: len(wanted)] == wanted

@@ -138,9 +138,10 @@ def _parts(ctx: Context, clone: Clone, record: Record) -> list[CloneDataset]:
 
 
 def _of_fetched(ctx: Context, clone: Clone, parts: Sequence[CloneDataset], record: Record) -> dict[str, str]:
-    """Tell what was fetched for the clone -> the dataset that it is a copy of."""
-    below = f"{ctx.clones}/{copy_name(clone.name)}/"
-    return {p.owner.name: record.members[p.number][0] for p in parts if p.owner.name.startswith(below)}
+    """Tell what was fetched for the clone -> the dataset that it is a copy of, which is on this pool here."""
+    below, pool = f"{ctx.clones}/{copy_name(clone.name)}/", ctx.clones.partition("/")[0]
+    names = ["/".join((pool, *dataset.split("/")[1:])) for dataset, _ in record.members]
+    return {p.owner.name: names[p.number] for p in parts if p.owner.name.startswith(below)}
 
 
 def _require_movable(ctx: Context, names: Sequence[str]) -> None:
