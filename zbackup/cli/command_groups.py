@@ -7,6 +7,7 @@ from typer.core import TyperGroup
 Titles = dict[str, tuple[str, ...]]
 
 GROUPS: Titles = {
+    "Set up": ("init", "install-service"),
     "Every day": ("check", "snapshot", "list", "window", "status", "prune"),
     "Restore": ("restore", "log", "copy", "switch"),
     "Dev clones": ("clone",),
@@ -16,6 +17,7 @@ GROUPS: Titles = {
 """Title -> commands. What is in none of them is listed at the end, so that no command is hidden."""
 
 CLONE_GROUPS: Titles = {
+    "Set up": ("init", "install-service"),
     "Make and use": ("create", "list", "show", "dsn", "env"),
     "Renew": ("reset", "snapshot", "promote"),
     "Keep": ("extend", "protect"),

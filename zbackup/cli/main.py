@@ -26,6 +26,7 @@ INTERRUPTED = 130
 HELP = """Consistent ZFS snapshots and point-in-time recovery for MySQL, MariaDB and MongoDB.
 
 \b
+zbackup init                             find the servers here, set everything up, prove it
 zbackup check                            is everything set up for a backup that can be restored?
 zbackup snapshot                         take one
 zbackup restore --to "yesterday 10:02"   a server with everything committed before that moment
@@ -39,6 +40,7 @@ zbackup daemon                           all of it on schedule
 
 
 _COMMANDS = {
+    "init": "init",
     "check": "check",
     "snapshot": "snapshot",
     "list": "listing",
@@ -57,6 +59,7 @@ _COMMANDS = {
     "received": "received",
     "release": "release",
     "helper": "helper",
+    "install-service": "install_service",
     "notify": "notify",
     "pause": "pause",
     "resume": "resume",

@@ -1,0 +1,285 @@
+"""zbackup init"""
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from zbackup import app
+from zbackup.cli import init_questions as questions
+from zbackup.cli import init_receive, init_text, output
+from zbackup.cli.init_finish import Finished, protect
+from zbackup.cli.init_options import (
+    AdminPasswordFile,
+    AdminUser,
+    CopiesTo,
+    Dataset,
+    HostKey,
+    Instances,
+    Key,
+    NoDrill,
+    Print,
+    Quota,
+    Receive,
+    Retention,
+    User,
+    Wishes,
+    Yes,
+)
+from zbackup.cli.init_plan import Draft, draft, known_hosts_line, named
+from zbackup.cli.options import Options
+from zbackup.cli.output import tell
+from zbackup.config.load import find, parse
+from zbackup.config.secret import SecretRef
+from zbackup.config.settings import Settings
+from zbackup.engines.base import Administrator
+from zbackup.jobs.init import host
+from zbackup.jobs.init.act import Acting, act, read_config
+from zbackup.jobs.init.administrators import account_script, administrator
+from zbackup.jobs.init.discover import Passed, discover, seen
+from zbackup.jobs.init.look import account, configured, unfinished
+from zbackup.model.errors import NotFound, Refused, UsageError, ZbackupError
+from zbackup.model.progress import Silent
+from zbackup.model.setup import Account, HostFacts, Newcomer, Server, Step
+from zbackup.plan.init import receive as receiving
+from zbackup.plan.init import service
+from zbackup.plan.init.config_text import whole
+from zbackup.plan.init.presets import preset
+from zbackup.plan.init.steps import steps
+from zbackup.proc.run import run
+from zbackup.zfs.datasets import Zfs
+
+HELP = """Set zbackup up on this host: from running database servers to proven backups.
+
+Finds the MySQL, MariaDB and MongoDB servers that run here and the datasets below them, asks what it must,
+shows
+every step, and then does them: the database account, the configuration, the service, the first backup, and a
+drill that restores it. Moves no data. Run again it goes on where it was cut, adds servers that are new, and
+changes nothing else.
+
+\b
+zbackup init                                 ask, show, do
+zbackup init --print                         look only: the steps, and the configuration as it would be
+zbackup init --yes --retention long          ask nothing, for Ansible and the like
+zbackup init --yes --instance shop=/run/mysqld/mysqld.sock --copies ssh://zrecv@vault/tank/backups/db1
+zbackup init --receive --dataset tank/backups/db1 --key "ssh-ed25519 AAAA... db1"   on the host that receives
+"""
+
+USUAL_RECEIVER = "zrecv"
+USUAL_RUN_DIR = Path("/run/zbackup")
+
+
+def command(  # noqa: PLR0913  a parameter is an option of the command line
+    options: Options,
+    yes: Yes = False,
+    print_only: Print = False,
+    instance: Instances = None,
+    retention: Retention = "",
+    copies: CopiesTo = "",
+    host_key: HostKey = "",
+    admin_user: AdminUser = "",
+    admin_password_file: AdminPasswordFile = None,
+    no_drill: NoDrill = False,
+    receive: Receive = False,
+    dataset: Dataset = "",
+    user: User = "",
+    key: Key = "",
+    quota: Quota = "",
+) -> None:
+    if os.geteuid() != 0:
+        raise Refused("zbackup init makes accounts, files and a service: run it as root")
+    if receive:
+        init_receive.command(
+            options, dataset, user or USUAL_RECEIVER, key, quota, yes=yes, print_only=print_only
+        )
+        return
+    if dataset or user or key or quota:
+        raise UsageError("--dataset, --user, --key and --quota are for a host that receives: add --receive")
+    if admin_password_file and not admin_user:
+        raise UsageError("--admin-password-file needs --admin-user")
+    wishes = Wishes(
+        yes=yes,
+        print_only=print_only,
+        named=named(instance or []),
+        retention=retention,
+        copies=copies,
+        host_key=receiving.public_key(host_key) if host_key else "",
+        admin_user=admin_user,
+        admin_password=_password(admin_password_file),
+        drill=not no_drill,
+    )
+    _require_sound(wishes)
+    _Init(options, wishes).run()
+
+
+def _password(file: Path | None) -> str | None:
+    return SecretRef("file", str(file.absolute())).read() if file else None
+
+
+def _require_sound(wishes: Wishes) -> None:
+    """Raise UsageError for answers that no question would have taken, before anything is looked at."""
+    if wishes.retention:
+        preset(wishes.retention)
+    if wishes.copies:
+        questions.require_address(wishes.copies)
+    if wishes.host_key:
+        known_hosts_line(wishes.copies, wishes.host_key)
+
+
+class _Init:
+    """One run: what was looked at, and what was decided."""
+
+    def __init__(self, options: Options, wishes: Wishes) -> None:
+        self.options, self.wishes = options, wishes
+        self.began = time.monotonic()
+        self.ask = questions.asked(yes=wishes.yes, print_only=wishes.print_only)
+        self.config = find(options.config).absolute()
+        self.before = read_config(self.config)
+        self.settings: Settings | None = parse(self.before, str(self.config)) if self.before.strip() else None
+        self.zfs = Zfs(run)
+        self.logins: dict[str, tuple[str, str]] = {}
+
+    def run(self) -> None:
+        """Look, plan, show, act, report."""
+        plan = self._draft()
+        after = whole(self.before, plan.newcomers)
+        if plan.newcomers:
+            parse(after, str(self.config))
+        facts = host.look()
+        wanted = self._steps(plan, facts)
+        for text in plan.advice:
+            tell(f"advice: {text}")
+        if self.wishes.print_only:
+            self._print(wanted, after, plan)
+            return
+        if self.ask and wanted:
+            questions.confirm(wanted)
+        elif not self.options.quiet:
+            for line in init_text.numbered(wanted):
+                tell(line)
+        acting = Acting(
+            config=self.config,
+            before=self.before,
+            after=after,
+            newcomers={new.name: new for new in plan.newcomers},
+            administrator=lambda new: self._administrators(new.server)[-1],
+            script=lambda new, password: account_script(new.server, new.user, password),
+        )
+        finished = protect(self.options, self.config, wanted, lambda step: act(step, acting), plan)
+        self._report(wanted, finished, plan, facts)
+
+    # look
+
+    def _draft(self) -> Draft:
+        """Who comes new. Raise NotFound, or Refused, where there is nothing to protect at all."""
+        servers, passed = self._look()
+        known = {s.where: name for s in servers if (name := configured(s, self.settings))}
+        if not self.options.quiet:
+            for line in init_text.found(servers, known, passed):
+                tell(line)
+        plan = draft(self.wishes, servers, known, self.settings, self.config.parent, self.zfs, ask=self.ask)
+        if not plan.newcomers and self.settings is None:
+            raise plan.problems[0] if plan.problems else self._nothing(passed)
+        return plan
+
+    def _look(self) -> tuple[tuple[Server, ...], tuple[Passed, ...]]:
+        run_dir = self.settings.run_dir if self.settings else USUAL_RUN_DIR
+        servers, passed = discover(self.zfs, run_dir, self._administrators)
+        return tuple(self._let_in(server) for server in servers), passed
+
+    def _let_in(self, server: Server) -> Server:
+        """Ask for an administrator where nobody could log in, and somebody can be asked."""
+        if not (self.ask and server.login == "refused") or configured(server, self.settings):
+            return server
+        told = questions.administrator(server.where, server.problem)
+        if told is None:
+            return server
+        self.logins[server.where] = told
+        return self._let_in(seen(server, self.zfs, self._administrators(server)))
+
+    def _administrators(self, server: Server) -> Sequence[Administrator]:
+        told = self.logins.get(server.where)
+        if told is None and self.wishes.admin_password is not None:
+            told = (self.wishes.admin_user, self.wishes.admin_password)
+        by_password = [administrator(server, *told)] if told else []
+        if server.engine == "mongodb":
+            return [administrator(server, "", None), *by_password]
+        return by_password or [administrator(server, self.wishes.admin_user or "root", None)]
+
+    def _nothing(self, passed: Sequence[Passed]) -> ZbackupError:
+        if passed:
+            return Refused(f"no database server here can be protected: {passed[0].why}")
+        return NotFound(
+            "no mysqld, mariadbd or mongod runs on this host: start it, and run zbackup init again"
+        )
+
+    # plan
+
+    def _steps(self, plan: Draft, facts: HostFacts) -> tuple[Step, ...]:
+        accounts: dict[str, Account] = {}
+        for new in plan.newcomers:
+            found = account(new, self._administrators(new.server)[-1])
+            if found is not None:
+                accounts[new.name] = found
+        installed: list[Step] = []
+        if facts.systemd and (plan.newcomers or not facts.active):
+            host.require_roots_program(facts.program)
+            installed = service.install(host.texts(), facts, host.there())
+        old = self.settings.instance.values() if self.settings else ()
+        contexts = [app.context(self.settings, each, Silent()) for each in old] if self.settings else []
+        left = dict(unfinished(contexts))
+        if not self.wishes.drill:
+            left = {name: (backup, False) for name, (backup, _) in left.items() if backup}
+        groups = [host.group_name(new.server.process.gid) for new in plan.newcomers]
+        own = steps(plan.newcomers, accounts, str(self.config), facts, left, groups)
+        hosts = self._known_hosts(plan.newcomers)
+        found_steps = (*installed, *hosts, *own)
+        return tuple(step for step in found_steps if self.wishes.drill or step.kind != "drill")
+
+    def _known_hosts(self, newcomers: Sequence[Newcomer]) -> list[Step]:
+        tables = [dict(new.copies.table) for new in newcomers if new.copies]
+        path = next((table["known_hosts"].strip('"') for table in tables if "known_hosts" in table), "")
+        if not path:
+            return []
+        content = known_hosts_line(self.wishes.copies, self.wishes.host_key)
+        text = f"write the other host's key to {path}"
+        return [Step(kind="write", text=text, path=path, content=content, mode=0o644)]
+
+    # report
+
+    def _print(self, wanted: Sequence[Step], after: str, plan: Draft) -> None:
+        for line in init_text.numbered(wanted):
+            tell(line)
+        data = self._data(wanted, Finished(), plan) | {"configuration": after}
+        output.emit(self.options, "init", data, lambda: after.removesuffix("\n"))
+        self._end(Finished(), plan)
+
+    def _report(self, wanted: Sequence[Step], finished: Finished, plan: Draft, facts: HostFacts) -> None:
+        output.emit(
+            self.options,
+            "init",
+            self._data(wanted, finished, plan),
+            lambda: "\n".join(finished.text(plan, service.by_hand(facts), time.monotonic() - self.began)),
+        )
+        self._end(finished, plan)
+
+    def _data(self, wanted: Sequence[Step], finished: Finished, plan: Draft) -> dict[str, Any]:
+        return {
+            "dry_run": self.wishes.print_only,
+            "config": str(self.config),
+            "added": [new.name for new in plan.newcomers],
+            "steps": [init_text.shape(step, done=step in finished.done) for step in wanted],
+            "not_protected": [str(problem) for problem in plan.problems],
+            "seconds": time.monotonic() - self.began,
+        }
+
+    def _end(self, finished: Finished, plan: Draft) -> None:
+        """Say what was asked for and not given; leave with the exit status of the first."""
+        problems: list[ZbackupError] = [*finished.failed, *plan.problems]
+        for problem in problems:
+            output.print_error(problem, as_json=False)
+        if status := next((p.exit_status for p in problems), finished.status):
+            raise typer.Exit(status)

@@ -1,0 +1,130 @@
+"""Do the steps of `zbackup init` one after the other, and say how the host is then."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zbackup import app
+from zbackup.cli import init_text, tables
+from zbackup.cli.check import render
+from zbackup.cli.init_plan import Draft
+from zbackup.cli.options import Options
+from zbackup.cli.output import tell
+from zbackup.cli.progress import shown
+from zbackup.config.load import load
+from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.context import Context
+from zbackup.jobs.drills.drill import drill_here
+from zbackup.jobs.watch.check import CheckReport, check
+from zbackup.model.errors import DatabaseError, ZbackupError
+from zbackup.model.setup import Newcomer, Step
+from zbackup.plan.init.steps import script_command
+
+
+@dataclass(slots=True, kw_only=True)
+class Finished:
+    """What was done, what failed, and what `check` finds in the end."""
+
+    done: list[Step] = field(default_factory=list)
+    failed: list[ZbackupError] = field(default_factory=list)
+    reports: list[CheckReport] = field(default_factory=list)
+
+    @property
+    def status(self) -> int:
+        """The exit status of the first critical finding."""
+        return next((report.exit_status for report in self.reports if report.exit_status), 0)
+
+    def text(self, plan: Draft, by_hand: str, seconds: float) -> Iterator[str]:
+        """The report for people."""
+        for report in self.reports:
+            yield render(report)
+            yield ""
+        for new in plan.newcomers:
+            yield from init_text.sending(new, _public(new))
+            yield from _safe_keeping(new)
+        if by_hand:
+            yield by_hand
+        if not (self.failed or self.status or plan.problems):
+            names = ", ".join(report.instance for report in self.reports)
+            yield f"protected: {names or 'nothing to do'}, after {tables.length(seconds)}"
+            yield "next: zbackup status; zbackup restore --to -5m shows that you can go back"
+
+
+def protect(
+    options: Options, config: Path, wanted: Sequence[Step], act: Callable[[Step], None], plan: Draft
+) -> Finished:
+    """Do the steps. What fails before the configuration is in place ends it; a backup or drill that fails
+    does not keep the service from being started, for it tries again."""
+    finished = Finished()
+    refused: set[str] = {new.name for new in plan.newcomers if _needs_account(new, wanted)}
+    for step in wanted:
+        if step.kind in ("snapshot", "drill"):
+            if step.instance in refused:
+                continue
+            try:
+                _first(options, config, step)
+            except ZbackupError as failure:
+                refused.add(step.instance)
+                finished.failed.append(failure)
+                continue
+        else:
+            act(step)
+        finished.done.append(step)
+    for new in plan.newcomers:
+        if _needs_account(new, wanted):
+            finished.failed.append(
+                DatabaseError(
+                    f"{new.name}: the account {new.user} is not made yet, and nothing is backed up "
+                    "until it is: run "
+                    f"{script_command(new)}, and then zbackup init again"
+                )
+            )
+    finished.reports += _checked(options, config)
+    return finished
+
+
+def _needs_account(new: Newcomer, wanted: Sequence[Step]) -> bool:
+    return any(step.kind == "account-file" and step.instance == new.name for step in wanted)
+
+
+def _first(options: Options, config: Path, step: Step) -> None:
+    settings = load(config)
+    with shown(options) as progress:
+        ctx: Context = app.context(settings, settings.instance[step.instance], progress)
+        if step.kind == "snapshot":
+            taken = snapshot(ctx)
+            tell(f"{step.instance}: backup {taken.backup.name} taken")
+        else:
+            report = drill_here(ctx)
+            seconds = report.took.total_seconds()
+            tell(
+                f"{step.instance}: restored in {tables.length(seconds)}, {report.checked.tables} "
+                "tables checked: passed"
+            )
+
+
+def _checked(options: Options, config: Path) -> Iterator[CheckReport]:
+    settings = load(config)
+    for instance in settings.instance.values():
+        with shown(options) as progress:
+            ctx = app.context(settings, instance, progress)
+            yield check(ctx, app.expected(settings, instance, ctx.clock.now()))
+
+
+def _public(new: Newcomer) -> str:
+    """The public half of the key that its copies are sent with."""
+    paths = [value.strip('"') for key, value in (new.copies.table if new.copies else ()) if key == "identity"]
+    try:
+        return Path(f"{paths[0]}.pub").read_text().strip() if paths else ""
+    except OSError:
+        return ""
+
+
+def _safe_keeping(new: Newcomer) -> Iterator[str]:
+    if new.copies and new.copies.kind == "s3":
+        path = next(value for key, value in new.copies.table if key == "key")
+        yield (
+            f"Keep a copy of the key ({path}) where neither this host nor the bucket is: without it "
+            "nothing there "
+            "can be read. Credentials are found as the AWS tools find them, also by the daemon's user"
+        )

@@ -1,0 +1,124 @@
+"""The options of `zbackup init`, and what they add up to."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: what is not given takes its default.")]
+Print = Annotated[
+    bool,
+    typer.Option("--print", help="Write nothing: print the steps, and the configuration as it would be."),
+]
+Instances = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--instance",
+        metavar="NAME=WHERE",
+        help="Protect this server under this name: its socket, or host:port. May be given several times; "
+        "default: all that are found, named after their datasets.",
+        show_default=False,
+    ),
+]
+Retention = Annotated[
+    str,
+    typer.Option(
+        "--retention",
+        metavar="PRESET",
+        help="short, standard or long (default: standard).",
+        show_default=False,
+    ),
+]
+CopiesTo = Annotated[
+    str,
+    typer.Option(
+        "--copies",
+        metavar="ADDRESS",
+        help="Where copies go: ssh://user@host/tank/backups, zfs:otherpool/backups or s3://bucket/prefix "
+        "(default: later).",
+        show_default=False,
+    ),
+]
+HostKey = Annotated[
+    str,
+    typer.Option(
+        "--host-key",
+        metavar="KEY",
+        help="With ssh: the other host's public key, as zbackup init --receive prints it there.",
+        show_default=False,
+    ),
+]
+AdminUser = Annotated[
+    str,
+    typer.Option(
+        "--admin-user",
+        metavar="NAME",
+        help="Who makes the database account (default: root over the socket).",
+        show_default=False,
+    ),
+]
+AdminPasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--admin-password-file",
+        metavar="FILE",
+        help="Where that administrator's password is; read once, and not kept.",
+        show_default=False,
+    ),
+]
+NoDrill = Annotated[bool, typer.Option("--no-drill", help="Do not try a restore of the first backup now.")]
+Receive = Annotated[
+    bool, typer.Option("--receive", help="Make this host one that receives backups of others, append-only.")
+]
+Dataset = Annotated[
+    str,
+    typer.Option(
+        "--dataset",
+        metavar="DATASET",
+        help="With --receive: the dataset for one sender, such as tank/backups/db1.",
+        show_default=False,
+    ),
+]
+User = Annotated[
+    str,
+    typer.Option(
+        "--user",
+        metavar="NAME",
+        help="With --receive: the user that receives (default: zrecv).",
+        show_default=False,
+    ),
+]
+Key = Annotated[
+    str,
+    typer.Option(
+        "--key",
+        metavar="KEY",
+        help="With --receive: the sender's public key, as text or as a file; without it the line is printed.",
+        show_default=False,
+    ),
+]
+Quota = Annotated[
+    str,
+    typer.Option(
+        "--quota",
+        metavar="SIZE",
+        help="With --receive: how much the dataset may hold, such as 2T.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the command line asks for. `named` are the servers to protect, where -> name; none: all."""
+
+    yes: bool
+    print_only: bool
+    named: dict[str, str]
+    retention: str
+    copies: str
+    host_key: str
+    admin_user: str
+    admin_password: str | None
+    drill: bool

@@ -1,0 +1,133 @@
+"""From what was found and what was asked for to new instances, and the text of the configuration with
+them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from zbackup.cli import init_questions as questions
+from zbackup.cli.init_options import Wishes
+from zbackup.config.settings import Settings
+from zbackup.config.ship import S3Place, ZfsPlace, place
+from zbackup.config.units import instance_name_is_valid
+from zbackup.jobs.init.discover import is_ordinary
+from zbackup.jobs.init.look import mountpoints
+from zbackup.model.errors import NotFound, Refused, UsageError
+from zbackup.model.setup import Copies, Newcomer, Server
+from zbackup.plan.init.config_text import quoted
+from zbackup.plan.init.placement import datasets, name_for, proposals
+from zbackup.plan.init.presets import USUAL, preset
+from zbackup.zfs.datasets import Zfs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """The new instances; `problems` are servers that cannot be protected as they are, `advice` what would be
+    better."""
+
+    newcomers: tuple[Newcomer, ...]
+    problems: tuple[Refused, ...]
+    advice: tuple[str, ...]
+
+
+def draft(
+    wishes: Wishes,
+    servers: tuple[Server, ...],
+    known: Mapping[str, str],
+    settings: Settings | None,
+    directory: Path,
+    zfs: Zfs,
+    *,
+    ask: bool,
+) -> Draft:
+    """Decide who comes new. Raise NotFound for a server that was named and is not there, or UsageError."""
+    fresh = [server for server in _wanted(wishes, servers) if server.where not in known]
+    mounted = mountpoints(zfs, [home for server in fresh for home in server.homes.values()])
+    taken = [*(settings.instance if settings else ())]
+    chosen: list[tuple[str, Server, tuple[str, ...]]] = []
+    problems, advice = [], []
+    for server in fresh:
+        try:
+            wanted = datasets(server, mounted)
+        except Refused as problem:
+            problems.append(problem)
+            continue
+        name = wishes.named.get(server.where) or name_for(server, wanted, taken)
+        if ask:
+            name = questions.name(name, f"{server.where} on {', '.join(wanted)}", taken)
+        elif name in taken:
+            raise UsageError(
+                f'there is an instance "{name}" already, and it is another server: choose another name'
+            )
+        if name:
+            taken.append(name)
+            chosen.append((name, server, wanted))
+            advice += [f"{name}: {text}" for text in proposals(server, wanted, mounted)]
+    if not chosen:
+        return Draft(newcomers=(), problems=tuple(problems), advice=())
+    kept = preset(wishes.retention or (questions.retention() if ask else USUAL.name))
+    to = wishes.copies or (questions.copies() if ask else "")
+    newcomers = [
+        Newcomer(
+            name=name,
+            server=server,
+            datasets=wanted,
+            preset=kept,
+            password="" if server.login == "open" else str(directory / f"{name}.password"),
+            copies=_copies(to, directory, name, host_key=bool(wishes.host_key)) if to else None,
+        )
+        for name, server, wanted in chosen
+    ]
+    return Draft(newcomers=tuple(newcomers), problems=tuple(problems), advice=tuple(advice))
+
+
+def _wanted(wishes: Wishes, servers: tuple[Server, ...]) -> Iterator[Server]:
+    """Those that are named, else all; an ordinary user's only when it is named."""
+    for where in wishes.named:
+        if where not in [server.where for server in servers]:
+            there = ", ".join(server.where for server in servers) or "none"
+            raise NotFound(f"no database server runs at {where}; found: {there}")
+    for server in servers:
+        if server.where in wishes.named if wishes.named else not is_ordinary(server):
+            yield server
+
+
+def named(words: list[str]) -> dict[str, str]:
+    """Where -> name, from NAME=WHERE. Raise UsageError."""
+    found = {}
+    for word in words:
+        name, equals, where = word.partition("=")
+        if not equals or not where or not instance_name_is_valid(name):
+            raise UsageError(
+                f'"{word}" is not NAME=WHERE: a name is up to 40 of a-z, 0-9, - and _, and WHERE is a '
+                "socket, or "
+                'host:port, such as "shop=/run/mysqld/mysqld.sock"'
+            )
+        found[where] = name
+    if len(set(found.values())) < len(words):
+        raise UsageError("each --instance needs a name and a server of its own")
+    return found
+
+
+def _copies(text: str, directory: Path, name: str, *, host_key: bool) -> Copies:
+    """The table of a destination: where its keys are follows from its name."""
+    match place(text):
+        case ZfsPlace(host=""):
+            return Copies(to=text, name="copies")
+        case S3Place():
+            key = f"{{ file = {quoted(str(directory / f'{name}.key'))} }}"
+            return Copies(to=text, name="offsite", kind="s3", table=(("key", key),))
+        case _:
+            table = [("identity", quoted(str(directory / "offsite.sshkey")))]
+            if host_key:
+                table.append(("known_hosts", quoted(str(directory / "offsite.known_hosts"))))
+            return Copies(to=text, name="offsite", kind="ssh", table=tuple(table))
+
+
+def known_hosts_line(to: str, key: str) -> str:
+    """The line for the host of an address: [host]:port where the port is another than ssh's own (sshd(8))."""
+    there = place(to)
+    if not isinstance(there, ZfsPlace) or not there.host:
+        raise UsageError("--host-key is for copies by ssh")
+    at = f"[{there.host}]:{there.port}" if there.port not in (0, 22) else there.host
+    return f"{at} {key}\n"

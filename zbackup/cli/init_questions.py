@@ -1,0 +1,103 @@
+"""What `zbackup init` asks at a terminal. With --yes nothing of this is asked, and the options count."""
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from zbackup.cli import init_text
+from zbackup.cli.output import tell
+from zbackup.config.ship import S3Place, place
+from zbackup.config.units import instance_name_is_valid
+from zbackup.model.errors import Declined, UsageError
+from zbackup.model.setup import Step
+from zbackup.plan.init.presets import USUAL, preset
+
+LATER = "later"
+
+
+def asked(*, yes: bool, print_only: bool) -> bool:
+    """Tell whether somebody can be asked. Raise UsageError where nobody can, and --yes is not given."""
+    if yes or print_only:
+        return False
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "nobody can be asked here: add --yes and what is to be (see --help), or --print to look"
+        )
+    return True
+
+
+def name(default: str, where: str, taken: Sequence[str]) -> str:
+    """The instance's name; "" to leave the server out."""
+    while True:
+        text: str = typer.prompt(
+            f"Name for the server at {where} (- to leave it out)", default=default, err=True
+        ).strip()
+        if text == "-":
+            return ""
+        if instance_name_is_valid(text) and text not in taken:
+            return text
+        tell("a name is up to 40 of a-z, 0-9, - and _, begins with a letter or digit, and is not in use yet")
+
+
+def retention() -> str:
+    """The preset's name."""
+    for line in init_text.presets():
+        tell(line)
+    while True:
+        text: str = typer.prompt("Retention", default=USUAL.name, err=True).strip()
+        try:
+            return preset(text).name
+        except UsageError as problem:
+            tell(str(problem))
+
+
+def copies() -> str:
+    """Where copies go, "" for later."""
+    tell("snapshots on the server's own pool are lost with the pool: copies belong on another host or pool")
+    while True:
+        text: str = typer.prompt(
+            "Copies to (ssh://user@host/tank/backups, zfs:otherpool/backups, s3://bucket/prefix, later)",
+            default=LATER,
+            err=True,
+        ).strip()
+        if text == LATER:
+            return ""
+        try:
+            require_address(text)
+            return text
+        except UsageError as problem:
+            tell(str(problem))
+
+
+def require_address(text: str) -> None:
+    """Raise UsageError for what is no address of a destination."""
+    try:
+        place(text)
+    except ValueError as problem:
+        raise UsageError(f'"{text}" is not {problem}') from None
+
+
+def in_bucket(text: str) -> bool:
+    """Tell whether an address names a bucket."""
+    return isinstance(place(text), S3Place)
+
+
+def administrator(where: str, problem: str) -> tuple[str, str] | None:
+    """User and password of somebody who may make accounts; None: what is to be run is written down
+    instead."""
+    tell(f"{where}: {problem}")
+    user = typer.prompt(
+        "Administrator of that server (empty: write down what he has to run)", default="", err=True
+    )
+    if not user.strip():
+        return None
+    return user.strip(), typer.prompt("Password", default="", hide_input=True, show_default=False, err=True)
+
+
+def confirm(steps: Sequence[Step]) -> None:
+    """Raise Declined when it is not to be done."""
+    for line in init_text.numbered(steps):
+        tell(line)
+    if not typer.confirm("Do that?", default=True, err=True):
+        raise Declined("nothing was changed")

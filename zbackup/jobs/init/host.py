@@ -1,0 +1,118 @@
+"""Look at what the service needs to know of this host, and at the files that it is made of."""
+
+import grp
+import pwd
+import shutil
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+from zbackup.model.errors import CommandFailed, Refused
+from zbackup.model.setup import HostFacts
+from zbackup.plan.init.service import SETTINGS, UNIT_DIRECTORY, UNITS, USER, WRITTEN_PROGRAM
+from zbackup.proc.programs import why_not_trusted
+from zbackup.proc.run import run
+
+SYSTEMD = Path("/run/systemd/system")
+"""There while systemd is the init (sd_booted(3))."""
+
+PACKAGED = "/usr/lib/systemd/system"
+PLACES = (UNIT_DIRECTORY, PACKAGED, "/lib/systemd/system")
+SETTING_PLACES = {
+    "zbackup.sysusers.conf": ("/etc/sysusers.d", "/usr/lib/sysusers.d"),
+    "zbackup.tmpfiles.conf": ("/etc/tmpfiles.d", "/usr/lib/tmpfiles.d"),
+}
+ASK_LIMIT_S = 30.0
+
+
+def look() -> HostFacts:
+    """What is there of the service."""
+    systemd = SYSTEMD.is_dir()
+    return HostFacts(
+        systemd=systemd,
+        user=_has_user(),
+        program=own_program(),
+        units=_units(),
+        active=systemd and _is_active(),
+    )
+
+
+def own_program() -> str:
+    """The path that this zbackup is started by."""
+    started = Path(sys.argv[0]) if sys.argv and sys.argv[0] else Path(WRITTEN_PROGRAM)
+    if started.name == "zbackup" and started.is_absolute() and started.is_file():
+        return str(started)
+    return shutil.which("zbackup") or WRITTEN_PROGRAM
+
+
+def require_roots_program(program: str) -> None:
+    """Raise Refused when somebody else could change what the units start as root."""
+    if reason := why_not_trusted(program):
+        raise Refused(
+            f"the service would start {program} as root: {reason}; install zbackup where only root may write"
+        )
+
+
+def texts() -> dict[str, str]:
+    """The files of the service by name, as the wheel brings them, or the source."""
+    inside = files("zbackup") / "systemd"
+    directory = inside if inside.is_dir() else Path(__file__).resolve().parents[3] / "systemd"
+    return {name: (directory / name).read_text(encoding="utf-8") for name in (*UNITS, *SETTINGS)}
+
+
+def there() -> dict[str, str]:
+    """The text of each file of ours that is at its place."""
+    places = [f"{UNIT_DIRECTORY}/{name}" for name in UNITS]
+    places += [f"{directory}/zbackup.conf" for directory in SETTINGS.values()]
+    return {place: Path(place).read_text(errors="replace") for place in places if Path(place).is_file()}
+
+
+def daemon_group() -> int | None:
+    """The group of the daemon's user; None where there is none."""
+    try:
+        return grp.getgrnam(USER).gr_gid
+    except KeyError:
+        return None
+
+
+def daemon_user() -> tuple[int, int] | None:
+    """User and group id of the daemon; None where there is none."""
+    try:
+        found = pwd.getpwnam(USER)
+    except KeyError:
+        return None
+    return found.pw_uid, found.pw_gid
+
+
+def group_name(gid: int) -> str:
+    """What a group is called, "" if it has no name."""
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return ""
+
+
+def _has_user() -> bool:
+    return daemon_user() is not None
+
+
+def _units() -> dict[str, str]:
+    """Where each file is, the place that counts for systemd first."""
+    found = {}
+    for name in UNITS:
+        paths = (f"{place}/{name}" for place in PLACES)
+        if path := next((p for p in paths if Path(p).is_file()), ""):
+            found[name] = path
+    for name, places in SETTING_PLACES.items():
+        paths = (f"{place}/zbackup.conf" for place in places)
+        if path := next((p for p in paths if Path(p).is_file()), ""):
+            found[name] = path
+    return found
+
+
+def _is_active() -> bool:
+    try:
+        run(("systemctl", "is-active", "--quiet", "zbackup.service"), mutates=False, timeout=ASK_LIMIT_S)
+    except CommandFailed:
+        return False
+    return True

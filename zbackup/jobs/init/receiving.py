@@ -1,0 +1,62 @@
+"""Make this host one that receives: what plan.init.receive decides is done here."""
+
+import pwd
+from collections.abc import Sequence
+from pathlib import Path
+
+from zbackup.model.errors import DatasetNotFound, NotFound
+from zbackup.model.setup import Step
+from zbackup.plan.init import receive
+from zbackup.proc import secure_files
+from zbackup.proc.run import Runner, run
+from zbackup.zfs.datasets import Zfs
+
+HOST_KEY = Path("/etc/ssh/ssh_host_ed25519_key.pub")
+LONGEST = 1 << 20
+
+
+def look(zfs: Zfs, dataset: str, user: str) -> tuple[set[str], bool]:
+    """Which datasets on the way to this one there are, and whether the user is. Raise NotFound without the
+    pool."""
+    pool = dataset.partition("/")[0]
+    try:
+        known = {d.name for d in zfs.filesystems(pool)}
+    except DatasetNotFound:
+        raise NotFound(f"there is no pool {pool} on this host; see zpool list") from None
+    return known, _home(user) is not None
+
+
+def act(steps: Sequence[Step], runner: Runner = run) -> None:
+    """Do them in their order; each may be repeated."""
+    for step in steps:
+        runner(step.argv)
+
+
+def authorize(user: str, line: str) -> Path:
+    """Add the line to the user's authorized_keys, once. Return the file."""
+    found = pwd.getpwnam(user)
+    directory = Path(found.pw_dir) / ".ssh"
+    owner = (found.pw_uid, found.pw_gid)
+    secure_files.make_directory(directory, mode=0o700, owner=owner)
+    file = directory / "authorized_keys"
+    before = secure_files.read_text(file, LONGEST) if secure_files.exists(file) else ""
+    after = receive.with_line(before, line)
+    if after != before:
+        secure_files.replace(file, after, mode=0o600, owner=owner)
+    return file
+
+
+def host_key() -> str:
+    """This host's public key, for the sender's known hosts; "" where sshd has none of that kind."""
+    try:
+        words = HOST_KEY.read_text().split()
+    except OSError:
+        return ""
+    return " ".join(words[:2])
+
+
+def _home(user: str) -> str | None:
+    try:
+        return pwd.getpwnam(user).pw_dir
+    except KeyError:
+        return None

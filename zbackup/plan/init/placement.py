@@ -1,0 +1,93 @@
+"""Names and datasets of servers that were found, or why one cannot be protected as it lies. Pure."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from zbackup.model.errors import Refused
+from zbackup.model.setup import Server
+from zbackup.plan.health.placement import needed_datasets
+
+LONGEST = 40
+_UNFIT = re.compile(r"[^a-z0-9_-]+")
+
+
+def datasets(server: Server, mountpoints: Mapping[str, str]) -> tuple[str, ...]:
+    """The datasets that hold everything the server has. Raise Refused, saying what to do, when there are
+    none.
+
+    `mountpoints` says where each dataset is mounted.
+    """
+    lost = [directory for directory, home in server.homes.items() if not home]
+    if not server.homes:
+        raise Refused(f"{server.where}: it cannot be seen where its files are")
+    if lost:
+        raise Refused(f"{server.where}: {', '.join(lost)} lies on no ZFS dataset: {_move(server, lost[0])}")
+    wanted = needed_datasets(server.homes, ())
+    if not wanted:
+        where = "; ".join(f"{directory} on {home}" for directory, home in server.homes.items())
+        raise Refused(
+            f"{server.where}: its files are on several pools, and no snapshot is atomic across pools: {where}"
+        )
+    for name in wanted:
+        if "/" not in name or mountpoints.get(name) == "/":
+            what = "the pool's own" if "/" not in name else "the system's root"
+            raise Refused(
+                f"{server.where}: its files are on {name}, {what} dataset, and all below it would be "
+                f"part of every backup: {_move(server, server.process.directories[0])}"
+            )
+    return tuple(wanted)
+
+
+def proposals(server: Server, wanted: Sequence[str], mountpoints: Mapping[str, str]) -> list[str]:
+    """What would be better, and is the operator's to do: nothing is moved by us."""
+    found = []
+    directories = list(server.homes)
+    if server.engine != "mongodb" and len(set(server.homes.values())) == 1 and directories:
+        found.append(
+            "data and binary log are on one dataset: with the log on one of its own, with large records, "
+            f"it compresses better: zfs create -o recordsize=128K {_word(f'{wanted[0]}/binlog')}, stop the "
+            "server, and move the log there"
+        )
+    for name in wanted:
+        place = mountpoints.get(name, "")
+        if (
+            place
+            and directories
+            and place != directories[0]
+            and directories[0].count("/") - place.count("/") > 1
+        ):
+            found.append(f"{name} holds more than this server ({place}): all of it is in every backup")
+    return found
+
+
+def name_for(server: Server, wanted: Sequence[str], taken: Collection[str]) -> str:
+    """A name for the instance: after its dataset, else its engine, and one that is free."""
+    last = wanted[0].rpartition("/")[2] if wanted else ""
+    base = _fit(last) or server.engine
+    return next(n for n in _numbered(base) if n not in taken)
+
+
+def _fit(text: str) -> str:
+    return _UNFIT.sub("-", text.lower()).strip("-_")[: LONGEST - 3]
+
+
+def _numbered(base: str) -> Iterator[str]:
+    yield base
+    number = 2
+    while True:
+        yield f"{base}{number}"
+        number += 1
+
+
+def _move(server: Server, directory: str) -> str:
+    service = server.process.unit or "the server"
+    record = "32K" if server.engine == "mongodb" else "16K"
+    return (
+        f"make a dataset (zfs create -o recordsize={record} -o compression=lz4 -o atime=off "
+        f"POOL/{server.engine}), stop {service}, copy {directory} there, and let the server start from it. "
+        "zbackup moves nothing itself"
+    )
+
+
+def _word(name: str) -> str:
+    return f"'{name}'" if " " in name else name

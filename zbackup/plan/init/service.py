@@ -1,0 +1,132 @@
+"""Install and start the service: which files, which commands, and which are not needed any more. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from zbackup.model.errors import Refused
+from zbackup.model.setup import HostFacts, Step
+
+UNITS = (
+    "zbackup.service",
+    "zbackup-clone@.service",
+    "zbackup-helper.socket",
+    "zbackup-helper@.service",
+    "zbackup-drill.socket",
+    "zbackup-drill@.service",
+)
+"""File names of the units, in the source's systemd/ and in the wheel."""
+
+SETTINGS = {"zbackup.sysusers.conf": "/etc/sysusers.d", "zbackup.tmpfiles.conf": "/etc/tmpfiles.d"}
+"""Files that make the user and the directories, and where they belong."""
+
+UNIT_DIRECTORY = "/etc/systemd/system"
+WRITTEN_PROGRAM = "/usr/local/bin/zbackup"
+"""The program as the units in the source name it."""
+
+STARTED = ("zbackup-helper.socket", "zbackup-drill.socket", "zbackup.service")
+USER = "zbackup"
+PERMISSIONS = "snapshot,destroy,mount,userprop,hold,release"
+SENDING = "send,bookmark"
+USUAL_GROUP = "mysql"
+"""The servers' group that the unit names itself."""
+
+
+def install(
+    texts: Mapping[str, str], facts: HostFacts, there: Mapping[str, str], *, replace: bool = False
+) -> list[Step]:
+    """The steps that put the service's files in place and make its user.
+
+    `texts` are the files by name, `there` the text of each file of ours at its place (path -> text). Raise
+    Refused when one of them was changed by somebody, and is not to be replaced.
+    """
+    if not facts.systemd:
+        return []
+    steps = [
+        Step(kind="write", text=f"install the unit {name}", path=path, content=content, mode=0o644)
+        for name, path, content in _wanted(texts, facts)
+        if there.get(path) != content
+    ]
+    changed = [step.path for step in steps if step.path in there]
+    if changed and not replace:
+        raise Refused(
+            f"{', '.join(changed)}: not as this version of zbackup brings it; keep your settings in a "
+            "drop-in "
+            "(systemctl edit) and run zbackup install-service --replace, or leave it as it is"
+        )
+    if steps or not facts.user:
+        steps.append(_run("make the user zbackup", "systemd-sysusers", "zbackup.conf"))
+        steps.append(_run("make its directories", "systemd-tmpfiles", "--create", "zbackup.conf"))
+        steps.append(_run("let systemd read the units", "systemctl", "daemon-reload"))
+    return steps
+
+
+def _wanted(texts: Mapping[str, str], facts: HostFacts) -> list[tuple[str, str, str]]:
+    """Name, place and text of each file that no package has brought."""
+    found = []
+    for name in UNITS:
+        path = f"{UNIT_DIRECTORY}/{name}"
+        if facts.units.get(name, path) == path:
+            found.append((name, path, texts[name].replace(WRITTEN_PROGRAM, facts.program)))
+    for name, directory in SETTINGS.items():
+        path = f"{directory}/zbackup.conf"
+        if facts.units.get(name, path) == path:
+            found.append((name, path, texts[name]))
+    return found
+
+
+def delegate(datasets: Sequence[str], *, ships: bool) -> list[Step]:
+    """Let the daemon, which is not root, take, prune and send snapshots of these datasets."""
+    rights = f"{PERMISSIONS},{SENDING}" if ships else PERMISSIONS
+    return [
+        _run(f"let the daemon take and prune snapshots of {name}", "zfs", "allow", "-u", USER, rights, name)
+        for name in datasets
+    ]
+
+
+def join_groups(groups: Sequence[str]) -> list[Step]:
+    """Let the daemon read the logs of servers whose files belong to another group than the unit names."""
+    wanted = sorted({group for group in groups if group and group not in (USUAL_GROUP, "root")})
+    if not wanted:
+        return []
+    content = (
+        "# Written by zbackup init: the groups of the servers' "
+        f"files.\n[Service]\nSupplementaryGroups={' '.join(wanted)}\n"
+    )
+    path = f"{UNIT_DIRECTORY}/zbackup.service.d/servers.conf"
+    return [
+        Step(
+            kind="write",
+            text=f"let the daemon read files of the group {', '.join(wanted)}",
+            path=path,
+            content=content,
+            mode=0o644,
+        ),
+        _run("let systemd read that", "systemctl", "daemon-reload"),
+    ]
+
+
+def start(facts: HostFacts) -> list[Step]:
+    """Start the service, now and at boot."""
+    if not facts.systemd:
+        return []
+    return [_run("start the daemon, now and at boot", "systemctl", "enable", "--now", *STARTED)]
+
+
+def reload(facts: HostFacts) -> list[Step]:
+    """Let a daemon that runs read its configuration again."""
+    if not (facts.systemd and facts.active):
+        return []
+    return [_run("let the daemon read the configuration", "systemctl", "reload", "zbackup.service")]
+
+
+def by_hand(facts: HostFacts) -> str:
+    """How the daemon is started where there is no systemd; "" where there is."""
+    if facts.systemd:
+        return ""
+    return (
+        f"systemd does not run here: have your supervisor keep `{facts.program} daemon` running as root, "
+        "for without it nothing is done on schedule"
+    )
+
+
+def _run(text: str, *argv: str) -> Step:
+    return Step(kind="run", text=text, argv=argv)
