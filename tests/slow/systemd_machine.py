@@ -39,12 +39,18 @@ class Systemd:
         ETC.mkdir(parents=True, exist_ok=True)
         for unit in UNITS.glob("zbackup*.s*[et]"):
             shutil.copy(unit, ETC)
-        (ETC / "lab.target").write_text(TARGET)
         shutil.copy(UNITS / "zbackup.sysusers.conf", "/usr/lib/sysusers.d/zbackup.conf")
         shutil.copy(UNITS / "zbackup.tmpfiles.conf", "/usr/lib/tmpfiles.d/zbackup.conf")
         for tool in (("systemd-sysusers", "zbackup.conf"), ("systemd-tmpfiles", "--create", "zbackup.conf")):
             subprocess.run(tool, check=True)
         Path("/usr/local/bin/zbackup").symlink_to(ZBACKUP)
+        self.boot_bare()
+
+    def boot_bare(self) -> None:
+        """Start systemd on a host that has nothing of zbackup yet."""
+        assert os.environ.get("LAB_INSIDE") == "guest", "this changes /etc: only in the lab's guest"
+        ETC.mkdir(parents=True, exist_ok=True)
+        (ETC / "lab.target").write_text(TARGET)
         inside = ("/usr/lib/systemd/systemd", "--system", "--unit=lab.target", "--log-target=null")
         self._log = Path("/tmp/systemd.log").open("wb")  # noqa: SIM115  as long as systemd runs
         self._outer = subprocess.Popen(

@@ -39,7 +39,7 @@ from zbackup.engines.base import Administrator
 from zbackup.jobs.init import host
 from zbackup.jobs.init.act import Acting, act, read_config
 from zbackup.jobs.init.administrators import account_script, administrator
-from zbackup.jobs.init.discover import Passed, discover, seen
+from zbackup.jobs.init.discover import Passed, discover, first_admitted, seen
 from zbackup.jobs.init.look import account, configured, unfinished
 from zbackup.model.errors import NotFound, Refused, UsageError, ZbackupError
 from zbackup.model.progress import Silent
@@ -55,10 +55,9 @@ from zbackup.zfs.datasets import Zfs
 HELP = """Set zbackup up on this host: from running database servers to proven backups.
 
 Finds the MySQL, MariaDB and MongoDB servers that run here and the datasets below them, asks what it must,
-shows
-every step, and then does them: the database account, the configuration, the service, the first backup, and a
-drill that restores it. Moves no data. Run again it goes on where it was cut, adds servers that are new, and
-changes nothing else.
+shows every step, and then does them: the database account, the configuration, the service, the first backup,
+and a drill that restores it. Moves no data. Run again it goes on where it was cut, adds servers that are new,
+and changes nothing else.
 
 \b
 zbackup init                                 ask, show, do
@@ -165,7 +164,7 @@ class _Init:
             before=self.before,
             after=after,
             newcomers={new.name: new for new in plan.newcomers},
-            administrator=lambda new: self._administrators(new.server)[-1],
+            administrator=lambda new: first_admitted(self._administrators(new.server)),
             script=lambda new, password: account_script(new.server, new.user, password),
         )
         finished = protect(self.options, self.config, wanted, lambda step: act(step, acting), plan)
@@ -207,7 +206,7 @@ class _Init:
         by_password = [administrator(server, *told)] if told else []
         if server.engine == "mongodb":
             return [administrator(server, "", None), *by_password]
-        return by_password or [administrator(server, self.wishes.admin_user or "root", None)]
+        return [*by_password, administrator(server, self.wishes.admin_user or "root", None)]
 
     def _nothing(self, passed: Sequence[Passed]) -> ZbackupError:
         if passed:
@@ -221,7 +220,7 @@ class _Init:
     def _steps(self, plan: Draft, facts: HostFacts) -> tuple[Step, ...]:
         accounts: dict[str, Account] = {}
         for new in plan.newcomers:
-            found = account(new, self._administrators(new.server)[-1])
+            found = account(new, first_admitted(self._administrators(new.server)))
             if found is not None:
                 accounts[new.name] = found
         installed: list[Step] = []

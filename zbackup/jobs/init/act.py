@@ -130,11 +130,11 @@ def _make_identity(path: Path, runner: Runner) -> None:
         secure_files.unlink(left)
     comment = f"zbackup@{socket.gethostname()}"
     runner(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(fresh)))
-    if owner := host.daemon_user():
-        for file in (fresh, fresh_public):
-            os.chown(file, *owner)
-    secure_files.rename(fresh_public, public.name)
-    secure_files.rename(fresh, path.name)
+    owner = host.daemon_user() if os.geteuid() == 0 else None
+    secure_files.replace(public, secure_files.read_text(fresh_public), mode=0o644, owner=owner)
+    secure_files.replace(path, secure_files.read_text(fresh), mode=SECRET_MODE, owner=owner)
+    for left in (fresh, fresh_public):
+        secure_files.unlink(left)
 
 
 def _make_account(new: Newcomer, on: Acting) -> None:

@@ -120,6 +120,15 @@ def seen(server: Server, zfs: Zfs, administrators: Sequence[Administrator]) -> S
     return replace(server, problem=problem, homes=zfs.homes(directories))
 
 
+def first_admitted(administrators: Sequence[Administrator]) -> Administrator:
+    """The first whom the server lets in, else the last."""
+    for administrator in administrators[:-1]:
+        with contextlib.suppress(DatabaseError, Refused):
+            administrator.look()
+            return administrator
+    return administrators[-1]
+
+
 def _existing(places: tuple[str, ...]) -> list[str]:
     """Of the places that a server names, those that are there: it may name a log that it has not begun."""
     found = []

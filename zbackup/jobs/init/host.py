@@ -10,6 +10,7 @@ from pathlib import Path
 from zbackup.model.errors import CommandFailed, Refused
 from zbackup.model.setup import HostFacts
 from zbackup.plan.init.service import SETTINGS, UNIT_DIRECTORY, UNITS, USER, WRITTEN_PROGRAM
+from zbackup.proc import secure_files
 from zbackup.proc.programs import why_not_trusted
 from zbackup.proc.run import run
 
@@ -55,16 +56,17 @@ def require_roots_program(program: str) -> None:
 
 def texts() -> dict[str, str]:
     """The files of the service by name, as the wheel brings them, or the source."""
-    inside = files("zbackup") / "systemd"
-    directory = inside if inside.is_dir() else Path(__file__).resolve().parents[3] / "systemd"
-    return {name: (directory / name).read_text(encoding="utf-8") for name in (*UNITS, *SETTINGS)}
+    package = Path(str(files("zbackup")))
+    places = (package / "systemd", package.parent / "systemd")
+    directory = next((place for place in places if place.is_dir()), places[0])
+    return {name: secure_files.read_linked(directory / name) for name in (*UNITS, *SETTINGS)}
 
 
 def there() -> dict[str, str]:
     """The text of each file of ours that is at its place."""
     places = [f"{UNIT_DIRECTORY}/{name}" for name in UNITS]
     places += [f"{directory}/zbackup.conf" for directory in SETTINGS.values()]
-    return {place: Path(place).read_text(errors="replace") for place in places if Path(place).is_file()}
+    return {place: secure_files.read_linked(Path(place)) for place in places if Path(place).is_file()}
 
 
 def daemon_group() -> int | None:

@@ -1,5 +1,4 @@
-"""The configuration as text: tables for new instances, behind what is there, which stays byte for byte.
-Pure."""
+"""The configuration as text: tables of new instances behind what is there, which stays as it is. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,8 +8,7 @@ from zbackup.model.setup import Copies, Newcomer
 from zbackup.plan.init.presets import cost
 
 HEADER = """\
-# zbackup's configuration. `zbackup init` wrote it and adds new servers at its end; what is here it never
-# changes.
+# zbackup's configuration. `zbackup init` wrote it and adds new servers at its end. It changes nothing else.
 # Every setting: zbackup.toml(5). After a change: zbackup check; systemctl reload zbackup
 
 # Times without a zone ("2026-05-01 10:02") are read in this zone. Default: the machine's own.

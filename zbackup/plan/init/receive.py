@@ -48,7 +48,8 @@ def steps(dataset: str, user: str, quota: str, *, there: Collection[str], known:
     """Dataset, user and rights; `there` are the datasets that exist, `known` says that the user does."""
     found = []
     if not known:
-        argv = ("useradd", "--system", "--create-home", "--shell", "/bin/sh", user)
+        # "*": no password fits, yet the account is not locked: sshd would take no key for one that is.
+        argv = ("useradd", "--system", "--create-home", "--shell", "/bin/sh", "--password", "*", user)
         found.append(Step(kind="run", text=f"make the user {user}", argv=argv))
     parts = dataset.split("/")
     for depth in range(2, len(parts) + 1):
