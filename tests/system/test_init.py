@@ -133,7 +133,7 @@ def test_a_run_that_is_killed_is_taken_up_by_the_next(pool: Pool, mysql: Databas
     assert not CONFIG.exists() or CONFIG.read_text().endswith("\n")
     killed_when(CONFIG.exists)
     done = zbackup("init", "--yes")
-    assert "protected: shop" in done.succeeded
+    assert "set up, but for the daemon: shop" in done.succeeded
     assert (CONFIG.stat().st_mode & 0o777, PASSWORD.stat().st_mode & 0o777) == (0o600, 0o600)
     password = PASSWORD.read_text().strip()
     assert password not in done.out + done.err + CONFIG.read_text()
@@ -160,7 +160,7 @@ def test_it_is_ok_then_with_a_backup_and_a_drill_that_passed(mysql: DatabaseServ
 def test_run_again_it_changes_nothing(pool: Pool, mysql: DatabaseServer) -> None:
     before, text = state(pool), CONFIG.read_bytes()
     again = zbackup("init", "--yes")
-    assert "protected: shop" in again.succeeded and "instance shop already" in again.err
+    assert "set up, but for the daemon: shop" in again.succeeded and "instance shop already" in again.err
     assert (state(pool), CONFIG.read_bytes()) == (before, text)
 
 
@@ -180,7 +180,7 @@ def test_servers_that_came_since_are_added_behind_what_is_there(
     script = Path("/etc/zbackup/carts.account.js").read_text()
     run_as_mongosh(mongod, script)
     whole = zbackup("init", "--yes")
-    assert "protected: shop, wiki, carts" in whole.succeeded
+    assert "set up, but for the daemon: shop, wiki, carts" in whole.succeeded
     assert CONFIG.read_bytes().startswith(before)
     assert {each["instance"] for each in answer("list")} == {"shop", "wiki", "carts"}
 
@@ -206,7 +206,7 @@ def test_an_administrator_of_mongodb_may_be_named(pool: Pool, mongod: MongoServe
     named = f"carts=127.0.0.1:{mongod.settings.port}"
     words = ("--admin-user", ADMIN, "--admin-password-file", str(login), "--instance", named, "--no-drill")
     done = zbackup("--config", str(other), "init", "--yes", *words)
-    assert "protected: carts" in done.succeeded
+    assert "set up, but for the daemon: carts" in done.succeeded
     assert ADMIN_PASSWORD not in other.read_text()
 
 

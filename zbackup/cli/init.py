@@ -99,6 +99,11 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         raise UsageError("--dataset, --user, --key and --quota are for a host that receives: add --receive")
     if admin_password_file and not admin_user:
         raise UsageError("--admin-password-file needs --admin-user")
+    if admin_password_file and not instance:
+        raise UsageError(
+            "--admin-password-file is for a server that you name, so that no other is sent it: add --instance "
+            "NAME=WHERE (zbackup init --print shows what is found)"
+        )
     wishes = Wishes(
         yes=yes,
         print_only=print_only,
@@ -149,7 +154,7 @@ class _Init:
             parse(after, str(self.config))
         facts = host.look()
         wanted = self._steps(plan, facts)
-        for text in plan.advice:
+        for text in (*plan.advice, *filter(None, [self._closed(facts)])):
             tell(f"advice: {text}")
         if self.wishes.print_only:
             self._print(wanted, after, plan)
@@ -181,7 +186,7 @@ class _Init:
                 tell(line)
         plan = draft(self.wishes, servers, known, self.settings, self.config.parent, self.zfs, ask=self.ask)
         if not plan.newcomers and self.settings is None:
-            raise plan.problems[0] if plan.problems else self._nothing(passed)
+            raise plan.problems[0] if plan.problems else self._nothing(servers, passed)
         return plan
 
     def _look(self) -> tuple[tuple[Server, ...], tuple[Passed, ...]]:
@@ -201,14 +206,20 @@ class _Init:
 
     def _administrators(self, server: Server) -> Sequence[Administrator]:
         told = self.logins.get(server.where)
-        if told is None and self.wishes.admin_password is not None:
+        if told is None and self.wishes.admin_password is not None and server.where in self.wishes.named:
             told = (self.wishes.admin_user, self.wishes.admin_password)
         by_password = [administrator(server, *told)] if told else []
         if server.engine == "mongodb":
             return [administrator(server, "", None), *by_password]
         return [*by_password, administrator(server, self.wishes.admin_user or "root", None)]
 
-    def _nothing(self, passed: Sequence[Passed]) -> ZbackupError:
+    def _nothing(self, servers: Sequence[Server], passed: Sequence[Passed]) -> ZbackupError:
+        if servers:
+            where = servers[0].where
+            return Refused(
+                f"nothing is protected: an ordinary user runs the server at {where}; name it to protect it: "
+                f"--instance NAME={where}"
+            )
         if passed:
             return Refused(f"no database server here can be protected: {passed[0].why}")
         return NotFound(
@@ -237,6 +248,12 @@ class _Init:
         hosts = self._known_hosts(plan.newcomers)
         found_steps = (*installed, *hosts, *own)
         return tuple(step for step in found_steps if self.wishes.drill or step.kind != "drill")
+
+    def _closed(self, facts: HostFacts) -> str:
+        """Why the daemon could not read the configuration that is there, "" when it can."""
+        if not (facts.systemd and self.before) or host.daemon_may_read(self.config):
+            return ""
+        return f"the daemon cannot read {self.config}: chgrp zbackup {self.config}; chmod 640 {self.config}"
 
     def _known_hosts(self, newcomers: Sequence[Newcomer]) -> list[Step]:
         tables = [dict(new.copies.table) for new in newcomers if new.copies]

@@ -46,7 +46,8 @@ class Finished:
             yield by_hand
         if not (self.failed or self.status or plan.problems):
             names = ", ".join(report.instance for report in self.reports)
-            yield f"protected: {names or 'nothing to do'}, after {tables.length(seconds)}"
+            how = "set up, but for the daemon" if by_hand else "protected"
+            yield f"{how}: {names}, after {tables.length(seconds)}"
             yield "next: zbackup status; zbackup restore --to -5m shows that you can go back"
 
 

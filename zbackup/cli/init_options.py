@@ -63,7 +63,7 @@ AdminPasswordFile = Annotated[
     typer.Option(
         "--admin-password-file",
         metavar="FILE",
-        help="Where that administrator's password is; read once, and not kept.",
+        help="Where that administrator's password is; with --instance, and sent to no other server.",
         show_default=False,
     ),
 ]

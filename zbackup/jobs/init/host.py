@@ -86,6 +86,13 @@ def daemon_user() -> tuple[int, int] | None:
     return found.pw_uid, found.pw_gid
 
 
+def daemon_may_read(path: Path) -> bool:
+    """Tell whether the daemon's group, or everybody, may read a file."""
+    found = secure_files.stat(path)
+    shared = found.st_gid == daemon_group() and bool(found.st_mode & 0o040)
+    return shared or bool(found.st_mode & 0o004)
+
+
 def group_name(gid: int) -> str:
     """What a group is called, "" if it has no name."""
     try:

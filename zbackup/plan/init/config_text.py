@@ -110,6 +110,9 @@ def _service(table: str, new: Newcomer) -> Iterator[str]:
         yield "# How `zbackup switch` stops and starts the server."
         yield f"[{table}.service]"
         yield f"unit = {quoted(new.server.process.unit)}"
+    yield ""
+    yield "# `zbackup copy` writes tables back into production, by an account of its own, which may write:"
+    yield f"# [{table}.copy_back]"
 
 
 def _said(version: str) -> str:
