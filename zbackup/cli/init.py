@@ -101,8 +101,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         raise UsageError("--admin-password-file needs --admin-user")
     if admin_password_file and not instance:
         raise UsageError(
-            "--admin-password-file is for a server that you name, so that no other is sent it: add --instance "
-            "NAME=WHERE (zbackup init --print shows what is found)"
+            "--admin-password-file is for a server that you name, so that no other is sent it: add "
+            "--instance NAME=WHERE (zbackup init --print shows what is found)"
         )
     wishes = Wishes(
         yes=yes,
