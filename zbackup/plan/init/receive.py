@@ -46,6 +46,7 @@ def line(program: str, dataset: str, key: str) -> str:
 
 def steps(dataset: str, user: str, quota: str, *, there: Collection[str], known: bool) -> tuple[Step, ...]:
     """Dataset, user and rights; `there` are the datasets that exist, `known` says that the user does."""
+    argv: tuple[str, ...]
     found = []
     if not known:
         # "*": no password fits, yet the account is not locked: sshd would take no key for one that is.
