@@ -1,6 +1,8 @@
 """A host with a MariaDB on ZFS and a systemd, and nothing of zbackup's: what `zbackup init` is run on."""
 
 import os
+import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,15 +12,18 @@ from pathlib import Path
 from tests.lab import servers
 from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.pool import Pool, create_pool
+from tests.lab.reach import let_reach
 from tests.lab.server_user import SERVER_UID
 from tests.lab.trusted import trusted
 from tests.slow.systemd_machine import ETC, Systemd
-from tests.system.house import wait_until
+from tests.system.house import ZBACKUP, wait_until
 
 UNIT = """[Service]
 ExecStart=/usr/bin/setpriv --reuid={uid} --regid={uid} --clear-groups {argv}
 """
 SERVICE = "mariadb.service"
+# For tests alone: the lab's zfs and Python may lie in somebody's home.
+LAB = "[Service]\nProtectHome=read-only\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,10 @@ class Host:
 @contextmanager
 def bare_host() -> Iterator[Host]:
     """The host, with the server running as a unit; all of it is gone afterwards."""
+    let_reach(ZBACKUP, Path(sys.executable), Path(shutil.which("zfs") or "/usr/sbin/zfs"))
+    drop_in = ETC / "zbackup.service.d"
+    drop_in.mkdir(parents=True)
+    (drop_in / "lab.conf").write_text(LAB)
     Path("/dev/zfs").chmod(0o666)  # as the rules of udev that come with OpenZFS do
     with Path("/etc/group").open("a") as groups:
         groups.write(f"mysql:x:{SERVER_UID}:\n")

@@ -20,18 +20,13 @@ sys.path.insert(0, "{project}")
 from zbackup.cli.start import run
 run()
 """
-# For this test alone: a Python that may lie in somebody's home.
-LAB = "[Service]\nProtectHome=read-only\n"
 
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Host]:
-    let_reach(Path(sys.executable), PROJECT / "zbackup" / "app.py")
+    let_reach(PROJECT / "zbackup" / "app.py")
     INSTALLED.write_text(START.format(python=sys.executable, project=PROJECT))
     INSTALLED.chmod(0o755)
-    drop_in = ETC / "zbackup.service.d"
-    drop_in.mkdir(parents=True)
-    (drop_in / "lab.conf").write_text(LAB)
     with bare_host() as made:
         yield made
 

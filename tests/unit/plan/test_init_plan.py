@@ -254,7 +254,7 @@ def test_a_unit_that_somebody_changed_is_replaced_only_when_asked() -> None:
 
 
 def test_groups_that_the_unit_does_not_name_go_into_a_drop_in() -> None:
-    assert service.join_groups(["mysql", "root", ""]) == []
+    assert service.join_groups(["mysql", "root", "sudo", ""]) == []
     drop_in, again = service.join_groups(["mongodb", "mysql", "mongodb"])
     assert drop_in.content.endswith("[Service]\nSupplementaryGroups=mongodb\n")
     assert again.argv == ("systemctl", "daemon-reload")

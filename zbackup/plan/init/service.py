@@ -28,6 +28,8 @@ PERMISSIONS = "snapshot,destroy,mount,userprop,hold,release"
 SENDING = "send,bookmark"
 USUAL_GROUP = "mysql"
 """The servers' group that the unit names itself."""
+SERVER_GROUPS = frozenset({"mariadb", "mongod", "mongodb", "percona"})
+"""Groups of servers' files as packages make them; a server may run in one that gives more, such as sudo."""
 
 
 def install(
@@ -84,7 +86,7 @@ def delegate(datasets: Sequence[str], *, ships: bool) -> list[Step]:
 
 def join_groups(groups: Sequence[str]) -> list[Step]:
     """Let the daemon read the logs of servers whose files belong to another group than the unit names."""
-    wanted = sorted({group for group in groups if group and group not in (USUAL_GROUP, "root")})
+    wanted = sorted(SERVER_GROUPS.intersection(groups))
     if not wanted:
         return []
     content = (
