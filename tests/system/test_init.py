@@ -94,9 +94,7 @@ def mongod(pool: Pool) -> Iterator[MongoServer]:
     ).start()
     try:
         initiate([server])
-        with server.client() as client:
-            client.admin.command("dropUser", "zbackup")
-            client.admin.command("dropRole", "zbackup")
+        forget(server)
         yield server
     finally:
         server.kill()
@@ -195,13 +193,17 @@ def run_as_mongosh(mongod: MongoServer, script: str) -> None:
         client.admin.command("createUser", user.pop("user"), **user)
 
 
+def forget(mongod: MongoServer) -> None:
+    with mongod.client() as client:
+        client.admin.command("dropUser", "zbackup")
+        client.admin.command("dropRole", "zbackup")
+
+
 def test_an_administrator_of_mongodb_may_be_named(pool: Pool, mongod: MongoServer) -> None:
     login = pool.home / "admin"
     login.write_text(ADMIN_PASSWORD)
     login.chmod(0o600)
-    with mongod.client() as client:
-        client.admin.command("dropUser", "zbackup")
-        client.admin.command("dropRole", "zbackup")
+    forget(mongod)
     other = pool.home / "etc" / "config.toml"
     named = f"carts=127.0.0.1:{mongod.settings.port}"
     words = ("--admin-user", ADMIN, "--admin-password-file", str(login), "--instance", named, "--no-drill")

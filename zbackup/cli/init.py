@@ -41,7 +41,7 @@ from zbackup.jobs.init.act import Acting, act, read_config
 from zbackup.jobs.init.administrators import account_script, administrator
 from zbackup.jobs.init.discover import Passed, discover, first_admitted, seen
 from zbackup.jobs.init.look import account, configured, unfinished
-from zbackup.model.errors import NotFound, Refused, UsageError, ZbackupError
+from zbackup.model.errors import Declined, NotFound, Refused, UsageError, ZbackupError
 from zbackup.model.progress import Silent
 from zbackup.model.setup import Account, HostFacts, Newcomer, Server, Step
 from zbackup.plan.init import receive as receiving
@@ -185,6 +185,8 @@ class _Init:
             for line in init_text.found(servers, known, passed):
                 tell(line)
         plan = draft(self.wishes, servers, known, self.settings, self.config.parent, self.zfs, ask=self.ask)
+        if self.ask and not (plan.newcomers or plan.problems) and len(known) < len(servers):
+            raise Declined("every server was left out; nothing was changed")
         if not plan.newcomers and self.settings is None:
             raise plan.problems[0] if plan.problems else self._nothing(servers, passed)
         return plan
