@@ -271,7 +271,7 @@ class _Init:
     def _print(self, wanted: Sequence[Step], after: str, plan: Draft) -> None:
         for line in init_text.numbered(wanted):
             tell(line)
-        data = self._data(wanted, Finished(), plan) | {"configuration": after}
+        data = self._data(wanted, Finished(), plan, after)
         output.emit(self.options, "init", data, lambda: after.removesuffix("\n"))
         self._end(Finished(), plan)
 
@@ -284,15 +284,18 @@ class _Init:
         )
         self._end(finished, plan)
 
-    def _data(self, wanted: Sequence[Step], finished: Finished, plan: Draft) -> dict[str, Any]:
-        return {
-            "dry_run": self.wishes.print_only,
-            "config": str(self.config),
-            "added": [new.name for new in plan.newcomers],
-            "steps": [init_text.shape(step, done=step in finished.done) for step in wanted],
-            "not_protected": [str(problem) for problem in plan.problems],
-            "seconds": time.monotonic() - self.began,
-        }
+    def _data(
+        self, wanted: Sequence[Step], finished: Finished, plan: Draft, configuration: str | None = None
+    ) -> dict[str, Any]:
+        return init_text.report_shape(
+            str(self.config),
+            [new.name for new in plan.newcomers],
+            wanted,
+            finished.done,
+            [str(problem) for problem in plan.problems],
+            seconds=time.monotonic() - self.began,
+            configuration=configuration,
+        )
 
     def _end(self, finished: Finished, plan: Draft) -> None:
         """Say what was asked for and not given; leave with the exit status of the first."""

@@ -57,6 +57,28 @@ def shape(step: Step, *, done: bool) -> dict[str, Any]:
     }
 
 
+def report_shape(
+    config: str,
+    added: Sequence[str],
+    steps: Sequence[Step],
+    done: Sequence[Step],
+    not_protected: Sequence[str],
+    *,
+    seconds: float,
+    configuration: str | None = None,
+) -> dict[str, Any]:
+    """See docs/reference/json.md. `configuration` is the text as it would be, of a run that does nothing."""
+    told = {} if configuration is None else {"configuration": configuration}
+    return told | {
+        "dry_run": configuration is not None,
+        "config": config,
+        "added": list(added),
+        "steps": [shape(step, done=step in done) for step in steps],
+        "not_protected": list(not_protected),
+        "seconds": seconds,
+    }
+
+
 def sending(new: Newcomer, public_key: str) -> Iterator[str]:
     """What is left to do on the host that receives."""
     copies = new.copies

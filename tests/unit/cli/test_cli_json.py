@@ -33,6 +33,7 @@ from tests.unit.shipped import in_json
 from zbackup.cli import (
     check,
     clone_create,
+    init_text,
     listing,
     prune,
     received,
@@ -54,11 +55,13 @@ from zbackup.model.errors import DatabaseError, ZbackupError
 from zbackup.model.finding import Finding
 from zbackup.model.foreign import Foreign
 from zbackup.model.server import LockChoice
+from zbackup.model.setup import Step
 
 JSON_PAGE = (Path(__file__).parents[3] / "docs/reference/json.md").read_text()
 
 
 FOREIGN = Foreign(name="auto", snapshots=a_backup().snapshots, missing=("tank/other",))
+STEP = Step(kind="run", text="let it", argv=("zfs", "allow"))
 
 
 def everything_in_json() -> dict[str, Any]:
@@ -66,6 +69,8 @@ def everything_in_json() -> dict[str, Any]:
     report = SnapshotReport(backup=a_backup(), lock=LockChoice("none", "r"), warnings=("w",))
     finding = Finding(severity="ok", subject="s", text="t")
     return {
+        "init": init_text.report_shape("/c", ["shop"], [STEP], [STEP], [], seconds=41.0),
+        "init --print": init_text.report_shape("/c", [], [STEP], [], ["p"], seconds=1.0, configuration="x"),
         "snapshot": snapshot._report_shape(done(report)),
         "snapshot --dry-run": snapshot._plan_shape(done(plan)),
         "list": listing._shape(done(LISTING)),
