@@ -61,7 +61,8 @@ def test_every_page_is_in_the_index() -> None:
     linked = {
         (DOCS / link).resolve() for link in re.findall(r"\]\(([^)#]+)\)", (DOCS / "README.md").read_text())
     }
-    assert linked == {page for page in PAGES if page.is_relative_to(DOCS) and page.name != "README.md"}
+    own = {page for page in linked if page.is_relative_to(DOCS)}  # others are beside what they are about
+    assert own == {page for page in PAGES if page.is_relative_to(DOCS) and page.name != "README.md"}
 
 
 def test_every_property_is_in_the_reference() -> None:
