@@ -1,7 +1,7 @@
 """The tutorial is followed word by word: its commands run in one shell, and print what it says they print.
 
 Then the how-tos whose commands need no other host, in the same shell and on the same server: they end well.
-What is on all other pages is understood by the program (tests/unit/test_pages.py).
+What is on all other pages is understood by the program (tests/unit/docs/test_pages.py).
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.pages import Command, commands
+from tests.unit.docs.pages import Command, commands
 
 PROJECT = Path(__file__).resolve().parents[2]
 TUTORIAL = PROJECT / "docs" / "tutorial" / "first-recovery.md"

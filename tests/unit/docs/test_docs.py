@@ -18,6 +18,7 @@ from zbackup.model.record import Record, to_properties
 PROJECT = Path(__file__).resolve().parents[3]
 DOCS = PROJECT / "docs"
 PAGES = [PROJECT / "README.md", PROJECT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
+PAGES += [PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "contrib").rglob("*.md"))]
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 RECORD = Record(
     backup="b",

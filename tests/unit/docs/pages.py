@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 MADE = {"commands.md", "exit-status.md", "configuration.md"}
 """Pages that are made from the code."""
 NO_COMMANDS = {"s3-layout.md"}

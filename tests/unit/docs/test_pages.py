@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from tests.unit.pages import PROJECT, Block, Command, commands, pages, settings
+from tests.unit.docs.pages import PROJECT, Block, Command, commands, settings
 from zbackup.cli.main import build
 from zbackup.config.load import parse
 from zbackup.model.errors import ConfigError
@@ -85,25 +85,6 @@ def test_the_reader_finds_what_is_there() -> None:
     assert set(root().commands) - mentioned <= {"helper"} | {"init"}
     for name in ("status", "gate", "clone"):
         assert any(c.whole and c.words[:1] == (name,) for c in COMMANDS), name
-
-
-def test_links_between_pages_lead_somewhere() -> None:
-    """To files that are there, and to headings that they have."""
-    lost = []
-    for page in pages():
-        for target in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", page.read_text()):
-            path, _, heading = target.partition("#")
-            file = (page.parent / path).resolve() if path else page
-            if not file.exists() or (heading and heading not in headings(file)):
-                lost.append(f"{page.relative_to(PROJECT)}: {target}")
-    assert lost == []
-
-
-@cache
-def headings(page: Any) -> set[str]:
-    """Anchors as GitHub makes them."""
-    titles = re.findall(r"^#+ +(.+)$", page.read_text(), flags=re.M)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
 def _toml(value: object) -> str:
