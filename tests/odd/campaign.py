@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tests.lab.pool import create_pool
 from tests.odd.chosen import CHOSEN
 from tests.odd.pairwise import Row
-from tests.odd.stories import SEED, described, row_of, rows, told
+from tests.odd.stories import SEED, described, numbers, row_of, rows, told
 from tests.system.forked import forks
 
 
@@ -31,12 +31,12 @@ def main(arguments: Sequence[str]) -> int:
     planned = rows(given.flavour, given.seed, given.count)
     if given.chosen:
         planned = [row_of(given.flavour, odd) for odd in CHOSEN[given.flavour].values()]
-    numbers = given.numbers or range(given.begin, len(planned))
+    wanted = given.numbers or [n for n in numbers(given.flavour, planned) if n >= given.begin]
     if given.list:
-        for number in numbers:
+        for number in wanted:
             print(f"{given.flavour} {given.seed}/{number}: {described(given.flavour, planned[number])}")
         return 0
-    return _tell(given.flavour, given.seed, [(n, planned[n]) for n in numbers], given.minutes)
+    return _tell(given.flavour, given.seed, [(n, planned[n]) for n in wanted], given.minutes)
 
 
 def _tell(flavour: str, seed: int, chosen: Sequence[tuple[int, Row]], minutes: float) -> int:

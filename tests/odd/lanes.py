@@ -6,7 +6,7 @@ import pytest
 
 from tests.lab.pool import Pool
 from tests.odd.chosen import CHOSEN
-from tests.odd.stories import described, row_of, rows, told
+from tests.odd.stories import described, numbers, row_of, rows, told
 from tests.system.forked import Forks, forks
 
 
@@ -34,7 +34,7 @@ def every_two(flavour: str) -> Callable[..., None]:
     """The test of all combinations that are planned."""
     planned = rows(flavour)
 
-    @pytest.mark.parametrize("number", range(len(planned)))
+    @pytest.mark.parametrize("number", numbers(flavour, planned))
     def test(pool: Pool, forked: Forks, number: int) -> None:
         outcome = told(flavour, planned[number], pool, number, forked)
         assert outcome.problems == [], "\n".join([described(flavour, planned[number]), *outcome.problems])

@@ -58,3 +58,8 @@ def alone(_: str) -> list[tuple[str, str]]:
 def allowed(_: str) -> Callable[[Mapping[str, str]], bool]:
     """Everything can be together."""
     return lambda row: True
+
+
+def lives(flavour: str, row: Mapping[str, str]) -> bool:
+    """Whether a server of that row stays alive by itself: all do."""
+    return True

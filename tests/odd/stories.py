@@ -2,7 +2,7 @@
 
 import shutil
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -30,6 +30,11 @@ def rows(flavour: str, seed: int = SEED, count: int | None = None) -> list[Row]:
         return found[:count]
     usual = {f: [level for level in levels if (f, level) not in alone] for f, levels in factors.items()}
     return found + pairwise.more(usual, seed, count - len(found), allowed=allowed)
+
+
+def numbers(flavour: str, planned: Sequence[Row]) -> list[int]:
+    """The numbers of those rows in the plan of which a server can be built that lives."""
+    return [n for n, row in enumerate(planned) if levels_of(flavour).lives(flavour, row)]
 
 
 def row_of(flavour: str, odd: Mapping[str, str]) -> Row:
