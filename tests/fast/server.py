@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zbackup.model.added_log import AddedFile
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from tests.fast.world import World
 
 DATA, LOG = "/srv/db", "/srv/db/log"
+WIDTH = 4
+"""Bytes by which an archive gives a transaction."""
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
@@ -225,6 +228,16 @@ class FakeRecovery:
     def connection(self, run: Path, port: int, user: str = "") -> tuple[str, str]:
         return f"{run}/socket", "mysql"
 
+    def add_log(self, files: BackupFiles, added: Sequence[AddedFile], progress: Progress) -> LogSpan:
+        end = int(files[0].log_to.rpartition(":")[2])
+        held, (first,) = self._log(files[1])[:end], added
+        if _numbers(first.read(0, end)) != held:
+            raise NotRecoverable("the archived log is another one")
+        log = (*held, *_numbers(first.read(end, first.size)))
+        there = self.world.dataset_at(self._place(files[1], LOG))
+        self.world.door(("engine", "add log"), lambda: there.files.update(log=log))
+        return LogSpan(position(0), position(len(log)))
+
     def _run(
         self, files: Files, data: dict[str, Any], log: dict[str, Any], serving: Serving | None, what: str
     ) -> None:
@@ -273,6 +286,12 @@ class FakeRecovery:
 
     def _time(self, number: int) -> datetime:
         return self.world.server.times[number]
+
+
+def _numbers(parts: Iterator[bytes]) -> tuple[int, ...]:
+    """Transactions, as tests.fast.archive gives them."""
+    whole = b"".join(parts)
+    return tuple(int.from_bytes(whole[at : at + WIDTH], "big") for at in range(0, len(whole), WIDTH))
 
 
 def position(count: int) -> str:

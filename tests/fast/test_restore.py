@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from tests.fast.archive import keep_archives
 from tests.fast.breaking import WAYS, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.world import CLONES, World
@@ -23,7 +24,7 @@ from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship
-from zbackup.jobs.watch.window import window
+from zbackup.jobs.watch.window import window, window_at
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken
 from zbackup.model.log import LogDamage
 from zbackup.model.moment import Moment
@@ -252,6 +253,62 @@ def test_where_the_copies_lie(world: World, ctx: Context, moment: Moment) -> Non
         place=THERE,
     )
     assert count >= 30 * 4 + 1
+
+
+@pytest.fixture
+def archived(world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch) -> Moment:
+    """Behind all backups there is archived log: the moment of its last transaction but two."""
+    keep_archives(monkeypatch, world)
+    for _ in range(6):
+        world.state.elapsed += timedelta(seconds=1)
+        world.commit()
+    world.archive()
+    newest = ctx.catalog().backups[-1].record
+    at = world.server.times[world.state.archive[-2]]
+    assert newest.complete_to and at > newest.complete_to
+    return Moment(at, "then", ZoneInfo("UTC"))
+
+
+def test_fetched_with_archived_log(world: World, ctx: Context, archived: Moment) -> None:
+    """Whatever of it was left, the next run makes it anew."""
+    source = DestinationSource(ctx.targets[0])
+    count = require_same_in_the_end(world, ctx, lambda: restore(ctx, archived, OPTIONS, source), archived)
+    assert count >= 38 * 4 + 1
+
+
+def test_with_archived_log_where_the_copies_lie(world: World, ctx: Context, archived: Moment) -> None:
+    world.pools.create(THERE, {"mountpoint": "/srv/clones", "canmount": "off", "zbackup:clones": "1"})
+    source = DestinationSource(ctx.targets[0], in_place=True)
+    count = require_same_in_the_end(
+        world, ctx, lambda: restore(ctx, archived, OPTIONS, source), archived, place=THERE
+    )
+    assert count >= 38 * 4 + 1
+
+
+def test_latest_is_all_that_was_archived(world: World, ctx: Context, archived: Moment) -> None:
+    source = DestinationSource(ctx.targets[0])
+    restore(ctx, source.latest(ctx, OPTIONS), OPTIONS, source)
+    assert world.content(ROWS)["rows"] == world.state.archive
+    clones.destroy([ctx], "r1")
+    found = window_at(ctx, ctx.targets[0]).window.overall
+    assert found and found.end and found.end > archived.at
+    beyond = replace(archived, at=found.end + timedelta(seconds=1))
+    with pytest.raises(NotRecoverable, match="backups and archived log at zfs:vault"):
+        restore(ctx, beyond, OPTIONS, source)
+    require_nothing_left(world)
+
+
+def test_archived_log_of_another_history_is_not_restored_from(
+    world: World, ctx: Context, archived: Moment
+) -> None:
+    """It has the right name and number. Nothing else that lies there is touched."""
+    world.state.archive = tuple(reversed(world.state.archive))
+    source, before = DestinationSource(ctx.targets[0]), _portrait(world)
+    with pytest.raises(NotRecoverable, match="the archived log is another one"):
+        restore(ctx, source.latest(ctx, OPTIONS), OPTIONS, source)
+    clones.destroy([ctx], "r1.copy")
+    assert _portrait(world) == before
+    require_nothing_left(world)
 
 
 def test_destroying_what_was_fetched_for(world: World, ctx: Context, moment: Moment) -> None:

@@ -42,12 +42,16 @@ STEP = timedelta(seconds=1)
 
 @dataclass(slots=True)
 class State:
-    """All that there is. `servers` are those of clones, by name; `files` those outside of the pools."""
+    """All that there is. `servers` are those of clones, by name; `files` those outside of the pools.
+
+    `archive` are the transactions that were archived at the destination.
+    """
 
     pools: Pools = field(default_factory=Pools)
     server: Server = field(default_factory=Server)
     servers: dict[str, list[str]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    archive: tuple[int, ...] = ()
     elapsed: timedelta = timedelta()
 
 
@@ -147,6 +151,10 @@ class World:
         if self.server.logs:
             log.files["log"] = (*log.files["log"], number)
         data.files["rows"] = (*data.files["rows"], number)
+
+    def archive(self) -> None:
+        """All of production's log, at the destination."""
+        self.state.archive = self.dataset_at(LOG).files["log"]
 
     # doors
 

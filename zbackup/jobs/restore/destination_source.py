@@ -134,8 +134,8 @@ class DestinationSource:
                 with remote_holds(ctx, self.destination, session, name, there.copies, (base, real)):
                     catalog = self._bring(ctx, session, name, base, real)
                 if carrier:
-                    catalog = with_archived_log(ctx, session, name, catalog, carrier)
-                    _note_end(ctx, target, carrier)
+                    _note_ways(ctx, target, carrier)
+                    catalog = self._with_log(ctx, session, name, catalog, carrier)
             if isinstance(target, UnseenTransaction):
                 target, options = _found(ctx, target.name, catalog, base), replace(options, name=name)
             # What was fetched to read the log from, also where its record does not say how far it reaches.
@@ -147,6 +147,18 @@ class DestinationSource:
         if self.in_place:
             return clone_there(ctx, name, base, log)
         return fetch(ctx, session, name, base, log, self.destination.limit)
+
+    def _with_log(
+        self, ctx: Context, session: Session, name: str, catalog: Catalog, carrier: Carrier
+    ) -> Catalog:
+        """See with_archived_log. Where that is another log, it is said what there is without."""
+        try:
+            return with_archived_log(ctx, session, name, catalog, carrier)
+        except NotRecoverable as another:
+            if end := catalog.backups[-1].record.complete_to:
+                alone = local_text(end, ctx.zone)
+                another.args = (f"{another}; the backups alone lead up to {alone} (--to that)",)
+            raise
 
 
 def _restorable(ctx: Context, destination: ShipTarget) -> ArchivedCopies:
@@ -242,11 +254,17 @@ def _choose(
     return choice
 
 
-def _note_end(ctx: Context, target: RestoreTarget, carrier: Carrier) -> None:
-    """Say where all that was archived does not lead to the end of the archive."""
-    why = carrier.chains[0].why
-    if why and isinstance(target, Moment) and target.text == LATEST:
-        ctx.progress.note(f"the archived log counts up to {carrier.chains[0].end}: {why}")
+def _note_ways(ctx: Context, target: RestoreTarget, carrier: Carrier) -> None:
+    """Say where all that was archived does not lead to the end of the archive, and where it leads two
+    ways."""
+    chain, *others = carrier.chains
+    if chain.why and isinstance(target, Moment) and target.text == LATEST:
+        ctx.progress.note(f"the archived log counts up to {chain.end}: {chain.why}")
+    for fork in (*chain.forks, *(other.files[0] for other in others)):
+        ctx.progress.note(
+            f"{fork.file.name} was archived another way, too, up to {fork.size} (epoch {fork.file.epoch}): "
+            "the server's log was cut off or replaced there, and the newest epoch is what counts"
+        )
 
 
 def _found(ctx: Context, name: TransactionName, catalog: Catalog, base: Backup) -> BeforeTransaction:

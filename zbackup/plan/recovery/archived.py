@@ -22,12 +22,14 @@ class Chain:
     """Archived files of which each continues the one before, from that on in which a backup's log ends.
 
     `complete_to`: everything committed before it is in them, None where none of them says. `why` tells why
-    it ends before the archive does; "" if it does not.
+    it ends before the archive does; "" if it does not. `forks` are files that continue one of these, too, and
+    were given up for one of a newer epoch.
     """
 
     files: tuple[ArchivedFile, ...]
     complete_to: datetime | None
     why: str = ""
+    forks: tuple[ArchivedFile, ...] = ()
 
     @property
     def end(self) -> str:
@@ -121,11 +123,12 @@ def _is_behind(broken: Backup, backup: Backup) -> bool:
 
 
 def _chain(first: ArchivedFile, own: Sequence[ArchivedFile]) -> Chain:
-    chain = [first]
-    while following := [f for f in own if f.continues(chain[-1])]:
-        chain.append(max(following, key=lambda f: f.file.epoch))
+    chain, forks = [first], []
+    while following := sorted((f for f in own if f.continues(chain[-1])), key=lambda f: f.file.epoch):
+        chain.append(following.pop())
+        forks += following
     complete = max((f.complete_to for f in chain if f.complete_to), default=None)
-    return Chain(files=tuple(chain), complete_to=complete, why=_why(chain[-1], own))
+    return Chain(files=tuple(chain), complete_to=complete, why=_why(chain[-1], own), forks=tuple(forks))
 
 
 def _why(last: ArchivedFile, own: Sequence[ArchivedFile]) -> str:
