@@ -13,6 +13,7 @@ from tests.lab.pool import Pool, pool, pytest_addoption, pytest_runtest_logrepor
 # Before they are imported, so that what fails in them is explained as in a test.
 pytest.register_assert_rewrite(
     "tests.system.house",
+    "tests.system.archive_story",
     "tests.system.as_it_is_story",
     "tests.system.before_story",
     "tests.system.program",

@@ -3,6 +3,7 @@
 A MariaDB whose data is encrypted and whose log is not: one set that is sent raw in part.
 """
 
+import re
 import shlex
 import signal
 from collections.abc import Iterator
@@ -16,11 +17,13 @@ import pytest
 from tests.lab.pool import Pool, run
 from tests.lab.two_hosts import TwoHosts, hosts
 from tests.platform.shipping import Skewed
+from tests.system.archive_story import archiving, lose_host, require_all_back
 from tests.system.come_back import Offsite, offsite_of
 from tests.system.conftest import end_clones
 from tests.system.daemon_story import logged_daemon
 from tests.system.forked import forks
 from tests.system.house import House, Variant, build, next_second, now, utc, wait_until
+from tests.system.program import Result
 from zbackup import app
 from zbackup.config.load import load
 from zbackup.jobs.cleanup.cleanup import reconcile
@@ -367,3 +370,21 @@ def _end_there(offsite: Offsite, home: str) -> str:
     """The last chunk of the newest archived file."""
     listed = offsite.hosts.ssh("zbackup-log", "list", home, key="append-only")
     return listed.stdout.decode().split("\n")[-2]
+
+
+def test_the_host_is_lost_and_what_was_archived_through_the_gate_comes_back(
+    offsite: Offsite, key: Path
+) -> None:
+    """The last, for nothing is left. By the append-only key all is written, and by the other read."""
+
+    def back(*words: str) -> Result:
+        """The key of what is fetched is loaded by hand."""
+        answer = offsite.back(*words)
+        if answer.rc == 9 and (found := re.search(r"zfs load-key (\S+),", answer.err)):
+            run("zfs", "load-key", "-L", f"file://{key}", found[1])
+            answer = offsite.back(*words)
+        return answer
+
+    config = offsite.house.configure("archiving", **archiving(offsite.ship("append-only")))
+    loss = lose_host(offsite.house, config, offsite.hosts.environment)
+    require_all_back(offsite.house, loss, "offsite", back)

@@ -14,6 +14,7 @@ from tests.destinations.shop import BUCKET
 from tests.lab.pool import Pool, create_pool, run
 from tests.lab.s3_proxy import Fault, Proxy, proxy
 from tests.lab.s3_server import ACCESS, SECRET, S3Server, client, s3_server
+from tests.system.archive_story import archiving, lose_host, require_all_back
 from tests.system.forked import forks
 from tests.system.house import House, Variant, next_second, now, utc, wait_until
 from tests.system.program import Result, Run
@@ -290,3 +291,10 @@ def test_the_bucket_is_pruned_by_rules_of_its_own(offsite: Offsite) -> None:
     assert offsite.told(offsite.back(*offsite.restoring("latest", "rest")), "rest") == list(range(6))
     offsite.house.snapshot()
     assert len(offsite.house.zb("ship", "--json", config=offsite.sending).data[0]["committed"]) == 1
+
+
+def test_the_host_is_lost_and_what_was_archived_comes_back(offsite: Offsite) -> None:
+    """The last, for nothing is left but the bucket, its key and a configuration."""
+    ship = offsite.ship(offsite.server.endpoint)
+    loss = lose_host(offsite.house, offsite.house.configure("archiving", **archiving(ship)))
+    require_all_back(offsite.house, loss, "cloud", offsite.back)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.system.house import Variant
+from tests.system.archive_story import lose_and_get_back
+from tests.system.house import House, Variant
 from tests.system.recovery_story import RecoveryStory, history
 
 __all__ = ["history"]
@@ -15,3 +16,10 @@ def variant() -> Variant:
 
 class TestRecovery(RecoveryStory):
     """See RecoveryStory."""
+
+
+class TestTheHostIsLost:
+    """The last, for nothing is left."""
+
+    def test_all_that_was_archived_comes_back_from_another_pool(self, house: House) -> None:
+        lose_and_get_back(house)

@@ -1,0 +1,133 @@
+"""The story of a host that is lost while it writes: all that is left is at a destination.
+
+A server under write load is archived every second. It is killed together with the archiver, its datasets are
+destroyed, and what the destination has is restored and judged by the journal of what was acknowledged.
+"""
+
+import contextlib
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tests.lab.load import Load, verify
+from tests.lab.pool import PoolError, create_pool, run
+from tests.system.house import House, after_writing, checksums, local, next_second, now, utc, wait_until
+from tests.system.program import Result
+
+THREADS, RATE = 3, 80.0
+EVERY = "1s"
+TABLES = ["workload.progress", "workload.ledger", "workload.balance"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """What somebody knows who watched: all that was acknowledged before `archived` was at the destination
+    when the host went, which was before `gone`. At `moment` it was under load, and it is in the archive
+    alone."""
+
+    journal: Path
+    moment: datetime
+    archived: datetime
+    gone: datetime
+
+
+def archiving(ship: Mapping[str, object]) -> dict[str, object]:
+    """The instance's table for a host that archives its log at this destination."""
+    return {"ship": [ship], "archive": {"to": [ship["name"]], "every": EVERY}}
+
+
+def lose_host(house: House, config: Path, environment: Mapping[str, str] | None = None) -> Loss:
+    """Write, archive, and lose it all; the newest backup at the destination is older than that."""
+    journal = house.home / "last journal"
+
+    def state() -> dict[str, Any]:
+        said = house.zb("archive", "status", "--json", config=config, environment=environment).data
+        found: dict[str, Any] = said[0]
+        return found
+
+    def archived() -> datetime | None:
+        text = state()["archived_to"]
+        return utc(text) if text else None
+
+    archiver = house.begin("archive", "shop", config=config, environment=environment)
+    try:
+        with Load.start(house.server, THREADS, RATE, journal):
+            after_writing(journal, 100)
+            house.server.sql("FLUSH BINARY LOGS")
+            after_writing(journal, 100)
+            moment = next_second()
+            after_writing(journal, 100)
+            house.server.sql("FLUSH BINARY LOGS")
+            written = after_writing(journal, 100)
+            wait_until("that is archived", lambda: (found := archived()) is not None and found > written, 60)
+            reached = archived()
+            house.server.kill()
+            gone = now()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            archiver.signal_group(signal.SIGKILL)
+        archiver.end()
+    assert reached is not None
+    _destroy(house)
+    return Loss(journal=journal, moment=moment, archived=reached, gone=gone)
+
+
+def _destroy(house: House) -> None:
+    """The server's datasets, with all that is below them but clones."""
+    for name in house.datasets:
+        with contextlib.suppress(PoolError):  # it lies below another one, and went with that
+            run("zfs", "unmount", "-f", name)
+            run("zfs", "destroy", "-r", name)
+
+
+def require_all_back(house: House, loss: Loss, at: str, back: Callable[..., Result]) -> dict[str, Any]:
+    """Restore from the destination alone, on a host that has nothing else; returns the last report."""
+    window = back("window", "--at", at, "--json").data[0]
+    assert utc(window["ranges"][-1]["to"]) >= loss.archived
+    found: dict[str, Any] = {}
+    for to, name in (("latest", "phoenix"), (local(loss.moment), "earlier")):
+        found = back("restore", "--from", at, "--to", to, "--name", name, "--json").data
+        with house.clone(found) as connection:
+            if to == "latest":
+                verdict = verify(connection, loss.journal, loss.archived, loss.gone)
+                assert verdict.present > 0 and verdict.required > 0
+                assert all(checksums(connection, TABLES).values())
+            else:
+                verify(connection, loss.journal, loss.moment)
+        assert back("clone", "destroy", name, "--yes").rc == 0
+    shown = back("log", "shop", "--at", at, "--table", "workload.progress", "--since", local(loss.moment))
+    assert shown.rc == 0 and "workload.progress" in shown.out, shown
+    return found
+
+
+@contextlib.contextmanager
+def on_another_pool(house: House) -> Iterator[tuple[Path, Callable[..., Result]]]:
+    """A destination on a pool of its own, and a host that has nothing but a third pool."""
+    there, new = create_pool(), create_pool()
+    run("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", f"{there.name}/copies")
+    ship = {"name": "here", "to": f"zfs:{there.name}/copies", "initial": "allow"}
+    burnt = house.configure(
+        "burnt",
+        datasets=[f"{new.name}/gone"],
+        ship=[ship],
+        recovery={"clones": f"{new.name}/back", "mountpoint": str(new.home / "back")},
+    )
+    try:
+        yield house.configure("archiving", **archiving(ship)), lambda *w: house.zb(*w, config=burnt)
+    finally:
+        new.destroy()
+        there.destroy()
+
+
+def lose_and_get_back(house: House) -> None:
+    """The whole story of a house, with a destination on another pool."""
+    with on_another_pool(house) as (config, back):
+        house.snapshot(config)
+        assert house.zb("ship", config=config).rc == 0
+        loss = lose_host(house, config)
+        require_all_back(house, loss, "here", back)
+        checked = back("verify", "--at", "here", "--read", "all", "--json").data[0]
+        assert checked["problems"] == [] and checked["archived_log"]["read"] > 0
