@@ -1,10 +1,12 @@
 """A second host that backups are shipped to through its gate, and a third that has lost everything."""
 
 import contextlib
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.lab.pool import Pool, create_pool, run
+from tests.lab.second_host import USER
 from tests.lab.two_hosts import TwoHosts
 from tests.system.house import Zbackup
 from tests.system.program import Result
@@ -40,6 +42,15 @@ class Offsite:
     def back(self, *words: str) -> Result:
         """Run zbackup where nothing is."""
         return self.house.zb(*words, config=self.burnt, environment=self.hosts.environment)
+
+    def make_log(self) -> None:
+        """The dataset of the log archive, which the receiving user cannot mount: see the how-to."""
+        name = f"{self.hosts.root}/{self.place}/shop/log"
+        mountpoint = Path("/var/lib/zbackup/log-archive") / name
+        safe = ("readonly=off", "setuid=off", "exec=off", "devices=off", f"mountpoint={mountpoint}")
+        run("zfs", "create", *(word for each in safe for word in ("-o", each)), name)
+        shutil.chown(mountpoint, USER)
+        mountpoint.chmod(0o700)
 
     def restoring(self, to: str, name: str) -> tuple[str, ...]:
         """The words of a restore from there."""

@@ -385,6 +385,7 @@ def test_the_host_is_lost_and_what_was_archived_through_the_gate_comes_back(
             answer = offsite.back(*words)
         return answer
 
+    offsite.make_log()
     config = offsite.house.configure("archiving", **archiving(offsite.ship("append-only")))
     loss = lose_host(offsite.house, config, offsite.hosts.environment)
     require_all_back(offsite.house, loss, "offsite", back)
