@@ -39,8 +39,14 @@ def archiving(ship: Mapping[str, object]) -> dict[str, object]:
     return {"ship": [ship], "archive": {"to": [ship["name"]], "every": EVERY}}
 
 
-def lose_host(house: House, config: Path, environment: Mapping[str, str] | None = None) -> Loss:
-    """Write, archive, and lose it all; the newest backup at the destination is older than that."""
+def lose_host(
+    house: House,
+    config: Path,
+    environment: Mapping[str, str] | None = None,
+    pause: Callable[[], object] = lambda: None,
+) -> Loss:
+    """Write, archive, and lose it all, after a `pause` under load; the newest backup at the destination is
+    older than that."""
     journal = house.home / "last journal"
 
     def state() -> dict[str, Any]:
@@ -63,6 +69,7 @@ def lose_host(house: House, config: Path, environment: Mapping[str, str] | None 
             house.server.sql("FLUSH BINARY LOGS")
             written = after_writing(journal, 100)
             wait_until("that is archived", lambda: (found := archived()) is not None and found > written, 60)
+            pause()
             reached = archived()
             house.server.kill()
             gone = now()

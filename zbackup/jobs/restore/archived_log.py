@@ -37,12 +37,12 @@ SNAPSHOT_LIMIT_S = 60.0
 
 
 def with_archived_log(
-    ctx: Context, session: Session, name: str, catalog: Catalog, carrier: Carrier
+    ctx: Context, session: Session, name: str, catalog: Catalog, carrier: Carrier, limit: int = 0
 ) -> Catalog:
     """The catalogue of what was fetched for the recovery `name`, and one more holder of the log, its last.
 
-    The carrier's backup is the newest of the catalogue. Raise NotRecoverable when nothing that is archived
-    continues it: then nothing of this is there.
+    The carrier's backup is the newest of the catalogue. `limit` is in bytes a second, 0 for none. Raise
+    NotRecoverable when nothing that is archived continues it: then nothing of this is there.
     """
     if not isinstance(session, Archiving):
         raise AssertionError("archived log was planned with, of a destination that knows none")
@@ -55,7 +55,7 @@ def with_archived_log(
     clone_datasets.describe(ctx, replace(clone, state="building"))
     parts = _cloned(ctx, clone, container, backup)
     try:
-        chain, span = _added(ctx, session, _files(ctx, backup, catalog, parts), carrier)
+        chain, span = _added(ctx, session, _files(ctx, backup, catalog, parts), carrier, Meter(limit=limit))
     except NotRecoverable:
         drop_added(ctx, container)
         clone_datasets.mark_ready(ctx, clone)
@@ -73,21 +73,23 @@ def archived_bytes(carrier: Carrier) -> int:
     return max(0, sum(each.size for each in carrier.chains[0].files) - int(offset))
 
 
-def _added(ctx: Context, session: Archiving, files: BackupFiles, carrier: Carrier) -> tuple[Chain, LogSpan]:
+def _added(
+    ctx: Context, session: Archiving, files: BackupFiles, carrier: Carrier, meter: Meter
+) -> tuple[Chain, LogSpan]:
     """Put in the first of the chains that proves to continue the backup. Raise what the first one says."""
     why: NotRecoverable | None = None
     for chain in carrier.chains:
         ctx.progress.phase("fetching the archived log", f"up to {chain.end}")
         try:
-            return chain, ctx.recovery.add_log(files, _to_add(session, chain), ctx.progress)
+            return chain, ctx.recovery.add_log(files, _to_add(session, chain, meter), ctx.progress)
         except NotRecoverable as failure:
             why = why or failure
     raise why or NotRecoverable("nothing that is archived continues the backup")
 
 
-def _to_add(session: Archiving, chain: Chain) -> list[AddedFile]:
+def _to_add(session: Archiving, chain: Chain, meter: Meter) -> list[AddedFile]:
     def reader(file: LogFileId) -> Callable[[int, int], Iterator[bytes]]:
-        return lambda begin, end: session.read_log(file, begin, end, Meter())
+        return lambda begin, end: session.read_log(file, begin, end, meter)
 
     return [AddedFile(name=f.file.name, size=f.size, read=reader(f.file)) for f in chain.files]
 

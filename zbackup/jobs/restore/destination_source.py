@@ -153,7 +153,7 @@ class DestinationSource:
     ) -> Catalog:
         """See with_archived_log. Where that is another log, it is said what there is without."""
         try:
-            return with_archived_log(ctx, session, name, catalog, carrier)
+            return with_archived_log(ctx, session, name, catalog, carrier, self.destination.limit)
         except NotRecoverable as another:
             if end := catalog.backups[-1].record.complete_to:
                 alone = local_text(end, ctx.zone)

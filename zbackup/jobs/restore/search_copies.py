@@ -76,7 +76,9 @@ def _brought(
                 else:
                     catalog = fetch(at, session, name, subject, subject, destination.limit)
                 others = ""
-                yield with_archived_log(at, session, name, catalog, carrier) if carrier else catalog
+                if carrier:
+                    catalog = with_archived_log(at, session, name, catalog, carrier, destination.limit)
+                yield catalog
         finally:
             found = clone_datasets.find_clone(at, copy_name(name))
             if found and found[0].id != others:

@@ -94,7 +94,7 @@ def check_log(ctx: Context, session: Session, copies: Copies, most: int, meter: 
     if there.unknown or not (files or problems) or not isinstance(session, Archiving):
         return None
     budget = 0 if most < 0 or (most and isinstance(session, Provable)) else most or sum(f.size for f in files)
-    for each in sorted(files, key=lambda f: f.last.read, reverse=True):
+    for each in sorted(files, key=lambda f: (f.last.read, f.file), reverse=True):
         wanted = min(each.size, budget - read)
         if wanted <= 0:
             continue

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.model.log import place
-from zbackup.model.record import Record
+from zbackup.model.record import ARCHIVED, Record
 from zbackup.plan.recovery.as_it_is import no_moments
 from zbackup.plan.recovery.coverage import Coverage, continues, first_break, log_known
 from zbackup.plan.recovery.window import Window, moment_bases, recovery_window, usable_bases
@@ -223,4 +223,6 @@ def _reason(base: Backup, log: Backup | None, *, asked: bool) -> str:
         return f"{chosen}; no later one holds the log up to it yet"
     if log is base:
         return f"{base.name} holds the last transaction before the target itself: nothing to replay"
+    if ARCHIVED in log.record.server:
+        return f"{chosen}, and what was archived behind {log.name} reaches it"
     return f"{chosen}, {log.name} the first that reaches it"

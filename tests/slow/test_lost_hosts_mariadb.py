@@ -1,0 +1,8 @@
+"""Fifty hosts with MariaDB 10.11 are lost under load, and come back from their log archives."""
+
+from tests.lab.pool import Pool
+from tests.slow.lost_hosts import lose_hosts
+
+
+def test_what_was_archived_survives_each_of_them(pool: Pool) -> None:
+    lose_hosts(pool, "mariadb-10.11")

@@ -1,0 +1,164 @@
+"""The archived log at a destination is proven, and goes when no backup needs it any more."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.unit.plan.archive_world import World
+from tests.unit.samples import at
+from zbackup.destinations.copies import Copies
+from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.ship.archived import archived_copies, archived_log, check_log
+from zbackup.jobs.ship.prune_at import _remove_log, _superseded
+from zbackup.model.archive import ArchiveInventory, LogFileId
+from zbackup.model.errors import CommandFailed, ConnectionFailed, Refused, VerificationFailed, ZbackupError
+from zbackup.model.progress import Silent
+from zbackup.model.retention import EMPTY, Retention
+from zbackup.proc.pipeline import Meter
+
+METER = Meter()
+
+
+class Session:
+    """What a world has archived; `failure` is raised instead of a listing, `damaged` files do not prove."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.failure: ZbackupError | None = None
+        self.damaged: set[int] = set()
+        self.short = 0
+        self.removed: list[int] = []
+        self.locked: set[int] = set()
+        self.read: list[tuple[int, int, int]] = []
+
+    def archived(self) -> ArchiveInventory:
+        if self.failure:
+            raise self.failure
+        return self.world.inventory
+
+    def append_log(self, *_: object) -> int:
+        raise AssertionError("nobody appends here")
+
+    def read_log(self, file: LogFileId, begin: int, end: int, meter: Meter) -> Iterator[bytes]:
+        self.read.append((file.number, begin, end))
+        if file.number in self.damaged:
+            raise VerificationFailed(f"{file.name} is damaged")
+        yield bytes(end - begin - self.short)
+
+    def remove_log(self, file: LogFileId) -> None:
+        if file.number in self.locked:
+            raise Refused("it is locked until tomorrow")
+        self.removed.append(file.number)
+
+
+def context(seconds: float) -> Context:
+    clock = SimpleNamespace(now=lambda: at(seconds))
+    return cast(Context, SimpleNamespace(progress=Silent(), clock=clock))
+
+
+def target(retention: object) -> ShipTarget:
+    return cast(ShipTarget, SimpleNamespace(name="offsite", retention=retention, grace=at(0) - at(0)))
+
+
+@pytest.fixture
+def world() -> World:
+    """Four files; the first backup is in the first, the second in the third."""
+    made = World()
+    made.take()
+    for number in range(3):
+        made.write(2)
+        made.archive()
+        made.rotate()
+        if number == 1:
+            made.write(1)
+            made.archive()
+            made.take()
+    made.archive()
+    return made
+
+
+@pytest.fixture
+def session(world: World) -> Any:
+    return Session(world)
+
+
+@pytest.fixture
+def copies(world: World) -> Copies:
+    return Copies(tuple(world.backups), ())
+
+
+def test_where_nothing_can_be_archived_there_is_nothing(copies: Copies) -> None:
+    plain = cast(Any, SimpleNamespace())
+    assert archived_log(plain)[0].files == ()
+    assert archived_copies(plain, copies).with_holders == copies
+    assert check_log(context(0), plain, copies, 0, METER) is None
+
+
+def test_what_is_wrong_with_an_archive_keeps_nobody_from_the_backups(session: Any, copies: Copies) -> None:
+    session.failure = Refused("that takes the gate")
+    there = archived_copies(session, copies)
+    assert there.unknown == "that takes the gate" and there.with_holders == copies
+    assert check_log(context(0), session, copies, 0, METER) is None
+    for failure in (VerificationFailed("it is damaged"), CommandFailed(("zfs",), 1, "no such pool")):
+        session.failure = failure
+        assert archived_copies(session, copies).with_holders == copies
+        checked = check_log(context(0), session, copies, 0, METER)
+        assert checked and checked.problems == (str(failure),)
+    session.failure = ConnectionFailed(("ssh",), 255, "no route")
+    with pytest.raises(ConnectionFailed):
+        archived_copies(session, copies)
+
+
+def test_the_newest_backup_carries_the_archived_log(session: Any, copies: Copies) -> None:
+    there = archived_copies(session, copies)
+    [(holder, carrier)] = there.carried
+    assert there.carrier(holder) is carrier and there.real(holder) is copies.backups[-1]
+    assert there.real(copies.backups[0]) is copies.backups[0]
+    assert [b.record.backup for b in there.with_holders.backups] == [
+        *(b.record.backup for b in copies.backups),
+        holder.record.backup,
+    ]
+
+
+@pytest.mark.parametrize(("most", "read"), [(-1, 0), (0, None), (50, 50)])
+def test_so_much_is_read_as_was_asked_for(session: Any, copies: Copies, most: int, read: int | None) -> None:
+    checked = check_log(context(0), session, copies, most, METER)
+    assert checked and checked.problems == () and checked.files == 4
+    assert checked.read == (checked.size if read is None else read)
+    assert checked.complete_to == max(f.complete_to for f in session.world.inventory.files if f.complete_to)
+    if most == 50:
+        assert {number for number, _, _ in session.read} == {4}, "the newest is read first"
+
+
+def test_what_does_not_prove_is_a_problem_and_the_rest_is_read(session: Any, copies: Copies) -> None:
+    session.damaged = {2}
+    checked = check_log(context(0), session, copies, 0, METER)
+    assert checked and checked.problems == ("archived log: binlog.000002 is damaged",)
+    assert len(session.read) == 4
+    session.damaged, session.short = set(), 1
+    checked = check_log(context(0), session, copies, 0, METER)
+    assert checked and len(checked.problems) == 4
+
+
+def test_it_goes_with_the_backup_that_needed_it(session: Any, copies: Copies, world: World) -> None:
+    ctx, rules = context(world.time + 10), Retention(last=1)
+    assert _superseded(ctx, target(rules), session, copies, ()) == ()
+    gone = _superseded(ctx, target(rules), session, copies, copies.backups[:1])
+    assert [f.file.number for f in gone] == [1, 2]
+    assert _superseded(ctx, target(EMPTY), session, copies, copies.backups[:1]) == ()
+    unread = Copies(copies.backups, (("a@b", "it is damaged"),))
+    assert _superseded(ctx, target(rules), session, unread, copies.backups[:1]) == (), (
+        "who knows what it needs"
+    )
+    removed, why = _remove_log(target(rules), session, gone, lambda: False)
+    assert (session.removed, len(removed), why) == ([1, 2], 2, "")
+
+
+def test_what_stays_is_said_and_so_do_the_later_ones(session: Any, copies: Copies, world: World) -> None:
+    files = world.inventory.files[:2]
+    session.locked = {1}
+    removed, why = _remove_log(target(EMPTY), session, files, lambda: False)
+    assert removed == () and session.removed == [] and "binlog.000001" in why and "locked until" in why
+    assert _remove_log(target(EMPTY), session, files, lambda: True) == ((), "")
