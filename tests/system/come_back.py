@@ -44,8 +44,10 @@ class Offsite:
         return self.house.zb(*words, config=self.burnt, environment=self.hosts.environment)
 
     def make_log(self) -> None:
-        """The dataset of the log archive, which the receiving user cannot mount: see the how-to."""
+        """Make the dataset of the log archive, which the receiving user cannot mount: see the how-to."""
         name = f"{self.hosts.root}/{self.place}/shop/log"
+        if name in run("zfs", "list", "-Hro", "name", f"{self.hosts.root}/{self.place}").splitlines():
+            return
         mountpoint = Path("/var/lib/zbackup/log-archive") / name
         safe = ("readonly=off", "setuid=off", "exec=off", "devices=off", f"mountpoint={mountpoint}")
         run("zfs", "create", *(word for each in safe for word in ("-o", each)), name)
