@@ -178,7 +178,8 @@ class _Init:
     # look
 
     def _draft(self) -> Draft:
-        """Who comes new. Raise NotFound, or Refused, where there is nothing to protect at all."""
+        """Draft the list of servers that come new. Raise NotFound, or Refused, where there is
+        nothing to protect at all."""
         servers, passed = self._look()
         known = {s.where: name for s in servers if (name := configured(s, self.settings))}
         if not self.options.quiet:
@@ -252,7 +253,7 @@ class _Init:
         return tuple(step for step in found_steps if self.wishes.drill or step.kind != "drill")
 
     def _closed(self, facts: HostFacts) -> str:
-        """Why the daemon could not read the configuration that is there, "" when it can."""
+        """Return why the daemon could not read the configuration that is there, "" when it can."""
         if not (facts.systemd and self.before) or host.daemon_may_read(self.config):
             return ""
         return f"the daemon cannot read {self.config}: chgrp zbackup {self.config}; chmod 640 {self.config}"

@@ -23,7 +23,7 @@ from zbackup.plan.init.steps import script_command
 
 @dataclass(slots=True, kw_only=True)
 class Finished:
-    """What was done, what failed, and what `check` finds in the end."""
+    """The end of a run: what was done, what failed, and what `check` finds."""
 
     done: list[Step] = field(default_factory=list)
     failed: list[ZbackupError] = field(default_factory=list)

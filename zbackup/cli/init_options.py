@@ -111,7 +111,7 @@ Quota = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What the command line asks for. `named` are the servers to protect, where -> name; none: all."""
+    """The wishes of the command line. `named` are the servers to protect, where -> name; none: all."""
 
     yes: bool
     print_only: bool

@@ -93,7 +93,7 @@ def _wanted(wishes: Wishes, servers: tuple[Server, ...]) -> Iterator[Server]:
 
 
 def named(words: list[str]) -> dict[str, str]:
-    """Where -> name, from NAME=WHERE. Raise UsageError."""
+    """Parse NAME=WHERE: where -> name. Raise UsageError."""
     found = {}
     for word in words:
         name, equals, where = word.partition("=")

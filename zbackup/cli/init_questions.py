@@ -1,4 +1,5 @@
-"""What `zbackup init` asks at a terminal. With --yes nothing of this is asked, and the options count."""
+"""The questions that `zbackup init` asks at a terminal. With --yes nothing of this is asked, and the options
+count."""
 
 import sys
 from collections.abc import Sequence
@@ -53,7 +54,7 @@ def retention() -> str:
 
 
 def copies() -> str:
-    """Where copies go, "" for later."""
+    """Ask where copies go, "" for later."""
     tell("snapshots on the server's own pool are lost with the pool: copies belong on another host or pool")
     while True:
         text: str = typer.prompt(

@@ -1,4 +1,4 @@
-"""What `zbackup init` shows: what was found, what is going to be done, how it ended."""
+"""The texts that `zbackup init` shows: what was found, what is going to be done, how it ended."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -80,7 +80,7 @@ def report_shape(
 
 
 def sending(new: Newcomer, public_key: str) -> Iterator[str]:
-    """What is left to do on the host that receives."""
+    """Say what is left to do on the host that receives."""
     copies = new.copies
     if copies is None or copies.kind != "ssh":
         return

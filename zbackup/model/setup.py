@@ -93,7 +93,7 @@ class Preset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copies:
-    """Where copies go. `to` is an address as in the configuration, `name` what it is called.
+    """The destination of copies. `to` is an address as in the configuration, `name` what it is called.
 
     `settings` are further lines of its table, `table` those of its ssh or S3 table, named `kind`.
     """
@@ -136,7 +136,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """What the service needs to know of the host.
+    """The facts of the host that the service needs.
 
     `systemd`: it runs here; `user`: the account zbackup's daemon runs as is there; `units` the unit files
     that are there already, by name, with where; `program` zbackup's own path.

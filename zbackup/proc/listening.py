@@ -132,7 +132,7 @@ def _address(text: str, family: int) -> str:
 
 
 def _directories(paths: Sequence[str], files: "re.Pattern[str]") -> tuple[str, ...]:
-    """Where it has database files open; the directory of its main file first."""
+    """Return where it has database files open; the directory of its main file first."""
     first: list[str] = []
     more: list[str] = []
     for path in paths:

@@ -27,7 +27,8 @@ LONGEST = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acting:
-    """What the steps work with: the configuration's path, its text before and after, and who comes new."""
+    """The state that the steps work with: the configuration's path, its text before and after, and who comes
+    new."""
 
     config: Path
     before: str

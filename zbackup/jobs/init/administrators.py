@@ -1,4 +1,4 @@
-"""Who may make accounts: of each engine the administrator that suits a server that was found."""
+"""Find who may make accounts: of each engine the administrator that suits a server that was found."""
 
 from zbackup.engines.base import Administrator
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
@@ -31,7 +31,7 @@ def administrator(server: Server, user: str, password: str | None) -> Administra
 
 
 def account_script(server: Server, user: str, password: str) -> str:
-    """What an administrator runs to make zbackup's account."""
+    """Return the script that an administrator runs to make zbackup's account."""
     if server.engine == "mongodb":
         from zbackup.engines.mongodb.server import account as of_mongodb
 

@@ -79,7 +79,7 @@ def is_ordinary(server: Server) -> bool:
 
 
 def _reach(process: Process) -> Server | None:
-    """How clients reach it: the socket of MySQL's protocol, or mongod's port, else its socket."""
+    """Return how clients reach it: the socket of MySQL's protocol, or mongod's port, else its socket."""
     engine = PROGRAMS[Path(process.program).name]
     if engine == "mongodb":
         return _reach_mongod(process)

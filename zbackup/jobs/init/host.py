@@ -27,7 +27,7 @@ ASK_LIMIT_S = 30.0
 
 
 def look() -> HostFacts:
-    """What is there of the service."""
+    """Inspect what is there of the service."""
     systemd = SYSTEMD.is_dir()
     return HostFacts(
         systemd=systemd,
@@ -94,7 +94,7 @@ def daemon_may_read(path: Path) -> bool:
 
 
 def group_name(gid: int) -> str:
-    """What a group is called, "" if it has no name."""
+    """Return the name of a group, "" if it has no name."""
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:
@@ -106,7 +106,7 @@ def _has_user() -> bool:
 
 
 def _units() -> dict[str, str]:
-    """Where each file is, the place that counts for systemd first."""
+    """Return where each file is, the place that counts for systemd first."""
     found = {}
     for name in UNITS:
         paths = (f"{place}/{name}" for place in PLACES)

@@ -1,4 +1,5 @@
-"""What is configured already, what is not, and what the accounts of new servers are like. Looks only."""
+"""Inspect what is configured already, what is not, and what the accounts of new servers are like. Looks
+only."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,14 +39,14 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def mountpoints(zfs: Zfs, homes: Iterable[str]) -> dict[str, str]:
-    """Where the pools' datasets are mounted, of those that are. Raise CommandFailed when ZFS cannot be
+    """Return where the pools' datasets are mounted, of those that are. Raise CommandFailed when ZFS cannot be
     asked."""
     pools = dict.fromkeys(home.partition("/")[0] for home in homes if home)
     return {d.name: d.mountpoint for pool in pools for d in zfs.filesystems(pool) if d.mountpoint}
 
 
 def account(new: Newcomer, administrator: Administrator) -> Account | None:
-    """What its account is like; None where nobody has to log in.
+    """Inspect its account; None where nobody has to log in.
 
     Raise Refused when there is one whose password nobody told us.
     """

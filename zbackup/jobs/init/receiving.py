@@ -16,8 +16,8 @@ LONGEST = 1 << 20
 
 
 def look(zfs: Zfs, dataset: str, user: str) -> tuple[set[str], bool]:
-    """Which datasets on the way to this one there are, and whether the user is. Raise NotFound without the
-    pool."""
+    """Find which datasets on the way to this one there are, and whether the user is. Raise NotFound without
+    the pool."""
     pool = dataset.partition("/")[0]
     try:
         known = {d.name for d in zfs.filesystems(pool)}

@@ -116,7 +116,7 @@ def _service(table: str, new: Newcomer) -> Iterator[str]:
 
 
 def _said(version: str) -> str:
-    """What a server says of itself, harmless in a comment."""
+    """Return what a server says of itself, harmless in a comment."""
     return (
         "".join(c for c in version if c.isascii() and c.isprintable())[:80]
         or "of a version that is not known"

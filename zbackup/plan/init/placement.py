@@ -39,7 +39,7 @@ def datasets(server: Server, mountpoints: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def proposals(server: Server, wanted: Sequence[str], mountpoints: Mapping[str, str]) -> list[str]:
-    """What would be better, and is the operator's to do: nothing is moved by us."""
+    """Propose what would be better, and is the operator's to do: nothing is moved by us."""
     found = []
     directories = list(server.homes)
     if server.engine != "mongodb" and len(set(server.homes.values())) == 1 and directories:

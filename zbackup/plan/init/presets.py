@@ -59,7 +59,7 @@ def preset(name: str) -> Preset:
 
 
 def cost(chosen: Preset) -> str:
-    """What a policy takes, in a line for people: ZFS keeps a block for as long as a snapshot has it."""
+    """Say what a policy takes, in a line for people: ZFS keeps a block for as long as a snapshot has it."""
     return (
         f"about {chosen.backups} backups, one every {_spoken(chosen.snapshot)}; the pool keeps what was "
         f"overwritten or deleted in up to {_HELD[chosen.name]}"
@@ -67,7 +67,7 @@ def cost(chosen: Preset) -> str:
 
 
 def reaches(chosen: Preset, *, log: bool) -> str:
-    """What can be restored: without a log nothing between two backups."""
+    """Say what can be restored: without a log nothing between two backups."""
     if log:
         return chosen.reach
     return f"{chosen.reach} (of a server without a log, its backups alone: no moment between them)"

@@ -121,7 +121,7 @@ def reload(facts: HostFacts) -> list[Step]:
 
 
 def by_hand(facts: HostFacts) -> str:
-    """How the daemon is started where there is no systemd; "" where there is."""
+    """Say how the daemon is started where there is no systemd; "" where there is."""
     if facts.systemd:
         return ""
     return (

@@ -84,7 +84,7 @@ def script_path(new: Newcomer) -> str:
 
 
 def script_command(new: Newcomer) -> str:
-    """How the administrator runs it."""
+    """Return the command with which the administrator runs it."""
     server, path = new.server, script_path(new)
     if server.engine == "mongodb":
         at = f"--host {server.host} --port {server.port}" if server.host else f"--host {server.socket}"
