@@ -240,8 +240,8 @@ NEVER_MYSQL = _pairs(
     (("plugin", "keys"), ("part", "tablespace")),
     (("files", "page compressed"), ("part", "tablespace")),
 )
-# Found when the plan was run, whose numbers would be others if this were among the pairs above. With O_DIRECT on
-# ZFS MySQL ends itself when it writes an encrypted page ("OS error 22 in a file operation").
+# Found when the plan was run, whose numbers would be others if this were among the pairs above. With O_DIRECT
+# on ZFS MySQL ends itself when it writes an encrypted page ("OS error 22 in a file operation").
 ENDS_ITSELF_MYSQL = _pairs((("files", "direct"), ("plugin", "keys")))
 
 
