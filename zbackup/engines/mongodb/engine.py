@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from zbackup.engines.mongodb.lock.heal import heal
 from zbackup.engines.mongodb.lock.lock import HeldLock, hold
-from zbackup.engines.mongodb.lock.marker_file import MarkerFile, heal
+from zbackup.engines.mongodb.lock.marker_file import MarkerFile
 from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
 from zbackup.engines.mongodb.server import assess
 from zbackup.engines.mongodb.server.connection import PrivilegeMissing, connect

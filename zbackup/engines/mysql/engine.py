@@ -7,6 +7,7 @@ from pathlib import Path
 
 from zbackup.engines.mysql.lock import applier
 from zbackup.engines.mysql.lock.lock import STOPS_COMMITS, HeldLock, hold
+from zbackup.engines.mysql.lock.restart_applier import MarkerFile
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions
 from zbackup.engines.mysql.server import assess
 from zbackup.engines.mysql.server.connection import PrivilegeMissing, connect
@@ -64,5 +65,5 @@ class MysqlEngine:
                 yield held
 
     @property
-    def _note(self) -> applier.MarkerFile:
-        return applier.MarkerFile(self.run_dir / f"{self.instance}.applier-stopped")
+    def _note(self) -> MarkerFile:
+        return MarkerFile(self.run_dir / f"{self.instance}.applier-stopped")

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from zbackup.engines.mysql.lock.applier import MarkerFile
 from zbackup.engines.mysql.lock.long_queries import is_select
+from zbackup.engines.mysql.lock.restart_applier import MarkerFile
 from zbackup.engines.mysql.lock.watchdog_message import WatchOrder
 from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
 from zbackup.model.errors import DatabaseError

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from zbackup.engines.mysql.lock.applier import statement
+from zbackup.engines.mysql.lock.restart_applier import statement
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.engines.mysql.server.status import Channel, Dialect, channel_of, instant_log_status, log_status
 from zbackup.model.errors import Refused

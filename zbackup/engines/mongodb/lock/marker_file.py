@@ -8,17 +8,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
-
-from zbackup.engines.mongodb.lock.release import release
-from zbackup.engines.mongodb.options import ConnectOptions
-from zbackup.engines.mongodb.server.connection import Connection, connect
-from zbackup.engines.mongodb.server.status import is_locked, stillness
 from zbackup.model.errors import DatabaseError
 from zbackup.proc import secure_files
-from zbackup.proc.run_directory import prepare
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +20,9 @@ class MarkerFile:
 
     def write(self, still: str) -> None:
         """`still` is what cannot change under our lock: see status.stillness."""
+        # The watchdog never writes one, and what logs takes longer to import than the rest of this.
+        from zbackup.proc.run_directory import prepare
+
         prepare(self.path.parent)
         secure_files.replace(self.path, json.dumps({"still": still}))
 
@@ -47,33 +41,3 @@ class MarkerFile:
     def remove(self) -> None:
         """There is none from now on."""
         secure_files.unlink(self.path)
-
-
-def heal(options: ConnectOptions, note: MarkerFile) -> None:
-    """Release the lock that a killed run left, if it is still there and is certainly ours.
-
-    Raise DatabaseError, with what to do, when there is a lock whose owner cannot be told.
-    """
-    still = note.read()
-    if still is None:
-        return
-    try:
-        connection = connect(options)
-    except DatabaseError as failure:
-        log.warning("lock.not_looked_at", note=str(note.path), reason=str(failure))
-        return
-    with connection:
-        if is_locked(connection):
-            _require_ours(connection, note, still)
-            release(connection)
-            log.warning("lock.released_after_killed_run")
-    note.remove()
-
-
-def _require_ours(connection: Connection, note: MarkerFile, still: str) -> None:
-    if stillness(connection) != still:
-        raise DatabaseError(
-            f"{connection.where} is locked (fsyncLock), and {note.path} says that a killed zbackup may have "
-            f"done that, but another program may have as well: if no other backup runs, db.fsyncUnlock(), "
-            f"and delete the note"
-        )

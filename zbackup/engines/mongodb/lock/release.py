@@ -2,12 +2,8 @@
 
 import time
 
-import structlog
-
 from zbackup.engines.mongodb.server.connection import CommandRefused, Connection
 from zbackup.engines.mongodb.server.status import is_locked, operations
-
-log = structlog.get_logger()
 
 # How long the server is watched for a lock that was asked for and is still to come.
 COMING_S = 5.0
@@ -39,7 +35,6 @@ def release_when_it_comes(connection: Connection) -> None:
     while time.monotonic() < deadline:
         if is_locked(connection) or _is_waiting(connection):
             release(connection)
-            log.warning("lock.released_by_watchdog")
             return
         time.sleep(POLL_S)
 

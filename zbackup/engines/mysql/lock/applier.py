@@ -6,23 +6,19 @@ be taken back: tried on MySQL 9.7 and MariaDB 10.11, a KILL frees the client tha
 goes on stopping; a START then waits for that and starts the applier anew.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 import structlog
 
+from zbackup.engines.mysql.lock.restart_applier import MarkerFile, start, statement
 from zbackup.engines.mysql.lock.wait_limit import limited
 from zbackup.engines.mysql.lock.watchdog_message import WatchOrder
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions
 from zbackup.engines.mysql.server.connection import Connection, connect
 from zbackup.engines.mysql.server.status import Channel, Dialect, channels, dialect
 from zbackup.model.errors import CommandFailed, DatabaseError, LockNotTaken, Refused
-from zbackup.proc import secure_files
 from zbackup.proc.guardian import Guardian, start_guardian
-from zbackup.proc.run_directory import prepare
 
 log = structlog.get_logger()
 
@@ -30,31 +26,6 @@ WATCHDOG = "zbackup.engines.mysql.lock.applier_watchdog"
 
 # For connecting, reading the position, releasing: everything between STOP and START that has no limit itself.
 SLACK_S = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class MarkerFile:
-    """The file that is there while the applier is stopped by us."""
-
-    path: Path
-
-    def write(self, names: Sequence[str]) -> None:
-        prepare(self.path.parent)
-        secure_files.replace(self.path, json.dumps({"channels": list(names)}))
-
-    def read(self) -> list[str] | None:
-        """The channels that were running; None if there is no note."""
-        try:
-            return [str(name) for name in json.loads(secure_files.read_text(self.path))["channels"]]
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError, TypeError) as damaged:
-            raise DatabaseError(
-                f"{self.path} cannot be read ({damaged}): delete it when the replica's applier runs"
-            ) from damaged
-
-    def remove(self) -> None:
-        secure_files.unlink(self.path)
 
 
 @contextmanager
@@ -81,6 +52,7 @@ def paused(options: ConnectOptions, limits: LockOptions, note: MarkerFile) -> It
             _stop(options, control, server, names, limits.applier_stop_s)
             yield
             start(control, server, names)
+            log.info("applier.started", channels=names)
             note.remove()
         except BaseException:
             guardian.act()
@@ -105,31 +77,6 @@ def heal(options: ConnectOptions, note: MarkerFile) -> None:
         start(connection, dialect(connection), names)
     note.remove()
     log.warning("applier.healed", channels=names)
-
-
-def start(connection: Connection, server: Dialect, names: Sequence[str]) -> None:
-    """Start the applier on these channels, those that still exist. Raise DatabaseError if one does not run.
-
-    START is given whatever its state looks like: while a STOP of ours is still being carried out, the
-    applier looks as if it ran. One that runs is left alone by it.
-    """
-    there = {channel.name for channel in channels(connection, server)}
-    for name in names:
-        if name in there:
-            connection.execute(statement("START", server, name))
-            log.info("applier.started", channel=name)
-    stopped = [c for c in channels(connection, server) if c.name in names and not c.applier_running]
-    if stopped:
-        said = "; ".join(f"channel {c.name!r}: {c.error or 'no reason given'}" for c in stopped)
-        raise DatabaseError(f"the applier at {connection.where} does not run again: {said}")
-
-
-def statement(verb: str, server: Dialect, channel: str) -> str:
-    """START or STOP the applier of one channel, in the server's words."""
-    name = "'" + channel.replace("\\", "\\\\").replace("'", "''") + "'"
-    if server.flavor == "mariadb":
-        return f"{verb} SLAVE {name} SQL_THREAD"
-    return f"{verb} {'REPLICA' if server.is_mysql(8, 0, 22) else 'SLAVE'} SQL_THREAD FOR CHANNEL {name}"
 
 
 def _require_endless(running: Sequence[Channel]) -> None:

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 
-from zbackup.engines.mysql.lock.applier import MarkerFile, start
+from zbackup.engines.mysql.lock.restart_applier import MarkerFile, start
 from zbackup.engines.mysql.lock.watchdog_message import WatchOrder
 from zbackup.engines.mysql.server.connection import Connection, connect
 from zbackup.engines.mysql.server.status import dialect

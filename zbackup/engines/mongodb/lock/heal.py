@@ -1,0 +1,42 @@
+"""Release the lock of a run that died together with its watchdog: done by the run after it."""
+
+import structlog
+
+from zbackup.engines.mongodb.lock.marker_file import MarkerFile
+from zbackup.engines.mongodb.lock.release import release
+from zbackup.engines.mongodb.options import ConnectOptions
+from zbackup.engines.mongodb.server.connection import Connection, connect
+from zbackup.engines.mongodb.server.status import is_locked, stillness
+from zbackup.model.errors import DatabaseError
+
+log = structlog.get_logger()
+
+
+def heal(options: ConnectOptions, note: MarkerFile) -> None:
+    """Release the lock that a killed run left, if it is still there and is certainly ours.
+
+    Raise DatabaseError, with what to do, when there is a lock whose owner cannot be told.
+    """
+    still = note.read()
+    if still is None:
+        return
+    try:
+        connection = connect(options)
+    except DatabaseError as failure:
+        log.warning("lock.not_looked_at", note=str(note.path), reason=str(failure))
+        return
+    with connection:
+        if is_locked(connection):
+            _require_ours(connection, note, still)
+            release(connection)
+            log.warning("lock.released_after_killed_run")
+    note.remove()
+
+
+def _require_ours(connection: Connection, note: MarkerFile, still: str) -> None:
+    if stillness(connection) != still:
+        raise DatabaseError(
+            f"{connection.where} is locked (fsyncLock), and {note.path} says that a killed zbackup may have "
+            f"done that, but another program may have as well: if no other backup runs, db.fsyncUnlock(), "
+            f"and delete the note"
+        )
