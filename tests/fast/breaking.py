@@ -24,10 +24,11 @@ class Killed(BaseException):
 
 @dataclass
 class Break:
-    """A world's door: the nth change breaks."""
+    """A world's door: the nth change breaks, or with `questions` the nth command of any kind."""
 
     nth: int
     way: Way
+    questions: bool = False
     count: int = 0
     broke: tuple[str, ...] = ()
     dead: bool = False
@@ -36,7 +37,7 @@ class Break:
     def __call__(self, argv: tuple[str, ...], mutates: bool, act: Callable[[], Any]) -> Any:
         if self.dead:
             raise Killed
-        if not mutates:
+        if not (mutates or self.questions):
             return act()
         self.count += 1
         if self.count != self.nth:
@@ -52,8 +53,12 @@ class Break:
         raise CommandFailed(argv, 255, "injected")
 
 
-def every_break(world: World, job: Callable[[], object], ways: tuple[Way, ...] = WAYS) -> Iterator[Break]:
+def every_break(
+    world: World, job: Callable[[], object], ways: tuple[Way, ...] = WAYS, *, questions: bool = False
+) -> Iterator[Break]:
     """Run the job from this world on, and each time another change of it breaks in another way.
+
+    With `questions` another of its commands, also of those that change nothing.
 
     Each time it is for the caller to look at what is left. Any failure of the job but the injected one is
     the test's. What is left may be `known`: but for numbers and times the same as after an earlier break,
@@ -66,7 +71,7 @@ def every_break(world: World, job: Callable[[], object], ways: tuple[Way, ...] =
         for nth in itertools.count(begin):
             assert nth <= MOST
             world.put_back(kept)
-            broken = Break(nth, way)
+            broken = Break(nth, way, questions)
             world.passing = broken
             try:
                 job()
