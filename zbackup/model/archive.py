@@ -194,11 +194,13 @@ class ArchiveInventory:
 
     def with_append(self, file: LogFileId, chunk: Chunk, stored: int) -> "ArchiveInventory":
         """The same after an append. Raise ValueError if it cannot be made to what is there."""
-        before = next((each for each in self.files if each.file.key == file.key), None)
-        if chunk.begin != (before.size if before else 0) or (before and before.closed):
-            raise ValueError(
-                f"{file} has {before.size if before else 0} bytes, and is not continued at {chunk.begin}"
-            )
+        # It is the newest as a rule, and of others there may be many.
+        newest_first = range(len(self.files) - 1, -1, -1)
+        at = next((n for n in newest_first if self.files[n].file.key == file.key), None)
+        before = self.files[at] if at is not None else None
+        size = before.size if before else 0
+        if chunk.begin != size or (before and before.closed):
+            raise ValueError(f"{file} has {size} bytes, and is not continued at {chunk.begin}")
         known = [each for each in (before.complete_to if before else None, chunk.complete_to) if each]
         now = ArchivedFile(
             file=file,
@@ -206,8 +208,12 @@ class ArchiveInventory:
             complete_to=max(known, default=None),
             stored=stored + (before.stored if before else 0),
         )
-        others = (each for each in self.files if each is not before)
-        files = tuple(sorted((*others, now), key=lambda each: each.file))
+        if at is not None:
+            files = (*self.files[:at], now, *self.files[at + 1 :])
+        elif not self.files or self.files[-1].file < file:
+            files = (*self.files, now)
+        else:
+            files = tuple(sorted((*self.files, now), key=lambda each: each.file))
         return ArchiveInventory(place=self.place, files=files, problems=self.problems)
 
 
