@@ -87,7 +87,7 @@ class S3Logs:
         if known is None:
             known = self._known[file.key] = _counting(self._objects_of(file))
         last = known[-1].chunk if known else None
-        if last and _end(last) == _end(chunk):
+        if last and (last == chunk or ((chunk.size or chunk.closed) and _end(last) == _end(chunk))):
             return known[-1].size
         size = last.end if last else 0
         if size != chunk.begin or (last and last.closed):
