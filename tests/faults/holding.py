@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.faults.breaking import AT_QUESTIONS, Fault, Way, fired
+from tests.faults.breaking import Fault, Way, fired
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.pool import Pool, run
 from tests.platform.contexts import context
@@ -37,15 +37,15 @@ class House:
     def write(self) -> None:
         (self.source or self.server).sql(WRITE)
 
-    def break_every_one(self, way: Way, tmp: Path) -> int:
-        """Break the commands of a snapshot in turn, each time looking at what is left, and what comes next.
+    def break_every_one(self, way: Way, tmp: Path, *, questions: bool = False) -> int:
+        """Break the changes of a snapshot in turn, or with `questions` all of its commands.
 
-        Returns how many there were. Where nothing is left the next one would meet what the broken one met,
-        and is not run to find out how it ends.
+        Each time what is left is looked at, and what comes next. Returns how many there were. Where nothing
+        is left the next one would meet what the broken one met, and is not run to find out how it ends.
         """
         for nth in itertools.count(1):
             before = self.listing()
-            fault = Fault(nth, way, questions=way in AT_QUESTIONS)
+            fault = Fault(nth, way, questions=questions)
             broken = self.context(fault)
             happened = fired(fault, lambda job=broken: snapshot(job), tmp / "child")  # type: ignore[misc]
             where = f"{way}, command {nth}"
@@ -118,10 +118,10 @@ class House:
             discard(ctx, backup)
 
 
-def least_commands(way: Way) -> int:
+def least_commands(*, questions: bool = False) -> int:
     """Fewer than that, and a matrix has skipped some."""
     # One snapshot, and the end written on each of its two datasets; or these and the questions between.
-    return 7 if way in AT_QUESTIONS else 3
+    return 7 if questions else 3
 
 
 def _wait(condition: Callable[[], object], what: str) -> None:
