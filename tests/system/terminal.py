@@ -11,6 +11,43 @@ from collections.abc import Callable, Sequence
 CTRL_C = b"\x03"
 
 
+def converse(argv: Sequence[str], answers: Sequence[tuple[str, str]], within: float) -> tuple[str, int]:
+    """Run it, and answer each question (a part of it, what is typed) in its turn.
+
+    All that was seen, and the exit status.
+    """
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        argv,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        env={**os.environ, "NO_COLOR": "1"},
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(theirs)
+    said, answered, deadline = b"", 0, time.monotonic() + within
+    left = list(answers)
+    try:
+        while True:
+            assert time.monotonic() < deadline, f"not within {within:g} s; seen: {said!r}"
+            if select.select([ours], [], [], 1)[0]:
+                try:
+                    said += os.read(ours, 65536)
+                except OSError:  # it has ended, and the terminal with it
+                    break
+            if left and left[0][0].encode() in said[answered:]:
+                answered = len(said)
+                os.write(ours, f"{left.pop(0)[1]}\n".encode())
+        assert not left, f"not asked: {left[0][0]}; seen: {said!r}"
+        return said.decode(errors="replace"), process.wait(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
 def watch(argv: Sequence[str], seen_enough: Callable[[str], bool], within: float) -> tuple[str, int]:
     """Run it until enough was seen, then press Ctrl-C; all that was seen, uncoloured, and the exit status."""
     ours, theirs = os.openpty()

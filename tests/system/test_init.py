@@ -1,5 +1,6 @@
 """`zbackup init` on a host with servers on ZFS: one command protects them, and a second run adds nothing."""
 
+import contextlib
 import json
 import os
 import shlex
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pymongo.errors import OperationFailure
 
 from tests.lab import servers
 from tests.lab.mongo_fixture import ADMIN, ADMIN_PASSWORD, MongoServer, MongoSettings, initiate
@@ -21,6 +23,7 @@ from tests.lab.trusted import trusted
 from tests.lab.two_hosts import TwoHosts, hosts
 from tests.system.house import wait_until
 from tests.system.program import Result
+from tests.system.terminal import converse
 
 __all__ = ["hosts"]
 
@@ -194,9 +197,41 @@ def run_as_mongosh(mongod: MongoServer, script: str) -> None:
 
 
 def forget(mongod: MongoServer) -> None:
-    with mongod.client() as client:
-        client.admin.command("dropUser", "zbackup")
-        client.admin.command("dropRole", "zbackup")
+    """Drop zbackup's account and role, if they are there."""
+    for command in ("dropUser", "dropRole"):
+        with mongod.client() as client, contextlib.suppress(OperationFailure):
+            client.admin.command(command, "zbackup")
+
+
+def test_at_a_terminal_it_asks_what_it_must(
+    pool: Pool, mysql: DatabaseServer, mariadb: DatabaseServer, mongod: MongoServer
+) -> None:
+    forget(mongod)
+    other = pool.home / "asked" / "config.toml"
+    answers = [
+        ("Administrator of that server", ADMIN),
+        ("Password: ", ADMIN_PASSWORD),
+        (f"Name for the server at {mysql.settings.socket}", "-"),
+        (f"Name for the server at {mariadb.settings.socket}", "-"),
+        ("Name for the server at 127.0.0.1", "Big Carts"),
+        ("a name is up to 40", "baskets"),
+        ("Retention", "eternal"),
+        ("choose one of", "short"),
+        ("Copies to", ""),
+        ("Do that?", "y"),
+    ]
+    said, status = converse(
+        (str(INSTALLED), "--config", str(other), "init", "--no-drill"), answers, within=120
+    )
+    assert status == 0 and "set up, but for the daemon: baskets" in said, said
+    assert ADMIN_PASSWORD not in said + other.read_text()
+    assert "any moment of the last 14 days" in said  # what each policy reaches is shown
+    refused, status = converse(
+        (str(INSTALLED), "--config", str(pool.home / "no" / "config.toml"), "init"),
+        [("Administrator", ""), *[("Name for", "-")] * 3],
+        within=120,
+    )
+    assert status == 1 and "nothing was changed" in refused and not (pool.home / "no").exists(), refused
 
 
 def test_an_administrator_of_mongodb_may_be_named(pool: Pool, mongod: MongoServer) -> None:
