@@ -10,6 +10,7 @@ from zbackup.model.archive_order import LOG, LOG_COMMAND, LogOrder, parse_line
 from zbackup.model.errors import (
     CommandFailed,
     ConnectionFailed,
+    NoArchive,
     Refused,
     Taken,
     VerificationFailed,
@@ -135,7 +136,7 @@ class RemoteLogs:
         said = (failure.stderr.strip().splitlines() or ["no message"])[-1].removeprefix("zbackup: ")
         where = f"{said} (on {failure.where or self.place})"
         if failure.returncode == _NOT_FOUND or f"{LOG_COMMAND!r} is not" in said:
-            return Refused(
+            return NoArchive(
                 f"{self.place} takes no log archive: over ssh that needs the gate of this zbackup there "
                 f"(zbackup gate as the key's forced command)"
             )

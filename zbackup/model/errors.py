@@ -214,6 +214,10 @@ class Refused(ZbackupError):
     exit_status = 9
 
 
+class NoArchive(Refused):
+    """No log can be archived at a destination of this kind, so that none was."""
+
+
 class Taken(ZbackupError):
     """A name or port is in use, or another zbackup works on the same instance."""
 

@@ -13,7 +13,14 @@ from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.ship.archived import archived_copies, archived_log, check_log
 from zbackup.jobs.ship.prune_at import _remove_log, _superseded
 from zbackup.model.archive import ArchiveInventory, LogFileId
-from zbackup.model.errors import CommandFailed, ConnectionFailed, Refused, VerificationFailed, ZbackupError
+from zbackup.model.errors import (
+    CommandFailed,
+    ConnectionFailed,
+    NoArchive,
+    Refused,
+    VerificationFailed,
+    ZbackupError,
+)
 from zbackup.model.progress import Silent
 from zbackup.model.retention import EMPTY, Retention
 from zbackup.proc.pipeline import Meter
@@ -97,13 +104,19 @@ def test_where_nothing_can_be_archived_there_is_nothing(copies: Copies) -> None:
 
 
 def test_what_is_wrong_with_an_archive_keeps_nobody_from_the_backups(session: Any, copies: Copies) -> None:
-    session.failure = Refused("that takes the gate")
+    session.failure = NoArchive("that takes the gate")
     there = archived_copies(session, copies)
-    assert there.unknown == "that takes the gate" and there.with_holders == copies
+    assert there.unknown == "" and there.with_holders == copies
     assert check_log(context(0), session, copies, 0, METER) is None
-    for failure in (VerificationFailed("it is damaged"), CommandFailed(("zfs",), 1, "no such pool")):
+    failures = (
+        Refused("mount it"),
+        VerificationFailed("it is damaged"),
+        CommandFailed(("zfs",), 1, "no pool"),
+    )
+    for failure in failures:
         session.failure = failure
-        assert archived_copies(session, copies).with_holders == copies
+        there = archived_copies(session, copies)
+        assert there.unknown == str(failure) and there.with_holders == copies
         checked = check_log(context(0), session, copies, 0, METER)
         assert checked and checked.problems == (str(failure),)
     session.failure = ConnectionFailed(("ssh",), 255, "no route")

@@ -13,7 +13,7 @@ from zbackup.catalog.local import Catalog
 from zbackup.clock import SystemClock
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.restore.destination_source import DestinationSource, _choose, _found
+from zbackup.jobs.restore.destination_source import DestinationSource, _choose, _found, _require_known
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.ship.archived import NO_ARCHIVE, ArchivedCopies
 from zbackup.model.backup import Backup
@@ -99,6 +99,15 @@ def test_latest_is_not_an_older_one_in_silence() -> None:
     ):
         latest(damaged)
     assert latest(damaged, accept_older=True) == latest(Copies(backups, ()))
+
+
+def test_latest_is_not_what_the_backups_hold_where_nobody_knows_of_later_log() -> None:
+    there = ArchivedCopies(Copies(tuple(hourly(3)), ()), NO_ARCHIVE, (), "vault/b/log is not mounted")
+    place = SimpleNamespace(destination=SimpleNamespace(place="zfs:vault/b"))
+    with pytest.raises(Refused, match=r"may lead further.*\(vault/b/log is not mounted\): --accept-older"):
+        _require_known(there, cast(Any, place), RestoreOptions())
+    _require_known(there, cast(Any, place), RestoreOptions(accept_older=True))
+    _require_known(replace(there, unknown=""), cast(Any, place), RestoreOptions())
 
 
 def test_latest_names_both_where_two_servers_share_a_place() -> None:

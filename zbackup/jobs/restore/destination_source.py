@@ -179,7 +179,9 @@ def _look(ctx: Context, session: Session) -> ArchivedCopies:
 
 def latest_backups(ctx: Context, destination: ShipTarget, options: RestoreOptions) -> Sequence[Backup]:
     """The destination's backups of the server whose newest is meant. Raise as Source.latest() does."""
-    copies = _restorable(ctx, destination).with_holders
+    there = _restorable(ctx, destination)
+    copies = there.with_holders
+    _require_known(there, destination, options)
     backups = _latest(ctx, destination, copies, options)
     if not usable_bases(backups):
         raise NotRecoverable(_none(ctx, destination, copies))
@@ -233,6 +235,7 @@ def _choose(
     backups = copies.backups
     latest = isinstance(target, Moment) and target.text == LATEST
     if latest:
+        _require_known(there, destination, options)
         backups = tuple(_latest(ctx, destination, copies, options))
     choice = _choice(ctx, replace(copies, backups=backups), target, options.base)
     if (servers := len(by_server(copies.backups))) > 1:
@@ -252,6 +255,15 @@ def _choose(
             f"{local_text(reached, ctx.zone)} (--to latest){''.join(f'; {why}' for why in there.ends)}"
         )
     return choice
+
+
+def _require_known(there: ArchivedCopies, destination: ShipTarget, options: RestoreOptions) -> None:
+    """Raise Refused where there may be later log, unless what can be read will do."""
+    if there.unknown and not options.accept_older:
+        raise Refused(
+            f"the log archive at {destination.destination.place} cannot be looked at, and may lead further "
+            f"than the backups ({there.unknown}): --accept-older takes what the backups hold"
+        )
 
 
 def _note_ways(ctx: Context, target: RestoreTarget, carrier: Carrier) -> None:

@@ -8,7 +8,7 @@ from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context
 from zbackup.model.archive import ArchivedFile, ArchiveInventory
 from zbackup.model.backup import Backup
-from zbackup.model.errors import CommandFailed, ConnectionFailed, Refused, VerificationFailed
+from zbackup.model.errors import CommandFailed, ConnectionFailed, NoArchive, Refused, VerificationFailed
 from zbackup.plan.recovery.archived import Carrier, carriers
 from zbackup.proc.pipeline import Meter
 
@@ -49,20 +49,20 @@ class ArchivedCopies:
 
 
 def archived_log(session: Session) -> tuple[ArchiveInventory, str]:
-    """Return what is archived there, and why there is no archive, "" if there can be one.
+    """Return what is archived there, and why that cannot be told, "" if it can.
 
-    What is wrong with one is its problem, and keeps nobody from the backups. Raise ConnectionFailed.
+    What is wrong with an archive keeps nobody from the backups. Raise ConnectionFailed.
     """
     if not isinstance(session, Archiving):
         return NO_ARCHIVE, ""
     try:
         return session.archived(), ""
-    except Refused as unknown:
-        return NO_ARCHIVE, str(unknown)
+    except NoArchive:
+        return NO_ARCHIVE, ""
     except ConnectionFailed:
         raise
-    except (CommandFailed, VerificationFailed) as problem:
-        return replace(NO_ARCHIVE, problems=(str(problem),)), ""
+    except (CommandFailed, Refused, VerificationFailed) as unknown:
+        return NO_ARCHIVE, str(unknown)
 
 
 def archived_copies(session: Session, copies: Copies) -> ArchivedCopies:
@@ -90,8 +90,8 @@ def check_log(ctx: Context, session: Session, copies: Copies, most: int, meter: 
     """Prove what is archived there: by the listing, and up to `most` bytes by their hashes, the newest first
     (0: all, -1: none; of a bucket all or none). None where nothing is archived."""
     there = archived_copies(session, copies)
-    files, read, problems = there.archive.files, 0, [*there.archive.problems]
-    if there.unknown or not (files or problems) or not isinstance(session, Archiving):
+    files, read, problems = there.archive.files, 0, [*there.archive.problems, *filter(None, [there.unknown])]
+    if not (files or problems) or not isinstance(session, Archiving):
         return None
     budget = 0 if most < 0 or (most and isinstance(session, Provable)) else most or sum(f.size for f in files)
     for each in sorted(files, key=lambda f: (f.last.read, f.file), reverse=True):
