@@ -39,7 +39,8 @@ class LogEntry:
     statements and no rows, so that the tables are those that its text names. `thread` is the session's
     number, 0 where it was not logged; `user` who it was logged in as, "" likewise. `prepared`: it took
     effect, or not, by a later decision (XA COMMIT, commitTransaction). `stops_replay` says why a replay
-    cannot go beyond it, "" where it can.
+    cannot go beyond it, "" where it can. `renames` are pairs of a table's name and its next one, in their
+    order.
     """
 
     transaction: Transaction
@@ -52,6 +53,7 @@ class LogEntry:
     by_text: bool = False
     prepared: bool = False
     stops_replay: str = ""
+    renames: tuple[tuple[str, str], ...] = ()
 
     def kinds(self) -> tuple[Kind, ...]:
         """Tell what it did to any table, in the order of KINDS."""

@@ -25,10 +25,21 @@ EVENTS: dict[str, tuple[str, tuple[Kind, ...]]] = {
 }
 
 
+RENAMES: dict[str, tuple[tuple[str, str], ...]] = {
+    "rename away": (("shop.orders", "shop.orders_old"),),
+    "rename back": (("shop.orders_old", "shop.orders"),),
+    "exchange": (("shop.orders", "shop.orders_old"), ("shop.orders_new", "shop.orders")),
+    "rename in capitals": (("Shop.Orders", "shop.old"),),
+}
+EVENTS |= {name: ("shop.orders", ("ddl",)) for name in RENAMES}
+
+
 def entry(number: int, event: str) -> LogEntry:
     touched = Touched(*EVENTS[event])
     done = Transaction(start=f"binlog.000001:{number}", end="", committed=at(number))
-    return LogEntry(transaction=done, tables=(touched,), events=1, size=1, text=event)
+    return LogEntry(
+        transaction=done, tables=(touched,), events=1, size=1, text=event, renames=RENAMES.get(event, ())
+    )
 
 
 def told(table: str, kind: Kind, *files: Sequence[str]) -> LastDrop:
@@ -54,6 +65,11 @@ def number(found: LogEntry | None) -> int:
     ("events", "place"),
     [
         (["rows", "drop", "drop"], 2),
+        (["rows", "rename away", "drop"], 0),
+        (["rows", "rename in capitals", "drop"], 0),
+        (["rows", "drop", "create", "rename away", "drop", "drop"], 2),
+        (["rows", "rename away", "drop", "rename back", "drop"], 5),
+        (["rows", "exchange", "drop"], 3),
         (["rows", "drop", "drop", "create", "rows"], 2),
         (["rows", "drop", "create", "drop"], 4),
         (["rows", "drop", "drop all"], 2),
@@ -68,6 +84,12 @@ def number(found: LogEntry | None) -> int:
 def test_a_drop_of_nothing_is_none(events: list[str], place: int) -> None:
     for cut in range(len(events) + 1):
         assert number(told("shop.orders", "drop", events[:cut], events[cut:]).found) == place
+
+
+def test_a_table_that_got_another_name_is_told_of() -> None:
+    seen = told("shop.orders", "drop", ["rows", "rename away"], ["drop", "rows of another"])
+    assert seen.found is None and seen.renamed is not None
+    assert (number(seen.renamed[0]), seen.renamed[1]) == (2, "shop.orders_old")
 
 
 def test_of_a_schema_one_table_goes_after_the_other() -> None:
@@ -99,5 +121,5 @@ def test_files_make_no_difference(files: list[list[str]]) -> None:
             continue
         if "drop" in kinds and not gone:
             place = each
-        gone = event in ("drop", "drop all")
+        gone = event in ("drop", "drop all", "rename away", "rename in capitals")
     assert number(told("shop.orders", "drop", *files).found) == place

@@ -27,6 +27,9 @@ def find_last_drop(ctx: Context, source: Source, table: str, kind: Kind) -> LogE
         hint = ""
         if seen.defined is not None:
             hint = f"; the last change of its definition was {_words(ctx, seen.defined)}"
+        if seen.renamed is not None:
+            entry, new = seen.renamed
+            hint = f"; it got the name {new} {_words(ctx, entry)}: ask for that one, or restore --before it"
         raise NotFound(f"no {kind} of {table} is in the log{hint}: see zbackup log --table {table}")
     if seen.defined is not None and seen.defined != seen.found:
         ctx.progress.note(

@@ -1,7 +1,8 @@
 """Choose the last statement that dropped or emptied a table which was there. Pure.
 
 A dump that is loaded again begins with DROP TABLE IF EXISTS, which is logged when there is no such table,
-too: everything before it has the table no more. So a drop counts unless one before it left nothing to drop.
+too: everything before it has the table no more. So a drop counts unless a drop, or another name that the
+table got, left nothing to drop before it.
 """
 
 from collections.abc import Iterable
@@ -13,13 +14,15 @@ class LastDrop:
     """Hears the log of SCHEMA.TABLE file by file, the newest first, and of each in its order.
 
     `found` is the last that counts, as far as was heard; `defined` the last change of the table's definition,
-    which may be the same. SCHEMA.* is all of a schema: there one table may go after the other.
+    which may be the same; `renamed` when it last got another name, and which. SCHEMA.* is all of a schema:
+    there one table may go after the other.
     """
 
     def __init__(self, table: str, kind: Kind) -> None:
         self.table, self.kind = table, kind
         self.found: LogEntry | None = None
         self.defined: LogEntry | None = None
+        self.renamed: tuple[LogEntry, str] | None = None
         self._open = False
         """Whether what was found counts depends on what was before."""
         self._begin_file()
@@ -28,6 +31,7 @@ class LastDrop:
         self._here: LogEntry | None = None
         self._here_open = False
         self._here_defined: LogEntry | None = None
+        self._here_renamed: tuple[LogEntry, str] | None = None
         self._gone: bool | None = None
 
     def saw(self, entry: LogEntry) -> None:
@@ -42,10 +46,25 @@ class LastDrop:
         # What makes a table anew and fills it is of both.
         if own - {"ddl", "drop", "truncate"} or ("ddl" in own and "drop" not in own):
             self._gone = False
+        self._follow(entry)
+
+    def _follow(self, entry: LogEntry) -> None:
+        """Tell by its renames whether a table of that name is there."""
+        if self._is_schema():
+            return
+        names = [name for pair in entry.renames for name in pair]
+        # As in _done(): what was found although it is written otherwise is one there.
+        exact = self.table in names
+        for old, new in entry.renames:
+            if self.table == (old if exact else _folded(old, self.table)):
+                self._gone, self._here_renamed = True, (entry, new)
+            if self.table == (new if exact else _folded(new, self.table)):
+                self._gone = False
 
     def ended_file(self) -> bool:
         """Hear that there is no more of the file; tell whether older ones have no say."""
         self.defined = self.defined or self._here_defined
+        self.renamed = self.renamed or self._here_renamed
         if self.found is None or (self._open and self._gone):
             self.found, self._open = self._here, self._here_open
         elif self._gone is False:
@@ -76,6 +95,11 @@ class LastDrop:
 
     def _is_schema(self) -> bool:
         return self.table.endswith(f".{EVERY_TABLE}")
+
+
+def _folded(name: str, table: str) -> str:
+    """The table's name, if this is the same but for its case."""
+    return table if name.casefold() == table.casefold() else name
 
 
 def _kinds(touched: Iterable[Touched]) -> set[Kind]:

@@ -168,3 +168,9 @@ def test_a_comment_that_begins_with_m_is_one() -> None:
 )
 def test_files_that_are_brought_in_end_a_replay(text: str, stops: bool) -> None:
     assert bool(why_unreplayable(read_statement(text, "s"))) is stops
+
+
+def test_renames_are_pairs_in_their_order() -> None:
+    assert read_statement("RENAME TABLE a TO b, c TO x.d", "s").renames == [("s.a", "s.b"), ("s.c", "x.d")]
+    assert read_statement("ALTER TABLE t ADD c INT, RENAME AS x.u", "s").renames == [("s.t", "x.u")]
+    assert read_statement("DROP TABLE a, b", "s").renames == []

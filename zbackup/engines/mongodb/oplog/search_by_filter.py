@@ -6,7 +6,7 @@ entry, or several of which the last completes it; a prepared one takes effect wi
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -103,7 +103,10 @@ def _entry(entry: Mapping[str, Any], size: int, pending: dict[tuple[bytes, int],
             return None
         return _logged(entry, known.tables, known.events + 1, known.size + size, text=command)
     tables = _command(command, argument, entry["o"], namespace)
-    return _logged(entry, tables, 1, size, text=_text(entry["o"]))
+    renames: tuple[tuple[str, str], ...] = ()
+    if command == "renameCollection":
+        renames = ((_table(str(argument)), _table(str(entry["o"].get("to", "")))),)
+    return replace(_logged(entry, tables, 1, size, text=_text(entry["o"])), renames=renames)
 
 
 def _transaction(

@@ -71,6 +71,9 @@ class Contents:
     text = user = stops = ""
     thread = events = 0
     by_text = prepared = False
+    renames: tuple[tuple[str, str], ...] = ()
+    annotated: tuple[tuple[Buffer, int, int], ...] = ()
+    """Where texts stand that are only read if the transaction is shown."""
 
     def __init__(self) -> None:
         self.tables: dict[str, int] = {}
@@ -78,6 +81,8 @@ class Contents:
 
     def entry(self, transaction: Transaction, size: int) -> LogEntry:
         """In the words of the rest of zbackup."""
+        for data, at, end in self.annotated:
+            self.say(_text(data, at, end))
         return LogEntry(
             transaction=transaction,
             tables=tuple(Touched(name, _KINDS_OF[mask]) for name, mask in self.tables.items()),
@@ -89,6 +94,7 @@ class Contents:
             by_text=self.by_text,
             prepared=self.prepared,
             stops_replay=self.stops,
+            renames=self.renames,
         )
 
     def say(self, text: str) -> None:
@@ -206,19 +212,19 @@ def _statement(found: Contents, body: bytes, said: bytes) -> None:
     found.by_text = found.by_text or statement.rows
     for table, kinds in statement.tables.items():
         found.tables[table] = found.tables.get(table, 0) | sum(_MASKS[kind] for kind in kinds)
+    if statement.renames:
+        found.renames += tuple(statement.renames)
     found.stops = found.stops or why_unreplayable(statement)
     found.say(text)
 
 
 def _rows_query(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
     """The statement that made the rows, which MySQL says with its length in a byte in front (or 255)."""
-    _require_sound(data, event, trailer)
-    found.say(_text(data, event[0] + HEADER_SIZE + 1, event[1] - trailer))
+    found.annotated += ((data, event[0] + HEADER_SIZE + 1, event[1] - trailer),)
 
 
 def _annotation(found: Contents, data: Buffer, event: tuple[int, int], trailer: int) -> None:
-    _require_sound(data, event, trailer)
-    found.say(_text(data, event[0] + HEADER_SIZE, event[1] - trailer))
+    found.annotated += ((data, event[0] + HEADER_SIZE, event[1] - trailer),)
 
 
 def _text(data: Buffer, at: int, end: int) -> str:

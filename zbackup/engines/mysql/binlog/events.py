@@ -86,6 +86,9 @@ DELETES: Final = frozenset({25, 32, 168, 171})
 MARIADB_STANDALONE: Final = 1
 """GTID flag of MariaDB: one statement follows, without a COMMIT behind it."""
 
+MARIADB_FLAGS_AT: Final = HEADER_SIZE + 12
+"""Where the flags are in a GTID event: behind its sequence number and its domain."""
+
 
 Buffer = bytes | mmap
 """A file's bytes, whole or mapped; slices are copies either way."""
@@ -116,7 +119,6 @@ _QUERY: Final = struct.Struct("<8x B 2x H")
 _QUERY_FIXED: Final = 13
 _TYPES_ONLY_MARIADB_HAS: Final = 160
 _CRC32: Final = 1
-_FORMAT_DESCRIPTION_BYTE: Final = bytes((FORMAT_DESCRIPTION,))
 _CHUNK: Final = 1 << 20
 
 
@@ -128,7 +130,7 @@ def checksum_holds(data: Buffer, start: int, end: int) -> bool:
     """
     body_end = end - CHECKSUM_SIZE
     stored = int.from_bytes(data[body_end:end], "little")
-    if data[start + 4 : start + 5] == _FORMAT_DESCRIPTION_BYTE:
+    if data[start + 4] == FORMAT_DESCRIPTION:
         event = bytearray(data[start:body_end])
         event[FLAGS_AT] &= ~FLAG_IN_USE
         return zlib.crc32(event) == stored

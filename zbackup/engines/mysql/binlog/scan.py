@@ -211,8 +211,8 @@ class Scanner:
             kind, size, behind = unpack(data, position)
             end: int = position + size
             # Checksums here are left to the next transaction's GTID event: it only is where it should be if
-            # the sizes that led there were right.
-            strange = size < HEADER_SIZE or end > limit or end & _POSITION_MASK != behind
+            # the sizes that led there were right. MariaDB 11.8 does not say where most events end.
+            strange = size < HEADER_SIZE or end > limit or (behind and end & _POSITION_MASK != behind)
             if strange and self._sound(position) is None:
                 return None
             if kind in _DECIDES and self._ends_group(position, kind, end):

@@ -1,13 +1,20 @@
 """Search a log's files for the transactions that did something."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from zbackup.engines.mysql.binlog.contents import Contents, kinds_of, read_contents
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
-from zbackup.engines.mysql.binlog.events import FIRST_EVENT, SHAPE, Buffer, Dialect
+from zbackup.engines.mysql.binlog.events import (
+    FIRST_EVENT,
+    MARIADB_FLAGS_AT,
+    MARIADB_STANDALONE,
+    SHAPE,
+    Buffer,
+    Dialect,
+)
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import begun, describe, microseconds, opened
@@ -138,28 +145,36 @@ class _Suspicion:
     """The choice of transactions that need not be looked into, because the name that is wanted is not in
     their bytes.
 
-    Those of two events are always looked into: a statement may drop a whole schema, and a compressed one
-    hides its names. Where names differ in case only, or may be written in two ways, all are.
+    Those of two events (on MariaDB: of one statement) are always looked into: it may drop a whole schema, and
+    a compressed one hides its names. Where names differ in case only, or may be written in two ways, all are.
     """
 
     def __init__(self, scanner: Scanner, wanted: LogFilter) -> None:
         self._data = scanner.data
-        self._mariadb = is_mariadb(scanner)
         names = {name.removesuffix(".*").partition(".")[::2] for name in wanted.tables}
         self._finders = [Finder(self._data, (table or schema).encode()) for schema, table in names]
+        self._next = -1
+        self._servers: set[bytes] | None = set() if is_mariadb(scanner) else None
         plain = all(name.isascii() and "`" not in name and '"' not in name for name in wanted.tables)
-        self.raised = self._raised if wanted.tables and plain and not wanted.fold else _always
+        self.raised: Callable[[Span], bool] = (
+            self._raised if wanted.tables and plain and not wanted.fold else _always
+        )
 
     def _raised(self, span: Span) -> bool:
         begin, end, _ = span
-        for finder in self._finders:
-            if finder.at(begin) < end:
-                return True
         data = self._data
-        second = begin + SHAPE.unpack_from(data, begin)[1]
-        if second + SHAPE.unpack_from(data, second)[1] >= end:
+        if self._servers is not None and (server := data[begin + 5 : begin + 9]) not in self._servers:
+            self._servers.add(server)
+            self._finders.append(Finder(data, _QUERY_COMPRESSED + server))
+            self._next = -1
+        if self._next < begin:
+            self._next = min(finder.at(begin) for finder in self._finders)
+        if self._next < end:
             return True
-        return self._mariadb and hides_text(data, begin, end)
+        if self._servers is not None:
+            return bool(data[begin + MARIADB_FLAGS_AT] & MARIADB_STANDALONE)
+        second = begin + SHAPE.unpack_from(data, begin)[1]
+        return bool(second + SHAPE.unpack_from(data, second)[1] >= end)
 
 
 def is_mariadb(scanner: Scanner) -> bool:

@@ -72,12 +72,14 @@ class Token:
 
 @dataclass(slots=True)
 class Statement:
-    """`verb` is its first word; `tables` as in model.log_entry.Touched; `rows`: it changes rows, by text."""
+    """`verb` is its first word; `tables` as in model.log_entry.Touched; `rows`: it changes rows, by text;
+    `renames` are pairs of a table's name and its next one, in their order."""
 
     verb: str = ""
     tables: dict[str, tuple[Kind, ...]] = field(default_factory=dict)
     rows: bool = False
     tokens: Sequence[Token] = ()
+    renames: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, name: str, kinds: tuple[Kind, ...]) -> None:
         """Note what is done to a table, in addition to what is known of it."""
@@ -250,8 +252,10 @@ def _tables(found: Statement, tokens: Sequence[Token], at: int, what: tuple[str,
         found.add(name, kinds)
         if not listed or at >= len(tokens) or tokens[at].word not in (",", "TO", "WAIT", "NOWAIT"):
             break
-        at += 1
-        name, at = _qualified(tokens, at, schema)
+        renamed = name if tokens[at].word == "TO" else ""
+        name, at = _qualified(tokens, at + 1, schema)
+        if renamed and name:
+            found.renames.append((renamed, name))
     if found.verb == "ALTER" and name:
         _alteration(found, name, tokens[at:], schema)
 
@@ -269,7 +273,9 @@ def _alteration(found: Statement, name: str, rest: Sequence[Token], schema: str)
             found.add(_qualified(rest, words.index("TABLE", at) + 1, schema)[0], PARTITION)
         if word == "RENAME" and following not in ("COLUMN", "INDEX", "KEY"):
             to = at + 1 + (following in ("TO", "AS", "="))
-            found.add(_qualified(rest, to, schema)[0], DDL)
+            renamed = _qualified(rest, to, schema)[0]
+            found.add(renamed, DDL)
+            found.renames.append((name, renamed))
 
 
 _MOVES: Final = frozenset({"DROP", "EXCHANGE", "CONVERT"})
