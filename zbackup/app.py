@@ -26,6 +26,7 @@ from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions, LockOptions, TlsOptions
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
+from zbackup.engines.mysql.undo.session import MysqlUndoer
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.watch.operator_file import OperatorFile
 from zbackup.model.cloning import CloneRules, Mask, Source
@@ -106,6 +107,7 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         service=instance.service.orders() if instance.service else None,
         elsewhere=instance.clones_elsewhere,
         copier=copier,
+        undoer=MysqlUndoer(copier=copier) if isinstance(copier, MysqlCopier) else None,
         follower=None if instance.engine == "mongodb" else MysqlLogFollower(),
         archive=instance.archive.rules() if instance.archive else None,
     )
@@ -117,8 +119,7 @@ def _helper(path: Path) -> Path | None:
 
 def expected(settings: Settings, instance: Instance, now: datetime) -> Expected:
     """Tell what the configuration promises of this instance."""
-    schedule = instance.schedule
-    timing = schedule.snapshot
+    schedule, timing = instance.schedule, instance.schedule.snapshot
     every = expected_every(timing, now, settings.timezone) if timing else None
     there = any(ship.prune or ship.verify or ship.drill for ship in instance.ship)
     scheduled = bool(timing or schedule.prune or schedule.ship or schedule.drill or there)

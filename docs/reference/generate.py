@@ -37,9 +37,9 @@ COMMANDS = (
     ("check",), ("snapshot",), ("list",), ("restore",), ("prune",), ("window",), ("ship",),
     ("clone",), ("clone", "create"), ("clone", "list"), ("clone", "show"), ("clone", "dsn"), ("clone", "env"),
     ("clone", "reset"), ("clone", "snapshot"), ("clone", "promote"), ("clone", "extend"),
-    ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("copy",), ("switch",),
-    ("verify",), ("received",), ("release",), ("gate",), ("status",), ("daemon",), ("pause",), ("resume",),
-    ("acknowledge",), ("notify",),
+    ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("copy",), ("undo",),
+    ("switch",), ("verify",), ("received",), ("release",), ("gate",), ("status",), ("daemon",), ("pause",),
+    ("resume",), ("acknowledge",), ("notify",),
 )  # fmt: skip
 GLOBAL = frozenset((*FLAGS, *VALUED, "--help", "--version", "--install-completion", "--show-completion"))
 SUB_TABLES = (

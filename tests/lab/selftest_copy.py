@@ -8,6 +8,7 @@ import pytest
 
 from tests.lab.copy_rig import Rig, make_odd_tables
 from tests.lab.lock_rig import VARIANTS, room, start
+from tests.lab.undo_rows import TestUndo
 from zbackup.engines.mysql.copy import finish
 from zbackup.engines.mysql.copy.account import grants
 from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing, RowConnection
@@ -19,7 +20,7 @@ from zbackup.model.copying import (
 )
 from zbackup.model.errors import DatabaseError, Refused, Taken, UsageError
 
-__all__ = ["room"]
+__all__ = ["TestUndo", "room"]
 
 
 @pytest.fixture(scope="module", params=["mysql-9.7-gtid", "mariadb-11.8"])

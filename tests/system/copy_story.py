@@ -3,6 +3,7 @@
 The copies' account is made after the backup, so that the clone does not know it.
 """
 
+import json
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -151,6 +152,60 @@ class CopyStory:
         assert [(t["into"], t["action"]) for t in done["copied"]["tables"]] == [("shop.lines", "new")]
         assert contents(server, ["shop.lines"]) == rows
         assert house.zb("clone", "list", "--json").data == []
+
+    def test_one_transaction_is_taken_back_and_nothing_else(self, house: House, loss: Loss) -> None:
+        server = house.server
+        before = contents(server, TABLES)
+        name = _transaction(
+            server,
+            "UPDATE shop.customers SET email = CONCAT('w', id) WHERE id BETWEEN 10 AND 19",
+            "DELETE FROM shop.lines WHERE o > 400",
+            "INSERT INTO shop.customers VALUES (90001, 'new', 'new', '2024-01-01')",
+        )
+        server.sql("UPDATE shop.customers SET email = 'right' WHERE id = 13")
+        wrong = contents(server, TABLES)
+        words = ("undo", name, "--json", "-q")
+        assert "[instance.shop.copy_back]" in house.zb(*words, "--yes").refused(9)
+        assert "GRANT DELETE" in house.zb(*words, "--yes", config=loss.config).refused(7)
+        server.sql("GRANT DELETE ON shop.* TO zcopy@localhost")
+        assert "--yes" in house.zb(*words, config=loss.config).refused(2)
+        shown = house.zb("undo", name, "--dry-run", "-q", config=loss.config)
+        assert shown.rc == 17 and "DELETE FROM `shop`.`customers` WHERE `id` = 90001;" in shown.out
+        assert contents(server, TABLES) == wrong
+        done = house.zb(*words, "--yes", config=loss.config)
+        assert done.rc == 17 and "id=13: changed since" in done.err
+        counts = {
+            t["table"]: (t["inserted"], t["updated"], t["deleted"], t["refused"])
+            for t in json.JSONDecoder().raw_decode(done.out)[0]["data"]["tables"]
+        }
+        lines = len(before["shop.lines"]) - len(wrong["shop.lines"])
+        assert counts == {"shop.customers": (0, 9, 1, 1), "shop.lines": (lines, 0, 0, 0)}
+        server.sql("UPDATE shop.customers SET email = 'w13' WHERE id = 13")
+        assert house.zb(*words, "--yes", config=loss.config).data["left"] == 0
+        assert contents(server, TABLES) == before
+
+    def test_what_the_log_holds_in_part_is_refused_with_the_way_back(self, house: House, loss: Loss) -> None:
+        server = house.server
+        name = _transaction(server, "UPDATE shop.customers SET email = CONCAT('x', id)", image="MINIMAL")
+        wrong = contents(server, TABLES)
+        said = house.zb("undo", name, "--yes", "-q", config=loss.config).refused(9)
+        assert "binlog_row_image" in said and "--table shop.customers" in said
+        assert contents(server, TABLES) == wrong
+
+
+def _transaction(server: DatabaseServer, *statements: str, image: str = "FULL") -> str:
+    """Do all this in one transaction; where it begins in the log."""
+    connection = server.connect(autocommit=False)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET binlog_row_image = '{image}', binlog_format = 'ROW'")
+        where = server.sql(
+            "SHOW BINARY LOG STATUS" if server.settings.kind == "mysql" else "SHOW MASTER STATUS"
+        )[0]
+        for statement in statements:
+            cursor.execute(statement)
+        connection.commit()
+    connection.close()
+    return f"{where[0]}:{where[1]}"
 
 
 def contents(server: DatabaseServer, names: Sequence[str]) -> dict[str, list[Row]]:

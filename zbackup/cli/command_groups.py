@@ -9,7 +9,7 @@ Titles = dict[str, tuple[str, ...]]
 GROUPS: Titles = {
     "Set up": ("init", "install-service"),
     "Every day": ("check", "snapshot", "list", "window", "status", "prune"),
-    "Restore": ("restore", "log", "copy", "switch"),
+    "Restore": ("restore", "log", "copy", "undo", "switch"),
     "Dev clones": ("clone",),
     "Off-site copies": ("ship", "archive", "verify", "received", "release", "gate"),
     "Service": ("daemon", "pause", "resume", "acknowledge", "notify", "helper"),

@@ -22,6 +22,7 @@ from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.server import LockChoice, ServerFacts
 from zbackup.model.target import Target
 from zbackup.model.transaction_name import TransactionName
+from zbackup.model.undoing import UndoneTable, UndoPlan, UndoWish
 from zbackup.model.written_log import WrittenFile
 
 
@@ -129,6 +130,36 @@ class Copier(Protocol):
         self, entrance: Entrance, wish: CopyWish, progress: Progress
     ) -> AbstractContextManager[CopySession]:
         """Open the sessions. Raise DatabaseError, or Refused where production takes no writes."""
+
+
+class UndoSession(Protocol):
+    """Sessions with production's server, and maybe a clone's, for taking back a transaction."""
+
+    def plan(self) -> UndoPlan:
+        """Read what it did, and compare with production; changes nothing.
+
+        Raise Refused, naming all that cannot be taken back; ImagesIncomplete where it takes a clone.
+        """
+
+    def statements(self) -> Iterator[str]:
+        """The reverse, as it would be sent to production now; after plan()."""
+
+    def act(self) -> tuple[UndoneTable, ...]:
+        """Do it, in bounded transactions; after plan(). Cut short, the same done again finishes it."""
+
+
+class Undoer(Protocol):
+    """Takes back one transaction in the instance's own server."""
+
+    def session(
+        self,
+        subject: Transaction,
+        parts: Sequence[BackupFiles],
+        wish: UndoWish,
+        entrance: Entrance | None,
+        progress: Progress,
+    ) -> AbstractContextManager[UndoSession]:
+        """`parts` hold the transaction's log, `entrance` leads to a clone from before it. Raise Refused."""
 
 
 class LogReader(Protocol):

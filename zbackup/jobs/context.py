@@ -11,7 +11,7 @@ from zbackup.catalog.local import Catalog, own_datasets, read
 from zbackup.catalog.switched import formerly, require_settled, switches
 from zbackup.clock import Clock
 from zbackup.destinations.base import Destination
-from zbackup.engines.base import Copier, Engine, LogFollower, LogReader, Recovery
+from zbackup.engines.base import Copier, Engine, LogFollower, LogReader, Recovery, Undoer
 from zbackup.model.archive import ArchiveRules
 from zbackup.model.cloning import DEFAULTS, CloneRules
 from zbackup.model.errors import DatasetNotFound, PoolSuspended
@@ -57,8 +57,8 @@ class Context:
     the one who makes drills on schedule, None where they are not needed or not there. `service` is how its
     server is stopped and started, None where that is not configured. `elsewhere` are datasets on other pools
     of this host that there may be clones below, of copies that were shipped there. `copier` copies tables
-    back into production. `follower` reads its log while it is written, None where that cannot be done, and
-    `archive` says where it is archived."""
+    back into production, and `undoer` takes back single transactions there. `follower` reads its log while
+    it is written, None where that cannot be done, and `archive` says where it is archived."""
 
     instance: str
     engine_name: str
@@ -83,6 +83,7 @@ class Context:
     copier: Copier | None = None
     follower: LogFollower | None = None
     archive: ArchiveRules | None = None
+    undoer: Undoer | None = None
 
     def at(self, clones: str) -> "Context":
         """The same, with its clones below another dataset."""

@@ -243,7 +243,7 @@ class VerificationFailed(ZbackupError):
 
 
 class CopyIncomplete(ZbackupError):
-    """A copy is done, but production's other rows or rules kept it from taking all rows (named)."""
+    """A copy or undo is done, but production's other rows or rules kept out some (named)."""
 
     exit_status = 17
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer
 
-from tests.unit import archived, copied, switched
+from tests.unit import archived, copied, switched, undone
 from tests.unit.cli.test_log_lines import DROP, READ
 from tests.unit.reports import (
     ASKED,
@@ -100,6 +100,7 @@ def everything_in_json() -> dict[str, Any]:
         **in_json(),
         **switched.in_json(),
         **copied.in_json(),
+        **undone.in_json(),
     }
 
 

@@ -69,11 +69,11 @@ def copy(
     with working_on(ctx, name, "zbackup copy"):
         clone, _ = find_again(ctx, name)
         require_ready(clone)
-        _require_true(clone)
+        require_true(clone)
         copier = copier_of(ctx)
         copier.require_account(wish.schemas)
         wish = replace(wish, clone=clone.id)
-        with _entered(ctx, clone, wish) as entrance, copier.session(entrance, wish, ctx.progress) as session:
+        with entered(ctx, clone, wish) as entrance, copier.session(entrance, wish, ctx.progress) as session:
             ctx.progress.phase("looking", "at both sides")
             plan = session.plan()
             for note in plan.notes:
@@ -90,14 +90,14 @@ def copy(
     return report
 
 
-def _require_true(clone: Clone) -> None:
+def require_true(clone: Clone) -> None:
     """Raise Refused for a clone whose rows are not production's."""
     if clone.masked:
         raise Refused(f"the clone {clone.name} is masked: what it holds is not what production held")
 
 
 @contextmanager
-def _entered(ctx: Context, clone: Clone, wish: CopyWish) -> Iterator[Entrance]:
+def entered(ctx: Context, clone: Clone, wish: CopyWish) -> Iterator[Entrance]:
     """A way into the clone's server: as it runs, where it knows us, else through one started for us alone."""
     running = clone_datasets.server_process(ctx, clone.name) is not None
     if running and (known := copier_of(ctx).admits(_entrance(ctx, clone), wish)):

@@ -58,6 +58,13 @@ def sees_all(connection: Connection, schemas: Collection[str]) -> bool:
     return all((by_schema.get(name, set()) | everywhere).issuperset(READ) for name in schemas)
 
 
+def granted_in(connection: Connection) -> tuple[str, set[str], dict[str, set[str]], bool]:
+    """The account, what it may everywhere and in which schema, and whether that is all: roles are not
+    seen."""
+    account = _account(connection)
+    return account, *_granted(connection, account), not _has_roles(connection)
+
+
 def _account(connection: Connection) -> str:
     return str(connection.one("SELECT CURRENT_USER() AS account")["account"])
 

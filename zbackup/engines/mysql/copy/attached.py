@@ -42,10 +42,11 @@ def referring(sides: Sides, name: TableName) -> list[str]:
     seen = {
         f"{key.name} of {key.table}" for key in tables.foreign_keys(sides.production, name, of_others=True)
     }
-    return sorted(seen | _unseen(sides.watch, name))
+    return sorted(seen | unseen(sides.watch, name))
 
 
-def _unseen(watch: Connection, name: TableName) -> set[str]:
+def unseen(watch: Connection, name: TableName) -> set[str]:
+    """Foreign keys that refer to the table, also from tables that the copies' account may not see."""
     if "mariadb" in watch.version.lower():
         # Names are as InnoDB's files have them.
         table, parts = "INNODB_SYS_FOREIGN", ("CONVERT(CAST({} AS BINARY) USING filename)",)

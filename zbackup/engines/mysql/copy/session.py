@@ -60,7 +60,7 @@ class MysqlCopier:
         if not entrance.user:
             login = replace(login, password=self._account.password())
         try:
-            with connect(_options(login)) as connection:
+            with connect(clone_options(login)) as connection:
                 if not sees_all(connection, {name.schema for name in wish.tables}):
                     return None
                 for name in wish.tables:
@@ -77,8 +77,8 @@ class MysqlCopier:
         """See engines.base.Copier."""
         with ExitStack() as open_ones:
             production = open_ones.enter_context(connect(self._account))
-            clone = open_ones.enter_context(connect(_options(entrance)))
-            rows_of_clone = open_ones.enter_context(connect_rows(_options(entrance)))
+            clone = open_ones.enter_context(connect(clone_options(entrance)))
+            rows_of_clone = open_ones.enter_context(connect_rows(clone_options(entrance)))
             rows_of_production = open_ones.enter_context(connect_rows(self._account))
             for connection in (production, clone, rows_of_clone, rows_of_production):
                 connection.execute(PATIENCE)
@@ -106,6 +106,10 @@ class MysqlCopier:
                 raise PrivilegeMissing(
                     f"{str(missing).partition(': GRANT')[0]}; copies need: {wanted}"
                 ) from None
+
+    def require_options(self) -> ConnectOptions:
+        """How the account logs in. Raise Refused without one."""
+        return self._account
 
     @property
     def _account(self) -> ConnectOptions:
@@ -323,7 +327,8 @@ def _copied(step: CopyStep, *, inserted: int = 0, verified: bool = False) -> Cop
     )
 
 
-def _options(entrance: Entrance) -> ConnectOptions:
+def clone_options(entrance: Entrance) -> ConnectOptions:
+    """How to connect to a clone's server."""
     return ConnectOptions(socket=entrance.socket, user=entrance.user, password=lambda: entrance.password)
 
 

@@ -1,0 +1,33 @@
+"""What zbackup undo says."""
+
+import pytest
+
+from tests.unit.undone import report
+from zbackup.cli.undo import confirmed, require_complete, shape, text
+from zbackup.model.errors import CopyIncomplete, UsageError
+
+
+def test_a_dry_run_is_sql_with_all_else_in_comments() -> None:
+    said = text(report(deleted=1, refused=1, conflicts=("id=8: a\nb",)), "now", dry_run=True).splitlines()
+    assert [line for line in said if not line.startswith("--")] == list(report().statements)
+    assert any("id=8: a" in line for line in said)
+
+
+def test_conflicts_and_what_no_log_holds_are_not_passed_over() -> None:
+    require_complete(report(deleted=1, already=2), dry_run=False)
+    with pytest.raises(CopyIncomplete, match="was not taken back whole: 1 left, id=8"):
+        require_complete(report(refused=1, conflicts=("id=8",)), dry_run=False)
+    with pytest.raises(CopyIncomplete, match=r"would not be .* rows of shop\.lines"):
+        require_complete(report(unlogged=("rows of shop.lines",)), dry_run=True)
+
+
+def test_nobody_who_can_be_asked_is_an_error() -> None:
+    with pytest.raises(UsageError, match="--yes"):
+        confirmed(yes=False)(report(deleted=1))
+    confirmed(yes=True)(report(deleted=1))
+
+
+def test_json_has_the_statements_of_a_dry_run_alone() -> None:
+    assert shape(report(deleted=1), dry_run=True)["statements"] == list(report().statements)
+    done = shape(report(deleted=1), dry_run=False)
+    assert done["statements"] is None and done["tables"][0]["deleted"] == 1

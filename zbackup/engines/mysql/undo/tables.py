@@ -1,0 +1,112 @@
+"""What production says of the tables whose rows are taken back, and what stands against that."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from zbackup.engines.mysql.copy import tables
+from zbackup.engines.mysql.copy.account import granted_in
+from zbackup.engines.mysql.copy.attached import unseen
+from zbackup.engines.mysql.copy.tables import Table
+from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing
+from zbackup.engines.mysql.server.privileges import grant
+from zbackup.engines.mysql.undo.net_change import Kind, Step
+from zbackup.model.copying import TableName
+from zbackup.model.errors import Refused
+
+_EVENTS: dict[Kind, str] = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE"}
+_ENGINES = ("innodb", "rocksdb")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cascade:
+    """A foreign key by which the server itself changes rows of `child` when one of its parent goes:
+    `rule` is CASCADE or SET NULL. `columns` are pairs, the child's first."""
+
+    name: str
+    child: TableName
+    rule: str
+    columns: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return f"{self.child} (foreign key {self.name}, ON DELETE {self.rule})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A table of production's: `key` are the places of its key among its stored columns."""
+
+    table: Table
+    key: tuple[int, ...]
+    cascades: tuple[Cascade, ...] = ()
+    unlogged: bool = False
+    """Whether the log lacks what the server changes by `cascades`."""
+
+
+def read_target(production: Connection, watch: Connection | None, name: TableName) -> Target:
+    """Look at a table. Raise Refused for one whose rows cannot be taken back."""
+    table = tables.read_table(production, name)
+    if table is None:
+        raise Refused(f"{name} is not in production any more: zbackup restore --before ... --table {name}")
+    if table.type == "SYSTEM VERSIONED":
+        raise Refused(f"{name} keeps its history (system versioning), which zbackup does not change")
+    if table.engine.lower() not in _ENGINES:
+        raise Refused(f"{name} is of the engine {table.engine or '(none)'}, which has no transactions")
+    if not table.key:
+        raise Refused(f"{name} has no primary key (nor a unique one without NULLs) that tells its rows apart")
+    places = tuple(table.stored.index(column) for column in table.key)
+    cascades = _cascades(production, watch, name)
+    return Target(table=table, key=places, cascades=cascades, unlogged=_hides_cascades(production))
+
+
+def _cascades(production: Connection, watch: Connection | None, name: TableName) -> tuple[Cascade, ...]:
+    keys = tables.foreign_keys(production, name, of_others=True)
+    if watch is not None:
+        known = {f"{key.name} of {key.table}" for key in keys}
+        if hidden := sorted(unseen(watch, name) - known):
+            raise Refused(
+                f"foreign keys refer to {name} from tables that the copies' account may not see "
+                f"({', '.join(hidden)})"
+            )
+    rules = {
+        (str(row["s"]), str(row["n"])): str(row["r"])
+        for row in production.rows(
+            "SELECT CONSTRAINT_SCHEMA AS s, CONSTRAINT_NAME AS n, DELETE_RULE AS r "
+            "FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE UNIQUE_CONSTRAINT_SCHEMA = %s "
+            "AND REFERENCED_TABLE_NAME = %s",
+            (name.schema, name.table),
+        )
+    }
+    found = []
+    for key in keys:
+        rule = rules.get((key.table.schema, key.name), "")
+        if rule in ("CASCADE", "SET NULL"):
+            found.append(Cascade(name=key.name, child=key.table, rule=rule, columns=key.columns))
+    return tuple(found)
+
+
+def _hides_cascades(production: Connection) -> bool:
+    """Whether InnoDB itself deletes children, unseen by the log; MySQL 9.6 and later can log that."""
+    row = production.one("SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
+    return str(row.get("Value", "ON")).upper() != "OFF"
+
+
+def firing(targets: Mapping[TableName, Target], steps: Iterable[Step]) -> dict[TableName, tuple[str, ...]]:
+    """The tables whose triggers run when the rows are taken back, with the triggers' names."""
+    found: dict[TableName, tuple[str, ...]] = {}
+    for name, kind in dict.fromkeys((step.table, step.kind) for step in steps):
+        names = tuple(t.name for t in targets[name].table.triggers if t.event == _EVENTS[kind])
+        if names:
+            found[name] = tuple(dict.fromkeys((*found.get(name, ()), *names)))
+    return found
+
+
+def require_delete(production: Connection, schemas: Sequence[str]) -> None:
+    """Raise PrivilegeMissing if the account may not delete rows there, which copies never do."""
+    account, everywhere, by_schema, certain = granted_in(production)
+    patterns = [
+        name for name, found in by_schema.items() if ("%" in name or "_" in name) and "DELETE" in found
+    ]
+    lacking = [s for s in schemas if "DELETE" not in everywhere | by_schema.get(s, set())]
+    if lacking and certain and not patterns:
+        wanted = " ".join(grant("DELETE", account, f"{tables.quoted(schema)}.*") + ";" for schema in lacking)
+        raise PrivilegeMissing(f"{account} may not delete the rows that the transaction inserted: {wanted}")

@@ -1,0 +1,1 @@
+"""Take back one transaction in production. Read undo."""

@@ -1,0 +1,158 @@
+"""Take back one transaction: find it, look at production, ask, act, report.
+
+It goes by the log's row images: nothing is restored for it.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from zoneinfo import ZoneInfo
+
+import structlog
+
+from zbackup.engines.base import Undoer
+from zbackup.jobs.context import Context
+from zbackup.jobs.copy.copy import copier_of
+from zbackup.jobs.restore.known_logs import known_logs
+from zbackup.jobs.restore.locate_transaction import locate
+from zbackup.jobs.restore.search_log import require_all_read, search_log
+from zbackup.model.backup import BackupFiles
+from zbackup.model.errors import NotRecoverable, Refused
+from zbackup.model.log import Transaction
+from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
+from zbackup.model.moment import local_text
+from zbackup.model.target import BeforeTransaction
+from zbackup.model.transaction_name import TransactionName
+from zbackup.model.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoWish
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoReport:
+    """`tables` say what was done, or after a dry run what would be; `statements` are the reverse then."""
+
+    instance: str
+    name: str
+    transaction: Transaction
+    plan: UndoPlan
+    tables: tuple[UndoneTable, ...]
+    statements: tuple[str, ...] = ()
+
+    @property
+    def left(self) -> int:
+        """How much is not taken back."""
+        return sum(table.left for table in self.tables)
+
+
+Confirm = Callable[[UndoReport], None]
+"""Asked before production's rows are changed; raises what ends it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoOptions:
+    """With `dry_run` nothing is changed in production; `fire_triggers`: its triggers may run for each row."""
+
+    dry_run: bool = False
+    fire_triggers: bool = False
+
+
+def undo(ctx: Context, name: TransactionName, options: UndoOptions, confirm: Confirm) -> UndoReport:
+    """Put back the rows that a transaction changed, where production still has what it wrote.
+
+    Raise UsageError, NotRecoverable or Refused before anything is changed; DatabaseError or
+    VerificationFailed when it could not be finished: the same again goes on with it.
+    """
+    if ctx.undoer is None:
+        raise Refused(
+            f"zbackup takes back no transactions of {ctx.engine_name}: zbackup restore --before ..."
+        )
+    copier_of(ctx).require_account()
+    ctx.progress.phase("finding", str(name))
+    found = locate(ctx, name)
+    parts = _parts(ctx, found)
+    altered = altered_since(search_log(ctx, _definitions(found.transaction)), found.transaction, ctx.zone)
+    wish = UndoWish(name=str(name), altered=altered, fire_triggers=options.fire_triggers)
+    work = _Work(
+        ctx=ctx, undoer=ctx.undoer, found=found, parts=parts, wish=wish, options=options, confirm=confirm
+    )
+    try:
+        report = work.done()
+    except ImagesIncomplete as why:
+        tables = " ".join(f"--table {table}" for table in why.tables)
+        raise Refused(
+            f"{why}: zbackup restore {ctx.instance} --before {name} {tables} --missing --changed puts back "
+            "all that differs from then"
+        ) from why
+    log.info("undo.finished", transaction=str(name), left=report.left, dry_run=options.dry_run)
+    return report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """One undo, and all that is known of it."""
+
+    ctx: Context
+    undoer: Undoer
+    found: BeforeTransaction
+    parts: tuple[BackupFiles, ...]
+    wish: UndoWish
+    options: UndoOptions
+    confirm: Confirm
+
+    def done(self) -> UndoReport:
+        """Look, ask and act, in sessions that are opened here."""
+        subject = self.found.transaction
+        with self.undoer.session(subject, self.parts, self.wish, None, self.ctx.progress) as session:
+            plan = session.plan()
+            for note in plan.notes:
+                self.ctx.progress.note(note)
+            report = UndoReport(
+                instance=self.ctx.instance,
+                name=self.wish.name,
+                transaction=self.found.transaction,
+                plan=plan,
+                tables=plan.tables,
+            )
+            if self.options.dry_run:
+                return replace(report, statements=tuple(session.statements()))
+            if plan.changes:
+                self.confirm(report)
+                report = replace(report, tables=session.act())
+            return report
+
+
+def _parts(ctx: Context, found: BeforeTransaction) -> tuple[BackupFiles, ...]:
+    """The log that holds the transaction."""
+    for known in known_logs(ctx, ctx.catalog()):
+        if known.id in found.logs:
+            return tuple(known.parts)
+    raise NotRecoverable(f"the log that holds {found.name} was pruned just now")
+
+
+def _definitions(subject: Transaction) -> LogFilter:
+    return LogFilter(kinds=frozenset({"ddl"}), since=subject.committed)
+
+
+def altered_since(
+    found: Iterable[LogEntry | LogRead], subject: Transaction, zone: ZoneInfo
+) -> dict[str, str]:
+    """How the definitions of tables were changed behind the transaction, by the tables' names in small
+    letters.
+
+    Raise what kept the log from being read as a whole.
+    """
+    altered: dict[str, str] = {}
+    reads = []
+    for each in found:
+        if isinstance(each, LogRead):
+            reads.append(each)
+            continue
+        if each.transaction == subject:
+            continue
+        at, name = local_text(each.transaction.committed, zone), each.transaction
+        for touched in each.tables:
+            if set(touched.kinds) - {"truncate"} == {"ddl"} and "truncate" in touched.kinds:
+                continue  # its columns are as they were
+            altered.setdefault(touched.name.lower(), f"at {at}, by {name.gtid or name.start}: {each.text}")
+    require_all_read(reads)
+    return altered
