@@ -1,11 +1,15 @@
-"""`make deb`, and what it makes: installed, upgraded, removed and purged in a copy of this Debian.
+"""`make deb`, and what it makes: installed, upgraded, removed and purged in a copy of this Debian; and three
+commands from it to a protected host, in the lab.
 
-Needs the network, and root or the lab.
+Needs the network, and the lab.
 """
 
 import os
 import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
 PROVEN = (
@@ -24,12 +28,16 @@ PROVEN = (
 )
 
 
-def test_the_package_installs_upgrades_and_leaves_nothing_but_what_is_the_operators() -> None:
+@pytest.fixture(scope="module")
+def package() -> Path:
     built = subprocess.run(
         ("make", "--silent", "deb"), cwd=PROJECT, capture_output=True, text=True, check=False
     )
     assert built.returncode == 0, built.stderr
-    package = Path(built.stdout.split()[-1])
+    return Path(built.stdout.split()[-1])
+
+
+def test_the_package_installs_upgrades_and_leaves_nothing_but_what_is_the_operators(package: Path) -> None:
     said = subprocess.run(
         (*_as_root(), "unshare", "--mount", "sh", "packaging/install_story.sh", "/mnt", str(package)),
         cwd=PROJECT,
@@ -41,6 +49,21 @@ def test_the_package_installs_upgrades_and_leaves_nothing_but_what_is_the_operat
     assert said.returncode == 0 and [step for step in PROVEN if step not in steps] == [], (
         said.stdout + said.stderr
     )
+
+
+def test_three_commands_lead_from_the_package_to_a_protected_host(
+    package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How long they take is printed, and not judged."""
+    lab = ("tests/lab/lab", "run", "--disk", "4G", "--mem", "4G", "--timeout", "15m", "--")
+    story = ("env", f"PYTHONPATH={PROJECT}", sys.executable, "packaging/protect_story.py", str(package))
+    said = subprocess.run((*lab, *story), cwd=PROJECT, capture_output=True, text=True, check=False)
+    told = [line.removeprefix("story: ") for line in said.stdout.splitlines() if line.startswith("story: ")]
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert told[:2] == ["the daemon runs as zbackup", "run again nothing is done"], said.stdout + said.stderr
+    assert told[2].startswith("protected in three commands, after "), told
+    with capsys.disabled():
+        sys.stdout.write(f"{told[2]}\n")
 
 
 def _as_root() -> tuple[str, ...]:
