@@ -18,6 +18,7 @@ from zbackup.config.settings import Settings
 from zbackup.config.ship import Place, S3Place, Ship, ZfsPlace, place
 from zbackup.config.units import dataset_name_is_valid, instance_name_is_valid
 from zbackup.model.errors import ConfigError, UsageError, VerificationFailed
+from zbackup.model.printable import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +133,8 @@ def settings_for(wanted: Wanted, reached: Access) -> tuple[Settings, str]:
         return parse(text), text
     except ConfigError as refused:
         raise VerificationFailed(
-            f"what lies at {reached.to} calls itself what no configuration can say: {refused.problems[0]}"
+            f"what lies at {reached.to} calls itself what no configuration can say: "
+            f"{printable(str(refused.problems[0]))}"
         ) from refused
 
 

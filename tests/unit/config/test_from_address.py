@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from zbackup.config.from_address import Access, Wanted, access, require_below, settings_for
@@ -107,6 +107,7 @@ def test_without_a_place_to_recover_the_datasets_keep_their_names() -> None:
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
+@example("\n", "x")
 def test_hostile_names_are_refused_and_never_become_settings(name: str, member: str) -> None:
     """Nobody can write a line of the configuration by what he calls his datasets."""
     wanted = Wanted(name=name, engine="mysql", members=[f"tank/{member}"], below="new/back")
