@@ -59,7 +59,7 @@ demo-mongodb: setup lab ## the same with a real mongod and a dropped collection
 
 test: ## everything: the checks while the lab is built, then every test on real ZFS with real servers
 	$(MAKE) --no-print-directory -j 4 check guest servers
-	tests/lab/lab test -j 3 --timeout 25m --here tests/power/selftest_cuts.py --here tests/lab --here tests/destinations \
+	tests/lab/lab test -j 3 --timeout 25m --here tests/power/selftest_cuts.py --here tests/lab --here tests/destinations --here tests/browser \
 	  tests/faults tests/system tests/attacks tests/platform
 
 test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md
@@ -95,11 +95,11 @@ docs: setup ## the reference pages that are made from the code
 
 lock: ## renew the locks from pyproject.toml (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
-	  --extra dev pyproject.toml -o requirements.lock
+	  --extra dev --extra web pyproject.toml -o requirements.lock
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
-	  --extra dev --extra containers --constraint requirements.lock pyproject.toml -o requirements-containers.lock
+	  --extra dev --extra web --extra containers --constraint requirements.lock pyproject.toml -o requirements-containers.lock
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
-	  --extra install --constraint requirements.lock pyproject.toml -o requirements-install.lock
+	  --extra install --extra web --constraint requirements.lock pyproject.toml -o requirements-install.lock
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	  --constraint requirements.lock contrib/ansible/requirements.in -o requirements-ansible.lock
 

@@ -29,6 +29,7 @@ from zbackup.config.schedule import Daemon, Notify, Schedule
 from zbackup.config.service import Service
 from zbackup.config.settings import Instance, Lock, Recovery, Settings, Tls
 from zbackup.config.ship import Ship, Ssh
+from zbackup.config.web import Web
 from zbackup.model.errors import ZbackupError
 
 HERE = Path(__file__).parent
@@ -39,7 +40,7 @@ COMMANDS = (
     ("clone", "reset"), ("clone", "snapshot"), ("clone", "promote"), ("clone", "extend"),
     ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("copy",), ("undo",),
     ("switch",), ("verify",), ("received",), ("release",), ("gate",), ("status",), ("daemon",), ("pause",),
-    ("resume",), ("acknowledge",), ("notify",),
+    ("resume",), ("acknowledge",), ("notify",), ("web",),
 )  # fmt: skip
 GLOBAL = frozenset((*FLAGS, *VALUED, "--help", "--version", "--install-completion", "--show-completion"))
 SUB_TABLES = (
@@ -149,12 +150,13 @@ finding (with 1 where that has none of its own, such as a pool that lacks a disk
 
 def configuration() -> str:
     sections = [
-        ("The top of the file", "", Settings, ("instance", "daemon", "clones", "notify")),
+        ("The top of the file", "", Settings, ("instance", "daemon", "clones", "notify", "web")),
         ("`[daemon]`", Daemon.__doc__, Daemon, ()),
         ("`[notify]`", HealthNotify.__doc__, HealthNotify, ("webhook", "mail")),
         ("`[[notify.webhook]]`", Webhook.__doc__, Webhook, ()),
         ("`[[notify.mail]]`", Mail.__doc__, Mail, ()),
         ("`[clones]`", ClonePool.__doc__, ClonePool, ()),
+        ("`[web]`", Web.__doc__, Web, ()),
         ("`[instance.NAME]`", "", Instance, SUB_TABLES),
         ("`[instance.NAME.tls]`", Tls.__doc__, Tls, ()),
         ("`[instance.NAME.lock]`", Lock.__doc__, Lock, ()),

@@ -22,8 +22,12 @@ The daemon runs as a user of its own, and on Linux nobody but root can unmount. 
 that only root can write. With --drills, for zbackup-drill.socket, it makes a drill on schedule instead: it
 starts a server as the user who owns the files.
 
+With --read, for zbackup-read.socket, it needs no root and changes nothing: it answers zbackup web what the
+page shows.
+
 \b
 systemctl enable --now zbackup-helper.socket
+systemctl enable --now zbackup-read.socket
 """
 
 log = structlog.get_logger()
@@ -37,7 +41,16 @@ def command(
     drills: Annotated[
         bool, typer.Option("--drills", help="Make the drill on schedule that is asked for, and nothing else.")
     ] = False,
+    read: Annotated[
+        bool, typer.Option("--read", help="Answer what the web page asks, and change nothing.")
+    ] = False,
 ) -> None:
+    if read:
+        # Only who asks for it waits for its import.
+        from zbackup.cli.reader import serve_one
+
+        serve_one(options)
+        return
     logs.set_up(debug=options.debug, log_format=options.log_format, events=True)
     line, uid, said = hear(0)
     logs.bind(asked_by=str(uid))

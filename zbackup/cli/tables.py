@@ -14,6 +14,8 @@ from zbackup.model.drill import Verdict
 from zbackup.model.log import how_many
 from zbackup.model.moment import local_text
 from zbackup.model.printable import printable
+from zbackup.plan import size_text
+from zbackup.plan.duration_text import exact_length
 
 GAP = 2
 """Blanks between two columns."""
@@ -23,8 +25,6 @@ TEXT = 30
 
 PIPE = 94
 """Width of what is drawn where there is no terminal."""
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def table(
@@ -129,24 +129,12 @@ def _widths(columns: Sequence[Sequence[str]], room: int) -> Sequence[int | None]
 
 def size(bytes_: int) -> str:
     """`1.5 GiB`: three digits at most, powers of 1024."""
-    amount = float(bytes_)
-    for unit in _UNITS:
-        if amount < 999.5 or unit == _UNITS[-1]:
-            break
-        amount /= 1024
-    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 99.95 else f"{amount:.1f} {unit}"
+    return size_text.size(bytes_)
 
 
 def length(seconds: float) -> str:
     """`340 ms`, `5.2 s`, `3 min 20 s` or `2 h 5 min`."""
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
+    return exact_length(seconds)
 
 
 def proven(drill: Verdict, zone: ZoneInfo) -> str:

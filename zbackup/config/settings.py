@@ -17,6 +17,7 @@ from zbackup.config.secret import SecretRef, secret_ref, uri_ref
 from zbackup.config.service import Service
 from zbackup.config.ship import Ship, ZfsPlace
 from zbackup.config.table import Table
+from zbackup.config.web import Web
 from zbackup.config.zone import local_zone
 
 Seconds = Annotated[float, BeforeValidator(units.duration)]
@@ -223,6 +224,7 @@ class Settings(Table):
     daemon: Daemon = Field(default_factory=Daemon, description="the daemon as a whole")
     notify: HealthNotify = Field(default_factory=HealthNotify, description="whom the daemon tells of health")
     clones: ClonePool = Field(default_factory=ClonePool, description="what all dev clones share")
+    web: Web = Field(default_factory=Web, description="who may read what the web page shows")
     instance: dict[str, Instance] = Field(description="the database servers, one table each")
 
     def model_post_init(self, context: object, /) -> None:

@@ -11,3 +11,15 @@ def length(span: timedelta) -> str:
             count = round(seconds / size)
             return f"{count} {unit}{'s' * (count != 1)}"
     return f"{seconds} s"
+
+
+def exact_length(seconds: float) -> str:
+    """`340 ms`, `5.2 s`, `3 min 20 s` or `2 h 5 min`."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -5,6 +5,7 @@ import os
 import select
 import socket
 import struct
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,38 @@ def ask(path: Path, question: Mapping[str, str]) -> dict[str, Any]:
     if "refused" in answer:
         raise Refused(f"the helper refuses: {answer['refused']}")
     return dict(answer)
+
+
+def ask_much(path: Path, question: Mapping[str, str], *, longest: int, limit_s: float) -> bytes:
+    """A long answer: all that comes until the line is closed. Raise Refused when there is none, when it takes
+    longer than `limit_s` or is more than `longest` bytes."""
+    end = time.monotonic() + limit_s
+    said = bytearray()
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.settimeout(limit_s)
+            line.connect(str(path))
+            line.sendall(json.dumps(question).encode() + b"\n")
+            while more := line.recv(1 << 16):
+                said += more
+                if len(said) > longest or time.monotonic() > end:
+                    raise ValueError("it is too long, or takes too long")
+    except (OSError, ValueError) as failure:
+        raise Refused(f"nobody answers at {path}: {failure}") from failure
+    if not said:
+        raise Refused(f"nobody answers at {path}: it hung up")
+    return bytes(said)
+
+
+def answer_much(line: socket.socket, content: bytes) -> None:
+    """The other side of ask_much. Whoever asked may have gone."""
+    try:
+        line.settimeout(ASK_LIMIT_S)
+        line.sendall(content)
+    except OSError:
+        return
+    finally:
+        line.close()
 
 
 def ask_patiently(path: Path, question: Mapping[str, str], stop: Callable[[], bool]) -> dict[str, Any]:

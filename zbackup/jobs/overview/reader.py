@@ -1,0 +1,71 @@
+"""The reader: what one who may look answers a web process that may not: it changes nothing.
+
+A question is one line of JSON: a verb, an instance, and a time or two. The answer is JSON as well, and the
+line is closed behind it.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from zbackup.jobs.context import Context
+from zbackup.jobs.overview.moment import find_marks, plan_moment
+from zbackup.model import bounds
+from zbackup.model.errors import Refused
+from zbackup.model.overview import Marks, MomentPlan, Overview
+
+FIELDS = frozenset(("verb", "instance", "since", "until"))
+VERBS = ("overview", "moment", "marks")
+_OVERVIEW, _MOMENT, _MARKS = TypeAdapter(Overview), TypeAdapter(MomentPlan), TypeAdapter(Marks)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`instance` is "" for an overview, and so are the times."""
+
+    verb: str
+    instance: str
+    since: str
+    until: str
+
+
+def require_role(uid: int, readers: frozenset[int]) -> None:
+    """Raise Refused unless who asks, as the kernel tells, may read."""
+    if uid not in readers:
+        raise Refused(f"user id {uid} may not read: [web] readers in the configuration names who may")
+
+
+def parse(line: str) -> Question:
+    """Read a question. Raise Refused for what is none."""
+    try:
+        asked: Any = json.loads(line)
+    except (ValueError, RecursionError) as wrong:
+        raise Refused("not a question") from wrong
+    if not isinstance(asked, dict) or set(asked) != FIELDS:
+        raise Refused("not a question")
+    if not all(isinstance(value, str) for value in asked.values()) or asked["verb"] not in VERBS:
+        raise Refused("not a question")
+    return Question(**asked)
+
+
+def obey(question: Question, contexts: Mapping[str, Context], overview: Callable[[], Overview]) -> bytes:
+    """The answer, as JSON. Raise Refused for a question that nobody asks, and what looking raises."""
+    if question.verb == "overview":
+        return _OVERVIEW.dump_json(overview())
+    if question.instance not in contexts:
+        raise Refused("no such instance in the reader's configuration")
+    ctx = contexts[question.instance]
+    if question.verb == "moment":
+        return _MOMENT.dump_json(plan_moment(ctx, _moment(question.since)))
+    return _MARKS.dump_json(find_marks(ctx, _moment(question.since), _moment(question.until)))
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return bounds.moment(text)
+    except ValueError as wrong:
+        raise Refused("no time") from wrong

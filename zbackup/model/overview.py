@@ -1,0 +1,221 @@
+"""What a page shows of a host: facts that others found, as plain values that travel over a socket."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from zbackup.model.finding import Health, Severity
+
+Kind = Literal["base", "log", "unsound"]
+"""A backup; a snapshot that a restore took to read the log from; one that nothing can be restored from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """A backup. `keep` are the tiers and other reasons for which it stays, () where it goes at the next
+    prune. `drill` is what the last drill of it proved, `used` what destroying it frees, in bytes."""
+
+    name: str
+    taken: datetime
+    as_of: datetime | None
+    kind: Kind
+    tiers: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    label: str = ""
+    drill: Literal["", "passed", "failed"] = ""
+    used: int = 0
+    opens: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """Every moment after `after` and up to `to` can be restored; `live`: its end moves on with the log."""
+
+    after: datetime
+    to: datetime
+    live: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """No moment after `after` and up to `to` can be restored. `older` and `newer` are the backups at its ends
+    ("": the live log)."""
+
+    after: datetime
+    to: datetime
+    cause: str
+    older: str
+    newer: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """See model.finding."""
+
+    severity: Severity
+    subject: str
+    text: str
+    why: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """What has arrived there. `lost` are the seconds that would be lost with this host, at most: what was
+    committed since the newest backup there was taken, or since its log was `archived` (None: it is not).
+    `max_lag` is how much that may be. None where nothing arrived, or nobody said."""
+
+    name: str
+    address: str
+    newest: str
+    taken: datetime | None
+    as_of: datetime | None
+    archived: datetime | None
+    lost: float | None
+    max_lag: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """How a job of the daemon's went; `seconds` is how long its last run took. See jobs.journal."""
+
+    job: str
+    last: datetime | None
+    seconds: float | None
+    failures: int
+    failed: datetime | None
+    message: str
+    next: datetime | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drill:
+    """A drill of a backup, at a destination ("" for one of this host), and what came of it. `why` is why it
+    failed, "" when it did not."""
+
+    destination: str
+    backup: str
+    at: datetime
+    to: datetime | None
+    transactions: int | None
+    tables: int | None
+    seconds: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Bytes. `free_share` is 0 to 1; `days` is how long the room lasts as of the last week, None: unknown."""
+
+    pool: str
+    data: int
+    snapshots: int
+    clones: int
+    free: int
+    free_share: float
+    days: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """An instance, as status, window and list have it. `note` says why the live log is not counted, ""
+    where it is. `problem` is why nothing else is known of it, "" where it is."""
+
+    name: str
+    engine: str
+    health: Health
+    looked: datetime
+    problem: str = ""
+    findings: tuple[Finding, ...] = ()
+    newest: str = ""
+    newest_taken: datetime | None = None
+    ranges: tuple[Range, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    promised: datetime | None = None
+    promise: str = ""
+    lacking: tuple[tuple[datetime, datetime], ...] = ()
+    note: str = ""
+    unreadable: tuple[tuple[str, str], ...] = ()
+    backups: tuple[Backup, ...] = ()
+    destinations: tuple[Destination, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    drills: tuple[Drill, ...] = ()
+    room: Room | None = None
+    working: str = ""
+    paused: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clone:
+    """A clone, as `zbackup clone list` has it. `lease_ends` is None for never."""
+
+    name: str
+    instance: str
+    kind: str
+    state: str
+    running: bool
+    created: datetime
+    target: datetime | None
+    origin: str
+    port: int
+    used: int
+    connect: str
+    lease_ends: datetime | None
+    protected_until: datetime | None
+    masked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """All of it. `settings` are (name, value) of the effective configuration, without secrets."""
+
+    host: str
+    zone: str
+    looked: datetime
+    daemon_runs: bool
+    instances: tuple[Instance, ...]
+    clones: tuple[Clone, ...] = ()
+    unreadable_clones: tuple[tuple[str, str], ...] = ()
+    clones_problem: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MomentPlan:
+    """What a restore to a moment takes. `log` is "" while the snapshot to read the log from is yet to be
+    taken. `transactions` and `log_bytes` are what would be replayed, None where the engine tells only
+    afterwards."""
+
+    base: str
+    log: str
+    reason: str
+    as_it_is: bool
+    transactions: int | None
+    log_bytes: int | None
+    last_applied: str
+    first_skipped: str
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A statement that changed what tables there are: `kind` is drop, truncate, partition or ddl. `name` is
+    what `zbackup restore --before` calls it, and `text` is the statement, cut where it is long."""
+
+    at: datetime
+    kind: str
+    tables: tuple[str, ...]
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """Marks, oldest first; `more`: there were too many, and the rest is left out. `problems` say what of the
+    log was not read."""
+
+    marks: tuple[Mark, ...]
+    more: bool
+    problems: tuple[str, ...]
