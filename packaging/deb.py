@@ -25,6 +25,9 @@ UNITS = (
     "zbackup-helper@.service",
     "zbackup-drill.socket",
     "zbackup-drill@.service",
+    "zbackup-read.socket",
+    "zbackup-read@.service",
+    "zbackup-web.service",
 )
 INSTALLED, PACKAGED = "/usr/local/bin/zbackup", "/usr/bin/zbackup"
 MAINTAINER = "zbackup maintainers <maintainers@localhost>"

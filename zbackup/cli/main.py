@@ -67,6 +67,7 @@ _COMMANDS = {
     "resume": "resume",
     "acknowledge": "acknowledge",
     "clone": "clone",
+    "web": "web",
 }
 """Commands and their modules here, each of which is imported only when it is needed.
 

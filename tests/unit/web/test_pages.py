@@ -1,0 +1,147 @@
+"""What the pages say of a host that was made up."""
+
+import html
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.unit.web.browsing import logged_in
+from tests.unit.web.host import NOW, Told, ago, backups, host, shop
+from zbackup.model.overview import Gap
+
+
+def page(path: str, source: Told | None = None, status: int = 200) -> str:
+    answer = logged_in(source).get(path)
+    assert answer.status_code == status, answer.text
+    return html.unescape(answer.text)
+
+
+def test_the_overview_answers_what_is_asked_at_night() -> None:
+    text = page("/")
+    assert text.index(">wiki<") < text.index(">shop<")  # the worst first
+    assert "there is no pool tank2 here now" in text
+    assert "The last 5 h 59 min" in text
+    assert "except in 1 gap" in text
+    assert "in 2 hours" in text[text.index("dev1") :]
+
+
+def test_a_gap_is_told_with_both_ends_and_its_cause() -> None:
+    text = page("/instance/shop")
+    assert "No moment after 2026-11-20 20:58:10 CET and up to 2026-11-20 23:38:10 CET" in text
+    assert "The server purged binlog.000041 to binlog.000043" in text
+    assert "The promise of 7 days is not kept" in text
+
+
+def test_a_moment_can_be_had_and_that_is_how() -> None:
+    text = page("/instance/shop/moment?at=yesterday+10:02")
+    assert "Yes: shop can be brought back to this moment" in text
+    assert "zbackup restore shop --to 2026-11-21T09:02:00Z" in text
+    assert "5400 transactions, 73.0 MiB of log" in text
+    assert "about 2 min 24 s" in text
+
+
+def test_a_moment_in_a_gap_cannot_and_why() -> None:
+    text = page("/instance/shop/moment?at=-30h")
+    assert "No: it lies in a gap" in text
+    assert "Cause: purged" in text
+    assert "zbackup restore" not in text
+
+
+def test_a_moment_before_all_and_one_to_come() -> None:
+    assert "it is before all that is kept" in page("/instance/shop/moment?at=2026-01-01+00:00")
+    assert "still to come" in page("/instance/shop/moment?at=2026-11-23+00:00")
+
+
+def test_where_the_plan_fails_it_is_said() -> None:
+    source = Told()
+    source.no_plan = "tank/mysql is not mounted"
+    text = page("/instance/shop/moment?at=-1h", source)
+    assert "the plan could not be made: tank/mysql is not mounted" in text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/instance/none",
+        "/instance/shop/moment?at=gestern",
+        "/instance/shop/moment",
+        "/instance/shop/moment?at=9999-99-99+00:00",
+        "/instance/shop/moment?at=-99999999999999999d",
+        "/instance/shop?from=x&to=y",
+        "/instance/shop/moment?at=" + "1" * 500,
+        "/nothing",
+    ],
+)
+def test_nonsense_is_answered_in_one_line(path: str) -> None:
+    answer = logged_in().get(path)
+    assert answer.status_code in (400, 404)
+    assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("1900-01-01 00:00", "2900-12-31 23:59"),
+        ("2026-11-22 00:00", "2026-11-22 00:00"),
+        ("2026-11-22 00:00", "2026-11-01 00:00"),
+        ("2019-01-01T00:00:00Z", "2019-01-01T00:00:01Z"),
+    ],
+)
+def test_any_view_is_drawn(start: str, end: str) -> None:
+    answer = logged_in().get("/instance/shop", params={"from": start, "to": end})
+    assert answer.status_code == 200
+    assert "NaN" not in answer.text
+
+
+def test_marks_of_the_log_are_read_when_asked_for() -> None:
+    near = "/instance/shop?from=yesterday+09:50&to=yesterday+10:10"
+    assert "DROP TABLE" not in page(near)
+    text = page(f"{near}&marks=1")
+    assert "DROP TABLE `orders`" in text
+    assert "zbackup restore shop --before 4d8d17e9:6484" in text
+
+
+def test_jobs_and_drills_with_causes() -> None:
+    text = page("/jobs")
+    assert "failed 5 times" in text
+    assert "vault.example.net: Connection timed out" in text
+    assert "failed: the table shop.orders is damaged" in text
+
+
+def test_clones_that_run_out_come_first() -> None:
+    text = page("/clones")
+    assert text.index(">dev1<") < text.index(">good<")
+
+
+def test_secrets_are_hidden_in_the_settings() -> None:
+    assert "(hidden)" in page("/settings")
+
+
+def test_hostile_names_are_text() -> None:
+    evil = '<img src=x onerror=alert(1)>"&\x1b[2J'
+    gap = Gap(after=ago(hours=2), to=ago(hours=1), cause="purged", older=evil, newer=evil, why=evil)
+    there = replace(shop(), gaps=(gap,), working=evil)
+    named = replace(there, backups=tuple(replace(b, name=evil, label=evil) for b in there.backups[:3]))
+    for path in ("/", "/instance/shop", "/jobs"):
+        text = logged_in(Told(host(named))).get(path).text
+        assert "<img" not in text
+        assert "\x1b" not in text
+
+
+def test_a_year_of_minutes_fits_a_page() -> None:
+    """10,000 backups and 200 gaps: under 200 KB, in a time that bench/web.py measures."""
+    gaps = tuple(
+        Gap(
+            after=ago(days=n + 1),
+            to=ago(days=n, hours=23),
+            cause="purged",
+            older="a",
+            newer="b",
+            why="purged " * 20,
+        )
+        for n in range(200)
+    )
+    there = backups(10_000, timedelta(days=365) / 10_000, oldest=NOW - timedelta(days=365))
+    text = logged_in(Told(host(replace(shop(), backups=there, gaps=gaps)))).get("/instance/shop").text
+    assert len(text.encode()) < 200_000

@@ -1,0 +1,342 @@
+"""The pages: each looks at the overview, asks what more it needs, and is drawn by a template."""
+
+import shlex
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import wraps
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+import structlog
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from zbackup.model.errors import NotFound, Refused, UsageError, ZbackupError
+from zbackup.model.moment import Moment, parse_moment, utc_text
+from zbackup.model.overview import Instance, Overview
+from zbackup.plan.timeline.answer import best_destination, can_be_restored, estimate
+from zbackup.plan.timeline.axis import View, view_of
+from zbackup.plan.timeline.picture import Picture, draw, zoom
+from zbackup.web.guard import COOKIE, Guard
+from zbackup.web.sessions import SESSION_S
+from zbackup.web.source import Source
+from zbackup.web.words import ORDER, Words
+
+log = structlog.get_logger()
+
+HERE = Path(__file__).parent
+WIDTH, NARROW = 960, 360
+MOST_ROWS = 60
+FINE = timedelta(minutes=12)
+"""A view that is no longer than this is chosen moments from; in a longer one a click goes closer."""
+FAR = timedelta(days=366 * 50)
+SPANS = (
+    ("1 h", timedelta(hours=1)),
+    ("6 h", timedelta(hours=6)),
+    ("1 day", timedelta(days=1)),
+    ("1 week", timedelta(days=7)),
+    ("1 month", timedelta(days=31)),
+    ("1 year", timedelta(days=366)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What every page is made of. `clock` tells the time."""
+
+    source: Source
+    guard: Guard
+    clock: Callable[[], datetime]
+    environment: Environment
+
+    def page(self, request: Request, template: str, seen: Overview | None, /, **values: Any) -> Response:
+        """A page, with what all of them have."""
+        now = self.clock()
+        zone = ZoneInfo(seen.zone) if seen else ZoneInfo("UTC")
+        status = values.pop("status", 200)
+        text = self.environment.get_template(template).render(
+            seen=seen,
+            words=Words(zone, now),
+            path=request.url.path,
+            who=request.state.who,
+            by_header=request.state.by_header,
+            token=request.state.form_token,
+            **values,
+        )
+        return HTMLResponse(text, status_code=status)
+
+
+Handler = Callable[[Pages, Request, Overview], Response]
+
+
+def build(source: Source, guard: Guard, clock: Callable[[], datetime]) -> Starlette:
+    """The application: every request passes the guard."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["quote"] = shlex.quote
+    environment.globals["link"] = _link
+    pages = Pages(source, guard, clock, environment)
+    routes = [
+        Route("/", _shown(pages, overview)),
+        Route("/instance/{name}", _shown(pages, instance)),
+        Route("/instance/{name}/moment", _shown(pages, moment)),
+        Route("/clones", _shown(pages, clones)),
+        Route("/jobs", _shown(pages, jobs)),
+        Route("/settings", _shown(pages, settings)),
+        Route("/login", pages_login(pages), methods=["GET", "POST"]),
+        Route("/logout", pages_logout(pages), methods=["POST"]),
+        Mount("/static", StaticFiles(directory=HERE / "static")),
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)],
+        exception_handlers={404: _nothing(pages)},
+    )
+
+
+def _link(path: str, **query: str) -> str:
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _shown(pages: Pages, handler: Handler) -> Callable[[Request], Response]:
+    """A page, or why it cannot be shown. It runs in a thread: to ask takes a while."""
+
+    @wraps(handler)
+    def answer(request: Request) -> Response:
+        try:
+            seen = pages.source.overview()
+        except ZbackupError as problem:
+            return pages.page(request, "problem.html", None, problem=str(problem), status=503)
+        try:
+            return handler(pages, request, seen)
+        except NotFound as problem:
+            return pages.page(request, "problem.html", seen, problem=str(problem), status=404)
+        except ZbackupError as problem:
+            return pages.page(request, "problem.html", seen, problem=str(problem), status=400)
+
+    return answer
+
+
+def _nothing(pages: Pages) -> Callable[[Request, Exception], Response]:
+    def answer(request: Request, _: Exception) -> Response:
+        return pages.page(request, "problem.html", None, problem="There is no such page.", status=404)
+
+    return answer
+
+
+def overview(pages: Pages, request: Request, seen: Overview) -> Response:
+    """All instances, the worst first."""
+    now = pages.clock()
+    ending = sorted(
+        (c for c in seen.clones if c.lease_ends),
+        key=lambda c: c.lease_ends.timestamp() if c.lease_ends else 0,
+    )
+    rows = [
+        (each, best_destination(each), *_drawn(each, _usual(each), ZoneInfo(seen.zone)))
+        for each in sorted(seen.instances, key=lambda i: (ORDER[i.health], i.name))
+    ]
+    soon = [c for c in ending if c.lease_ends and c.lease_ends - now < timedelta(days=1)]
+    return pages.page(request, "overview.html", seen, rows=rows, ending=soon)
+
+
+def instance(pages: Pages, request: Request, seen: Overview) -> Response:
+    """One instance: the picture, and below it what is in the view, in words."""
+    found = _instance(seen, request.path_params["name"])
+    view = _view(request, found, ZoneInfo(seen.zone))
+    picture, narrow = _drawn(found, view, ZoneInfo(seen.zone))
+    backups = [b for b in found.backups if view.start <= b.taken <= view.end]
+    gaps = [g for g in found.gaps if view.touches(g.after, g.to)]
+    marks, problem = None, ""
+    if "marks" in request.query_params:
+        try:
+            marks = pages.source.marks(found.name, view.start, min(view.end, found.looked))
+        except ZbackupError as failure:
+            problem = str(failure)
+    path = f"/instance/{found.name}"
+
+    def at(start: datetime, end: datetime) -> str:
+        return _link(path, **{"from": utc_text(start), "to": utc_text(end)})
+
+    return pages.page(
+        request,
+        "instance.html",
+        seen,
+        instance=found,
+        picture=picture,
+        narrow=narrow,
+        fine=view.span <= FINE,
+        backups=list(reversed(backups))[:MOST_ROWS],
+        backups_more=max(0, len(backups) - MOST_ROWS),
+        gaps=list(reversed(gaps))[:MOST_ROWS],
+        gaps_more=max(0, len(gaps) - MOST_ROWS),
+        going=[b for b in found.backups if not b.keep],
+        prune=next((j for j in found.jobs if j.job == "prune"), None),
+        best=best_destination(found),
+        marks=marks,
+        marks_problem=problem,
+        mark_columns=[(m, view.column(m.at)) for m in marks.marks] if marks else [],
+        narrow_columns=[(m, narrow.view.column(m.at)) for m in marks.marks] if marks else [],
+        at=at,
+        spans=[(label, at(found.looked - span, found.looked)) for label, span in SPANS],
+        moves=[
+            (label, at(*zoom(view, factor, shift)))
+            for label, factor, shift in (
+                ("Earlier", 1, -0.5),
+                ("Later", 1, 0.5),
+                ("Zoom in", 0.25, 0),
+                ("Zoom out", 4, 0),
+            )
+        ],
+        marks_at=f"{at(view.start, view.end)}&marks=1",
+    )
+
+
+def moment(pages: Pages, request: Request, seen: Overview) -> Response:
+    """Whether a moment can be restored, what that takes, and the command."""
+    found = _instance(seen, request.path_params["name"])
+    zone = ZoneInfo(seen.zone)
+    text = request.query_params.get("at", "")
+    wanted = _moment(text, zone, pages.clock())
+    # What is asked for now is not yet in the overview, which is some seconds old.
+    answer = can_be_restored(replace(found, looked=max(found.looked, pages.clock())), wanted.at)
+    if wanted.is_now and found.ranges and found.ranges[-1].live:
+        answer = replace(answer, verdict="yes")
+    plan, problem = None, ""
+    if answer.verdict in ("yes", "unknown"):
+        try:
+            plan = pages.source.moment(found.name, wanted.at)
+        except ZbackupError as failure:
+            problem = str(failure)
+    command = shlex.join(("zbackup", "restore", found.name, "--to", utc_text(wanted.at)))
+    half = timedelta(minutes=30)
+    return pages.page(
+        request,
+        "moment.html",
+        seen,
+        instance=found,
+        wanted=wanted,
+        answer=answer,
+        plan=plan,
+        plan_problem=problem,
+        estimate=estimate(found.drills, plan.transactions) if plan else None,
+        command=command,
+        around=_link(
+            f"/instance/{found.name}",
+            **{"from": utc_text(wanted.at - half), "to": utc_text(wanted.at + half)},
+        ),
+    )
+
+
+def clones(pages: Pages, request: Request, seen: Overview) -> Response:
+    """All clones, those whose lease ends first in front."""
+    far = seen.looked + FAR
+    rows = sorted(seen.clones, key=lambda c: (c.lease_ends or far, c.name))
+    return pages.page(request, "clones.html", seen, rows=rows)
+
+
+def jobs(pages: Pages, request: Request, seen: Overview) -> Response:
+    """How the daemon's jobs and the drills went."""
+    drills = {i.name: sorted(i.drills, key=lambda d: d.at, reverse=True) for i in seen.instances}
+    return pages.page(request, "jobs.html", seen, drills=drills)
+
+
+def settings(pages: Pages, request: Request, seen: Overview) -> Response:
+    """The effective configuration."""
+    return pages.page(request, "settings.html", seen)
+
+
+def pages_login(pages: Pages) -> Callable[[Request], Any]:
+    """The page that a one-time link leads to; the button on it uses the link up, so that nothing that merely
+    looks at links does."""
+
+    async def answer(request: Request) -> Response:
+        if request.state.by_header:
+            return RedirectResponse("/", status_code=303)
+        if request.method != "POST":
+            secret = request.query_params.get("link", "")
+            return pages.page(request, "login.html", None, link=secret, wrong=False)
+        cookie = pages.guard.sessions.log_in(request.state.form.get("link", ""))
+        if cookie is None:
+            log.warning("web.login_refused")
+            return pages.page(request, "login.html", None, link="", wrong=True, status=403)
+        log.info("web.login")
+        done = RedirectResponse("/", status_code=303)
+        done.set_cookie(
+            COOKIE,
+            cookie,
+            max_age=int(SESSION_S),
+            httponly=True,
+            samesite="strict",
+            secure=pages.guard.access.secure,
+        )
+        return done
+
+    return answer
+
+
+def pages_logout(pages: Pages) -> Callable[[Request], Any]:
+    """End the session."""
+
+    async def answer(request: Request) -> Response:
+        pages.guard.sessions.log_out(request.cookies.get(COOKIE, ""))
+        log.info("web.logout")
+        done = RedirectResponse("/login", status_code=303)
+        done.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return done
+
+    return answer
+
+
+def _drawn(found: Instance, view: View, zone: ZoneInfo) -> tuple[Picture, Picture]:
+    """For wide screens, and for phones."""
+    return draw(found, view, zone), draw(found, replace(view, width=NARROW), zone)
+
+
+def _instance(seen: Overview, name: str) -> Instance:
+    found = next((i for i in seen.instances if i.name == name), None)
+    if found is None:
+        raise NotFound("There is no such instance.")
+    return found
+
+
+def _usual(found: Instance) -> View:
+    """From a little before all that there is, or was promised, to now."""
+    firsts = [b.taken for b in found.backups[:1]] + [r.after for r in found.ranges[:1]]
+    start = min([*firsts, *([found.promised] if found.promised else [])], default=found.looked)
+    start = max(start, found.looked - timedelta(days=366 * 10))
+    start = min(start, found.looked - timedelta(hours=1))
+    return view_of(start - (found.looked - start) * 0.02, found.looked, WIDTH)
+
+
+def _view(request: Request, found: Instance, zone: ZoneInfo) -> View:
+    start, end = (request.query_params.get(name, "") for name in ("from", "to"))
+    if not (start and end):
+        return _usual(found)
+    now = found.looked
+    times = [_moment(text, zone, now).at for text in (start, end)]
+    # Beyond is nothing; and a calendar has an end.
+    earliest, latest = (min(max(at, now - FAR), now + timedelta(days=366)) for at in times)
+    return view_of(earliest, latest, WIDTH)
+
+
+def _moment(text: str, zone: ZoneInfo, now: datetime) -> Moment:
+    if len(text) > 100:
+        raise UsageError("That is no moment: it is too long.")
+    with suppress(OverflowError, ValueError):
+        return parse_moment(text, zone, now)
+    raise Refused("That is no moment.")
