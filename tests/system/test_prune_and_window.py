@@ -5,16 +5,24 @@ the log that others need. Whatever the window said could be restored is restored
 """
 
 import re
-from collections.abc import Mapping
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
-from tests.system.house import House, Variant, next_second, utc
+from tests.system.house import ZBACKUP, House, Variant, next_second, utc
 from tests.system.zfs_door import ZfsDoor
+from zbackup.model.errors import Refused
+from zbackup.plan.timeline.answer import can_be_restored
+from zbackup.web.source import SocketSource
 
 RULES: Mapping[str, object] = {"last": 1, "minimum": 1, "window": "1 hour"}
 
@@ -159,6 +167,62 @@ def test_log_that_no_backup_holds_is_a_gap_with_two_ends_and_its_cause(house: Ho
     status = house.zb("status", "--json", config=story.config).data[0]
     assert status["health"] == "critical" and status["window"]["gaps"] == [gap["why"]]
     assert status["window"]["lacking_seconds"] > 0
+
+
+@contextmanager
+def reader(config: Path) -> Iterator[Path]:
+    """As systemd has it: each connection to the socket is the standard input of a helper of its own."""
+    with TemporaryDirectory(prefix="zb") as home, socket.socket(socket.AF_UNIX) as listener:
+        path = Path(home, "read")
+        listener.bind(str(path))
+        listener.listen()
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    with listener.accept()[0] as line:
+                        words = (str(ZBACKUP), "--config", str(config), "helper", "--read")
+                        subprocess.run(words, stdin=line, check=False)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield path
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_browser_is_told_the_same(house: House, story: Story) -> None:
+    """Of the gap and its cause, of a moment that can be restored, and what the log says of its tables."""
+    found = window(house, story)
+    gap = next(gap for gap in found["gaps"] if gap["cause"] == "purged")
+    before = house.state()
+    with reader(story.config) as path:
+        source = SocketSource(path)
+        seen = source.overview().instances[0]
+        assert seen.problem == ""
+        assert [(g.after, g.to, g.why) for g in seen.gaps if g.cause == "purged"] == [
+            (utc(gap["after"]), utc(gap["to"]), gap["why"])
+        ]
+        assert [(r.after, r.to) for r in seen.ranges[:-1]] == [
+            (utc(r["after"]), utc(r["to"])) for r in found["ranges"][:-1]
+        ]
+        assert {b.name for b in seen.backups} == {b["name"] for b in house.backups()}
+        moment = story.moments[4]
+        assert can_be_restored(seen, moment).verdict == "yes"
+        plan = house.zb(
+            "restore", "--to", moment.isoformat(), "--dry-run", "--json", config=story.config
+        ).data
+        told = source.moment("shop", moment)
+        assert (told.base, told.transactions) == (plan["base"]["name"], plan["replay"]["transactions"])
+        with pytest.raises(Refused, match="recovery window"):
+            source.moment("shop", utc(gap["after"]) - timedelta(days=1))
+        house.server.sql("CREATE TABLE shop.gone (n INT) ENGINE = InnoDB")
+        house.server.sql("DROP TABLE shop.gone")
+        marks = source.marks(
+            "shop", seen.looked - timedelta(seconds=1), seen.looked + timedelta(hours=1)
+        ).marks
+        assert ("drop", ("shop.gone",)) in [(m.kind, m.tables) for m in marks]
+        with pytest.raises(Refused, match="no such instance"):
+            source.moment("other", moment)
+    assert house.state() == before
 
 
 def test_what_can_be_restored_before_the_gap_outlives_another_prune(house: House, story: Story) -> None:

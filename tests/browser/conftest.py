@@ -1,0 +1,133 @@
+"""A real browser, and the pages of a host that was made up, served as `zbackup web` serves them."""
+
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from pydantic import TypeAdapter
+from selenium import webdriver
+
+from tests.lab import apt, host_packages
+from tests.unit.web.host import NOW, Told
+from zbackup.jobs.overview.reader import parse
+from zbackup.model import bounds
+from zbackup.model.overview import Marks, MomentPlan, Overview
+from zbackup.proc.helper import answer_much, ask, hear
+from zbackup.web.server import LOGIN_SOCKET, Listening, serve
+
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--lang=en",
+)
+Browser = webdriver.Chrome
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where it is served, and where links are asked for."""
+
+    address: str
+    run_dir: Path
+
+    def link(self) -> str:
+        """As `zbackup web --login` prints it."""
+        return str(ask(self.run_dir / LOGIN_SOCKET, {})["link"])
+
+
+class _Reader(socketserver.BaseRequestHandler):
+    """What the reader's socket says, of a host that was made up."""
+
+    def handle(self) -> None:
+        told = Told()
+        line, _, said = hear(self.request.fileno())
+        question = parse(said)
+        match question.verb:
+            case "overview":
+                answer_much(line, TypeAdapter(Overview).dump_json(told.overview()))
+            case "moment":
+                plan = told.moment(question.instance, bounds.moment(question.since))
+                answer_much(line, TypeAdapter(MomentPlan).dump_json(plan))
+            case _:
+                times = bounds.moment(question.since), bounds.moment(question.until)
+                answer_much(line, TypeAdapter(Marks).dump_json(told.marks(question.instance, *times)))
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    # A socket's path is short.
+    with TemporaryDirectory(prefix="zb") as name, socket.socket() as probe:
+        home = Path(name)
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        with socketserver.ThreadingUnixStreamServer(str(home / "read"), _Reader) as reader:
+            threading.Thread(target=reader.serve_forever, daemon=True).start()
+            listening = Listening(port=port)
+            arguments = (listening, home / "read", home / "run", lambda: NOW)
+            threading.Thread(target=serve, args=arguments, daemon=True).start()
+            found = Site(f"http://127.0.0.1:{port}", home / "run")
+            _wait(found, port)
+            yield found
+            reader.shutdown()
+
+
+def _wait(site: Site, port: int) -> None:
+    for _ in range(600):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0 and (site.run_dir / LOGIN_SOCKET).exists():
+                return
+        time.sleep(0.1)
+    raise AssertionError("the page is not served")
+
+
+@contextmanager
+def started(*, scripts: bool = True) -> Iterator[Browser]:
+    """A browser of its own, with a profile that nobody used."""
+    host_packages.ensure(apt.cache_root() / "browser.log", host_packages.BROWSER)
+    with TemporaryDirectory(prefix="zb") as profile:
+        options = webdriver.ChromeOptions()
+        for flag in (*FLAGS, f"--user-data-dir={profile}"):
+            options.add_argument(flag)
+        if not scripts:
+            off = {"profile.managed_default_content_settings.javascript": 2}
+            options.add_experimental_option("prefs", off)
+        options.binary_location = host_packages.BROWSER["chromium"]
+        service = webdriver.ChromeService(host_packages.BROWSER["chromium-driver"])
+        browser = Browser(options=options, service=service)
+        try:
+            yield browser
+        finally:
+            browser.quit()
+
+
+@pytest.fixture(scope="module")
+def browser(site: Site) -> Iterator[Browser]:
+    """Logged in by a link."""
+    with started() as found:
+        found.get(site.link())
+        found.find_element("css selector", "main button").click()
+        yield found
+
+
+@pytest.fixture(scope="module")
+def plain(site: Site) -> Iterator[Browser]:
+    """The same, without JavaScript."""
+    with started(scripts=False) as found:
+        found.get(site.link())
+        found.find_element("css selector", "main button").click()
+        yield found

@@ -1,0 +1,138 @@
+"""The pages in a real browser: what a DBA does at three in the morning, on a phone, without JavaScript, by
+keyboard; and the pictures for the docs, with ZBACKUP_PICTURES=docs/images."""
+
+import os
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.wait import WebDriverWait
+
+from tests.browser.conftest import Browser, Site
+
+HERE = Path(__file__).parent
+PAGES = ("/", "/instance/shop", "/instance/shop/moment?at=-1h", "/clones", "/jobs", "/settings", "/login")
+
+CONTRAST = (HERE / "contrast.js").read_text()
+NAMES = (HERE / "names.js").read_text()
+
+
+def sized(browser: Browser, width: int, height: int = 900, *, dark: bool = False) -> None:
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+
+
+def text(browser: Browser) -> str:
+    return str(browser.find_element("css selector", "body").text)
+
+
+def pick_a_moment(browser: Browser, site: Site) -> None:
+    """From the overview to the command."""
+    browser.get(f"{site.address}/")
+    field = browser.find_element("id", "at-shop")
+    field.send_keys("yesterday 10:02", Keys.ENTER)
+    assert "Yes: shop can be brought back to this moment" in text(browser)
+    command = browser.find_element("css selector", ".command code").text
+    assert command == "zbackup restore shop --to 2026-11-21T09:02:00Z"
+
+
+def test_pick_a_moment_and_copy_the_command(browser: Browser, site: Site) -> None:
+    sized(browser, 1000)
+    pick_a_moment(browser, site)
+    grant = {"origin": site.address, "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    browser.execute_cdp_cmd("Browser.grantPermissions", grant)
+    button = browser.find_element("css selector", "button.copy")
+    button.click()
+    WebDriverWait(browser, 30).until(lambda _: button.text == "Copied")
+    copied = browser.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
+    assert copied == "zbackup restore shop --to 2026-11-21T09:02:00Z"
+
+
+def test_clicks_lead_from_days_to_a_moment(browser: Browser, site: Site) -> None:
+    sized(browser, 1000)
+    browser.get(f"{site.address}/instance/shop")
+    for _ in range(8):
+        cells = browser.find_elements("css selector", "svg.wide a rect")
+        cells[len(cells) // 2].click()
+        if "/moment" in browser.current_url:
+            break
+    assert "/moment?at=" in browser.current_url
+    assert "Yes:" in text(browser)
+
+
+def test_without_javascript(plain: Browser, site: Site) -> None:
+    sized(plain, 1000)
+    plain.get("data:text/html,<body>no<script>document.body.textContent='yes'</script>")
+    assert text(plain) == "no"
+    pick_a_moment(plain, site)
+    assert [b.is_displayed() for b in plain.find_elements("css selector", "button.copy")] == [False]
+    plain.get(f"{site.address}/instance/shop")
+    plain.find_element("link text", "Zoom in").click()
+    assert "from=" in plain.current_url
+    assert "None in this view" in text(plain) or "No moment after" in text(plain)
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("width", [400, 1000])
+def test_everybody_can_read_it(browser: Browser, site: Site, page: str, width: int) -> None:
+    for dark in (False, True):
+        sized(browser, width, dark=dark)
+        browser.get(f"{site.address}{page}")
+        assert browser.execute_script(CONTRAST) == []
+        assert browser.execute_script(NAMES) == []
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_by_keyboard(browser: Browser, site: Site) -> None:
+    sized(browser, 1000)
+    browser.get(f"{site.address}/")
+    seen = []
+    for _ in range(12):
+        browser.switch_to.active_element.send_keys(Keys.TAB)
+        focused = browser.switch_to.active_element
+        seen.append(focused.get_attribute("aria-label") or focused.text or focused.get_attribute("id"))
+        outline = browser.execute_script("return getComputedStyle(arguments[0]).outlineStyle", focused)
+        assert outline == "solid"
+    assert seen[0] == "Skip to content"
+    assert seen[1:5] == ["Overview", "Clones", "Jobs", "Settings"]
+    assert "Timeline of shop" in seen
+
+
+def test_nothing_is_blocked_or_missing(browser: Browser, site: Site) -> None:
+    browser.get_log("browser")  # type: ignore[no-untyped-call]
+    for page in PAGES:
+        browser.get(f"{site.address}{page}")
+    assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
+
+
+def test_pictures_for_the_docs(browser: Browser, site: Site, tmp_path: Path) -> None:
+    where = Path(os.environ.get("ZBACKUP_PICTURES") or tmp_path)
+    for name, page, width, height, dark in (
+        ("overview", "/", 900, 820, False),
+        ("timeline", "/instance/shop", 900, 760, False),
+        ("moment", "/instance/shop/moment?at=yesterday+10:02", 900, 660, True),
+        ("phone", "/instance/shop", 400, 860, False),
+    ):
+        sized(browser, width, height, dark=dark)
+        browser.get(f"{site.address}{page}")
+        file = where / f"web-{name}.png"
+        browser.save_screenshot(str(file))
+        assert file.stat().st_size > 10_000
+
+
+def test_log_out_at_last(browser: Browser, site: Site) -> None:
+    sized(browser, 1000)
+    browser.get(f"{site.address}/")
+    browser.find_element("css selector", "header button").click()
+    assert "zbackup web --login" in text(browser)
+    browser.get(f"{site.address}/clones")
+    assert browser.current_url == f"{site.address}/login"
+    link = site.link()
+    browser.get(link)
+    browser.find_element("css selector", "main button").click()
+    assert browser.current_url == f"{site.address}/"
+    browser.get(link)
+    browser.find_element("css selector", "main button").click()
+    assert "used already" in text(browser)
