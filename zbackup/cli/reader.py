@@ -42,7 +42,7 @@ def serve_one(options: Options) -> None:
 
 
 def answer(settings: Settings, uid: int, said: str) -> bytes:
-    """What is answered to whom. Raise Refused where it is not his, and what looking raises."""
+    """Return what is answered to whom. Raise Refused where it is not his, and what looking raises."""
     require_role(uid, readers(settings))
     question = parse(said)
     contexts = {i.name: app.context(settings, i, Silent()) for i in settings.instance.values()}

@@ -15,7 +15,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 class Web(Table):
-    """What `zbackup helper --read` answers `zbackup web`, which has no rights of its own."""
+    """The answers of `zbackup helper --read` to `zbackup web`, which has no rights of its own."""
 
     readers: Annotated[tuple[str, ...], BeforeValidator(_names)] = Field(
         default=("zbackup-web",),

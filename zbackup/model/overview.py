@@ -1,4 +1,4 @@
-"""What a page shows of a host: facts that others found, as plain values that travel over a socket."""
+"""The facts that a page shows of a host, as plain values that travel over a socket."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -62,7 +62,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """What has arrived there. `lost` are the seconds that would be lost with this host, at most: what was
+    """The copies at a destination. `lost` are the seconds that would be lost with this host, at most: what was
     committed since the newest backup there was taken, or since its log was `archived` (None: it is not).
     `max_lag` is how much that may be. None where nothing arrived, or nobody said."""
 
@@ -78,7 +78,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """How a job of the daemon's went; `seconds` is how long its last run took. See jobs.journal."""
+    """A job of the daemon's, and how it went; `seconds` is how long its last run took. See jobs.journal."""
 
     job: str
     last: datetime | None
@@ -184,7 +184,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MomentPlan:
-    """What a restore to a moment takes. `log` is "" while the snapshot to read the log from is yet to be
+    """The plan of a restore to a moment. `log` is "" while the snapshot to read the log from is yet to be
     taken. `transactions` and `log_bytes` are what would be replayed, None where the engine tells only
     afterwards."""
 

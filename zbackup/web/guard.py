@@ -91,7 +91,7 @@ class Guard:
         return RedirectResponse("/login", status_code=303)
 
     def _who(self, request: Request) -> str:
-        """Who is logged in, "" for nobody."""
+        """Tell who is logged in, "" for nobody."""
         if self.access.header:
             names = request.headers.getlist(self.access.header)
             name = names[0].strip() if len(names) == 1 else ""
@@ -100,7 +100,7 @@ class Guard:
         return f"session:{cookie}" if cookie and self.sessions.known(cookie) else ""
 
     async def _problem(self, request: Request, who: str) -> Response | None:
-        """Why a form is not taken; None where it is."""
+        """Tell why a form is not taken; None where it is."""
         if request.headers.get("origin", "") not in self.access.origins:
             return _refused(403, "This form comes from another page.")
         form = await _form(request)

@@ -52,7 +52,7 @@ SPANS = (
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What every page is made of. `clock` tells the time."""
+    """The things that every page is made of. `clock` tells the time."""
 
     source: Source
     guard: Guard
@@ -207,7 +207,7 @@ def instance(pages: Pages, request: Request, seen: Overview) -> Response:
 
 
 def moment(pages: Pages, request: Request, seen: Overview) -> Response:
-    """Whether a moment can be restored, what that takes, and the command."""
+    """Tell whether a moment can be restored, what that takes, and the command."""
     found = _instance(seen, request.path_params["name"])
     zone = ZoneInfo(seen.zone)
     text = request.query_params.get("at", "")
@@ -250,7 +250,7 @@ def clones(pages: Pages, request: Request, seen: Overview) -> Response:
 
 
 def jobs(pages: Pages, request: Request, seen: Overview) -> Response:
-    """How the daemon's jobs and the drills went."""
+    """Show how the daemon's jobs and the drills went."""
     drills = {i.name: sorted(i.drills, key=lambda d: d.at, reverse=True) for i in seen.instances}
     return pages.page(request, "jobs.html", seen, drills=drills)
 

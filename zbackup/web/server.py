@@ -31,7 +31,7 @@ CONNECTIONS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """Where it is served: at `host` and `port`, or at the Unix socket `path` if that is not None. `origin` is
+    """The address it is served at: `host` and `port`, or the Unix socket `path` if that is not None. `origin` is
     how browsers reach it, "" for that address itself. `header` names who is there, for a proxy at the
     socket."""
 
@@ -42,7 +42,7 @@ class Listening:
     header: str = ""
 
     def access(self) -> Access:
-        """What requests must be like. Raise UsageError for what lets somebody in unasked."""
+        """Return what requests must be like. Raise UsageError for what lets somebody in unasked."""
         if self.header and self.path is None:
             raise UsageError("--trust-header needs --socket: whoever reaches a port could send that header")
         if self.path is None and not _is_loopback(self.host):
@@ -72,7 +72,7 @@ class Listening:
 
     @property
     def address(self) -> str:
-        """How browsers reach it."""
+        """Tell how browsers reach it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.origin.rstrip("/") or f"http://{host}:{self.port}"
 

@@ -1,4 +1,4 @@
-"""Who is logged in: one-time links, sessions, tokens of forms, and how often somebody may ask. In memory."""
+"""Logins: one-time links, sessions, tokens of forms, and how often somebody may ask. In memory."""
 
 import hashlib
 import hmac
@@ -65,7 +65,7 @@ class Sessions:
             self._sessions.pop(_digest(cookie), None)
 
     def form_token(self, who: str) -> str:
-        """What every form of this one has to bring back."""
+        """Return what every form of this one has to bring back."""
         return hmac.new(self._key, who.encode(), hashlib.sha256).hexdigest()
 
     def is_form_token(self, who: str, token: str) -> bool:

@@ -1,4 +1,4 @@
-"""Where the pages' facts come from: questions to the reader's socket, and answers that are kept a while."""
+"""The source of the pages' facts: questions to the reader's socket, and answers that are kept a while."""
 
 import json
 import threading
@@ -31,7 +31,7 @@ class Source(Protocol):
         """All instances and clones."""
 
     def moment(self, instance: str, at: datetime) -> MomentPlan:
-        """What a restore to a moment takes."""
+        """Return what a restore to a moment takes."""
 
     def marks(self, instance: str, since: datetime, until: datetime) -> Marks:
         """Statements that changed what tables there are."""

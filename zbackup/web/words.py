@@ -12,7 +12,7 @@ ORDER = {"critical": 0, "warning": 1, "advice": 2, "ok": 3}
 
 
 class Words:
-    """What is said of times by a page that was made `now`, in `zone`."""
+    """The words for times of a page that was made `now`, in `zone`."""
 
     def __init__(self, zone: ZoneInfo, now: datetime) -> None:
         self.zone, self.now = zone, now
@@ -26,7 +26,7 @@ class Words:
         return local_text(at, self.zone) if at else "-"
 
     def ago(self, at: datetime | None) -> str:
-        """How long ago, or in how long."""
+        """Tell how long ago, or in how long."""
         if at is None:
             return "never"
         span = self.now - at
@@ -44,7 +44,7 @@ class Words:
         return size(count)
 
     def plain(self, text: str) -> str:
-        """What others named, without anything that moves a cursor."""
+        """Return what others named, without anything that moves a cursor."""
         return printable(text)
 
     def iso(self, at: datetime) -> str:

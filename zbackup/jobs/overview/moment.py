@@ -18,7 +18,7 @@ _HARM = ("drop", "truncate", "partition")
 
 
 def plan_moment(ctx: Context, at: datetime) -> MomentPlan:
-    """What `zbackup restore --to ... --dry-run` finds. Raise what it raises."""
+    """Return what `zbackup restore --to ... --dry-run` finds. Raise what it raises."""
     plan = plan_restore(ctx, Moment(at, utc_text(at), ctx.zone), RestoreOptions())
     replay = plan.replay
     return MomentPlan(

@@ -11,7 +11,7 @@ MOST_ESTIMATE_S = 30 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Whether a moment can be restored. `gap` is why not, None where it is before all backups or after the
+    """The answer to whether a moment can be had. `gap` is why not, None where it is before all backups or after the
     end; `before` and `after` are the nearest moments that can."""
 
     verdict: Literal["yes", "no", "future", "unknown"]
@@ -22,7 +22,7 @@ class Answer:
 
 
 def can_be_restored(instance: Instance, at: datetime) -> Answer:
-    """Whether everything committed before `at` can be had, by the ranges and gaps that are known."""
+    """Tell whether everything committed before `at` can be had, by the ranges and gaps that are known."""
     if at > instance.looked:
         return Answer("future", before=instance.ranges[-1].to if instance.ranges else None)
     if any(r.after < at <= r.to for r in instance.ranges):

@@ -41,7 +41,7 @@ class View:
         return self.end - self.start
 
     def column(self, moment: datetime) -> float:
-        """Where a moment is, 0 to `width`; what is outside is at the edge."""
+        """Tell where a moment is, 0 to `width`; what is outside is at the edge."""
         part = (moment - self.start) / self.span
         return round(min(max(part, 0.0), 1.0) * self.width, 2)
 

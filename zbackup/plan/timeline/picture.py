@@ -62,7 +62,7 @@ class Picture:
 
 
 def draw(instance: Instance, view: View, zone: ZoneInfo) -> Picture:
-    """What can be restored, what was promised, the backups by tier, and what each destination lacks."""
+    """Draw what can be restored and was promised, the backups by tier, and what each destination lacks."""
     now = instance.looked
     return Picture(
         view=view,
@@ -136,7 +136,7 @@ def _lane(name: str, found: Sequence[Backup], view: View) -> Lane:
 
 
 def _destinations(instance: Instance, view: View) -> Iterable[Lane]:
-    """What has arrived, and what has not and would be lost with this host."""
+    """Draw what has arrived, and what has not and would be lost with this host."""
     first = min((*(b.taken for b in instance.backups), instance.looked))
     for each in instance.destinations:
         lost = timedelta(seconds=each.lost) if each.lost is not None else instance.looked - first
