@@ -62,8 +62,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """The copies at a destination. `lost` are the seconds that would be lost with this host, at most: what was
-    committed since the newest backup there was taken, or since its log was `archived` (None: it is not).
+    """The copies at a destination. `lost` are the seconds that would be lost with this host, at most: what
+    was committed since the newest backup there was taken, or since its log was `archived` (None: it is not).
     `max_lag` is how much that may be. None where nothing arrived, or nobody said."""
 
     name: str

@@ -31,9 +31,11 @@ CONNECTIONS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """The address it is served at: `host` and `port`, or the Unix socket `path` if that is not None. `origin` is
-    how browsers reach it, "" for that address itself. `header` names who is there, for a proxy at the
-    socket."""
+    """The address it is served at: `host` and `port`, or the Unix socket `path` if that is not None.
+
+    `origin` is how browsers reach it, "" for that address itself. `header` names who is there, for a proxy at
+    the socket.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8420

@@ -11,8 +11,9 @@ MOST_ESTIMATE_S = 30 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to whether a moment can be had. `gap` is why not, None where it is before all backups or after the
-    end; `before` and `after` are the nearest moments that can."""
+    """The answer to whether a moment can be had. `gap` is why not, None where it is before all backups or
+    after the end; `before` and `after` are the nearest moments that can be. `as_it_is` names a backup that
+    is exactly of that moment."""
 
     verdict: Literal["yes", "no", "future", "unknown"]
     gap: Gap | None = None
