@@ -27,7 +27,7 @@ class UndoWish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoneTable:
-    """What taking back does to one table, in rows: those that are `inserted` again, `updated` to what they
+    """The result for one table, in rows: those that are `inserted` again, `updated` to what they
     were, or `deleted`, as the transaction had inserted them; those that were `already` as before it.
 
     `conflicts` are rows that are left alone, each in a line, of `refused` in all: they were changed since,
@@ -46,18 +46,18 @@ class UndoneTable:
 
     @property
     def changes(self) -> int:
-        """How many rows are written."""
+        """Count the rows that are written."""
         return self.inserted + self.updated + self.deleted
 
     @property
     def left(self) -> int:
-        """How much is not taken back."""
+        """Count what is not taken back."""
         return self.refused + len(self.unlogged)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoPlan:
-    """What taking back would do, as production is now. `transactions` is how many it takes."""
+    """The plan of taking back, as production is now. `transactions` is how many it takes."""
 
     tables: tuple[UndoneTable, ...]
     transactions: int
@@ -65,5 +65,5 @@ class UndoPlan:
 
     @property
     def changes(self) -> int:
-        """How many rows are written."""
+        """Count the rows that are written."""
         return sum(table.changes for table in self.tables)

@@ -40,7 +40,7 @@ class UndoReport:
 
     @property
     def left(self) -> int:
-        """How much is not taken back."""
+        """Count what is not taken back."""
         return sum(table.left for table in self.tables)
 
 
@@ -136,7 +136,7 @@ def _definitions(subject: Transaction) -> LogFilter:
 def altered_since(
     found: Iterable[LogEntry | LogRead], subject: Transaction, zone: ZoneInfo
 ) -> dict[str, str]:
-    """How the definitions of tables were changed behind the transaction, by the tables' names in small
+    """Map tables to the change of their definition behind the transaction, by their names in small
     letters.
 
     Raise what kept the log from being read as a whole.

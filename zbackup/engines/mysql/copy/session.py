@@ -108,7 +108,7 @@ class MysqlCopier:
                 ) from None
 
     def require_options(self) -> ConnectOptions:
-        """How the account logs in. Raise Refused without one."""
+        """Return the account's login. Raise Refused without one."""
         return self._account
 
     @property
@@ -328,7 +328,7 @@ def _copied(step: CopyStep, *, inserted: int = 0, verified: bool = False) -> Cop
 
 
 def clone_options(entrance: Entrance) -> ConnectOptions:
-    """How to connect to a clone's server."""
+    """The options to connect to a clone's server."""
     return ConnectOptions(socket=entrance.socket, user=entrance.user, password=lambda: entrance.password)
 
 

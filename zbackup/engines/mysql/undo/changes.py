@@ -45,7 +45,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How to read a table's rows: for each logged column its reader, and its place among the stored ones."""
+    """The readers of a table's rows: of each logged column, and its index among the stored ones."""
 
     name: TableName
     readers: tuple[Reader, ...]

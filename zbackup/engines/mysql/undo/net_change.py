@@ -1,4 +1,4 @@
-"""What a transaction did to each row in all, and how that is taken back. Pure.
+"""The net change of each row by a transaction, and the steps that take it back. Pure.
 
 Rows are told apart by their keys. A transaction may change a row several times; what counts is what the row
 was before the first, and after the last. Taking back goes from the last change to the first, so that rows
@@ -33,14 +33,14 @@ class Step:
 
     @property
     def kind(self) -> Kind:
-        """What is done to take it back."""
+        """The statement that takes it back."""
         if self.before is None:
             return "delete"
         return "insert" if self.after is None else "update"
 
     @property
     def lacks(self) -> bool:
-        """Whether the log does not hold all values that are to be put back."""
+        """Tell whether the log lacks values that are to be put back."""
         if self.before is None:
             return False
         if self.after is None:
@@ -102,7 +102,7 @@ class NetChange:
             self._write(name, new, before if new == old else None, after)
 
     def _moves(self, name: TableName, old: Key, new: Key) -> bool:
-        """Whether a row that gets another key can be taken back as one: nothing else is known of both
+        """Tell whether a row that gets another key can be taken back as one: nothing else is known of both
         keys."""
         return not any((name, key) in known for key in (old, new) for known in (self._steps, self._moved))
 
@@ -135,7 +135,7 @@ class NetChange:
         self._steps[name, step.key] = Step(name, step.key, step.key, None, step.after, step.order)
 
     def steps(self) -> list[Step]:
-        """How to take all of it back, in the order in which that is done."""
+        """Return the steps that take all of it back, in the order in which they are done."""
         left = [s for s in self._steps.values() if s.key != s.key_before or s.before != s.after]
         return sorted(left, key=lambda step: -step.order)
 

@@ -34,7 +34,7 @@ Rows = dict[TableName, dict[tuple[object, ...], Row]]
 
 @dataclass(slots=True)
 class Tally:
-    """What came of one table's rows; see UndoneTable."""
+    """The counts of one table's rows; see UndoneTable."""
 
     inserted: int = 0
     updated: int = 0
@@ -122,7 +122,7 @@ def _rows(
 
 
 def judge(target: Target, step: Step, rows: Rows) -> tuple[State, str]:
-    """Whether production still has what the transaction left; if not, how it differs."""
+    """Tell whether production still has what the transaction left; if not, how it differs."""
     table = target.table
     there = rows[step.table].get(reverse.canonical_key(table, step.key))
     shown = f"{step.table} {reverse.shown_key(table, step.key)}"

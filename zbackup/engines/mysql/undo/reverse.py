@@ -80,7 +80,7 @@ def statement(table: Table, step: Step) -> str:
 
 
 def writable(row: Row | None) -> bool:
-    """Whether a statement can give all of the row back."""
+    """Tell whether a statement can give all of the row back."""
     return not any(isinstance(value, Untold) for value in row or ())
 
 
@@ -133,7 +133,7 @@ def _text(charset: str, value: bytes) -> str:
 
 
 def same_row(table: Table, one: Row, other: Row) -> bool:
-    """Whether two rows are the same, as far as both are known."""
+    """Tell whether two rows are the same, as far as both are known."""
     return not differing(table, one, other)
 
 
@@ -144,7 +144,7 @@ def differing(table: Table, one: Row, other: Row) -> list[Column]:
 
 
 def same(column: Column, one: Value | Unknown, other: Value | Unknown) -> bool:
-    """Whether two values are the same, however the server and the log write them."""
+    """Tell whether two values are the same, however the server and the log write them."""
     if isinstance(one, Unknown) or isinstance(other, Unknown) or one == other:
         return True
     if one is None or other is None:

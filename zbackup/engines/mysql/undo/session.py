@@ -87,7 +87,7 @@ class MysqlUndoer:
 
 @dataclass(frozen=True, slots=True)
 class TransactionLog:
-    """Where the transaction stands."""
+    """The file and position of the transaction."""
 
     file: Path
     start: LogPosition
@@ -254,7 +254,7 @@ class MysqlUndo:
         return tuple(tallies.get(name, Tally()).undone(name, self._unlogged(name)) for name in self._targets)
 
     def _unlogged(self, name: TableName) -> list[str]:
-        """What went with deleted rows, and no log says so."""
+        """Name what went with deleted rows without being logged."""
         target = self._targets[name]
         deletes = any(step.kind == "insert" and step.table == name for step in self._steps)
         if not (deletes and target.unlogged):

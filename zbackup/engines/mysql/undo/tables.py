@@ -1,4 +1,4 @@
-"""What production says of the tables whose rows are taken back, and what stands against that."""
+"""The tables whose rows are taken back, as production has them, and the reasons not to."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -85,7 +85,7 @@ def _cascades(production: Connection, watch: Connection | None, name: TableName)
 
 
 def _hides_cascades(production: Connection) -> bool:
-    """Whether InnoDB itself deletes children, unseen by the log; MySQL 9.6 and later can log that."""
+    """Tell whether InnoDB itself deletes children, unseen by the log; MySQL 9.6 and later can log that."""
     row = production.one("SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
     return str(row.get("Value", "ON")).upper() != "OFF"
 

@@ -1,4 +1,4 @@
-"""What the bytes of a row in a binary log mean. Pure.
+"""Decode the values of a row in a binary log. Pure.
 
 A value comes out as the bytes that a session of zbackup.engines.mysql.copy reads (SETTINGS: time zone
 +00:00), so that both can be compared, and be written by the same literals.
@@ -45,8 +45,8 @@ class Logged:
 
 
 def reader_of(column: Column, logged: Logged) -> Reader:
-    """How to read values of a column. Raise Refused for a type that the log's bytes do not tell exactly, or
-    that is another than the column's, so that the table was altered."""
+    """Return the reader of a column's values. Raise Refused for a type that the log's bytes do not tell
+    exactly, or that is another than the column's, so that the table was altered."""
     kind, metadata = logged.kind, logged.metadata
     if kind == 254 and len(metadata) == 2:
         kind, width = _real_type(metadata)
@@ -194,7 +194,7 @@ def decimal_text(data: bytes, whole: int, scale: int) -> bytes:
 
 
 def decimal_size(precision: int, scale: int) -> int:
-    """How many bytes it takes."""
+    """Return how many bytes a decimal takes."""
     whole = precision - scale
     return whole // 9 * 4 + _DIGIT_BYTES[whole % 9] + scale // 9 * 4 + _DIGIT_BYTES[scale % 9]
 
