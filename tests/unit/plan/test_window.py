@@ -243,6 +243,17 @@ def test_the_base_behind_what_cannot_be_replayed_is_kept_for_the_window() -> Non
     assert second.record.backup in {b.record.backup for b, _ in kept}
 
 
+def test_what_cannot_be_replayed_is_in_its_own_log_and_in_no_older_one() -> None:
+    """Of a clock that went back it says an older time than what the log before it reaches."""
+    first, second = made(1, at(1), log=("log", 1, 1)), made(2, at(3), log=("log", 1, 2))
+    stop = replace(STOP, transaction=replace(STOP.transaction, start="binlog.000003:50", committed=at(2)))
+    third = made(3, at(3.1), log=("log", 2, 3))
+    third = replace(third, record=third.record.with_replay_stops([stop]))
+    chain = [first, second, third, made(4, at(4), log=("log", 2, 4))]
+    kept = keep_for_window(chain, chain, at(1), lambda _: False, ("promised", str))
+    assert second.record.backup in {b.record.backup for b, _ in kept}
+
+
 def test_what_cannot_be_replayed_in_the_live_log_is_a_gap_up_to_now() -> None:
     stop = replace(STOP, transaction=replace(STOP.transaction, start="binlog.000009:4", committed=at(4)))
     found = recovery_window(WHOLE, LiveLog("log", "binlog.000002:4", stops=(stop,)), NOW)

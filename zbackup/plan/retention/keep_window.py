@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from zbackup.model.backup import Backup
-from zbackup.plan.recovery.coverage import Coverage, Reached, log_known
+from zbackup.model.log import place
+from zbackup.plan.recovery.coverage import Coverage, Reached, continues, log_known
 
 Kept = tuple[Backup, str]
 
@@ -83,11 +84,17 @@ def _leading_beyond(
 
 
 def _up_to_stop(base: Backup, found: Reached, coverage: Coverage) -> Reached:
-    """No farther than to what cannot be replayed, which is in the log of the backup that says so."""
+    """No farther than to what cannot be replayed, which is in the log of the backup that says so.
+
+    Whether a holder has it, its position tells: by a clock that went back it may look older than what is there.
+    """
     stopped = coverage.stopped_by(base)
     if stopped is None or stopped[0].transaction.committed >= found.end:
         return found
-    return Reached(end=stopped[0].transaction.committed, holder=stopped[1])
+    stop, says = stopped
+    if place(stop.transaction.start) >= place(found.holder.record.log_to):
+        return found
+    return Reached(end=stop.transaction.committed, holder=says if continues(says, base) else found.holder)
 
 
 class _Choice:
