@@ -86,7 +86,7 @@ def _leading_beyond(
 def _up_to_stop(base: Backup, found: Reached, coverage: Coverage) -> Reached:
     """No farther than to what cannot be replayed, which is in the log of the backup that says so.
 
-    Whether a holder has it, its position tells: by a clock that went back it may look older than what is there.
+    Whether a holder has it, its position tells: by a clock that went back it looks older than it is.
     """
     stopped = coverage.stopped_by(base)
     if stopped is None or stopped[0].transaction.committed >= found.end:
