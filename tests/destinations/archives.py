@@ -48,6 +48,9 @@ class DirectorySession:
     def archived(self) -> ArchiveInventory:
         return self.logs.archived()
 
+    def claim_log(self, server: str, epoch: int, writer: str) -> str:
+        return self.logs.claim(server, epoch, writer)
+
     def append_log(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
         return self.logs.append(file, chunk, data)
 

@@ -216,3 +216,59 @@ def test_strangers_in_a_bucket_are_told_and_not_taken_for_a_log(shop: Shop, tmp_
         found = session.archived()
         assert [f.size for f in found.files] == [100]
         assert len(found.problems) == 4
+
+
+def test_what_who_has_no_key_puts_beside_it_hides_nothing(shop: Shop, tmp_path: Path) -> None:
+    with session_of("s3 encrypted", tmp_path, shop) as session:
+        for begin, end in ((0, 100), (100, 200), (200, 300)):
+            append(session, named(), begin, end)
+        forged = chunk_of(CONTENT[1:], 0, 5000, closed=True), chunk_of(CONTENT, 50, 4000)
+        for each in forged:
+            shop.replace(f"{shop.root}/log/{named().server}/{named().key}/{each}", b"junk")
+    with session_of("s3 encrypted", tmp_path, shop) as another:
+        assert read(another, named(), 0, 300) == CONTENT[:300]
+        assert read(another, named(), 60, 260) == CONTENT[60:260]
+        with pytest.raises(VerificationFailed):
+            read(another, named(), 0, 5000)
+
+
+def test_what_cannot_be_folded_keeps_nothing_from_being_appended(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_archive, "FOLD_AT", 4)
+    with session_of("s3 encrypted", tmp_path, shop) as session:
+        append(session, named(), 0, 10)
+        (first,) = shop.objects("log/")
+        shop.replace(first, shop.body(first)[:-1] + b"?")
+        for begin in range(10, 120, 10):
+            append(session, named(), begin, begin + 10)
+        assert session.archived().files[0].size == 120
+        assert len(shop.objects("log/")) < 10, "those behind it are folded"
+        assert read(session, named(), 40, 120) == CONTENT[40:120]
+
+
+def test_an_epoch_is_of_who_was_first(session: Archiving, kind: str, tmp_path: Path, shop: Shop) -> None:
+    server, one, other = named().server, "a" * 32, "b" * 32
+    assert session.claim_log(server, 0, one) == one
+    append(session, named(), 0, 100)
+    with session_of(kind, tmp_path, shop) as another:
+        assert another.claim_log(server, 0, other) == one
+        assert another.claim_log(server, 1, other) == other
+        assert another.claim_log(server, 1, one) == other
+        found = another.archived()
+        assert [f.size for f in found.files] == [100] and found.problems == ()
+        another.remove_log(named())
+        assert another.archived().files == ()
+
+
+@pytest.mark.parametrize("epoch", [2, 99_999_999])
+def test_who_may_only_append_takes_no_number_that_is_not_the_next(
+    tmp_path: Path, shop: Shop, epoch: int
+) -> None:
+    with session_of("gate", tmp_path, shop, "receive") as session:
+        append(session, named(), 0, 100)
+        with pytest.raises(Refused, match="is not the next one"):
+            append(session, named(7, epoch), 0, 100)
+        with pytest.raises(Refused, match="is not the next one"):
+            session.claim_log(named().server, epoch, "a" * 32)
+        append(session, named(7, 1), 0, 100)

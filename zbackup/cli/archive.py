@@ -63,18 +63,25 @@ def command(
         typer.Argument(metavar="[INSTANCE]", help="With status: of this one.", show_default=False),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Archive what there is now, and end.")] = False,
+    take_over: Annotated[
+        bool,
+        typer.Option(
+            "--take-over",
+            help="Where another host archived this server's log, begin anew, and end: that one stops then.",
+        ),
+    ] = False,
 ) -> None:
     settings = load(options.config)
     if instance == STATUS and STATUS not in settings.instance:
-        if once:
-            raise UsageError("status archives nothing: leave out --once")
+        if once or take_over:
+            raise UsageError("status archives nothing: leave out --once and --take-over")
         _status(options, settings, of)
         return
     if of is not None:
         raise UsageError(f'"{of}" is one argument too many')
     chosen = _chosen(settings, instance)
-    if once:
-        _once(options, settings, chosen)
+    if once or take_over:
+        _once(options, settings, chosen, take_over=take_over)
     else:
         _keep_up(options, settings, chosen)
 
@@ -87,13 +94,13 @@ def _chosen(settings: Settings, name: str | None) -> list[Instance]:
     return found
 
 
-def _once(options: Options, settings: Settings, chosen: Sequence[Instance]) -> None:
+def _once(options: Options, settings: Settings, chosen: Sequence[Instance], *, take_over: bool) -> None:
     turns: list[_Turn] = []
     with shown(options) as progress:
         for each in chosen:
             logs.bind(job="archive", instance=each.name)
             ctx = app.context(settings, each, progress)
-            turns += [_attempt(ctx, target) for target in archive_targets(ctx)]
+            turns += [_attempt(ctx, target, take_over=take_over) for target in archive_targets(ctx)]
     failed = [t.result for t in turns if isinstance(t.result, ZbackupError)]
     if failed and len(turns) == 1:
         raise failed[0]
@@ -113,11 +120,11 @@ def _once(options: Options, settings: Settings, chosen: Sequence[Instance]) -> N
         raise typer.Exit(NotRecoverable.exit_status)
 
 
-def _attempt(ctx: Context, target: ShipTarget) -> _Turn:
+def _attempt(ctx: Context, target: ShipTarget, *, take_over: bool) -> _Turn:
     every = ctx.archive.every if ctx.archive else 0.0
     before = read_state(ctx, target.name)
     try:
-        done = archive_once(ctx, target)
+        done = archive_once(ctx, target, take_over=take_over)
     except ZbackupError as failure:
         write_state(ctx, after_failure(before, target, every, ctx.clock.now(), failure))
         return _Turn(ctx, target, failure)

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator
 
-from zbackup.model.archive import Chunk, LogFileId
+from zbackup.model.archive import TAIL, Chunk, LogFileId, tail_hash
 from zbackup.model.errors import VerificationFailed
 from zbackup.proc.pipeline import Meter, Pace
 
@@ -11,9 +11,11 @@ from zbackup.proc.pipeline import Meter, Pace
 def proven(file: LogFileId, begin: int, end: int, chunks: Iterable[tuple[Chunk, bytes]]) -> Iterator[bytes]:
     """The bytes between two offsets out of the chunks that hold them, each proven by its hash.
 
-    Raise VerificationFailed when one is not what was appended, or they are not all there.
+    That each chunk was appended to those before it, the hash of what the file ended with then tells: it is
+    compared where enough of them was read. Raise VerificationFailed when one is not what was appended, or
+    they are not all there.
     """
-    at = begin
+    at, before, since = begin, b"", -1
     for chunk, data in chunks:
         if len(data) != chunk.size or hashlib.sha256(data).hexdigest() != chunk.sha256:
             raise VerificationFailed(
@@ -21,6 +23,17 @@ def proven(file: LogFileId, begin: int, end: int, chunks: Iterable[tuple[Chunk, 
             )
         if chunk.begin > at:
             raise VerificationFailed(f"{file} has a hole from {at} to {chunk.begin}")
+        if 0 <= since <= chunk.begin <= since + len(before):
+            before = before[: chunk.begin - since] + data
+        else:
+            before, since = data, chunk.begin
+        if (since == 0 or len(before) >= TAIL) and tail_hash(before) != chunk.tail:
+            raise VerificationFailed(
+                f"{file}: the bytes up to {chunk.begin} are not those that were continued there, but another "
+                "log's"
+            )
+        since += max(0, len(before) - TAIL)
+        before = before[-TAIL:]
         if chunk.end > at and at < end:
             yield data[at - chunk.begin : end - chunk.begin]
             at = min(chunk.end, end)

@@ -138,6 +138,13 @@ class Archiving(Protocol):
     def archived(self) -> ArchiveInventory:
         """All archived files of the instance. Raise Refused where the other side knows no archive."""
 
+    def claim_log(self, server: str, epoch: int, writer: str) -> str:
+        """Write down that `writer` archives this epoch of the server, unless somebody does: return who.
+
+        Two of one identity are told from each other by it. Raise Refused for an epoch that is not there and
+        does not follow the newest.
+        """
+
     def append_log(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
         """Add the chunk's bytes to the file, which is begun when they are its first; return what they take.
 

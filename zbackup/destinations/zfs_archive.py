@@ -30,6 +30,8 @@ class Logs(Protocol):
 
     def archived(self) -> ArchiveInventory: ...
 
+    def claim(self, server: str, epoch: int, writer: str) -> str: ...
+
     def append(self, file: LogFileId, chunk: Chunk, data: bytes) -> int: ...
 
     def chunks(self, file: LogFileId, begin: int, end: int) -> Iterator[tuple[Chunk, bytes]]: ...
@@ -51,6 +53,9 @@ class LocalLogs:
             return ArchiveInventory(place=self.place)
         files, problems = LogStore(directory).archived()
         return ArchiveInventory(place=self.place, files=files, problems=problems)
+
+    def claim(self, server: str, epoch: int, writer: str) -> str:
+        return LogStore(self._dataset.prepared()).claim(server, epoch, writer)
 
     def append(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
         return LogStore(self._dataset.prepared()).append(file, chunk, data)
@@ -94,6 +99,12 @@ class RemoteLogs:
                     problems.append(str(problem))
         ordered = tuple(sorted(files, key=lambda each: each.file))
         return ArchiveInventory(place=self.place, files=ordered, problems=tuple(problems))
+
+    def claim(self, server: str, epoch: int, writer: str) -> str:
+        order = LogOrder(verb="claim", home=self.home, claim=(server, epoch, writer))
+        with self._asking(), reading(self._command(order)) as answer:
+            said = answer.read(_LONGEST_LINE)
+        return said.decode("ascii", "replace").removesuffix("\n")
 
     def append(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
         order = LogOrder(verb="append", home=self.home, file=file, chunk=chunk)

@@ -119,6 +119,9 @@ class ZfsSession:
             self.require_root()
         return found
 
+    def claim_log(self, server: str, epoch: int, writer: str) -> str:
+        return self.logs.claim(server, epoch, writer)
+
     def append_log(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
         return self.logs.append(file, chunk, data)
 

@@ -28,8 +28,14 @@ MOST_CHUNK: Final = 16 << 20
 """Bytes of one append."""
 MOST_FILES: Final = 1_000_000
 """Archived files of one instance at one destination."""
+MOST_EPOCH: Final = 99_999_999
 TAIL: Final = 1 << 16
 """Bytes at the end of what was archived by which it is compared with the server's file."""
+
+WRITER: Final = re.compile(r"[0-9a-f]{32}")
+"""The name of who archives, made at random."""
+CLAIM: Final = ".writer"
+"""Behind an epoch's number (claim_name), what it is called where it is written down who archives it."""
 
 _SERVER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,159}")
@@ -62,8 +68,7 @@ class LogFileId:
 
     def __post_init__(self) -> None:
         """Raise ValueError for what cannot be written down and read again."""
-        if not _SERVER.fullmatch(self.server):
-            raise ValueError(f"{bounds.shown(self.server)} is no name for a server in an archive")
+        require_server(self.server)
         if not _KEY.fullmatch(self.key):
             raise ValueError(f"{bounds.shown(self.key)} is no name for a file in an archive")
 
@@ -231,6 +236,25 @@ def server_key(server_uuid: str) -> str:
     if _SERVER.fullmatch(server_uuid):
         return server_uuid
     return hashlib.sha256(b"zbackup log server\n" + server_uuid.encode()).hexdigest()[:32]
+
+
+def claim_name(epoch: int) -> str:
+    """Return what it is called where it is written down who archives an epoch, beside the server's files."""
+    return f"{epoch:08}{CLAIM}"
+
+
+def require_server(server: str) -> str:
+    """Return the name of a server as it is in archives. Raise ValueError for anything else."""
+    if not _SERVER.fullmatch(server):
+        raise ValueError(f"{bounds.shown(server)} is no name for a server in an archive")
+    return server
+
+
+def require_writer(text: str) -> str:
+    """Return the name of who archives. Raise ValueError for anything else."""
+    if not WRITER.fullmatch(text):
+        raise ValueError(f"{bounds.shown(text)} is no name of who archives")
+    return text
 
 
 def tail_hash(data: bytes) -> str:

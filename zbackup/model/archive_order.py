@@ -2,11 +2,13 @@
 
 zbackup-log list HOME
 zbackup-log append HOME SERVER KEY CHUNK           with the chunk's bytes as its input
+zbackup-log claim HOME SERVER EPOCH WRITER
 zbackup-log read HOME SERVER KEY BEGIN END
 zbackup-log remove HOME SERVER KEY
 
 HOME is the dataset of the instance's copies there; the archive is in LOG below it. `list` answers a line for
-each file (line_of), `append` how many bytes it took, `read` the chunks, each as its line and its bytes.
+each file (line_of), `claim` who archives the epoch, `append` how many bytes it took, `read` the chunks, each
+as its line and its bytes.
 """
 
 import re
@@ -15,19 +17,21 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from zbackup.model import bounds
-from zbackup.model.archive import ArchivedFile, Chunk, LogFileId
+from zbackup.model.archive import ArchivedFile, Chunk, LogFileId, require_server, require_writer
 
 LOG_COMMAND: Final = "zbackup-log"
 LOG: Final = "log"
 """What the dataset of the archive is called. No line of copies is: ZFS lets no pool have this name."""
 
-Verb = Literal["list", "append", "read", "remove"]
+Verb = Literal["list", "claim", "append", "read", "remove"]
+_EPOCH = re.compile(r"[0-9]{8}")
 _OFFSET = re.compile(r"[0-9]{1,16}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOrder:
-    """`file` is None for "list" only, `chunk` for all but "append"; `begin` and `end` are of "read"."""
+    """`file` is None for "list" and "claim", `chunk` for all but "append"; `begin` and `end` are of "read",
+    and `claim` (server, epoch, writer) is of "claim"."""
 
     verb: Verb
     home: str
@@ -35,10 +39,11 @@ class LogOrder:
     chunk: Chunk | None = None
     begin: int = 0
     end: int = 0
+    claim: tuple[str, int, str] | None = None
 
     @property
     def changes(self) -> bool:
-        return self.verb in ("append", "remove")
+        return self.verb in ("claim", "append", "remove")
 
     @property
     def dataset(self) -> str:
@@ -49,8 +54,9 @@ class LogOrder:
         """The command."""
         named = (self.file.server, self.file.key) if self.file else ()
         what = (str(self.chunk),) if self.chunk else ()
+        claim = (self.claim[0], f"{self.claim[1]:08}", self.claim[2]) if self.claim else ()
         bytes_of = (str(self.begin), str(self.end)) if self.verb == "read" else ()
-        return (LOG_COMMAND, self.verb, self.home, *named, *what, *bytes_of)
+        return (LOG_COMMAND, self.verb, self.home, *claim, *named, *what, *bytes_of)
 
 
 def parse_log_order(words: Sequence[str]) -> LogOrder:
@@ -61,6 +67,9 @@ def parse_log_order(words: Sequence[str]) -> LogOrder:
     match list(words):
         case ["list", home]:
             return LogOrder(verb="list", home=home)
+        case ["claim", home, server, epoch, writer] if _EPOCH.fullmatch(epoch):
+            claim = require_server(server), int(epoch), require_writer(writer)
+            return LogOrder(verb="claim", home=home, claim=claim)
         case ["append", home, server, key, chunk]:
             file = LogFileId.parse(server, key)
             return LogOrder(verb="append", home=home, file=file, chunk=Chunk.parse(chunk))
@@ -70,7 +79,7 @@ def parse_log_order(words: Sequence[str]) -> LogOrder:
         case ["remove", home, server, key]:
             return LogOrder(verb="remove", home=home, file=LogFileId.parse(server, key))
         case _:
-            raise ValueError("none of list, append, read and remove with the words that belong to it")
+            raise ValueError("none of list, claim, append, read and remove with the words that belong to it")
 
 
 def line_of(file: ArchivedFile) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from zbackup.model.archive import MOST_CHUNK, ArchivedFile, LogFileId
+from zbackup.model.archive import MOST_CHUNK, MOST_EPOCH, ArchivedFile, LogFileId
+from zbackup.model.errors import Refused
 from zbackup.model.written_log import WrittenFile
 
 
@@ -37,12 +38,20 @@ class ArchivePlan:
 
 
 def plan_archive(
-    server: str, archived: Sequence[ArchivedFile], here: Sequence[WrittenFile], most: int = MOST_CHUNK
+    server: str,
+    archived: Sequence[ArchivedFile],
+    here: Sequence[WrittenFile],
+    most: int = MOST_CHUNK,
+    anew: int = 0,
 ) -> ArchivePlan:
     """`archived` is everything there of the server, in order; `here` what it has, with `same` told of what is
-    in the newest epoch. `most` is the largest append in bytes."""
+    in the newest epoch. `most` is the largest append in bytes, and `anew` an
+    epoch to begin, whatever was archived (0: none). Raise Refused for what no archive can name."""
     if not here:
         return ArchivePlan()
+    if anew:
+        why = "what was archived is another host's"
+        return ArchivePlan(appends=_from(server, anew, None, here, {}, most), new_epoch=why)
     epoch = newest_epoch(archived)
     there = {each.file.number: each for each in archived if each.file.epoch == epoch}
     if not there:
@@ -95,14 +104,25 @@ def _from(
 
 
 def _named(server: str, epoch: int, follows: int | None, source: WrittenFile) -> LogFileId:
-    return LogFileId(
-        server=server,
-        epoch=epoch,
-        number=source.number,
-        follows=follows,
-        head=source.head,
-        name=source.name,
-    )
+    if epoch > MOST_EPOCH:
+        raise Refused(
+            f"the log archive has an epoch {MOST_EPOCH} of {server}, behind which there is no other: nobody "
+            "archived so often; remove what has that number there"
+        )
+    try:
+        return LogFileId(
+            server=server,
+            epoch=epoch,
+            number=source.number,
+            follows=follows,
+            head=source.head,
+            name=source.name,
+        )
+    except ValueError as strange:
+        raise Refused(
+            f"{source.name!a} cannot be archived: its name may have letters, digits, dots, dashes and "
+            "underscores only; set log_bin to such a name"
+        ) from strange
 
 
 def _pieces(file: LogFileId, source: WrittenFile, begin: int, most: int) -> list[Append]:

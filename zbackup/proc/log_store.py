@@ -2,6 +2,7 @@
 
 DIRECTORY/SERVER/KEY.log      the bytes
 DIRECTORY/SERVER/KEY.chunks   one line for each append (Chunk), written when its bytes are on disk
+DIRECTORY/SERVER/EPOCH.writer who archives that epoch
 
 What a line says counts, and nothing else: bytes behind the last line, and half a line, are of an append that
 was cut short, and are written again. Nobody else writes here, so whatever is not ours is a reason to stop.
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from zbackup.model.archive import MOST_FILES, ArchivedFile, Chunk, LogFileId
+from zbackup.model.archive import MOST_FILES, ArchivedFile, Chunk, LogFileId, claim_name
 from zbackup.model.errors import PoolFull, Refused, Taken, VerificationFailed
 from zbackup.proc import secure_files
 
@@ -53,6 +54,25 @@ class LogStore:
                 except (ValueError, Refused, VerificationFailed) as problem:
                     problems.append(f"{server}/{name}: {problem}")
         return tuple(sorted(files, key=lambda each: each.file)), tuple(problems)
+
+    def claim(self, server: str, epoch: int, writer: str) -> str:
+        """See destinations.base.Archiving.claim_log. Raise Refused for an epoch that none is in front of."""
+        directory = self.directory / server
+        path = directory / claim_name(epoch)
+        if not secure_files.exists(path):
+            self._begin_server(directory)
+            _require_next_epoch(directory, epoch)
+            os.close(secure_files.open_shared(path, os.O_WRONLY, _MODE))
+            secure_files.sync_directory(directory)
+        with self._locked(path, os.O_RDWR) as claim:
+            found = os.pread(claim, _LONGEST_LINE, 0).decode("ascii", "replace")
+            if found.endswith("\n"):
+                return found[:-1]
+            # Whoever began to write that was cut short, and was told nothing.
+            os.ftruncate(claim, 0)
+            os.pwrite(claim, f"{writer}\n".encode(), 0)
+            os.fdatasync(claim)
+        return writer
 
     def append(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
         """See destinations.base.Archiving.append_log. Raise PoolFull when there is no room."""
@@ -99,7 +119,17 @@ class LogStore:
         with contextlib.suppress(FileNotFoundError), self._locked(self._lines(file), os.O_RDWR):
             secure_files.unlink(self._lines(file))
         secure_files.unlink(self._log(file))
+        self._forget_epoch(file)
         secure_files.remove_empty(self.directory / file.server)
+
+    def _forget_epoch(self, file: LogFileId) -> None:
+        """Nobody's word counts for an epoch of which nothing is left."""
+        directory, claim = self.directory / file.server, claim_name(file.epoch)
+        if not secure_files.exists(directory):
+            return
+        left = [name for name in secure_files.names(directory) if name.startswith(f"{file.epoch:08}.")]
+        if left == [claim]:
+            secure_files.unlink(directory / claim)
 
     def _servers(self) -> list[str]:
         return [name for name in _some(self.directory, MOST_SERVERS) if not name.startswith((".", "lost+"))]
@@ -135,16 +165,20 @@ class LogStore:
     def _begin(self, file: LogFileId) -> None:
         """Raise Refused when there are too many to be listed."""
         directory = self.directory / file.server
-        if not secure_files.exists(directory):
-            if len(self._servers()) >= MOST_SERVERS:
-                raise Refused(f"there are {MOST_SERVERS} servers in {self.directory} already")
-            secure_files.ensure_directory(directory, mode=0o750)
-            secure_files.sync_directory(self.directory)
+        self._begin_server(directory)
+        _require_next_epoch(directory, file.epoch)
         if len(secure_files.names(directory)) >= 2 * MOST_FILES:
             raise Refused(f"there are {MOST_FILES} files in {directory} already")
         for path in (self._log(file), self._lines(file)):
             os.close(secure_files.open_shared(path, os.O_WRONLY, _MODE))
         secure_files.sync_directory(directory)
+
+    def _begin_server(self, directory: Path) -> None:
+        if not secure_files.exists(directory):
+            if len(self._servers()) >= MOST_SERVERS:
+                raise Refused(f"there are {MOST_SERVERS} servers in {self.directory} already")
+            secure_files.ensure_directory(directory, mode=0o750)
+            secure_files.sync_directory(self.directory)
 
     @contextmanager
     def _locked(self, path: Path, flags: int) -> Iterator[int]:
@@ -195,6 +229,14 @@ def _require_next(file: LogFileId, last: Chunk | None, chunk: Chunk) -> None:
         raise Taken(f"{file} is closed at {size}: somebody else archives it")
     if size != chunk.begin:
         raise Taken(f"{file} has {size} bytes, not {chunk.begin}: somebody else archives it")
+
+
+def _require_next_epoch(directory: Path, epoch: int) -> None:
+    """An epoch is begun behind the newest: who may only append cannot take all numbers away."""
+    known = (name.partition(".")[0] for name in secure_files.names(directory))
+    newest = max((int(each) for each in known if each.isascii() and each.isdecimal()), default=0)
+    if epoch > newest + 1:
+        raise Refused(f"{directory.name} has the epochs up to {newest}, and {epoch} is not the next one")
 
 
 def _chunks(file: LogFileId, lines: Iterator[bytes]) -> Iterator[Chunk]:

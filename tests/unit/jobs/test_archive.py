@@ -1,5 +1,6 @@
 """The job that archives a log: round after round, through failures, beside others, until told to stop."""
 
+import copy
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.unit.engines.mysql.archived import Archive, Server, check, require_up_to_date
+from tests.unit.engines.mysql.archived import UUID, Archive, Server, check, require_up_to_date
 from tests.unit.samples import NOON
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.jobs.archive import archive as archiving
@@ -55,12 +56,23 @@ class Place:
         yield self.session
 
 
+class Settings(dict[str, str]):
+    """What is set on a dataset."""
+
+    def own_settings(self, _: str) -> dict[str, str]:
+        return dict(self)
+
+    def set_properties(self, _: str, properties: dict[str, str]) -> None:
+        self.update(properties)
+
+
 @dataclass
 class World:
     server: Server
     home: Path
     archive: Archive = field(default_factory=Archive)
     clock: Clock = field(default_factory=Clock)
+    zfs: "Settings" = field(default_factory=lambda: Settings())
 
     def __post_init__(self) -> None:
         self.place = Place(self.archive)
@@ -76,6 +88,8 @@ class World:
                 follower=MysqlLogFollower(),
                 archive=ArchiveRules(to=("offsite",), every=0.001),
                 targets=(target,),
+                datasets=("tank/shop",),
+                zfs=self.zfs,
                 progress=Silent(),
             ),
         )
@@ -225,3 +239,48 @@ def test_a_failure_is_told_first_and_then_ever_more_seldom(
     world.place.down = 20
     KeepUp(world.ctx, world.target, stop, lambda state: stop.set() if state.archived else None).run()
     assert said == [1, 2, 4, 8, 16]
+
+
+def test_two_hosts_of_one_server_are_told_from_each_other(world: World, tmp_path: Path) -> None:
+    """A machine that was cloned goes its own way; it is taken over by hand, and the first one stops then."""
+    for _ in range(3):
+        world.server.commit()
+    archive_once(world.ctx, world.target)
+    (tmp_path / "clone").mkdir()
+    clone = World(copy.deepcopy(world.server), tmp_path / "elsewhere", world.archive)
+    clone.server.directory = tmp_path / "clone"
+    clone.server.number += 100
+    clone.server.commit()
+    world.server.commit()
+    first, mine = world.server, clone.server
+    one = Archiver(world.ctx, world.target)
+    one.round(world.archive)
+
+    world.server = mine
+    before = {key: archived for key, archived in world.archive.chunks.items()}
+    with pytest.raises(Taken, match=r"another host's \(epoch 0\).*--take-over") as refused:
+        archive_once(clone.ctx, clone.target)
+    assert world.archive.chunks == before and "\n" not in str(refused.value)
+    done = archive_once(clone.ctx, clone.target, take_over=True)
+    assert done.end and done.end.file.epoch == 1 and "another host's" in done.new_epoch
+    assert archive_once(clone.ctx, clone.target).appended == 0
+
+    world.server = first
+    first.commit()
+    assert one.round(world.archive).appended, "it goes on in what is its own, and harms nobody"
+    world.clock.passed += INVENTORY_S + 1
+    with pytest.raises(Taken, match="epoch 1"):
+        one.round(world.archive)
+    assert archive_once(world.ctx, world.target, take_over=True).end.file.epoch == 2  # type: ignore[union-attr]
+    check(first, Archive({k: c for k, c in world.archive.chunks.items() if k[7] != "1"}, world.archive.files))
+
+
+def test_an_epoch_that_was_taken_and_never_begun_is_left_out(world: World) -> None:
+    world.server.commit()
+    archive_once(world.ctx, world.target)
+    world.archive.claims[(UUID, 1)] = "f" * 32
+    world.server.reset()
+    with pytest.raises(Taken, match="epoch 1"):
+        archive_once(world.ctx, world.target)
+    done = archive_once(world.ctx, world.target, take_over=True)
+    assert done.end and done.end.file.epoch == 2

@@ -48,6 +48,7 @@ APPENDING = (
     f"zfs create -u -o canmount=off -o mountpoint=none -o readonly=on -- {ROOT}/db1",
     f"zfs set zbackup:version=1 zbackup:gtid.0=a zbackup:committed=2024 {ROOT}/a@a {ROOT}/a/b@a",
     f"zbackup-log append {ROOT}/db1 {UUID} {KEY} {CHUNK}",
+    f"zbackup-log claim {ROOT}/db1 {UUID} 00000001 {'ab' * 16}",
 )
 READING = (
     f"zbackup-log read {ROOT}/db1 {UUID} {KEY} 0 64",
@@ -138,6 +139,13 @@ def test_another_root_lets_none_of_it_pass(line: str, root: str) -> None:
         "zfs bookmark tank/backups/a@b tank/backups/a#b",
         "zfs change-key tank/backups/a",
         "zfs recv -s -u tank/backups/a",
+        f"zfs create -u -o canmount=off -o mountpoint=none -o readonly=on -- {ROOT}/db1/log",
+        f"zfs receive -s -u {SAFE} -- {ROOT}/db1/log",
+        f"zfs receive -s -u {SAFE} -- {ROOT}/db1/log/x",
+        f"zbackup-log claim {ROOT} {UUID} 00000001 {'ab' * 16}",
+        f"zbackup-log claim {ROOT}/db1 {UUID} 1 {'ab' * 16}",
+        f"zbackup-log claim {ROOT}/db1 ../x 00000001 {'ab' * 16}",
+        f"zbackup-log claim {ROOT}/db1 {UUID} 00000001 ../x",
         f"zbackup-log append tank/backups {UUID} {KEY} {CHUNK}",
         f"zbackup-log append tank/backups/db1@a {UUID} {KEY} {CHUNK}",
         f"zbackup-log append tank/backups/../x {UUID} {KEY} {CHUNK}",

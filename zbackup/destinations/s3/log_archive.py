@@ -1,5 +1,6 @@
 """The log archive of an instance in a bucket: an object for each append, its name says what it holds.
 
+PREFIX/INSTANCE/log/SERVER/EPOCH.writer who archives that epoch; put if there is none
 PREFIX/INSTANCE/log/SERVER/KEY/CHUNK    see model.archive for SERVER (server_key), KEY and CHUNK
 
 An object is one line of JSON, which says how it is stored, and then the bytes: compressed, and encrypted
@@ -10,6 +11,7 @@ inside, those that are left over by a fold that was cut short are seen to be cov
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -23,8 +25,17 @@ from zbackup.destinations.s3.encryption import NONCE, TAG, DataKey, Scope, data_
 from zbackup.destinations.s3.manifest_schema import Envelope
 from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.model import bounds
-from zbackup.model.archive import MOST_CHUNK, ArchivedFile, ArchiveInventory, Chunk, LogFileId, whole
-from zbackup.model.errors import BucketRefused, NotFound, Refused, Taken, VerificationFailed
+from zbackup.model.archive import (
+    CLAIM,
+    MOST_CHUNK,
+    ArchivedFile,
+    ArchiveInventory,
+    Chunk,
+    LogFileId,
+    claim_name,
+    whole,
+)
+from zbackup.model.errors import BucketRefused, NotFound, Refused, Taken, VerificationFailed, ZbackupError
 
 log = structlog.get_logger()
 
@@ -36,6 +47,8 @@ LEVEL: Final = 1
 _LONGEST_HEAD: Final = 4096
 _AROUND: Final = _LONGEST_HEAD + NONCE + TAG + (1 << 16)
 _TOLD: Final = 20
+_MOST_CLAIM: Final = 1000
+_CLAIM: Final = re.compile(rf"[^/]{{1,64}}/[0-9]{{8}}{re.escape(CLAIM)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,8 @@ class S3Logs:
     storing: StorageSettings
     locked: bool = False
     _known: dict[str, list[_Object]] = field(default_factory=dict)
+    _unfoldable: dict[str, int] = field(default_factory=dict)
+    """By key, up to where a file's small objects could not be folded."""
     _keys: dict[str, tuple[DataKey, Envelope]] = field(default_factory=dict)
 
     def archived(self) -> ArchiveInventory:
@@ -61,7 +76,8 @@ class S3Logs:
         self._known.clear()
         files: list[ArchivedFile] = []
         problems: list[str] = []
-        listed = ((e.key.removeprefix(self._below), e.size) for e in self.bucket.list(self._below))
+        entries_of = ((e.key.removeprefix(self._below), e.size) for e in self.bucket.list(self._below))
+        listed = (each for each in entries_of if not _CLAIM.fullmatch(each[0]))
         for path, entries in groupby(listed, key=lambda each: each[0].rpartition("/")[0]):
             server, _, key = path.partition("/")
             try:
@@ -78,6 +94,15 @@ class S3Logs:
         ordered = tuple(sorted(files, key=lambda each: each.file))
         more = [f"and {len(problems) - _TOLD} more"] if len(problems) > _TOLD else []
         return ArchiveInventory(place=self.place, files=ordered, problems=(*problems[:_TOLD], *more))
+
+    def claim(self, server: str, epoch: int, writer: str) -> str:
+        """See destinations.base.Archiving.claim_log."""
+        key = f"{self._below}{server}/{claim_name(epoch)}"
+        self.bucket.put_new(key, writer.encode())
+        try:
+            return bytes(self.bucket.get(key, _MOST_CLAIM)).decode("ascii", "replace")
+        except NotFound as gone:
+            raise VerificationFailed(f"{key} at {self.place}: taken away meanwhile") from gone
 
     def append(self, file: LogFileId, chunk: Chunk, data: bytes) -> int:
         """See destinations.base.Archiving.append_log."""
@@ -102,9 +127,17 @@ class S3Logs:
 
     def chunks(self, file: LogFileId, begin: int, end: int) -> Iterator[tuple[Chunk, bytes]]:
         """The chunks that hold these bytes, opened; whoever asks proves them by their hashes."""
-        for each in _counting(self._objects_of(file)):
-            if each.chunk.end > begin and each.chunk.begin < end and each.chunk.size:
-                yield each.chunk, self._get(file, each.chunk)
+        waiting = sorted((o.chunk for o in self._objects_of(file)), key=lambda c: c.begin, reverse=True)
+        at, holding = begin, list[Chunk]()
+        while at < end:
+            while waiting and waiting[-1].begin <= at:
+                holding.append(waiting.pop())
+            holding = [chunk for chunk in holding if chunk.end > at]
+            if not holding:
+                return
+            found = self._first_good(file, sorted(holding, key=lambda c: (-c.end, c.begin)))
+            yield found
+            at = found[0].end
 
     def remove(self, file: LogFileId) -> None:
         """See destinations.base.Archiving.remove_log: the first bytes first, without which none counts."""
@@ -113,6 +146,10 @@ class S3Logs:
             if why := self.bucket.locked(entry.key) if self.locked else "":
                 raise Refused(f"{file}: {why}")
             self.bucket.erase(entry.key)
+        epoch, claim = f"{self._below}{file.server}/{file.epoch:08}.", claim_name(file.epoch)
+        left = [each.key for _, each in zip(range(2), self.bucket.list(epoch), strict=False)]
+        if left == [f"{self._below}{file.server}/{claim}"] and not self.locked:
+            self.bucket.erase(left[0])
 
     @property
     def _below(self) -> str:
@@ -135,6 +172,25 @@ class S3Logs:
         if not stored and self._get(file, chunk) != data:
             raise VerificationFailed(f"{file} at {self.place} has something else at {chunk.begin}")
         return len(body)
+
+    def _first_good(self, file: LogFileId, chunks: Sequence[Chunk]) -> tuple[Chunk, bytes]:
+        """The first that is what its name says: who has no key can put others beside what was archived.
+
+        Raise what the first one says where none is.
+        """
+        why: VerificationFailed | None = None
+        for chunk in chunks:
+            try:
+                data = self._get(file, chunk)
+            except VerificationFailed as failure:
+                why = why or failure
+                continue
+            if len(data) == chunk.size and hashlib.sha256(data).hexdigest() == chunk.sha256:
+                return chunk, data
+            why = why or VerificationFailed(
+                f"{self.place}: {file}, bytes {chunk.begin} to {chunk.end} are not what was archived"
+            )
+        raise why or AssertionError("there is one at least")
 
     def _sealed(self, file: LogFileId, chunk: Chunk, data: bytes) -> bytes:
         squeezed = zstandard.ZstdCompressor(level=LEVEL, write_content_size=True).compress(data)
@@ -189,13 +245,14 @@ class S3Logs:
     def _fold(self, file: LogFileId, known: list[_Object]) -> None:
         """Put the small objects at the end into a larger one, if they are many, or the file is closed.
 
-        Whatever fails of it leaves what was appended as it is.
+        Whatever fails of it leaves what was appended as it is, and is not tried again.
         """
         if self.locked:
             return
         first = len(known)
         room = MOST_CHUNK
-        while first and known[first - 1].chunk.size < SMALL and known[first - 1].chunk.size <= room:
+        behind = self._unfoldable.get(file.key, 0)
+        while first and _is_small(known[first - 1].chunk, behind, room):
             first -= 1
             room -= known[first].chunk.size
         small = known[first:]
@@ -210,6 +267,9 @@ class S3Logs:
             # A host that may only add leaves them as they are.
             log.info("archive.not_folded", file=str(file), error=str(refused))
             self.locked = True
+        except ZbackupError as failure:
+            log.warning("archive.not_folded", file=str(file), error=str(failure))
+            self._unfoldable[file.key] = known[-1].chunk.end
 
     def _folded(self, file: LogFileId, chunks: Sequence[Chunk]) -> _Object:
         data = b"".join(self._get(file, chunk) if chunk.size else b"" for chunk in chunks)
@@ -225,6 +285,10 @@ class S3Logs:
             closed=last.closed,
         )
         return _Object(chunk, self._put(file, chunk, data))
+
+
+def _is_small(chunk: Chunk, behind: int, room: int) -> bool:
+    return chunk.begin >= behind and chunk.size < SMALL and chunk.size <= room
 
 
 def _objects(entries: Iterator[tuple[str, int]]) -> tuple[list[_Object], list[str]]:

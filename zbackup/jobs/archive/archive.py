@@ -15,6 +15,7 @@ from zbackup.catalog.local import Catalog
 from zbackup.destinations.base import Archiving
 from zbackup.engines.base import LogFollower
 from zbackup.jobs.archive.append import append_all
+from zbackup.jobs.archive.writer import free_epoch, taken, writer_of
 from zbackup.jobs.context import Context, ShipTarget, live_files
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, server_key
 from zbackup.model.backup import Backup, BackupFiles
@@ -70,11 +71,16 @@ class _Subject:
 
 @dataclass(slots=True)
 class Archiver:
-    """Archives one instance's log at one destination; remembers between looks what did not change."""
+    """Archives one instance's log at one destination; remembers between looks what did not change.
+
+    `take_over`: where it is another host's archive, begin a new epoch.
+    """
 
     ctx: Context
     target: ShipTarget
     stop: Callable[[], bool] = never
+    take_over: bool = False
+    _ours: set[tuple[str, int]] = field(default_factory=set, init=False)
     _subject: _Subject | None = field(default=None, init=False)
     _inventory: ArchiveInventory | None = field(default=None, init=False)
     _listed: float = field(default=0.0, init=False)
@@ -94,6 +100,9 @@ class Archiver:
         inventory = self._known(session)
         archived = inventory.of(server)
         epoch = newest_epoch(archived)
+        anew = self._taken_over(session, server, epoch, there=bool(archived))
+        if anew:
+            archived = ()
         looked = ctx.clock.now()
         here = follower.look(
             subject.live,
@@ -102,7 +111,9 @@ class Archiver:
             subject.since,
             ctx.clock.now,
         )
-        plan = _with_sign(plan_archive(server, archived, here), archived, here)
+        plan = _with_sign(plan_archive(server, archived, here, anew=anew), archived, here)
+        for each in sorted({append.file.epoch for append in plan.appends}):
+            self._require_ours(session, server, each)
         self._tell(plan)
         pace = Pace(Meter(limit=self.target.limit, stop=self.stop))
         count = 0
@@ -114,7 +125,7 @@ class Archiver:
             pace.passed(chunk.size)
 
         inventory = append_all(session, follower, plan, inventory, appended)
-        self._inventory = inventory
+        self._inventory, self.take_over = inventory, False
         ends = inventory.of(server)
         return Round(
             looked=looked,
@@ -129,7 +140,27 @@ class Archiver:
         now = self.ctx.clock.monotonic()
         if self._inventory is None or now - self._listed > INVENTORY_S:
             self._inventory, self._listed = session.archived(), now
+            self._ours.clear()
         return self._inventory
+
+    def _taken_over(self, session: Archiving, server: str, newest: int, *, there: bool) -> int:
+        """Return the epoch that is to be begun in place of another host's, 0 for none. Raise Taken where that
+        goes on."""
+        if not there:
+            return 0
+        if not self.take_over:
+            self._require_ours(session, server, newest)
+            return 0
+        writer = writer_of(self.ctx)
+        return free_epoch(session, server, newest, writer)
+
+    def _require_ours(self, session: Archiving, server: str, epoch: int) -> None:
+        """Nobody else archives this epoch from now on. Raise Taken where somebody does."""
+        if (server, epoch) not in self._ours:
+            writer = writer_of(self.ctx)
+            if session.claim_log(server, epoch, writer) != writer:
+                raise taken(self.ctx, self.target, epoch)
+            self._ours.add((server, epoch))
 
     def _current(self) -> _Subject:
         now = self.ctx.clock.monotonic()
@@ -145,11 +176,16 @@ class Archiver:
             log.error("archive.gap", what=plan.gap, **about)
 
 
-def archive_once(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never) -> Round:
-    """Bring the archive at the destination up to date. Raise Taken while another run archives there."""
+def archive_once(
+    ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never, *, take_over: bool = False
+) -> Round:
+    """Bring the archive at the destination up to date. Raise Taken while another run archives there.
+
+    Of another host's archive, too: unless `take_over`, which begins a new epoch.
+    """
     with archive_lock(ctx, target), target.destination.connect() as session:
         ctx.progress.phase("archiving the log", target.destination.place)
-        archiver = Archiver(ctx, target, stop)
+        archiver = Archiver(ctx, target, stop, take_over)
         found = archiver.round(require_archiving(target, session))
         if found.gap or found.new_epoch or found.appends:
             # What is behind a gap, or was written meanwhile.

@@ -21,6 +21,9 @@ def serve(order: LogOrder) -> int:
             raise Refused(f"{len(data)} bytes came where {order.chunk.size} were announced")
         _say([str(LogStore(dataset.prepared()).append(order.file, order.chunk, data))])
         return 0
+    if order.claim:
+        _say([LogStore(dataset.prepared()).claim(*order.claim)])
+        return 0
     directory = dataset.directory()
     if directory is None:
         return 0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from zbackup.model.archive_order import LOG_COMMAND, LogOrder, parse_log_order
+from zbackup.model.archive_order import LOG, LOG_COMMAND, LogOrder, parse_log_order
 from zbackup.model.errors import Refused
 from zbackup.model.record import PREFIX, PROPERTIES
 from zbackup.model.retention import CONDEMNED
@@ -203,6 +203,7 @@ def _receiving(words: tuple[str, ...], policy: Policy) -> Order:
     if lacking:
         raise _refused(f"zfs receive without {lacking[0]}")
     _require_one(names, policy, "")
+    _require_no_log(names[0], policy)
     return Order(argv=words, kind="receive", changes=True)
 
 
@@ -214,6 +215,7 @@ def _creating(words: tuple[str, ...], policy: Policy) -> Order:
     if sorted(options) != sorted(("-o", f"{key}={value}") for key, value in CONTAINER.items()):
         raise _refused("zfs create with other properties than those of a container")
     _require_one(names, policy, "")
+    _require_no_log(names[0], policy)
     return Order(argv=words, changes=True)
 
 
@@ -289,6 +291,12 @@ def _require_one(names: Sequence[str], policy: Policy, *signs: str) -> None:
     _require_name(names[0], policy, *signs)
 
 
+def _require_no_log(name: str, policy: Policy) -> None:
+    """The dataset of an instance's log archive is made by the gate alone."""
+    if name.removeprefix(f"{policy.root}/").split("/")[1:2] == [LOG]:
+        raise _refused(f"{_shown(name)} is the place of a log archive")
+
+
 def _require_name(name: str, policy: Policy, *signs: str, root: bool = False) -> None:
     """A dataset ("" is one of `signs`), snapshot ("@") or bookmark ("#") below the root.
 
@@ -319,6 +327,7 @@ def _shown(text: str) -> str:
 
 _LOG_POWERS: Mapping[str, Power | None] = {
     "list": None,
+    "claim": "receive",
     "append": "receive",
     "read": "read",
     "remove": "destroy",

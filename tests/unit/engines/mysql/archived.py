@@ -168,6 +168,10 @@ class Archive:
 
     chunks: dict[str, list[tuple[Chunk, bytes]]] = field(default_factory=dict)
     files: dict[str, LogFileId] = field(default_factory=dict)
+    claims: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def claim_log(self, server: str, epoch: int, writer: str) -> str:
+        return self.claims.setdefault((server, epoch), writer)
 
     def archived(self) -> ArchiveInventory:
         inventory = ArchiveInventory(place="memory")

@@ -1,6 +1,7 @@
 """Whatever a server does with its log, and wherever the archiver is killed: what is archived is what the
 server had, nothing of it is ever overwritten, and no hole is taken for a whole log."""
 
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +26,8 @@ from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.engines.mysql.binlog.errors import BinlogEncrypted
 from zbackup.engines.mysql.binlog.events import START_ENCRYPTION
 from zbackup.jobs.archive.append import append_all
-from zbackup.model.errors import Taken, VerificationFailed
+from zbackup.model.archive import MOST_EPOCH
+from zbackup.model.errors import Refused, Taken, VerificationFailed
 from zbackup.plan.archive import plan_archive
 
 STEPS = st.one_of(
@@ -201,3 +203,16 @@ def test_two_archivers_do_not_mix(server: Server) -> None:
     with pytest.raises(Taken):
         append_all(archive, follower, plan, inventory, lambda *_: None)
     check(server, archive)
+
+
+@pytest.mark.parametrize(("epoch", "name"), [(MOST_EPOCH, "binlog.000001"), (0, "my+binlog.000001")])
+def test_what_no_archive_can_name_is_refused_in_one_line(server: Server, epoch: int, name: str) -> None:
+    archive = Archive()
+    server.commit()
+    Archiver(server, archive).run()
+    (file,) = archive.archived().files
+    there = () if not epoch else (replace(file, file=replace(file.file, epoch=epoch)),)
+    (written,) = Archiver(server, archive).follower.look(server.live(), lambda: [], (), "", lambda: NOON)
+    with pytest.raises(Refused, match=str(epoch or "archived: its name")) as refused:
+        plan_archive(UUID, there, [replace(written, name=name)])
+    assert "\n" not in str(refused.value)
