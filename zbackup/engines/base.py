@@ -285,6 +285,9 @@ class LogFollower(Protocol):
         Raise VerificationFailed when the file is not there any more.
         """
 
+    def forget(self) -> None:
+        """Look at everything anew the next time: what was remembered of the files may be wrong."""
+
 
 class Recovery(Protocol):
     """Recovery of one instance's backups. Works on files alone: the instance's server may be gone."""

@@ -3,6 +3,10 @@ server had, nothing of it is ever overwritten, and no hole is taken for a whole 
 
 from dataclasses import replace
 from datetime import timedelta
+
+
+import os
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,8 +27,9 @@ from tests.unit.engines.mysql.archived import (
 )
 from tests.unit.samples import NOON
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
-from zbackup.engines.mysql.binlog.errors import BinlogEncrypted
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
 from zbackup.engines.mysql.binlog.events import START_ENCRYPTION
+from zbackup.engines.mysql.binlog.reader import opened, opened_live
 from zbackup.jobs.archive.append import append_all
 from zbackup.model.archive import MOST_EPOCH
 from zbackup.model.errors import Refused, Taken, VerificationFailed
@@ -216,3 +221,96 @@ def test_what_no_archive_can_name_is_refused_in_one_line(server: Server, epoch: 
     with pytest.raises(Refused, match=str(epoch or "archived: its name")) as refused:
         plan_archive(UUID, there, [replace(written, name=name)])
     assert "\n" not in str(refused.value)
+
+
+def test_a_log_that_goes_on_in_a_new_file_meanwhile_is_complete_to_before_the_look(server: Server) -> None:
+    """The clock is read before the files are listed: what follows in one that came later may be older."""
+    server.commit()
+    asked = []
+
+    def clock() -> datetime:
+        asked.append(server.newest)
+        server.rotate()
+        server.commit()
+        return NOON
+
+    found = MysqlLogFollower().look(server.live(), list, (), "", clock)
+    assert asked == [1] and [file.number for file in found] == [1, 2]
+    assert [file.complete_to for file in found] == [None, NOON]
+
+
+@pytest.mark.parametrize("mariadb", [False, True])
+def test_a_file_that_others_follow_claims_nothing_by_what_a_session_took_for_the_time(
+    tmp_path: Path, mariadb: bool
+) -> None:
+    server, archive = Server(tmp_path, mariadb), Archive()
+    server.number = 5 * 365 * 86_400 * (1 if mariadb else 1_000_000)
+    server.commit()
+    server.rotate()
+    server.commit()
+    with pytest.raises(Killed):
+        Archiver(server, archive).run(kill_after=1)
+    (first,) = archive.archived().files
+    assert first.closed and first.complete_to is None
+    server.begin_commit()
+    Archiver(server, archive).run()
+    assert archive.archived().files[-1].complete_to is None, "the last commit was in the future, it says"
+
+
+@pytest.mark.parametrize("left", [b"", b"\xfebin"])
+def test_a_file_in_the_middle_that_cannot_be_told_is_no_end_of_the_log(server: Server, left: bytes) -> None:
+    archive = Archive()
+    server.commit()
+    server.rotate()
+    server.rotate()
+    server.commit()
+    path = server.directory / "live" / "binlog.000002"
+    whole = path.read_bytes()
+    path.write_bytes(left)
+    with pytest.raises(VerificationFailed, match=r"binlog\.000002 does not begin"):
+        Archiver(server, archive).run()
+    path.write_bytes(whole)
+    (server.directory / "live" / "binlog.000003").write_bytes(left)
+    Archiver(server, archive).run()
+    assert [each.file.number for each in archive.archived().files] == [1, 2]
+
+
+def test_a_log_that_is_cut_off_while_it_is_read_is_a_failure_and_ends_no_daemon(server: Server) -> None:
+    for _ in range(6):
+        server.commit(200_000)
+    path = server.directory / "live" / "binlog.000001"
+    with opened_live(path) as scanner:
+        spans = scanner.spans()
+        next(spans)
+        os.truncate(path, 1000)
+        with pytest.raises(VerificationFailed, match="cut off while it was read"):
+            list(spans)
+
+
+def test_in_pieces_a_log_is_the_same(server: Server) -> None:
+    for size in (40, 700_000, 3, 262_144, 40):
+        server.commit(size)
+    server.begin_commit()
+    path = server.directory / "live" / "binlog.000001"
+    with opened(path) as whole, opened_live(path) as pieces:
+        assert list(pieces.spans()) == list(whole.spans())
+        assert (pieces.reached, pieces.size) == (whole.reached, whole.size)
+        assert pieces.head_end() == whole.head_end()
+        assert pieces.beginning(100) == whole.data[:100]
+
+
+def test_what_was_remembered_is_forgotten_when_it_may_be_wrong(server: Server) -> None:
+    """The same file, cut off and written anew: the end that is remembered lies within a transaction."""
+    follower = MysqlLogFollower()
+    server.commit(100)
+    server.commit(100)
+    (before,) = follower.look(server.live(), list, (), "", lambda: NOON)
+    builder = server.files[1]
+    del builder.data[builder.written[0].start :]
+    builder.written.clear()
+    server.commit(1000)
+    with pytest.raises(BinlogDamaged):
+        follower.look(server.live(), list, (), "", lambda: NOON)
+    follower.forget()
+    (after,) = follower.look(server.live(), list, (), "", lambda: NOON)
+    assert after.size == len(builder.data) > before.size

@@ -18,7 +18,7 @@ from typing import IO, Final
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, FLAG_IN_USE, FLAGS_AT
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.binlog.reader import moment, opened
+from zbackup.engines.mysql.binlog.reader import moment, opened_live
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.recovery.covered_log import held_files, unbroken
 from zbackup.model.archive import TAIL, ArchivedFile, head_hash, server_key, tail_hash
@@ -51,6 +51,8 @@ class MysqlLogFollower:
         now: Callable[[], datetime],
     ) -> tuple[WrittenFile, ...]:
         """See engines.base.LogFollower."""
+        # What was acknowledged before is in the files that are listed, or in older ones.
+        read = now()
         paths = _unbroken(held_files(*live))
         newest = max((each.file.number for each in archived), default=None)
         first = _wanted_first(since, paths) if newest is None else 0
@@ -64,10 +66,12 @@ class MysqlLogFollower:
             first = _newest_same(paths, archived, live.record.server_uuid)
         found: list[WrittenFile] = []
         for path in (p for p in paths if sequence(p.name) >= first):
-            file = self._look(path, live, now(), closed=path != paths[-1])
-            if file is None:
-                break
-            found.append(file)
+            closed = path != paths[-1]
+            file = self._look(path, live, read, closed=closed)
+            if file:
+                found.append(file)
+            elif closed:
+                raise VerificationFailed(f"{path} does not begin as a binary log does, and others follow it")
         return tuple(_compared(found, archived))
 
     def read(self, file: WrittenFile, begin: int, end: int) -> bytes:
@@ -80,18 +84,24 @@ class MysqlLogFollower:
             raise _gone(file)
         return data
 
+    def forget(self) -> None:
+        """See engines.base.LogFollower."""
+        self._known.clear()
+
     def _look(self, path: Path, live: BackupFiles, read: datetime, *, closed: bool) -> WrittenFile | None:
         """None for a file that the server is just beginning."""
         record = live.record
-        with secure_files.open_regular(path) as descriptor, opened(path) as scanner:
+        with secure_files.open_regular(path) as descriptor, opened_live(path) as scanner:
             identity = _identity(descriptor)
             head = _head(scanner, record.server_uuid)
-            if head is None or not _is_still(path, identity):
+            if not _is_still(path, identity):
+                raise VerificationFailed(f"{path} was replaced while it was looked at: it is looked at again")
+            if head is None:
                 return None
             end, committed = self._whole(path, identity, head, scanner)
             os.fdatasync(descriptor.fileno())
-            up_to_date = not closed and end == len(scanner.data) and record.role != "replica"
-        complete = read if up_to_date else min(committed, read) if committed else None
+            up_to_date = end == scanner.size and record.role != "replica"
+        complete = None if closed else read if up_to_date else _credible(committed, read)
         return WrittenFile(
             name=path.name,
             number=sequence(path.name),
@@ -110,7 +120,7 @@ class MysqlLogFollower:
         """Behind the last whole transaction, or event between transactions, and when it was committed."""
         known = self._known.get(path)
         start, committed = FIRST_EVENT, None
-        if known and known[:2] == (identity, head) and known[2] <= len(scanner.data):
+        if known and known[:2] == (identity, head) and known[2] <= scanner.size:
             _, _, start, committed = known
         last = deque(scanner.spans(start), maxlen=1)
         if last:
@@ -120,6 +130,11 @@ class MysqlLogFollower:
             self._known.clear()
         self._known[path] = (identity, head, end, committed)
         return end, committed
+
+
+def _credible(committed: datetime | None, read: datetime) -> datetime | None:
+    """A commit time that can be right: a session's own clock (SET timestamp) may be any."""
+    return committed if committed and committed <= read else None
 
 
 def _wanted_first(since: str, paths: Sequence[Path]) -> int:
@@ -177,7 +192,7 @@ def _goes_on(held: Sequence[Path], last: ArchivedFile) -> bool:
     """Tell whether there is a whole transaction more than was archived."""
     if len(held) > 1:
         return True
-    with opened(held[0]) as scanner:
+    with opened_live(held[0]) as scanner:
         return scanner.whole_end() > last.size
 
 
@@ -201,7 +216,7 @@ def _is_finished(held: dict[int, Path], number: int, following: Path) -> bool:
     if sequence(following.name) > number + 1:
         return True
     try:
-        with opened(after) as one, opened(following) as other:
+        with opened_live(after) as one, opened_live(following) as other:
             heads = _head(one, ""), _head(other, "")
     except (ZbackupError, OSError):
         return False
@@ -236,7 +251,7 @@ def _newest_same(paths: Sequence[Path], archived: Sequence[ArchivedFile], server
 def _is_same(path: Path, known: ArchivedFile, server: str) -> bool:
     if secure_files.size(path) < known.size:
         return False
-    with opened(path) as scanner:
+    with opened_live(path) as scanner:
         if _head(scanner, server) != known.file.head:
             return False
     return _tail(path, known.size) == known.last.tail
@@ -249,7 +264,7 @@ def _tail(path: Path, end: int) -> str:
 
 def _head(scanner: Scanner, server: str) -> str | None:
     end = scanner.head_end()
-    return head_hash(server_key(server), _without_flag(scanner.data[:end], 0)) if end else None
+    return head_hash(server_key(server), _without_flag(scanner.beginning(end), 0)) if end else None
 
 
 def _masked(file: IO[bytes], begin: int, end: int) -> bytes:

@@ -12,6 +12,8 @@ from enum import Enum
 from mmap import mmap
 from typing import Final
 
+from zbackup.engines.mysql.binlog.pieces import Pieces
+
 MAGIC: Final = b"\xfebin"
 MAGIC_ENCRYPTED: Final = b"\xfdbin"
 FIRST_EVENT: Final = 4
@@ -93,6 +95,9 @@ MARIADB_FLAGS_AT: Final = HEADER_SIZE + 12
 Buffer = bytes | mmap
 """A file's bytes, whole or mapped; slices are copies either way."""
 
+Live = Buffer | Pieces
+"""The same, or read while its server may cut the file short."""
+
 
 class Dialect(Enum):
     MYSQL = "MySQL"
@@ -122,7 +127,7 @@ _CRC32: Final = 1
 _CHUNK: Final = 1 << 20
 
 
-def checksum_holds(data: Buffer, start: int, end: int) -> bool:
+def checksum_holds(data: Live, start: int, end: int) -> bool:
     """Tell whether the last four bytes of the event in data[start:end] are the CRC32 of the others.
 
     The in-use flag of a format description is set and cleared without a new checksum, so the server leaves
@@ -163,9 +168,10 @@ def parse_format(event: bytes) -> Format:
     )
 
 
-def query_text(data: Buffer, start: int, end: int, limit: int = 64) -> bytes:
+def query_text(data: Live, start: int, end: int, limit: int = 64) -> bytes:
     """Tell how the statement in the query event at `start` begins; `end` is where its checksum begins."""
-    database, status = _QUERY.unpack_from(data, start + HEADER_SIZE)
+    fixed = start + HEADER_SIZE
+    database, status = _QUERY.unpack(data[fixed : fixed + _QUERY.size])
     text = start + HEADER_SIZE + _QUERY_FIXED + status + database + 1
     return data[text : min(end, text + limit)]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, Buffer
+from zbackup.engines.mysql.binlog.pieces import Pieces
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
 from zbackup.engines.mysql.binlog.scan import Scanner, Span
 from zbackup.proc import secure_files
@@ -86,6 +87,17 @@ def opened(path: Path, end: int | None = None) -> Iterator[Scanner]:
         finally:
             if isinstance(data, mmap.mmap):
                 data.close()
+
+
+@contextmanager
+def opened_live(path: Path) -> Iterator[Scanner]:
+    """The same over all of a file that its server may cut short meanwhile, or replace by a shorter one.
+
+    Then reading raises VerificationFailed.
+    """
+    with secure_files.open_regular(path) as file:
+        size = file.seek(0, 2)
+        yield Scanner(Pieces(file, path.name, size), path.name, size)
 
 
 def describe(path: Path, scanner: Scanner, span: Span) -> LoggedTransaction:

@@ -1,7 +1,8 @@
 """Find the transactions in one binlog file's bytes. The hot path: no object is made for an event."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from zbackup.engines.mysql.binlog import events
@@ -20,8 +21,10 @@ from zbackup.engines.mysql.binlog.events import (
     XID,
     Buffer,
     Format,
+    Live,
 )
 from zbackup.engines.mysql.binlog.gtid import read_gtid, read_opening
+from zbackup.engines.mysql.binlog.pieces import Pieces
 
 _NOT_IN_GROUP: Final = BEGINS | {events.ROTATE, events.STOP, FORMAT_DESCRIPTION}
 _DECIDES: Final = _NOT_IN_GROUP | {XID, XA_PREPARE, QUERY}
@@ -45,9 +48,10 @@ class Scanner:
     scan. Anything wrong with sound bytes behind it raises BinlogDamaged.
     """
 
-    def __init__(self, data: Buffer, name: str, limit: int) -> None:
+    def __init__(self, data: Live, name: str, limit: int) -> None:
         """Raise BinlogDamaged if this is no binlog, BinlogEncrypted if it cannot be read without keys."""
         self._data, self._name, self._limit = data, name, min(limit, len(data))
+        self._shape = _shapes(data)
         self._written: int | None = None
         self._reached = 0
         self._trailer = 0
@@ -98,8 +102,19 @@ class Scanner:
 
     @property
     def data(self) -> Buffer:
-        """The file's bytes."""
+        """The file's bytes. Raise TypeError when they are of a file that may be cut short."""
+        if isinstance(self._data, Pieces):
+            raise TypeError(f"{self._name} is read while it may be cut short: in pieces")
         return self._data
+
+    @property
+    def size(self) -> int:
+        """Tell how long the file was when it was opened."""
+        return len(self._data)
+
+    def beginning(self, end: int) -> bytes:
+        """The bytes in front of an offset."""
+        return self._data[:end]
 
     @property
     def reached(self) -> int:
@@ -112,7 +127,7 @@ class Scanner:
 
     def gtid(self, start: int) -> str:
         """The global id of the transaction at `start`, "" if it has none."""
-        kind, size, _ = SHAPE.unpack_from(self._data, start)
+        kind, size, _ = self._shape(start)
         return read_gtid(kind, self._body(start, size))
 
     def head(self) -> tuple[int, bytes] | None:
@@ -206,9 +221,9 @@ class Scanner:
         return self._group_end(position + size)
 
     def _group_end(self, position: int) -> int | None:
-        data, limit, unpack = self._data, self._limit, SHAPE.unpack_from
+        limit, shape = self._limit, self._shape
         while position + HEADER_SIZE <= limit:
-            kind, size, behind = unpack(data, position)
+            kind, size, behind = shape(position)
             end: int = position + size
             # Checksums here are left to the next transaction's GTID event: it only is where it should be if
             # the sizes that led there were right. MariaDB 11.8 does not say where most events end.
@@ -265,7 +280,7 @@ class Scanner:
         header_end = position + HEADER_SIZE
         if header_end > self._limit:
             return None
-        kind, size, behind = SHAPE.unpack_from(self._data, position)
+        kind, size, behind = self._shape(position)
         end = position + size
         in_place = behind == end & _POSITION_MASK if behind or self._trailer else kind not in _ALWAYS_PLACED
         if end > self._limit:
@@ -300,3 +315,10 @@ class Scanner:
         """Tell what to raise when something is wrong at an offset."""
 
         return BinlogDamaged(f"{self._name} is damaged at offset {position}: {what}")
+
+
+def _shapes(data: Live) -> Callable[[int], tuple[int, int, int]]:
+    """Type, size and end position of the event at an offset."""
+    if isinstance(data, Pieces):
+        return lambda at: SHAPE.unpack(data[at : at + SHAPE.size])
+    return partial(SHAPE.unpack_from, data)
