@@ -13,7 +13,7 @@ from tests.destinations.shop import Shop, some_key
 from zbackup.destinations.archived_bytes import paced, proven
 from zbackup.destinations.base import Archiving
 from zbackup.destinations.zfs_archive import LocalLogs, Logs, RemoteLogs
-from zbackup.model.archive import ArchiveInventory, Chunk, LogFileId, head_hash, tail_hash
+from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId, head_hash, tail_hash
 from zbackup.model.errors import CommandFailed
 from zbackup.proc.pipeline import Command, Meter
 
@@ -56,6 +56,9 @@ class DirectorySession:
 
     def read_log(self, file: LogFileId, begin: int, end: int, meter: Meter) -> Iterator[bytes]:
         return paced(proven(file, begin, end, self.logs.chunks(file, begin, end)), meter)
+
+    def proven_to(self, archived: ArchivedFile) -> datetime | None:
+        return archived.complete_to
 
     def remove_log(self, file: LogFileId) -> None:
         self.logs.remove(file)

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -197,6 +199,33 @@ def test_what_was_tampered_with_in_a_bucket_is_found(shop: Shop, tmp_path: Path)
             with pytest.raises((VerificationFailed, NotFound)):
                 read(session, named(), 0, 100)
             assert read(session, named(), 100, 200) == CONTENT[100:200]
+
+
+def test_by_names_alone_a_bucket_claims_nothing_in_a_restore(shop: Shop, tmp_path: Path) -> None:
+    later = NOW + timedelta(days=365)
+    with session_of("s3 encrypted", tmp_path, shop) as session:
+        append(session, named(), 0, 100)
+        append(session, named(), 100, 100)
+        (honest,) = session.archived().files
+        assert session.proven_to(honest) == honest.complete_to == NOW
+        sign = replace(chunk_of(CONTENT, 100, 100), read=later, complete_to=later)
+        sealed = shop.body(shop.objects("log/")[-1])
+        for body in (b"", b'{"version":1,"compression":"none","encryption":null}\n', sealed):
+            shop.replace(f"{shop.root}/log/{named().server}/{named().key}/{sign}", body)
+            (forged,) = session.archived().files
+            assert forged.complete_to == later
+            assert session.proven_to(forged) == NOW
+
+
+def test_what_is_proven_is_of_the_bytes_that_were_listed(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session_of("s3", tmp_path, shop) as session:
+        append(session, named(), 0, 100)
+        (listed,) = session.archived().files
+        behind = replace(chunk_of(CONTENT, 100, 200), complete_to=NOW + timedelta(days=1))
+        session.append_log(named(), replace(behind, read=NOW + timedelta(days=1)), CONTENT[100:200])
+        assert session.proven_to(listed) == NOW
 
 
 def test_what_is_plain_does_not_count_for_who_has_a_key(shop: Shop, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ def keep_archives(patch: pytest.MonkeyPatch, world: World) -> None:
     """The sessions of ZFS destinations show what World.archive() has put there."""
     methods: dict[str, Callable[..., Any]] = {
         "archived": lambda _: _archived(world),
+        "proven_to": lambda _, archived: archived.complete_to,
         "read_log": lambda _, file, begin, end, meter: _read(world, file, begin, end, meter),
     }
     for name, method in methods.items():

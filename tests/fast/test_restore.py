@@ -12,6 +12,7 @@ from tests.fast.archive import keep_archives
 from tests.fast.breaking import WAYS, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.world import CLONES, World
+from zbackup.destinations.zfs_destination import ZfsSession
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.cleanup.cleanup import reconcile
 from zbackup.jobs.clones import lifecycle as clones
@@ -25,7 +26,7 @@ from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship
 from zbackup.jobs.watch.window import window, window_at
-from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken
+from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken, VerificationFailed
 from zbackup.model.log import LogDamage
 from zbackup.model.moment import Moment
 from zbackup.model.target import WholeLog
@@ -283,6 +284,17 @@ def test_with_archived_log_where_the_copies_lie(world: World, ctx: Context, arch
         world, ctx, lambda: restore(ctx, archived, OPTIONS, source), archived, place=THERE
     )
     assert count >= 38 * 4 + 1
+
+
+def test_what_only_names_in_an_archive_claim_is_no_restore_up_to_there(
+    world: World, ctx: Context, archived: Moment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = DestinationSource(ctx.targets[0])
+    monkeypatch.setattr(ZfsSession, "proven_to", lambda *_: None)
+    with pytest.raises(VerificationFailed, match="proves to lead up to"):
+        restore(ctx, archived, OPTIONS, source)
+    restore(ctx, source.latest(ctx, OPTIONS), OPTIONS, source)
+    assert world.content(ROWS)["rows"] == world.state.archive
 
 
 def test_latest_is_all_that_was_archived(world: World, ctx: Context, archived: Moment) -> None:

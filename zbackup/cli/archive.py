@@ -214,6 +214,8 @@ def _state_line(ctx: Context, state: ArchiveState | str) -> str:
     lost = (
         f"the last {length(exposed)} would be lost with this host"
         if exposed is not None
+        else "the clock was set back since it was archived"
+        if state.archived
         else "never archived"
     )
     end = f", archived up to {state.end}" if state.end else ""

@@ -225,7 +225,7 @@ def findings(found: tuple[Finding, ...]) -> list[str]:
 def _archived(each: ArchiveState, now: datetime) -> str:
     exposed = each.exposed(now)
     if exposed is None:
-        return "not archived since this host was started"
+        return "the clock was set back since" if each.archived else "not archived since this host was started"
     return (
         f"archived up to {each.end or 'nothing yet'}; {tables.length(exposed.total_seconds())} would be lost"
     )

@@ -10,7 +10,7 @@ from zbackup import app
 from zbackup.config.settings import Instance, Settings
 from zbackup.daemon.worker import LogProgress
 from zbackup.jobs.archive.keep_up import KeepUp
-from zbackup.jobs.archive.state import ArchiveState
+from zbackup.jobs.archive.state import ArchiveState, known_state
 from zbackup.jobs.context import Context, ShipTarget
 
 log = structlog.get_logger()
@@ -63,6 +63,7 @@ class Archivers:
         context = app.context(settings, instance, LogProgress())
         target = app.choose_target(context, lane[1])
         stop = threading.Event()
+        self._told(lane[0], known_state(context, lane[1]))
         name = ":".join(("archive", *lane))
         thread = threading.Thread(target=self._run, args=(context, target, stop), name=name, daemon=True)
         self._running[lane] = _Running(thread, stop, instance)

@@ -17,7 +17,7 @@ from prometheus_client import (
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from zbackup.clock import SystemClock
+from zbackup.clock import Clock, SystemClock
 from zbackup.daemon.job_table import Key
 from zbackup.jobs.archive.state import ArchiveState
 from zbackup.jobs.backup.snapshot import SnapshotReport
@@ -34,16 +34,34 @@ SECONDS = (0.1, 0.3, 1, 3, 10, 30, 60, 300, 900, 3600)
 LOCK_SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
 
 
+class _Exposures:
+    """Since when archives are exposed, by the clock that never jumps."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self._started = clock, clock.monotonic()
+        self.known: dict[str, dict[str, float]] = {}
+
+    def since(self, instance: str, state: ArchiveState) -> float:
+        """Return since when the archive is exposed that is in this state now."""
+        known = self.known.setdefault(instance, {})
+        age, before = state.exposed(self.clock.now()), known.get(state.destination)
+        if before is not None and (age is None or state.error):
+            return before
+        found = self._started if age is None else self.clock.monotonic() - age.total_seconds()
+        known[state.destination] = found
+        return found
+
+
 class Metrics:
     """One registry; set from the daemon's main thread, read by whoever scrapes."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         self._pools: dict[str, str] = {}
         self._destinations: dict[str, list[str]] = {}
         self._drills: dict[str, list[str]] = {}
-        self._exposures: dict[str, set[str]] = {}
+        self._exposures = _Exposures(clock or SystemClock())
         ProcessCollector(registry=self._registry)
         GCCollector(registry=self._registry)
         info = Info("zbackup_build", "Version of zbackup", registry=self._registry)
@@ -180,17 +198,14 @@ class Metrics:
         self._drilled(status.instance, status.drills)
 
     def archived(self, instance: str, state: ArchiveState) -> None:
-        """A log archive was looked at, or could not be. Called in the lanes' threads.
+        """A log archive was looked at, could not be, or is about to be for the first time. Called in the
+        lanes' threads.
 
-        The value is made when it is asked for: it grows while nothing is archived.
+        The value is made when it is asked for, and grows while nothing is archived, whatever is done to the
+        wall clock; from the daemon's start where it is not known when anything was.
         """
-        if state.archived is None:
-            return
-        since, clock = state.archived.timestamp(), SystemClock()
-        self._exposed.labels(instance, state.destination).set_function(
-            lambda: max(clock.now().timestamp() - since, 0.0)
-        )
-        self._exposures.setdefault(instance, set()).add(state.destination)
+        clock, since = self._exposures.clock, self._exposures.since(instance, state)
+        self._exposed.labels(instance, state.destination).set_function(lambda: clock.monotonic() - since)
 
     def forget(self, instance: str) -> None:
         """It is not in the configuration any more."""
@@ -201,7 +216,7 @@ class Metrics:
             _remove(self._space, (instance, kind))
         self._shipped(instance, ())
         self._drilled(instance, ())
-        for to in self._exposures.pop(instance, set()):
+        for to in self._exposures.known.pop(instance, {}):
             _remove(self._exposed, (instance, to))
         pool = self._pools.pop(instance, "")
         for gauge in (self._free, self._size):

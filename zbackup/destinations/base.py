@@ -14,11 +14,12 @@ Raised by all of them: ConnectionFailed when the other side cannot be reached, C
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from zbackup.destinations.copies import Copies, StreamStep
-from zbackup.model.archive import ArchiveInventory, Chunk, LogFileId
+from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
 from zbackup.model.record import Record
 from zbackup.model.shipping import Checked, Inventory, OutgoingStream
@@ -136,7 +137,10 @@ class Archiving(Protocol):
     """
 
     def archived(self) -> ArchiveInventory:
-        """All archived files of the instance. Raise Refused where the other side knows no archive."""
+        """All archived files of the instance, as names and listings tell of them: nothing is proven by that.
+
+        Raise Refused where the other side knows no archive.
+        """
 
     def claim_log(self, server: str, epoch: int, writer: str) -> str:
         """Write down that `writer` archives this epoch of the server, unless somebody does: return who.
@@ -158,6 +162,10 @@ class Archiving(Protocol):
 
         Raise VerificationFailed when they are not what was appended, or not all there.
         """
+
+    def proven_to(self, archived: ArchivedFile) -> datetime | None:
+        """Up to when everything committed is in the file, as ArchivedFile.complete_to, but by chunks alone
+        that are proven to be what was appended, where anything there proves that. None where none says."""
 
     def remove_log(self, file: LogFileId) -> None:
         """Take the file away, from its beginning on: what is left of it after a cut is not listed any more,

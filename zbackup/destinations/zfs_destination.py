@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import count, pairwise
 from pathlib import Path, PurePosixPath
 
@@ -15,7 +16,7 @@ from zbackup.config.units import instance_name_is_valid
 from zbackup.destinations.archived_bytes import paced, proven
 from zbackup.destinations.copies import INSTANCE, MOST_INSTANCES, Copies, StreamStep, by_home, committed
 from zbackup.destinations.zfs_archive import LocalLogs, Logs, RemoteLogs
-from zbackup.model.archive import ArchiveInventory, Chunk, LogFileId
+from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.archive_order import LOG
 from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, NotResumable, VerificationFailed
@@ -127,6 +128,10 @@ class ZfsSession:
 
     def read_log(self, file: LogFileId, begin: int, end: int, meter: Meter) -> Iterator[bytes]:
         return paced(proven(file, begin, end, self.logs.chunks(file, begin, end)), meter)
+
+    def proven_to(self, archived: ArchivedFile) -> datetime | None:
+        # Whoever can write there has written its bytes, too: nothing there proves more.
+        return archived.complete_to
 
     def remove_log(self, file: LogFileId) -> None:
         self.logs.remove(file)

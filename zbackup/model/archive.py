@@ -17,7 +17,7 @@ The flag "in use" of a binlog's first event is cleared in what is archived, as i
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -156,7 +156,7 @@ class ArchivedFile:
     """The state of one file at a destination: the bytes 0 to `last.end`, in `last`, its newest chunk,
     and before.
 
-    `complete_to` is the latest of all its chunks, None if none says any. `stored` is what it takes there.
+    `complete_to` is what complete_of() says of all its chunks. `stored` is what it takes there.
     """
 
     file: LogFileId
@@ -206,11 +206,10 @@ class ArchiveInventory:
         size = before.size if before else 0
         if chunk.begin != size or (before and before.closed):
             raise ValueError(f"{file} has {size} bytes, and is not continued at {chunk.begin}")
-        known = [each for each in (before.complete_to if before else None, chunk.complete_to) if each]
         now = ArchivedFile(
             file=file,
             last=chunk,
-            complete_to=max(known, default=None),
+            complete_to=complete_after(before.complete_to if before else None, chunk),
             stored=stored + (before.stored if before else 0),
         )
         if at is not None:
@@ -265,6 +264,24 @@ def tail_hash(data: bytes) -> str:
 def head_hash(server: str, head: bytes) -> str:
     """Of what is fixed at the beginning of a server's file; the flag "in use" is cleared."""
     return hashlib.sha256(b"zbackup log file\n" + server.encode() + b"\n" + head).hexdigest()[:32]
+
+
+def complete_of(chunks: Iterable[Chunk]) -> datetime | None:
+    """Up to when everything committed is in these chunks, which continue each other; None where none says.
+
+    The last that says something counts: an earlier one may have been written by a clock that had leapt. What
+    was read later bounds it, too. Pure.
+    """
+    found: datetime | None = None
+    for chunk in chunks:
+        found = complete_after(found, chunk)
+    return found
+
+
+def complete_after(before: datetime | None, chunk: Chunk) -> datetime | None:
+    """The same when one more follows what was complete to `before`."""
+    said = chunk.complete_to or before
+    return min(said, chunk.read) if said else None
 
 
 def whole(chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from zbackup.model.archive import MOST_FILES, ArchivedFile, Chunk, LogFileId, claim_name
+from zbackup.model.archive import MOST_FILES, ArchivedFile, Chunk, LogFileId, claim_name, complete_of
 from zbackup.model.errors import PoolFull, Refused, Taken, VerificationFailed
 from zbackup.proc import secure_files
 
@@ -149,9 +149,8 @@ class LogStore:
         chunks = [Chunk.parse(line) for line in whole]
         if not chunks:
             return None
-        complete = max((c.complete_to for c in chunks if c.complete_to), default=None)
         stored = secure_files.stat(self._log(file)).st_blocks * 512
-        return ArchivedFile(file=file, last=chunks[-1], complete_to=complete, stored=stored)
+        return ArchivedFile(file=file, last=chunks[-1], complete_to=complete_of(chunks), stored=stored)
 
     @contextmanager
     def _opened(self, file: LogFileId) -> Iterator[int]:

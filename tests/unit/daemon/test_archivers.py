@@ -72,6 +72,16 @@ def test_lanes_follow_the_configuration(tmp_path: Path, begun: list[tuple[str, s
     assert len(begun) == 4
 
 
+def test_a_lane_that_comes_to_nothing_is_told_of(tmp_path: Path, begun: list[tuple[str, str]]) -> None:
+    told: list[tuple[str, str, object]] = []
+    lanes = Archivers(
+        lambda name, state: told.append((name, state.destination, state.archived)), lambda _: False
+    )
+    lanes.set(settings(tmp_path, shop='["cloud"]'))
+    lanes.stop()
+    assert told == [("shop", "cloud", None)]
+
+
 def test_told_to_stop_all_end(tmp_path: Path, begun: list[tuple[str, str]]) -> None:
     lanes = Archivers(lambda *_: None, lambda _: False)
     lanes.set(settings(tmp_path, shop='["offsite", "cloud"]'))

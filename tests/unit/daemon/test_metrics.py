@@ -4,14 +4,17 @@ import json
 import re
 import urllib.request
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from tests.lab.mysql_fixture import free_port
 from tests.unit.archived import STATE
 from tests.unit.reports import a_backup, a_status
+from zbackup.clock import Clock
 from zbackup.daemon.metrics import Metrics
 from zbackup.jobs.backup.snapshot import SnapshotReport
 from zbackup.model.errors import Taken
@@ -124,11 +127,38 @@ def test_an_address_in_use() -> None:
 
 def test_exposure_grows_while_nothing_is_archived_and_is_forgotten_with_its_instance() -> None:
     metrics = Metrics()
-    metrics.archived("shop", replace(STATE, archived=None))
-    assert not [line for line in served(metrics) if "exposed" in line]
     metrics.archived("shop", STATE)
     (line,) = [line for line in served(metrics) if "exposed" in line]
     assert 'instance="shop"' in line and 'destination="offsite"' in line
     assert float(line.rpartition(" ")[2]) > 1000
     metrics.forget("shop")
     assert not [line for line in served(metrics) if "exposed" in line]
+
+
+def test_exposure_counts_from_the_start_where_nothing_was_archived_and_no_leap_hides_it() -> None:
+    clock = SimpleNamespace(passed=1000.0, leapt=timedelta())
+    clock.monotonic = lambda: clock.passed
+    clock.now = lambda: NOW + timedelta(seconds=clock.passed) + clock.leapt
+    metrics = Metrics(cast(Clock, clock))
+
+    def exposed() -> float:
+        labels = {"instance": "shop", "destination": "offsite"}
+        found = metrics._registry.get_sample_value("zbackup_log_exposed_seconds", labels)
+        assert found is not None
+        return round(found, 3)
+
+    clock.passed += 60
+    metrics.archived("shop", replace(STATE, archived=None))
+    clock.passed += 60
+    metrics.archived("shop", replace(STATE, archived=None, error="no route"))
+    assert exposed() == 120
+    metrics.archived("shop", replace(STATE, archived=clock.now(), error=""))
+    clock.passed += 5
+    assert exposed() == 5
+    clock.leapt = timedelta(days=1)
+    metrics.archived("shop", replace(STATE, archived=clock.now(), error=""))
+    ahead = clock.now()
+    clock.leapt = timedelta()
+    clock.passed += 300
+    metrics.archived("shop", replace(STATE, archived=ahead, error="no route"))
+    assert exposed() == 300

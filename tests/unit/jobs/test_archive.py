@@ -22,17 +22,23 @@ from zbackup.jobs.archive.keep_up import KeepUp
 from zbackup.jobs.archive.state import ArchiveState, read_state
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.model.archive import ArchiveRules
-from zbackup.model.errors import ConnectionFailed, NotFound, Refused, Taken
+from zbackup.model.clock_reading import Reading
+from zbackup.model.errors import ConnectionFailed, NotFound, Refused, Taken, VerificationFailed
 from zbackup.model.progress import Silent
 
 
 @dataclass
 class Clock:
     passed: float = 0.0
+    leapt: timedelta = timedelta()
+    synchronised: bool = False
 
     def now(self) -> Any:
         self.passed += 0.001
-        return NOON + timedelta(seconds=self.passed)
+        return NOON + timedelta(seconds=self.passed) + self.leapt
+
+    def reading(self) -> Reading:
+        return Reading("a boot", self.passed, self.synchronised)
 
     def monotonic(self) -> float:
         return self.passed
@@ -148,6 +154,75 @@ def test_a_quiet_server_is_told_of_now_and_then(world: World) -> None:
     (after,) = world.archive.archived().files
     assert after.size == before.size and after.last.read > before.last.read + timedelta(seconds=SIGN_S - 1)
     assert after.complete_to == after.last.read
+
+
+def test_by_a_clock_that_leapt_nothing_is_claimed(world: World) -> None:
+    archiver = Archiver(world.ctx, world.target)
+    world.server.commit()
+    archiver.round(world.archive)
+    (before,) = world.archive.archived().files
+    world.clock.leapt = timedelta(days=1)
+    world.server.commit()
+    archiver.round(world.archive)
+    (during,) = world.archive.archived().files
+    assert during.size > before.size and during.complete_to == before.complete_to
+    world.clock.synchronised = True
+    world.server.commit()
+    archiver.round(world.archive)
+    (set_right,) = world.archive.archived().files
+    assert set_right.complete_to == set_right.last.read > NOON + timedelta(days=1)
+
+
+def test_what_a_clock_that_had_leapt_claimed_is_taken_back_even_while_nothing_is_written(
+    world: World,
+) -> None:
+    world.clock.leapt = timedelta(days=1)
+    world.server.commit()
+    Archiver(world.ctx, world.target).round(world.archive)
+    world.clock.leapt = timedelta()
+    Archiver(world.ctx, world.target).round(world.archive)
+    (after,) = world.archive.archived().files
+    assert after.complete_to == after.last.read < NOON + timedelta(minutes=1)
+
+
+def test_a_leap_is_remembered_while_a_destination_is_down(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = threading.Event()
+    monkeypatch.setattr(stop, "wait", lambda _: None)
+    world.server.commit()
+    rounds = []
+
+    def hears(state: ArchiveState) -> None:
+        rounds.append(bool(state.error))
+        world.clock.leapt = timedelta(days=1)
+        if len(rounds) == 1:
+            world.server.directory.rename(world.server.directory.with_name("away"))
+        elif len(rounds) == 2:
+            world.server.directory.with_name("away").rename(world.server.directory)
+            world.server.commit()
+        else:
+            stop.set()
+
+    KeepUp(world.ctx, world.target, stop, hears).run()
+    assert rounds == [False, True, False]
+    (after,) = world.archive.archived().files
+    assert after.last.read > NOON + timedelta(days=1)
+    assert after.complete_to is not None and after.complete_to < NOON + timedelta(minutes=1)
+
+
+def test_after_a_failure_the_files_are_looked_at_anew(world: World) -> None:
+    world.server.commit(100)
+    archiver = Archiver(world.ctx, world.target)
+    archiver.round(world.archive)
+    builder = world.server.files[1]
+    del builder.data[builder.written[0].start :]
+    builder.written.clear()
+    world.server.commit(1000)
+    with pytest.raises(VerificationFailed):
+        archiver.round(world.archive)
+    archiver.round(world.archive)
+    require_up_to_date(world.server, world.archive)
 
 
 def test_another_archiver_is_noticed_and_nothing_is_mixed(world: World) -> None:

@@ -38,6 +38,14 @@ def test_what_is_written_down_is_read_back(ctx: Context) -> None:
     assert known.exposed(LATER) == timedelta(minutes=7) and unknown.exposed(LATER) is None
 
 
+def test_what_was_archived_in_the_future_tells_nothing() -> None:
+    assert STATE.exposed(LOOKED) == timedelta()
+    assert STATE.exposed(LOOKED - timedelta(seconds=1)) is None
+    facts = ArchiveFacts(destination="offsite", exposed=None, every=timedelta(seconds=5), ahead=True)
+    (found,) = of_archives([facts], daemon_runs=True)
+    assert "the clock was set back" in found.text
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"every": "x"}', "{" * 50_000, "\xff"])
 def test_what_cannot_be_read_is_not_known(ctx: Context, text: str) -> None:
     write_state(ctx, STATE)

@@ -1,6 +1,7 @@
 """The archived log at a destination is proven, and goes when no backup needs it any more."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.jobs.ship.archived import archived_copies, archived_log, check_log
 from zbackup.jobs.ship.prune_at import _remove_log, _superseded
-from zbackup.model.archive import ArchiveInventory, LogFileId
+from zbackup.model.archive import ArchivedFile, ArchiveInventory, LogFileId
 from zbackup.model.errors import (
     CommandFailed,
     ConnectionFailed,
@@ -56,6 +57,9 @@ class Session:
         if file.number in self.damaged:
             raise VerificationFailed(f"{file.name} is damaged")
         yield bytes(end - begin - self.short)
+
+    def proven_to(self, archived: ArchivedFile) -> datetime | None:
+        return archived.complete_to
 
     def remove_log(self, file: LogFileId) -> None:
         if file.number in self.locked:

@@ -1,5 +1,6 @@
 """What is said of archived files is read back as it was written, and anything else is refused."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from random import Random
@@ -13,6 +14,7 @@ from zbackup.model.archive import (
     ArchiveInventory,
     Chunk,
     LogFileId,
+    complete_of,
     head_hash,
     server_key,
     tail_hash,
@@ -122,6 +124,23 @@ def test_an_inventory_goes_along_with_what_is_appended() -> None:
     for late in (chunk(5, 6), chunk(9, 12), chunk(12, 13)):
         with pytest.raises(ValueError):
             two.with_append(file(7), late, 1)
+
+
+def test_what_was_read_later_bounds_what_a_clock_claimed_that_had_leapt() -> None:
+    def said(begin: int, end: int, read: int, complete: int | None) -> Chunk:
+        made = chunk(begin, end, complete_to=None if complete is None else NOW + timedelta(seconds=complete))
+        return replace(made, read=NOW + timedelta(seconds=read))
+
+    right, ahead = said(0, 5, 1, 1), said(5, 9, 86_400, 86_400)
+    for then, upto in ((said(9, 12, 10, 10), 10), (said(9, 12, 20, 7), 7), (said(9, 12, 10, None), 10)):
+        chunks = (right, ahead, then)
+        assert complete_of(chunks) == NOW + timedelta(seconds=upto)
+        inventory = ArchiveInventory(place="here")
+        for each in chunks:
+            inventory = inventory.with_append(file(), each, 1)
+        assert inventory.files[0].complete_to == complete_of(chunks)
+    assert complete_of((said(0, 5, 1, 9),)) == NOW + timedelta(seconds=1)
+    assert complete_of(()) is None
 
 
 def test_a_tail_is_of_the_last_bytes_alone() -> None:

@@ -185,6 +185,24 @@ def test_nothing_is_carried_across_what_was_not_whole() -> None:
     assert carriers([whole, broken], world.inventory) == ()
 
 
+def test_a_chain_is_complete_to_what_its_last_file_says_that_says_anything() -> None:
+    steps = [("write", 1), ("archive",), ("rotate",), ("archive",), ("rotate",), ("archive",)]
+    world = lived([("take",), *steps])
+    one, other, last = world.inventory.files
+
+    def complete(*times: int | None) -> int | None:
+        said = (None if t is None else at(t) for t in times)
+        files = (replace(f, complete_to=to) for f, to in zip((one, other, last), said, strict=True))
+        (chain,) = chains_from(world.backups[0].record, tuple(files))
+        return None if chain.complete_to is None else int((chain.complete_to - at(0)).total_seconds())
+
+    assert complete(86_400, 30, 20) == 20, "a clock had leapt"
+    assert complete(30, 20, None) == 20
+    read = int((last.last.read - at(0)).total_seconds())
+    assert complete(86_400, None, None) <= read
+    assert complete(None, None, None) is None
+
+
 def test_another_servers_files_and_shorter_ones_continue_nothing() -> None:
     world = lived([("archive",), ("write", 1), ("take",)])
     (taken,) = world.backups

@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import groupby
 from typing import Final
 
@@ -33,6 +34,7 @@ from zbackup.model.archive import (
     Chunk,
     LogFileId,
     claim_name,
+    complete_of,
     whole,
 )
 from zbackup.model.errors import BucketRefused, NotFound, Refused, Taken, VerificationFailed, ZbackupError
@@ -49,6 +51,8 @@ _AROUND: Final = _LONGEST_HEAD + NONCE + TAG + (1 << 16)
 _TOLD: Final = 20
 _MOST_CLAIM: Final = 1000
 _CLAIM: Final = re.compile(rf"[^/]{{1,64}}/[0-9]{{8}}{re.escape(CLAIM)}")
+_MOST_TRIED: Final = 100
+"""Objects that are opened to find out up to when a file is complete; strangers may have added any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +142,26 @@ class S3Logs:
             found = self._first_good(file, sorted(holding, key=lambda c: (-c.end, c.begin)))
             yield found
             at = found[0].end
+
+    def proven_to(self, archived: ArchivedFile) -> datetime | None:
+        """See destinations.base.Archiving: what says so is opened, the newest first."""
+        bound: datetime | None = None
+        chunks = [o.chunk for o in self._objects_of(archived.file) if o.chunk.end <= archived.size]
+        for chunk in sorted(chunks, key=lambda c: (c.end, c.read), reverse=True)[:_MOST_TRIED]:
+            if not self._proves(archived.file, chunk):
+                continue
+            bound = min(chunk.read, bound) if bound else chunk.read
+            if chunk.complete_to:
+                return min(chunk.complete_to, bound)
+        return None
+
+    def _proves(self, file: LogFileId, chunk: Chunk) -> bool:
+        try:
+            data = self._get(file, chunk)
+        except VerificationFailed as wrong:
+            log.warning("archive.not_believed", file=str(file), error=str(wrong))
+            return False
+        return len(data) == chunk.size and hashlib.sha256(data).hexdigest() == chunk.sha256
 
     def remove(self, file: LogFileId) -> None:
         """See destinations.base.Archiving.remove_log: the first bytes first, without which none counts."""
@@ -274,14 +298,13 @@ class S3Logs:
     def _folded(self, file: LogFileId, chunks: Sequence[Chunk]) -> _Object:
         data = b"".join(self._get(file, chunk) if chunk.size else b"" for chunk in chunks)
         last = chunks[-1]
-        complete = max((c.complete_to for c in chunks if c.complete_to), default=None)
         chunk = Chunk(
             begin=chunks[0].begin,
             end=last.end,
             sha256=hashlib.sha256(data).hexdigest(),
             tail=last.tail,
             read=last.read,
-            complete_to=complete,
+            complete_to=complete_of(chunks),
             closed=last.closed,
         )
         return _Object(chunk, self._put(file, chunk, data))
@@ -316,7 +339,7 @@ def _archived(file: LogFileId, objects: Sequence[_Object]) -> ArchivedFile | Non
     return ArchivedFile(
         file=file,
         last=counting[-1].chunk,
-        complete_to=max((c.chunk.complete_to for c in counting if c.chunk.complete_to), default=None),
+        complete_to=complete_of(each.chunk for each in counting),
         stored=sum(each.size for each in objects),
     )
 

@@ -32,7 +32,7 @@ from zbackup.destinations.s3.segments import Buffers, Piece, StreamAccess, cut, 
 from zbackup.destinations.s3.settings import StorageSettings, require_stream
 from zbackup.destinations.s3.stream_headers import StreamHeaders
 from zbackup.destinations.s3.verify import Verifier
-from zbackup.model.archive import ArchiveInventory, Chunk, LogFileId
+from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
 from zbackup.model.errors import BucketRefused, Refused, Taken, VerificationFailed
 from zbackup.model.record import Record
@@ -66,6 +66,9 @@ class S3Session:
 
     def read_log(self, file: LogFileId, begin: int, end: int, meter: Meter) -> Iterator[bytes]:
         return paced(proven(file, begin, end, self.logs.chunks(file, begin, end)), meter)
+
+    def proven_to(self, archived: ArchivedFile) -> datetime | None:
+        return self.logs.proven_to(archived)
 
     def remove_log(self, file: LogFileId) -> None:
         self.logs.remove(file)

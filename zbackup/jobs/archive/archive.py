@@ -6,7 +6,7 @@ comes from a snapshot that holds it. Of what a killed run left, the next look at
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import structlog
@@ -15,6 +15,7 @@ from zbackup.catalog.local import Catalog
 from zbackup.destinations.base import Archiving
 from zbackup.engines.base import LogFollower
 from zbackup.jobs.archive.append import append_all
+from zbackup.jobs.archive.clock_watch import ClockWatch
 from zbackup.jobs.archive.writer import free_epoch, taken, writer_of
 from zbackup.jobs.context import Context, ShipTarget, live_files
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, server_key
@@ -80,6 +81,7 @@ class Archiver:
     target: ShipTarget
     stop: Callable[[], bool] = never
     take_over: bool = False
+    watch: ClockWatch = field(default_factory=ClockWatch)
     _ours: set[tuple[str, int]] = field(default_factory=set, init=False)
     _subject: _Subject | None = field(default=None, init=False)
     _inventory: ArchiveInventory | None = field(default=None, init=False)
@@ -87,10 +89,12 @@ class Archiver:
 
     def round(self, session: Archiving) -> Round:
         """Look once, and append what there is. After a failure the next call looks at everything anew."""
+        follower = follower_of(self.ctx)
         try:
-            return self._round(session, follower_of(self.ctx))
+            return self._round(session, follower)
         except BaseException:
             self._subject = self._inventory = None
+            follower.forget()
             raise
 
     def _round(self, session: Archiving, follower: LogFollower) -> Round:
@@ -104,13 +108,17 @@ class Archiver:
         if anew:
             archived = ()
         looked = ctx.clock.now()
+        believed = self.watch.believes(looked, ctx.clock.reading())
         here = follower.look(
             subject.live,
             lambda: _older(subject.catalog),
             [each for each in archived if each.file.epoch == epoch],
             subject.since,
-            ctx.clock.now,
+            lambda: looked,
         )
+        if not believed:
+            log.warning("archive.clock_leapt", instance=ctx.instance, destination=self.target.name)
+            here = tuple(replace(each, complete_to=None) for each in here)
         plan = _with_sign(plan_archive(server, archived, here, anew=anew), archived, here)
         for each in sorted({append.file.epoch for append in plan.appends}):
             self._require_ours(session, server, each)
@@ -283,7 +291,8 @@ def _with_sign(
     if plan.appends or not archived or not here:
         return plan
     end, newest = archived[-1], here[-1]
-    quiet = newest.read - end.last.read >= timedelta(seconds=SIGN_S)
+    # Also where the clock went back: what was said by a wrong one is to be put right.
+    quiet = abs(newest.read - end.last.read) >= timedelta(seconds=SIGN_S)
     if end.closed or not quiet or newest.complete_to != newest.read or newest.size != end.size:
         return plan
     sign = Append(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import structlog
 
 from zbackup.jobs.archive.archive import Archiver, archive_lock, require_archiving
+from zbackup.jobs.archive.clock_watch import ClockWatch
 from zbackup.jobs.archive.state import ArchiveState, after_failure, after_round, read_state, write_state
 from zbackup.jobs.context import Context, ShipTarget
 from zbackup.model.errors import ZbackupError
@@ -30,11 +31,12 @@ class KeepUp:
     def run(self) -> None:
         """Until it is told to stop. Raises nothing but defects."""
         state = read_state(self.ctx, self.target.name)
+        watch = ClockWatch()
         failures = 0
         while not self.stop.is_set():
             try:
                 with archive_lock(self.ctx, self.target), self.target.destination.connect() as session:
-                    archiver = Archiver(self.ctx, self.target, self.stop.is_set)
+                    archiver = Archiver(self.ctx, self.target, self.stop.is_set, watch=watch)
                     archiving = require_archiving(self.target, session)
                     while not self.stop.is_set():
                         if not self.paused():

@@ -36,8 +36,9 @@ class ArchiveState:
     gap: str = ""
 
     def exposed(self, now: datetime) -> timedelta | None:
-        """Return how much would be lost with the host, at most; None where that is not known."""
-        return max(now - self.archived, timedelta()) if self.archived else None
+        """Return how much would be lost with the host, at most; None where that is not known: it was not
+        archived since the machine was started, or the clock says that it was later than now."""
+        return now - self.archived if self.archived and self.archived <= now else None
 
 
 def after_round(before: ArchiveState | None, target: ShipTarget, every: float, done: Round) -> ArchiveState:
@@ -85,16 +86,18 @@ def write_state(ctx: Context, state: ArchiveState) -> None:
 def archive_states(ctx: Context, now: datetime) -> tuple[ArchiveState, ...]:
     """Return the states of the archives that are configured, one of which nothing is known as never
     archived."""
-    if ctx.archive is None:
-        return ()
-    every = ctx.archive.every
-    return tuple(
-        read_state(ctx, to) or ArchiveState(destination=to, every=every, tried=now) for to in ctx.archive.to
-    )
+    return tuple(known_state(ctx, to, now) for to in (ctx.archive.to if ctx.archive else ()))
+
+
+def known_state(ctx: Context, destination: str, now: datetime | None = None) -> ArchiveState:
+    """The same of one."""
+    every = ctx.archive.every if ctx.archive else 0.0
+    never = ArchiveState(destination=destination, every=every, tried=now or ctx.clock.now())
+    return read_state(ctx, destination) or never
 
 
 def read_state(ctx: Context, destination: str) -> ArchiveState | None:
-    """The same of one."""
+    """Return what was written down of one; None where that is nothing, or cannot be read."""
     try:
         text = secure_files.read_bytes(_file(ctx, destination), MOST_FILE).decode()
         row = bounds.from_json(text)

@@ -6,6 +6,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 
 import structlog
 
@@ -24,7 +25,7 @@ from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation, owner_of
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.plan.clones.clone_name import copy_name
-from zbackup.plan.recovery.archived import Carrier, Chain, with_archive
+from zbackup.plan.recovery.archived import Carrier, Chain, chain_complete, chains_from, with_archive
 from zbackup.proc.pipeline import Meter
 
 log = structlog.get_logger()
@@ -55,16 +56,24 @@ def with_archived_log(
     clone_datasets.describe(ctx, replace(clone, state="building"))
     parts = _cloned(ctx, clone, container, backup)
     try:
-        chain, span = _added(ctx, session, _files(ctx, backup, catalog, parts), carrier, Meter(limit=limit))
+        carrier = _as_it_is_now(session, carrier)
+        files = _files(ctx, backup, catalog, parts)
+        chain, complete, span = _added(ctx, session, files, carrier, Meter(limit=limit))
     except NotRecoverable:
         drop_added(ctx, container)
         clone_datasets.mark_ready(ctx, clone)
         raise
-    holder = _holder(ctx, clone, backup, parts, with_archive(backup.record, span.last, chain.complete_to))
+    holder = _holder(ctx, clone, backup, parts, with_archive(backup.record, span.last, complete))
     clone_datasets.mark_ready(ctx, clone)
     log.info("restore.log_added", backup=backup.name, upto=span.last, files=len(chain.files))
     datasets = {d.name: d for d in (*catalog.datasets, *_datasets(ctx, parts))}
     return replace(catalog, datasets=tuple(datasets.values()), backups=(*catalog.backups, holder))
+
+
+def _as_it_is_now(session: Archiving, carrier: Carrier) -> Carrier:
+    """The same with what was archived while the backup was fetched; that may have been folded meanwhile."""
+    chains = chains_from(carrier.backup.record, session.archived().files)
+    return replace(carrier, chains=chains) if chains else carrier
 
 
 def archived_bytes(carrier: Carrier) -> int:
@@ -75,13 +84,15 @@ def archived_bytes(carrier: Carrier) -> int:
 
 def _added(
     ctx: Context, session: Archiving, files: BackupFiles, carrier: Carrier, meter: Meter
-) -> tuple[Chain, LogSpan]:
-    """Put in the first of the chains that proves to continue the backup. Raise what the first one says."""
+) -> tuple[Chain, datetime | None, LogSpan]:
+    """Put in the first of the chains that proves to continue the backup, which is proven to be complete up to
+    that moment. Raise what the first one says."""
     why: NotRecoverable | None = None
     for chain in carrier.chains:
         ctx.progress.phase("fetching the archived log", f"up to {chain.end}")
         try:
-            return chain, ctx.recovery.add_log(files, _to_add(session, chain, meter), ctx.progress)
+            complete = chain_complete(chain.files, session.proven_to)
+            return chain, complete, ctx.recovery.add_log(files, _to_add(session, chain, meter), ctx.progress)
         except NotRecoverable as failure:
             why = why or failure
     raise why or NotRecoverable("nothing that is archived continues the backup")

@@ -21,7 +21,7 @@ from zbackup.jobs.restore.source import LATEST, Opened, as_it_is, labelled
 from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies
 from zbackup.jobs.ship.remote_holds import remote_holds
 from zbackup.model.backup import Backup
-from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
+from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
 from zbackup.model.log import place
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.moment import Moment, local_text
@@ -136,6 +136,7 @@ class DestinationSource:
                 if carrier:
                     _note_ways(ctx, target, carrier)
                     catalog = self._with_log(ctx, session, name, catalog, carrier)
+                    _require_proven(ctx, target, log, catalog.backups[-1])
             if isinstance(target, UnseenTransaction):
                 target, options = _found(ctx, target.name, catalog, base), replace(options, name=name)
             # What was fetched to read the log from, also where its record does not say how far it reaches.
@@ -263,6 +264,19 @@ def _require_known(there: ArchivedCopies, destination: ShipTarget, options: Rest
         raise Refused(
             f"the log archive at {destination.destination.place} cannot be looked at, and may lead further "
             f"than the backups ({there.unknown}): --accept-older takes what the backups hold"
+        )
+
+
+def _require_proven(ctx: Context, target: RestoreTarget, said: Backup, proven: Backup) -> None:
+    """Raise VerificationFailed where the archive was chosen by what its names claim, and that is not so."""
+    if not isinstance(target, Moment) or target.text == LATEST:
+        return
+    if said.reaches(target.at) and not proven.reaches(target.at):
+        reached = proven.record.complete_to
+        upto = f"up to {local_text(reached, ctx.zone)} (--to that)" if reached else "up to no known moment"
+        raise VerificationFailed(
+            f"the log archive says that it reaches {local_text(target.at, ctx.zone)}, but what is there "
+            f"proves to lead {upto}; --to latest takes all that proves"
         )
 
 

@@ -183,6 +183,7 @@ def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> heal
                 exposed=each.exposed(now),
                 every=timedelta(seconds=each.every),
                 error=each.error,
+                ahead=each.archived is not None and each.exposed(now) is None,
             )
             for each in status.archives
         ),

@@ -16,13 +16,14 @@ LATE, LOST = 5, 60
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveFacts:
     """The facts about a destination's log archive. `exposed` is what would be lost with the host (None: not
-    known since the host was started), `every` how often it is archived, `error` why it fails, "" if it does
-    not."""
+    known), `every` how often it is archived, `error` why it fails, "" if it does not. `ahead`: it was
+    archived later than now, by the clock."""
 
     destination: str
     exposed: timedelta | None
     every: timedelta
     error: str = ""
+    ahead: bool = False
 
 
 def of_archives(archives: Sequence[ArchiveFacts], *, daemon_runs: bool) -> list[Finding]:
@@ -38,7 +39,10 @@ def _behind(facts: ArchiveFacts, *, daemon_runs: bool) -> Finding | None:
         return Finding(
             severity="warning",
             subject="archive",
-            text=f"the log has not been archived at {facts.destination} since this host was started{error}",
+            text=f"the clock was set back since the log was archived at {facts.destination}, so that nobody "
+            f"can tell how long ago that was{error}"
+            if facts.ahead
+            else f"the log has not been archived at {facts.destination} since this host was started{error}",
             why=why,
             fix=fix,
             key=f"{facts.destination} never",

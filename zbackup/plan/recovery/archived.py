@@ -6,7 +6,7 @@ epochs it is, the bytes tell when they are at hand. From there on each file cont
 was seen when it was archived: the archive counts up to the first hole.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -21,7 +21,8 @@ from zbackup.plan.recovery.coverage import continues, log_known
 class Chain:
     """Archived files of which each continues the one before, from that on in which a backup's log ends.
 
-    `complete_to`: everything committed before it is in them, None where none of them says. `why` tells why
+    `complete_to`: everything committed before it is in them, by what is listed of them, which nobody proved;
+    None where none of them says. `why` tells why
     it ends before the archive does; "" if it does not. `forks` are files that continue one of these, too, and
     were given up for one of a newer epoch.
     """
@@ -127,8 +128,23 @@ def _chain(first: ArchivedFile, own: Sequence[ArchivedFile]) -> Chain:
     while following := sorted((f for f in own if f.continues(chain[-1])), key=lambda f: f.file.epoch):
         chain.append(following.pop())
         forks += following
-    complete = max((f.complete_to for f in chain if f.complete_to), default=None)
+    complete = chain_complete(chain, lambda f: f.complete_to)
     return Chain(files=tuple(chain), complete_to=complete, why=_why(chain[-1], own), forks=tuple(forks))
+
+
+def chain_complete(
+    files: Sequence[ArchivedFile], said: Callable[[ArchivedFile], datetime | None]
+) -> datetime | None:
+    """Up to when everything committed is in files of which each continues the one before; see complete_of().
+
+    `said` is what is known of one, and is asked of the last ones only.
+    """
+    bound: datetime | None = None
+    for each in reversed(files):
+        if complete := said(each):
+            return min(complete, bound) if bound else complete
+        bound = min(each.last.read, bound) if bound else each.last.read
+    return None
 
 
 def _why(last: ArchivedFile, own: Sequence[ArchivedFile]) -> str:

@@ -193,6 +193,9 @@ class Archive:
     def read_log(self, file: LogFileId, begin: int, end: int, meter: Meter) -> Iterator[bytes]:
         yield self.content(file)[begin:end]
 
+    def proven_to(self, archived: ArchivedFile) -> datetime | None:
+        return archived.complete_to
+
     def remove_log(self, file: LogFileId) -> None:
         raise AssertionError("an archiver removes nothing")
 

@@ -1,11 +1,8 @@
 """Whatever a server does with its log, and wherever the archiver is killed: what is archived is what the
 server had, nothing of it is ever overwritten, and no hole is taken for a whole log."""
 
-from dataclasses import replace
-from datetime import timedelta
-
-
 import os
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
