@@ -208,9 +208,12 @@ class FakeRecovery:
         target: Target,
         serving: Serving | None,
         progress: Progress,
+        *,
+        skip: Transaction | None = None,
     ) -> Recovered:
         rows, full = self._rows(base.where), self._log(log.where)
         applied = full[: self._cut(rows, full, target)]
+        assert skip is None, "nothing is left out here"
         self._run(base, {"rows": applied}, {"log": applied}, serving, "recover")
         return self._recovered(applied)
 

@@ -192,6 +192,42 @@ class CopyStory:
         assert "binlog_row_image" in said and "--table shop.customers" in said
         assert contents(server, TABLES) == wrong
 
+    def test_all_but_a_skipped_transaction_is_restored(self, house: House, loss: Loss) -> None:
+        server = house.server
+        before = contents(server, ["shop.customers"])["shop.customers"]
+        name = _transaction(server, "UPDATE shop.customers SET email = CONCAT('y', id)")
+        last = _transaction(server, "UPDATE shop.customers SET name = 'later' WHERE id = 1")
+        now_there = contents(server, TABLES)
+        words = ("restore", "--name", "without", "--skip")
+        backups = house.backups()
+        for more in ((), ("--dry-run",)):
+            assert "--before" in house.zb(*words, last, "-q", *more).refused(9)
+        assert house.backups() == backups
+        said = house.zb(*words, name, "--json")
+        left_out = said.data["left_out"]
+        assert (left_out["tables"], left_out["later"]) == (["shop.customers"], 1)
+        assert left_out["first"][0]["start"] == last
+        assert "1 transaction touched the same tables later" in said.err
+        with house.clone({"socket": said.data["socket"], "port": None}) as clone, clone.cursor() as cursor:
+            found = {}
+            for table in TABLES:
+                cursor.execute(_all_of(table))
+                found[table] = list(cursor.fetchall())
+        house.destroy("without")
+        customers = found.pop("shop.customers")
+        assert customers[1:] == before[1:], "the transaction is there"
+        assert customers[0] == now_there.pop("shop.customers")[0], "a later row image is not as it was logged"
+        assert found == now_there
+        born = _transaction(server, "INSERT INTO shop.customers VALUES (90002, 'new', 'new', '2024-01-01')")
+        server.sql("UPDATE shop.customers SET name = 'x' WHERE id = 90002")
+        assert "cannot be applied without it" in house.zb(*words, born, "-q").refused(11)
+        assert "without" not in [each["name"] for each in house.zb("clone", "list", "--json").data]
+        if server.settings.kind == "mysql":
+            for mode in ("ON_PERMISSIVE", "OFF_PERMISSIVE"):
+                server.sql(f"SET GLOBAL gtid_mode = {mode}")
+            anonymous = _transaction(server, "DELETE FROM shop.customers WHERE id = 90002")
+            assert "has no GTID" in house.zb(*words, anonymous, "-q").refused(9)
+
 
 def _transaction(server: DatabaseServer, *statements: str, image: str = "FULL") -> str:
     """Do all this in one transaction; where it begins in the log."""

@@ -133,6 +133,7 @@ def test_somebody_elses_lock_is_left_alone(house: MongoHouse) -> None:
 
 def test_a_transaction_of_another_kind_of_log(house: MongoHouse) -> None:
     assert "use --to-timestamp" in refused(house, 2, "restore", "--before", "0-1-7")
+    assert "nothing can be left out" in refused(house, 9, "restore", "--skip", "1714557720,1")
 
 
 def test_a_wrong_password(house: MongoHouse) -> None:

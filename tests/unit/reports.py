@@ -38,7 +38,7 @@ from zbackup.model.log import Transaction
 from zbackup.model.moment import parse_moment
 from zbackup.model.progress import Phase
 from zbackup.model.record import Record
-from zbackup.model.recovery import Checked, Recovered, ReplayRange
+from zbackup.model.recovery import Checked, LeftOut, Recovered, ReplayRange
 from zbackup.model.retention import Retention, Span, Tier
 from zbackup.model.shipped import arrived_of
 from zbackup.model.snapshot import Snapshot
@@ -100,6 +100,10 @@ REPLAY = ReplayRange(
 PLAN = RestorePlan(
     name="shop-x", target=ASKED.target, replay_to=Time(ASKED.target.at), base=a_backup(), log=None,
     reason="newest before", replay=REPLAY,
+)  # fmt: skip
+LEFT_OUT = LeftOut(
+    transaction=a_transaction(0, 4000, "u:31"), tables=("shop.orders",), later=2,
+    first=(a_transaction(1, 4500, "u:36"),),
 )  # fmt: skip
 CLONE = Clone(
     id="i", name="shop-x", instance="shop", engine="mysql", kind="restore", state="ready", created=at(30),

@@ -25,6 +25,7 @@ from zbackup.jobs.restore.foreign_source import FOREIGN
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore, restore
+from zbackup.jobs.restore.skip import without
 from zbackup.jobs.restore.source import LATEST, Source
 from zbackup.model.errors import ClockAccepted, Declined, UsageError
 from zbackup.model.log import ClusterTime
@@ -48,6 +49,7 @@ zbackup restore shop --to -15m --dry-run
 zbackup restore shop --to "yesterday 10:02:03.5" --name before-drop --port 3307 --read-only
 zbackup restore shop --before 3e11fa47-71ca-11e1-9e33-c80aa9429562:23     everything before this transaction
 zbackup restore shop --before binlog.000012:4711 --dry-run     the same by its position in the log
+zbackup restore shop --skip 3e11fa47-71ca-11e1-9e33-c80aa9429562:23       all there is but this transaction
 zbackup restore shop --before-drop shop.orders       before the last statement that dropped it, which is shown
 zbackup restore shop --to-backup zbackup-20240501T080000Z   a backup as it is, with nothing replayed
 zbackup restore shop --to-label before-deploy       the newest backup with this label, as it is
@@ -82,6 +84,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     read_only: given.ReadOnly = False,
     as_replica_set: given.AsReplicaSet = "",
     accept_clock: given.AcceptClockOption = False,
+    skip: given.Skip = None,
     keep: given.Keep = False,
     table: restore_copy.Tables = None,
     into: restore_copy.Into = "",
@@ -99,6 +102,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     server: at_address.Program = None,
 ) -> None:
     statement = _statement(before_drop, before_truncate)
+    if skip is not None:
+        to = _end_behind(to, (before, statement), never=(to_timestamp, to_backup, to_label, origin))
     foreign = _foreign(base, origin, (to, to_timestamp, before, to_backup, to_label, statement))
     named = foreign or _named(to, to_timestamp, before, to_backup, to_label, statement)
     if base and isinstance(named, _Backup | _Label):
@@ -134,6 +139,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         source: Source = (
             FOREIGN if foreign else _source(ctx, ctx.targets[0].name if elsewhere else origin, there=there)
         )
+        if skip is not None:
+            choice = without(ctx, choice, skip)
         target = _target(ctx, source, named, choice, sure=yes or dry_run)
         ctx.progress.note(headline(Asked(ctx.instance, ctx.zone, target)))
         if dry_run:
@@ -214,6 +221,16 @@ def _foreign(base: str, origin: str | None, targets: Sequence[object]) -> _Forei
     if origin:
         raise UsageError(f"{base} is a snapshot of this host: leave out --from")
     return _Foreign(base)
+
+
+def _end_behind(to: str | None, others: Sequence[object], never: Sequence[object]) -> str | None:
+    """The moment up to which all but one transaction is restored: all there is, if nothing else is named.
+
+    Raise UsageError for what has no log to leave it out of.
+    """
+    if any(each is not None for each in never):
+        raise UsageError("--skip goes with --to, --before, --before-drop and --before-truncate, on this host")
+    return to if to is not None or any(each is not None for each in others) else "now"
 
 
 def _named(

@@ -139,5 +139,15 @@ AcceptClockOption = Annotated[
         "everything from the first transaction on that says it is from then or later. Ends with 16.",
     ),
 ]
+Skip = Annotated[
+    str | None,
+    typer.Option(
+        "--skip",
+        metavar="TRANSACTION",
+        help="MySQL with GTIDs, MariaDB: leave this transaction out, and apply all others before the target "
+        "(default: all there are). Later ones that touched the same tables are told of.",
+        show_default=False,
+    ),
+]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep what was made when the restore fails.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")]

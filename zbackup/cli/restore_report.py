@@ -12,7 +12,7 @@ from zbackup.jobs.restore.restore import RestoreReport
 from zbackup.model.log import ClusterTime, Transaction, how_many
 from zbackup.model.moment import Moment, local_text
 from zbackup.model.progress import Phase
-from zbackup.model.recovery import Recovered, ReplayRange
+from zbackup.model.recovery import LeftOut, Recovered, ReplayRange
 from zbackup.model.target import BackupAsItIs, BeforeTransaction, RestoreTarget, UnseenTransaction
 
 
@@ -82,6 +82,7 @@ def _common_shape(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -
         "reason": plan.reason,
         "warnings": list(plan.warnings),
         "fetch": plan.fetch,
+        "left_out": _left_out_shape(plan.left_out) if plan.left_out else None,
         "replay": {
             "transactions": replay.transactions,
             "log_bytes": replay.log_bytes,
@@ -98,6 +99,15 @@ def _common_shape(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -
         }
         if replay
         else None,
+    }
+
+
+def _left_out_shape(subject: LeftOut) -> dict[str, Any]:
+    return {
+        "transaction": shapes.transaction(subject.transaction),
+        "tables": list(subject.tables),
+        "later": subject.later,
+        "first": [shapes.transaction(each) for each in subject.first],
     }
 
 
@@ -202,7 +212,7 @@ def _span(subject: Transaction) -> str:
 
 
 def _remarks(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -> list[str]:
-    found = [plan.reason]
+    found = [plan.reason, *([str(plan.left_out)] if plan.left_out else [])]
     if replay is None:
         return found
     effective = replay.effective_target

@@ -246,11 +246,7 @@ class LogReader(Protocol):
         """Tell when what stands at a place of the log was written, as far as the place's own name tells."""
 
     def examine(
-        self,
-        base: BackupFiles,
-        log: BackupFiles,
-        target: Target,
-        anchors: Sequence[Anchor] = (),
+        self, base: BackupFiles, log: BackupFiles, target: Target, anchors: Sequence[Anchor] = ()
     ) -> ReplayRange | None:
         """Tell what a replay would apply; changes nothing. Raise NotRecoverable when the log does not reach.
 
@@ -315,12 +311,13 @@ class Recovery(Protocol):
         target: Target,
         serving: Serving | None,
         progress: Progress,
+        *,
+        skip: Transaction | None = None,
     ) -> Recovered:
         """Bring the base's files to the target and leave a server running on them; none if `serving` is None.
 
-        `target` as for `LogReader.examine`.
-        Raise VerificationFailed when the result is not exactly what it must be; ClockDisputed when the log's
-        times contradict its order at the target, where `examine` cannot tell.
+        `target` as for `LogReader.examine`; `skip` is left out. Raise VerificationFailed when the result is
+        not what it must be, ClockDisputed when the log's times contradict it where `examine` cannot tell.
         """
 
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from zbackup.model.log import Transaction
+from zbackup.model.log import Transaction, how_many
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
 from zbackup.model.replay_stop import ReplayStop
@@ -51,6 +51,30 @@ class ReplayRange:
     later: LaterCut | None = None
     outside: tuple[str, ...] = ()
     stopped: ReplayStop | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A transaction that a replay passes over, the `tables` it touched, as SCHEMA.TABLE, and how many of
+    those behind it that are applied touched the same tables: `first` are the first of these."""
+
+    transaction: Transaction
+    tables: tuple[str, ...]
+    later: int = 0
+    first: tuple[Transaction, ...] = ()
+
+    def __str__(self) -> str:
+        """For people."""
+        name = self.transaction.gtid or self.transaction.start
+        did = f"left out: {name}, which changed {', '.join(self.tables) or 'no table'}"
+        if not self.later:
+            return f"{did}; nothing touched the same tables later" if self.tables else did
+        shown = ", ".join(each.gtid or each.start for each in self.first)
+        more = f" and {self.later - len(self.first)} more" if self.later > len(self.first) else ""
+        return (
+            f"{did}; {how_many(self.later)} touched the same tables later ({shown}{more}): a row that one of "
+            "those wrote is as the log has it, with what was left out in it"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

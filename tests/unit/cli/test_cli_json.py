@@ -15,6 +15,7 @@ from tests.unit.reports import (
     ASKED,
     DEV,
     DRILLED,
+    LEFT_OUT,
     LISTING,
     PLAN,
     PRUNED,
@@ -83,6 +84,7 @@ def everything_in_json() -> dict[str, Any]:
         "check": check._shape(done(CheckReport(instance="shop", findings=(finding,)))),
         "restore": restore_report.report_shape(ASKED, REPORT),
         "restore --dry-run": restore_report.plan_shape(ASKED, PLAN),
+        "restore --skip": restore_report.plan_shape(ASKED, replace(PLAN, left_out=LEFT_OUT)),
         "clone list": [shapes.clone(STATUS), shapes.clone(DEV)],
         "clone create": clone_create.report_shape([DEV]),
         "clone create --dry-run": clone_create.plan_shape(

@@ -21,7 +21,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import ClusterTime
 from zbackup.model.moment import Moment, local_text
-from zbackup.model.recovery import ReplayRange
+from zbackup.model.recovery import LeftOut, ReplayRange
 from zbackup.model.target import (
     BackupAsItIs,
     BeforeTransaction,
@@ -56,6 +56,7 @@ class RestorePlan:
     `warnings` are what was said of the server when the backups were taken that this starts from. `fetch` is
     how many bytes would come from a destination, 0 for none or unknown. `as_it_is`: the base is restored as
     it is, with nothing replayed. `others` are read instead of `log` when that proves not to lead on.
+    `left_out` is passed over by the replay, if it is not None.
     """
 
     name: str
@@ -69,6 +70,7 @@ class RestorePlan:
     fetch: int = 0
     as_it_is: bool = False
     others: tuple[Backup, ...] = ()
+    left_out: LeftOut | None = None
 
     @property
     def stop(self) -> Target:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zbackup.model.clone import Clone
+from zbackup.model.log import Transaction
 from zbackup.model.recovery import Files, Serving
 
 
@@ -25,6 +26,7 @@ class RestoreOptions:
     newest has to do.
     `accept_older`: the newest at a destination that can be read will do, also where another may be meant.
     `accept_clock`: where the log's times contradict its order, they count as they are.
+    `skip` is a transaction that is left out.
     """
 
     name: str = ""
@@ -37,6 +39,7 @@ class RestoreOptions:
     stored_only: bool = False
     accept_older: bool = False
     accept_clock: bool = False
+    skip: Transaction | None = None
 
     @property
     def serving(self) -> Serving | None:

@@ -14,6 +14,7 @@ from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.make_plan import RestorePlan, note_replica
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.preconditions import require_free, require_possible, require_unused
+from zbackup.jobs.restore.skip import planned_without, require_within
 from zbackup.jobs.restore.source import Opened, Source
 from zbackup.model.clone import Clone
 from zbackup.model.errors import DatasetNotFound, NotFound, NotRecoverable
@@ -56,7 +57,7 @@ def plan_restore(
     require_possible(ctx, target, options)
     name = options.name or default_name(ctx.instance, target.at)
     require_unused(ctx, name, options)
-    return source.plan(ctx, target, options, name)
+    return planned_without(ctx, source.plan(ctx, target, options, name), options.skip)
 
 
 def restore(
@@ -80,7 +81,10 @@ def restore(
     ctx = replace(ctx, progress=watch)
     with nullcontext() if locked else working_on(ctx, name, "zbackup restore"):
         require_free(ctx, name, options)
+        if options.skip:
+            require_within(source.plan(ctx, target, options, name), options.skip)
         with source.opened(ctx, target, options, name) as opened:
+            opened = replace(opened, plan=planned_without(ctx, opened.plan, options.skip))
             report = _act_with_next_log(ctx, opened, options)
     return replace(report, phases=watch.phases())
 
@@ -151,5 +155,7 @@ def _recovered(
     with log_clone(ctx, catalog, clone, plan.log, keep=options.keep) as (source, visible):
         opened.release()
         base = clone_datasets.in_sight_of(ctx, base, catalog.places, visible)
-        recovered = ctx.recovery.recover(base, source, plan.stop, options.serving, ctx.progress)
+        recovered = ctx.recovery.recover(
+            base, source, plan.stop, options.serving, ctx.progress, skip=options.skip
+        )
     return base, recovered

@@ -105,8 +105,12 @@ class MongoRecovery:
         target: Target,
         serving: Serving | None,
         progress: Progress,
+        *,
+        skip: Transaction | None = None,
     ) -> Recovered:
         """Merge the oplogs, let mongod recover to the cut, and serve the result."""
+        if skip is not None:
+            raise Refused("nothing can be left out of an oplog")
         server, source = self._server(base), self._server(log)
         progress.phase("merging the oplogs", f"{base.record.called} and {log.record.called}")
         server.make_room()

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from zbackup.engines.mysql.recovery.covered_log import end_of, held_files, is_re
 from zbackup.engines.mysql.recovery.images import images
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import cut_between, effective_target, tables_outside
+from zbackup.engines.mysql.recovery.skip import Hole
 from zbackup.engines.mysql.recovery.verify_replay import (
     as_it_is,
     outcome,
@@ -89,6 +90,8 @@ class MysqlRecovery:
         target: Target,
         serving: Serving | None,
         progress: Progress,
+        *,
+        skip: Transaction | None = None,
     ) -> Recovered:
         """Open the base, prove it is what was recorded, replay to the target, and serve the result."""
         server = self._server(base)
@@ -107,8 +110,10 @@ class MysqlRecovery:
             start = end_of(base.record, base.where, base_files)
             effective = effective_target(base.record.engine, target)
             cut = cut_between(start, base_files, BackupFiles(log.record, log.where), effective)
-            with memory_tables.set_aside(temporary.connection, base.record, temporary.progressing):
-                self._replay(temporary, log, start, cut, progress)
+            hole = Hole.of(skip, start, cut) if skip else None
+            aside = memory_tables.set_aside(temporary.connection, base.record, temporary.progressing)
+            with aside, hole.explained() if hole else nullcontext():
+                self._replay(temporary, log, start, cut, progress, hole=hole)
             progress.phase("verifying", f"that it ends at {cut.stop}")
             with temporary.progressing():
                 recovered = outcome(temporary.connection, base.record, cut)
@@ -205,7 +210,14 @@ class MysqlRecovery:
         )
 
     def _replay(
-        self, temporary: Temporary, log: Files, start: LogPosition, cut: Cut, progress: Progress
+        self,
+        temporary: Temporary,
+        log: Files,
+        start: LogPosition,
+        cut: Cut,
+        progress: Progress,
+        *,
+        hole: Hole | None,
     ) -> None:
         if not cut.transactions:
             return
@@ -224,6 +236,8 @@ class MysqlRecovery:
         progress.phase("replaying", how_many(cut.transactions))
         if temporary.server.flavor == "mysql":
             relay = temporary.server.place.relay
+            if hole:
+                hole.fill(temporary.connection)
             with temporary.progressing() as told:
                 replay_mysql.replay(temporary.connection, span, relay, progress, told)
             return
@@ -236,4 +250,5 @@ class MysqlRecovery:
             account = serving.account
             login = (port, account.user, account.password)
             with temporary.progressing(serving.process) as told:
-                replay_mariadb.replay(temporary.connection, login, span, progress, told)
+                for part in hole.around(span) if hole else (span,):
+                    replay_mariadb.replay(temporary.connection, login, part, progress, told)

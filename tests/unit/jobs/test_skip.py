@@ -1,0 +1,104 @@
+"""Which transaction is left out of a restore, and what is said of those that came after it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from tests.unit.reports import ASKED, LEFT_OUT, PLAN, REPLAY, a_transaction
+from zbackup.cli.restore import _end_behind
+from zbackup.cli.restore_report import render_plan
+from zbackup.jobs.context import Context
+from zbackup.jobs.restore import skip
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.model.errors import Refused, UsageError
+from zbackup.model.log import Transaction
+from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Touched
+from zbackup.model.recovery import LeftOut
+
+SUBJECT = LEFT_OUT.transaction
+
+
+def entry(transaction: Transaction, *tables: str) -> LogEntry:
+    touched = tuple(Touched(name, ("update",)) for name in tables)
+    return LogEntry(transaction=transaction, tables=touched, events=1, size=1)
+
+
+def planned(monkeypatch: pytest.MonkeyPatch, *log: LogEntry | LogRead) -> tuple[LeftOut | None, list[str]]:
+    def search(_: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
+        return (each for each in log if isinstance(each, LogRead) or wanted.admits(each))
+
+    monkeypatch.setattr(skip, "search_log", search)
+    notes: list[str] = []
+    ctx = cast(Context, SimpleNamespace(progress=SimpleNamespace(note=notes.append)))
+    return skip.planned_without(ctx, PLAN, SUBJECT).left_out, notes
+
+
+def test_those_behind_it_that_are_applied_and_touched_the_same_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    later, last = a_transaction(0, 4600, "u:35"), a_transaction(1, 5000, "u:41")
+    found, notes = planned(
+        monkeypatch,
+        entry(a_transaction(0, 3900, "u:30"), "shop.orders"),
+        entry(SUBJECT, "shop.orders", "shop.lines"),
+        entry(later, "shop.lines"),
+        entry(a_transaction(1, 4700, "u:36"), "shop.other"),
+        entry(last, "shop.orders"),
+        entry(a_transaction(1, 5100, "u:42"), "shop.orders"),
+        LogRead(name="binlog.000012", size=9, end="", problem="behind it", damaged=True),
+    )
+    tables = ("shop.orders", "shop.lines")
+    assert found == LeftOut(transaction=SUBJECT, tables=tables, later=2, first=(later, last))
+    assert notes == [str(found)] and "2 transactions touched the same tables later (u:35, u:41)" in notes[0]
+
+
+def test_a_log_that_is_not_read_whole_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Refused, match="not all of the log was read"):
+        planned(
+            monkeypatch,
+            entry(SUBJECT, "shop.orders"),
+            LogRead(name="binlog.000012", size=9, end="", problem="encrypted"),
+        )
+
+
+def test_it_has_to_be_applied_and_not_the_last() -> None:
+    assert skip.require_within(PLAN, SUBJECT) == REPLAY.last_applied
+    for start, why in ((5000, "use --before u:41"), (5100, "not before the target anyway")):
+        with pytest.raises(Refused, match=why):
+            skip.require_within(PLAN, a_transaction(1, start, "u:41"))
+    with pytest.raises(Refused, match="not before the target anyway"):
+        skip.require_within(replace(PLAN, replay=replace(REPLAY, last_applied=None)), SUBJECT)
+
+
+@pytest.mark.parametrize("reads_files", [True, False])
+def test_without_gtids_or_from_an_oplog_it_is_refused(
+    reads_files: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = SimpleNamespace(transaction=replace(SUBJECT, gtid=""))
+    monkeypatch.setattr(skip, "LOCAL", SimpleNamespace(transaction=lambda *_: found))
+    engine = "mysql" if reads_files else "mongodb"
+    made = SimpleNamespace(
+        log_reader=SimpleNamespace(reads_files=reads_files), engine_name=engine, instance="shop"
+    )
+    with pytest.raises(Refused, match="has no GTID" if reads_files else "oplog of shop"):
+        skip.without(
+            cast(Context, made), RestoreOptions(), "binlog.000012:4000" if reads_files else "1714557720,1"
+        )
+
+
+def test_the_plan_says_what_is_left_out_and_what_came_later() -> None:
+    said = render_plan(ASKED, replace(PLAN, left_out=LEFT_OUT))
+    assert "left out: u:31, which changed shop.orders; 2 transactions" in said and "u:36 and 1 more" in said
+    alone = LeftOut(transaction=SUBJECT, tables=("shop.orders",))
+    assert "nothing touched the same tables later" in str(alone)
+
+
+def test_all_but_one_transaction_is_up_to_now_unless_an_end_is_named() -> None:
+    assert _end_behind(None, (None, None), never=(None,)) == "now"
+    assert _end_behind("-1h", (None, None), never=(None,)) == "-1h"
+    assert _end_behind(None, ("binlog.000001:4", None), never=(None,)) is None
+    with pytest.raises(UsageError, match="--skip goes with"):
+        _end_behind(None, (None, None), never=("zbackup-1",))
