@@ -103,9 +103,9 @@ def mongod(pool: Pool) -> Iterator[MongoServer]:
         server.kill()
 
 
-def killed_when(there: Callable[[], bool]) -> None:
+def killed_when(there: Callable[[], bool], *words: str) -> None:
     """Run init, and kill it as soon as something is there."""
-    process = begin("init", "--yes")
+    process = begin("init", "--yes", *words)
     until = time.monotonic() + 120
     while process.poll() is None and not there() and time.monotonic() < until:
         time.sleep(0.005)
@@ -130,10 +130,14 @@ def test_print_shows_the_configuration_and_writes_nothing(pool: Pool, mysql: Dat
 
 
 def test_a_run_that_is_killed_is_taken_up_by_the_next(pool: Pool, mysql: DatabaseServer) -> None:
-    killed_when(PASSWORD.exists)
+    unnamed = zbackup("init", "--yes")  # no unit of systemd says that it is anybody's service
+    assert unnamed.rc == 9 and f"--instance NAME={mysql.settings.socket}" in unnamed.err, unnamed
+    assert not CONFIG.parent.exists() or not PASSWORD.exists()
+    words = ("--instance", f"shop={mysql.settings.socket}")
+    killed_when(PASSWORD.exists, *words)
     assert not CONFIG.exists() or CONFIG.read_text().endswith("\n")
-    killed_when(CONFIG.exists)
-    done = zbackup("init", "--yes")
+    killed_when(CONFIG.exists, *words)
+    done = zbackup("init", "--yes", *words)
     assert "set up, but for the daemon: shop" in done.succeeded
     assert (CONFIG.stat().st_mode & 0o777, PASSWORD.stat().st_mode & 0o777) == (0o600, 0o600)
     password = PASSWORD.read_text().strip()
@@ -171,7 +175,11 @@ def test_servers_that_came_since_are_added_behind_what_is_there(
     with CONFIG.open("a") as file:
         file.write("\n# a remark of the operator's, without a line break at its end")
     before, changed = CONFIG.read_bytes(), CONFIG.stat().st_mode
-    partly = zbackup("init", "--yes", "--retention", "short")
+    named = (
+        *("--instance", f"wiki={mariadb.settings.socket}"),
+        *("--instance", f"carts=127.0.0.1:{mongod.settings.port}"),
+    )
+    partly = zbackup("init", "--yes", "--retention", "short", *named)
     assert partly.rc == 7, (
         partly
     )  # nobody said who administrates the mongod: it is not backed up, and that is said
@@ -180,7 +188,7 @@ def test_servers_that_came_since_are_added_behind_what_is_there(
     assert CONFIG.read_bytes().startswith(before) and CONFIG.stat().st_mode == changed
     script = Path("/etc/zbackup/carts.account.js").read_text()
     run_as_mongosh(mongod, script)
-    whole = zbackup("init", "--yes")
+    whole = zbackup("init", "--yes", *named)
     assert "set up, but for the daemon: shop, wiki, carts" in whole.succeeded
     assert CONFIG.read_bytes().startswith(before)
     assert {each["instance"] for each in answer("list")} == {"shop", "wiki", "carts"}

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from zbackup.cli.init_options import (
     Wishes,
     Yes,
 )
-from zbackup.cli.init_plan import Draft, draft, known_hosts_line, named
+from zbackup.cli.init_plan import Draft, draft, known_hosts_line, named, with_known_host
 from zbackup.cli.options import Options
 from zbackup.cli.output import tell
 from zbackup.config.load import find, parse
@@ -39,7 +40,7 @@ from zbackup.engines.base import Administrator
 from zbackup.jobs.init import host
 from zbackup.jobs.init.act import Acting, act, read_config
 from zbackup.jobs.init.administrators import account_script, administrator
-from zbackup.jobs.init.discover import Passed, discover, first_admitted, seen
+from zbackup.jobs.init.discover import Passed, discover, first_admitted, is_ordinary, seen
 from zbackup.jobs.init.look import account, configured, unfinished
 from zbackup.model.errors import Declined, NotFound, Refused, UsageError, ZbackupError
 from zbackup.model.progress import Silent
@@ -154,7 +155,8 @@ class _Init:
             parse(after, str(self.config))
         facts = host.look()
         wanted = self._steps(plan, facts)
-        for text in (*plan.advice, *filter(None, [self._closed(facts)])):
+        stopped = service.stopped(facts, wanted)
+        for text in (*plan.advice, *filter(None, [self._closed(facts), stopped])):
             tell(f"advice: {text}")
         if self.wishes.print_only:
             self._print(wanted, after, plan)
@@ -185,21 +187,28 @@ class _Init:
         if not self.options.quiet:
             for line in init_text.found(servers, known, passed):
                 tell(line)
+        servers = tuple(self._let_in(server) for server in servers)
         plan = draft(self.wishes, servers, known, self.settings, self.config.parent, self.zfs, ask=self.ask)
         if self.ask and not (plan.newcomers or plan.problems) and len(known) < len(servers):
             raise Declined("every server was left out; nothing was changed")
         if not plan.newcomers and self.settings is None:
-            raise plan.problems[0] if plan.problems else self._nothing(servers, passed)
-        return plan
+            raise plan.problems[0] if plan.problems else self._nothing(plan.left, passed)
+        return replace(plan, left=(*plan.left, *map(init_text.passed_over, passed)))
 
     def _look(self) -> tuple[tuple[Server, ...], tuple[Passed, ...]]:
         run_dir = self.settings.run_dir if self.settings else USUAL_RUN_DIR
-        servers, passed = discover(self.zfs, run_dir, self._administrators)
-        return tuple(self._let_in(server) for server in servers), passed
+        return discover(self.zfs, run_dir, self.wishes.named, self._administrators)
 
     def _let_in(self, server: Server) -> Server:
         """Ask for an administrator where nobody could log in, and somebody can be asked."""
         if not (self.ask and server.login == "refused") or configured(server, self.settings):
+            return server
+        if self.wishes.named and server.where not in self.wishes.named:
+            return server
+        if is_ordinary(server):
+            if self.wishes.named:
+                user = server.process.user
+                tell(f"{server.where}: the ordinary user {user} runs it: no administrator's password is sent")
             return server
         told = questions.administrator(server.where, server.problem)
         if told is None:
@@ -210,19 +219,20 @@ class _Init:
     def _administrators(self, server: Server) -> Sequence[Administrator]:
         told = self.logins.get(server.where)
         if told is None and self.wishes.admin_password is not None and server.where in self.wishes.named:
+            if is_ordinary(server):
+                raise Refused(
+                    f"the ordinary user {server.process.user} runs the server at {server.where}: no "
+                    "administrator's password is sent to it; nothing was changed"
+                )
             told = (self.wishes.admin_user, self.wishes.admin_password)
         by_password = [administrator(server, *told)] if told else []
         if server.engine == "mongodb":
             return [administrator(server, "", None), *by_password]
         return [*by_password, administrator(server, self.wishes.admin_user or "root", None)]
 
-    def _nothing(self, servers: Sequence[Server], passed: Sequence[Passed]) -> ZbackupError:
-        if servers:
-            where = servers[0].where
-            return Refused(
-                f"nothing is protected: an ordinary user runs the server at {where}; name it to protect it: "
-                f"--instance NAME={where}"
-            )
+    def _nothing(self, left: Sequence[str], passed: Sequence[Passed]) -> ZbackupError:
+        if left:
+            return Refused(f"nothing is protected: {left[0]}")
         if passed:
             return Refused(f"no database server here can be protected: {passed[0].why}")
         return NotFound(
@@ -247,7 +257,8 @@ class _Init:
         if not self.wishes.drill:
             left = {name: (backup, False) for name, (backup, _) in left.items() if backup}
         groups = [host.group_name(new.server.process.gid) for new in plan.newcomers]
-        own = steps(plan.newcomers, accounts, str(self.config), facts, left, groups)
+        drop_in = host.there().get(service.DROP_IN, "") if facts.systemd else ""
+        own = steps(plan.newcomers, accounts, str(self.config), facts, left, groups, drop_in)
         hosts = self._known_hosts(plan.newcomers)
         found_steps = (*installed, *hosts, *own)
         return tuple(step for step in found_steps if self.wishes.drill or step.kind != "drill")
@@ -263,9 +274,16 @@ class _Init:
         path = next((table["known_hosts"].strip('"') for table in tables if "known_hosts" in table), "")
         if not path:
             return []
-        content = known_hosts_line(self.wishes.copies, self.wishes.host_key)
+        there = read_config(Path(path))
+        content = with_known_host(there, known_hosts_line(self.wishes.copies, self.wishes.host_key))
+        if content == there:
+            return []
         text = f"write the other host's key to {path}"
         return [Step(kind="write", text=text, path=path, content=content, mode=0o644)]
+
+    def _undone(self, facts: HostFacts, wanted: Sequence[Step]) -> str:
+        """Say what is left to do for a daemon that runs; "" for nothing."""
+        return service.by_hand(facts) or service.stopped(facts, wanted)
 
     # report
 
@@ -281,7 +299,9 @@ class _Init:
             self.options,
             "init",
             self._data(wanted, finished, plan),
-            lambda: "\n".join(finished.text(plan, service.by_hand(facts), time.monotonic() - self.began)),
+            lambda: "\n".join(
+                finished.text(plan, self._undone(facts, wanted), time.monotonic() - self.began)
+            ),
         )
         self._end(finished, plan)
 
@@ -293,14 +313,18 @@ class _Init:
             [new.name for new in plan.newcomers],
             wanted,
             finished.done,
-            [str(problem) for problem in plan.problems],
+            [*map(str, plan.problems), *plan.left],
             seconds=time.monotonic() - self.began,
             configuration=configuration,
         )
 
     def _end(self, finished: Finished, plan: Draft) -> None:
         """Say what was asked for and not given; leave with the exit status of the first."""
+        for text in plan.left:
+            tell(f"not protected: {text}")
         problems: list[ZbackupError] = [*finished.failed, *plan.problems]
+        if plan.left and self.wishes.yes and not self.wishes.named:
+            problems.append(Refused("not every server that was found is protected: see the lines above"))
         for problem in problems:
             output.print_error(problem, as_json=False)
         if status := next((p.exit_status for p in problems), finished.status):

@@ -22,12 +22,13 @@ from zbackup.zfs.datasets import Zfs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """The new instances; `problems` are servers that cannot be protected as they are, `advice` what would be
-    better."""
+    """The new instances; `problems` are servers that cannot be protected as they are, `left` says of others
+    why nobody protects them, `advice` what would be better."""
 
     newcomers: tuple[Newcomer, ...]
     problems: tuple[Refused, ...]
     advice: tuple[str, ...]
+    left: tuple[str, ...] = ()
 
 
 def draft(
@@ -46,6 +47,7 @@ def draft(
     taken = [*(settings.instance if settings else ())]
     chosen: list[tuple[str, Server, tuple[str, ...]]] = []
     problems, advice = [], []
+    left = [_why_left(wishes, each) for each in servers if each.where not in known and each not in fresh]
     for server in fresh:
         try:
             wanted = datasets(server, mounted)
@@ -59,12 +61,14 @@ def draft(
             raise UsageError(
                 f'there is an instance "{name}" already, and it is another server: choose another name'
             )
-        if name:
+        if not name:
+            left.append(f"{server.where}: left out")
+        else:
             taken.append(name)
             chosen.append((name, server, wanted))
             advice += [f"{name}: {text}" for text in proposals(server, wanted, mounted)]
     if not chosen:
-        return Draft(newcomers=(), problems=tuple(problems), advice=())
+        return Draft(newcomers=(), problems=tuple(problems), advice=(), left=tuple(left))
     kept = preset(wishes.retention or (questions.retention() if ask else USUAL.name))
     to = wishes.copies or (questions.copies() if ask else "")
     newcomers = [
@@ -78,18 +82,32 @@ def draft(
         )
         for name, server, wanted in chosen
     ]
-    return Draft(newcomers=tuple(newcomers), problems=tuple(problems), advice=tuple(advice))
+    return Draft(newcomers=tuple(newcomers), problems=tuple(problems), advice=tuple(advice), left=tuple(left))
 
 
 def _wanted(wishes: Wishes, servers: tuple[Server, ...]) -> Iterator[Server]:
-    """Those that are named, else all; an ordinary user's only when it is named."""
+    """Those that are named, else all; an ordinary user's only when it is named, and where nobody is asked one
+    that no unit of systemd started as well."""
     for where in wishes.named:
         if where not in [server.where for server in servers]:
             there = ", ".join(server.where for server in servers) or "none"
             raise NotFound(f"no database server runs at {where}; found: {there}")
     for server in servers:
-        if server.where in wishes.named if wishes.named else not is_ordinary(server):
+        if server.where in wishes.named if wishes.named else is_taken(server, yes=wishes.yes):
             yield server
+
+
+def is_taken(server: Server, *, yes: bool) -> bool:
+    """Tell whether a server that nobody named is to be protected."""
+    return not is_ordinary(server) and (bool(server.process.unit) or not yes)
+
+
+def _why_left(wishes: Wishes, server: Server) -> str:
+    if wishes.named:
+        return f"{server.where}: not named"
+    user = server.process.user
+    who = f"the ordinary user {user} runs it" if is_ordinary(server) else f"{user} runs it outside any unit"
+    return f"{server.where}: {who}; name it to protect it: --instance NAME={server.where}"
 
 
 def named(words: list[str]) -> dict[str, str]:
@@ -131,3 +149,11 @@ def known_hosts_line(to: str, key: str) -> str:
         raise UsageError("--host-key is for copies by ssh")
     at = f"[{there.host}]:{there.port}" if there.port not in (0, 22) else there.host
     return f"{at} {key}\n"
+
+
+def with_known_host(there: str, line: str) -> str:
+    """The text of known_hosts with a line, once; what is there stays: other instances go to other hosts."""
+    if line.strip() in there.splitlines():
+        return there
+    gap = "" if not there or there.endswith("\n") else "\n"
+    return f"{there}{gap}{line}"

@@ -24,15 +24,16 @@ def command(
     if not dataset:
         raise UsageError("--receive needs --dataset: one for each host that sends, such as tank/backups/db1")
     receive.require_names(dataset, user)
-    if quota:
-        _require_size(quota)
+    limits = _bytes(quota) if quota else 0
     public = receive.public_key(_text(key)) if key else ""
     ask = questions.asked(yes=yes, print_only=print_only)
-    there, known = receiving.look(Zfs(run), dataset, user)
+    there, known, limit = receiving.look(Zfs(run), dataset, user)
     program = host.own_program()
     host.require_roots_program(program)
-    wanted = receive.steps(dataset, user, quota, there=there, known=known)
+    wanted = receive.steps(dataset, user, limits, there=there, known=known, limit=limit)
     line = receive.line(program, dataset, public or WAITING)
+    if public:
+        receiving.require_addable(user, line)
     if ask:
         questions.confirm(wanted)
     elif not options.quiet:
@@ -81,8 +82,8 @@ def _text(key: str) -> str:
     return key
 
 
-def _require_size(quota: str) -> None:
+def _bytes(quota: str) -> int:
     try:
-        size(quota)
+        return size(quota)
     except ValueError:
         raise UsageError(f'"{quota}" is no size: write "500G" or "2T"') from None

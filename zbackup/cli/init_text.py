@@ -17,17 +17,24 @@ def found(servers: Sequence[Server], known: dict[str, str], passed: Sequence[Pas
             f"{server.where}{_state(server, known)}"
         )
     for each in passed:
-        yield (
-            f"found {each.process.program} (process {each.process.pid}, user {each.process.user}): {each.why}"
-        )
+        yield f"found {passed_over(each)}"
+
+
+def passed_over(each: Passed) -> str:
+    """Name a process that is not offered, and say why."""
+    if each.process is None:
+        return each.why
+    return f"{each.process.program} (process {each.process.pid}, user {each.process.user}): {each.why}"
 
 
 def _state(server: Server, known: dict[str, str]) -> str:
     if name := known.get(server.where):
         return f": instance {name} already"
     homes = ", ".join(dict.fromkeys(home or "no dataset" for home in server.homes.values()))
-    own = f", run by the ordinary user {server.process.user}" if is_ordinary(server) else ""
-    return f", on {homes}{own}"
+    on = f", on {homes}" if homes else ""
+    if is_ordinary(server):
+        return f"{on}, run by the ordinary user {server.process.user}"
+    return on if server.process.unit else f"{on}, run by {server.process.user} outside any unit of systemd"
 
 
 def presets() -> Iterator[str]:

@@ -89,6 +89,11 @@ def access(
         to = place(address)
         which = "--endpoint"
         endpoint = url(endpoint) if endpoint else ""
+        if "@" in endpoint:
+            raise UsageError(
+                "--endpoint holds a user or password, which everybody could read: give credentials as the "
+                "AWS tools find them, such as in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            )
     except PydanticCustomError as wrong:
         raise UsageError(f"{which} wants {wrong.message()}") from wrong
     remote = isinstance(to, ZfsPlace) and to.host

@@ -65,7 +65,8 @@ class ZfsPlace:
         if not self.host:
             return f"zfs:{self.dataset}"
         user, port = f"{self.user}@" if self.user else "", f":{self.port}" if self.port else ""
-        return f"ssh://{user}{self.host}{port}/{self.dataset}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"ssh://{user}{host}{port}/{self.dataset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

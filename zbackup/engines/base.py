@@ -393,6 +393,12 @@ class Administrator(Protocol):
         Raise DatabaseError, or Refused where accounts cannot be made.
         """
 
+    def account_admits(self, user: str, password: str) -> bool:
+        """Tell whether the account can log in with this password, whatever it may do.
+
+        Raise DatabaseError when the server does not answer.
+        """
+
     def account_works(self, user: str, password: str) -> bool:
         """Tell whether the account can log in with this password, and look at all that zbackup has to see.
 

@@ -46,7 +46,8 @@ class Server:
 
     `version` is what it says itself. `homes` has the dataset that each directory with its files lies on, ""
     for none. `login` says whether an administrator could log in: "open" where nobody has to, "refused" where
-    the account that was tried is not let in, with `problem`. `replica`: it takes no account of its own.
+    the account that was tried is not let in, with `problem`. `doubted` are places that it names as its own,
+    and nothing shows that they are.
     """
 
     process: Process
@@ -58,7 +59,7 @@ class Server:
     homes: Mapping[str, str] = field(default_factory=dict, hash=False)
     login: Literal["admin", "open", "refused"] = "refused"
     problem: str = ""
-    notes: tuple[str, ...] = ()
+    doubted: tuple[str, ...] = ()
 
     @property
     def where(self) -> str:

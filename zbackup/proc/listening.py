@@ -10,6 +10,7 @@ import pwd
 import re
 import socket
 import struct
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +19,10 @@ from zbackup.model.setup import Process
 PROC = Path("/proc")
 MOST = 64
 """Servers of one host: more are no database host, but somebody's attempt at filling our memory."""
+MOST_OF_A_USER = 16
+"""Servers of one user id, so that nobody's hide another's."""
+ORDINARY_UID = 1000
+"""User ids from here on are people's (Debian policy 9.2.2)."""
 MOST_OPEN = 100_000
 ANSWER_S = 5.0
 
@@ -29,22 +34,29 @@ _UNIT = re.compile(r"/system\.slice/(?:[^/]+/)*([A-Za-z0-9_.@:-]+\.service)$", r
 _PEER = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
-def running(names: Collection[str], files: "re.Pattern[str]", proc: Path = PROC) -> list[Process]:
-    """The processes that run a program of one of these names, lowest number first.
+def running(names: Collection[str], files: "re.Pattern[str]", proc: Path = PROC) -> tuple[list[Process], int]:
+    """The processes that run a program of one of these names, the system's before people's, lowest number
+    first; and how many more there are, which are not looked at.
 
     `files` says which names of open files are database files; the directory of a first group's match, such
     as the system tablespace, comes first.
     """
-    found = []
+    named: list[tuple[bool, int, int, str]] = []
     for pid in sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdecimal()):
         with contextlib.suppress(OSError, ValueError):
             of = proc / str(pid)
-            program = _program(of, names)
-            if program:
-                found.append(_process(of, pid, program, files))
-        if len(found) >= MOST:
-            break
-    return found
+            if program := _program(of, names):
+                uid = of.stat().st_uid
+                named.append((uid >= ORDINARY_UID, pid, uid, program))
+    found, cut, each = [], 0, Counter[int]()
+    for _, pid, uid, program in sorted(named):
+        each[uid] += 1
+        if each[uid] > MOST_OF_A_USER or len(found) >= MOST:
+            cut += 1
+            continue
+        with contextlib.suppress(OSError, ValueError):
+            found.append(_process(proc / str(pid), pid, program, files))
+    return found, cut
 
 
 def listens(path: str, pid: int) -> bool:
@@ -52,9 +64,14 @@ def listens(path: str, pid: int) -> bool:
     with contextlib.suppress(OSError, ValueError), socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(ANSWER_S)
         probe.connect(path)
-        there, _, _ = _PEER.unpack(probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-        return bool(there == pid)
+        return peer(probe)[0] == pid
     return False
+
+
+def peer(connected: socket.socket) -> tuple[int, int]:
+    """Process and user id of who listens at the other end of a connected socket (SO_PEERCRED, unix(7))."""
+    pid, uid, _ = _PEER.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return int(pid), int(uid)
 
 
 def shares_network(pid: int, proc: Path = PROC) -> bool:

@@ -21,6 +21,7 @@ class Accounts:
     def __init__(self) -> None:
         self.password: str | None = None
         self.complete = False
+        self.asked_to_create = 0
 
     def look(self) -> tuple[str, tuple[str, ...], bool]:
         return "8.4.3", (), False
@@ -29,8 +30,12 @@ class Accounts:
         return self.password is not None
 
     def create_account(self, user: str, password: str) -> None:
+        self.asked_to_create += 1
         self.password = self.password or password
         self.complete = True
+
+    def account_admits(self, user: str, password: str) -> bool:
+        return self.password == password
 
     def account_works(self, user: str, password: str) -> bool:
         return self.complete and self.password == password
@@ -120,6 +125,21 @@ def test_an_account_of_somebody_else_is_never_changed(tmp_path: Path) -> None:
     with pytest.raises(DatabaseError, match="with another password"):
         run(tmp_path / "etc", accounts)
     assert accounts.password == "another" and not (tmp_path / "etc/config.toml").exists()
+    assert accounts.asked_to_create == 0  # nothing was granted to it
+
+
+def test_the_first_file_of_the_directory_may_be_anyone(tmp_path: Path) -> None:
+    config = tmp_path / "etc/config.toml"
+    on = Acting(
+        config=config,
+        before="",
+        after="",
+        newcomers={},
+        administrator=lambda _: Accounts(),
+        script=lambda *_: "",
+    )
+    act(Step(kind="write", text="", path=str(config.parent / "known"), content="x", mode=0o644), on)
+    assert config.parent.stat().st_mode & 0o007 == 0
 
 
 def test_a_configuration_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> None:

@@ -181,7 +181,20 @@ def test_what_is_done_already_is_left_out() -> None:
 def test_what_a_killed_run_left_is_finished() -> None:
     assert kinds([], {}, "/c", BARE, {"shop": (True, True)}, []) == ["snapshot", "drill"]
     assert kinds([], {}, "/c", BARE, {"shop": (False, True)}, []) == ["drill"]
-    assert kinds([], {}, "/c", PACKAGED, {}, []) == ["run"]  # the daemon does not run: start it
+    assert kinds([], {}, "/c", PACKAGED, {"shop": (False, True)}, []) == ["drill", "run"]
+
+
+def test_a_daemon_that_somebody_stopped_stays_so_and_that_is_said() -> None:
+    assert kinds([], {}, "/c", PACKAGED, {}, []) == []
+    assert "the daemon does not run" in service.stopped(PACKAGED, [])
+    assert service.stopped(PACKAGED, steps([newcomer()], {}, "/c", PACKAGED, {}, [])) == ""
+    assert service.stopped(replace(PACKAGED, active=True), []) == service.stopped(BARE, []) == ""
+
+
+@pytest.mark.parametrize("engine", ["mysql", "mongodb"])
+def test_a_command_that_is_shown_runs_nothing_else(engine: str) -> None:
+    new = newcomer(server=server(engine=engine, socket="/tmp/$(id)/x y.sock"))
+    assert "'/tmp/$(id)/x y.sock'" in script_command(new)
 
 
 def test_nobody_has_to_log_in_where_the_server_asks_nobody() -> None:
@@ -260,6 +273,23 @@ def test_groups_that_the_unit_does_not_name_go_into_a_drop_in() -> None:
     assert again.argv == ("systemctl", "daemon-reload")
 
 
+def test_a_group_that_was_joined_stays_joined() -> None:
+    before = service.join_groups(["mongodb"])[0].content
+    assert service.join_groups(["percona"], before)[0].content.endswith("=mongodb percona\n")
+    assert service.join_groups(["mongodb"], before) == []
+
+
+def test_a_daemon_that_runs_gets_a_new_group_by_being_started_again() -> None:
+    running = replace(PACKAGED, active=True)
+    ready = {"shop": Account(works=True)}
+    for drop_in in ("", service.join_groups(["mongodb"])[0].content):
+        found = steps([newcomer()], ready, "/c", running, {}, ["mongodb"], drop_in)
+        argvs = [step.argv for step in found]
+        assert ("systemctl", "try-restart", "zbackup.service") in argvs
+        restarted = argvs.index(("systemctl", "try-restart", "zbackup.service"))
+        assert restarted > [step.kind for step in found].index("config")
+
+
 # placement
 
 
@@ -269,6 +299,11 @@ MOUNTED = {"tank/mysql": "/var/lib/mysql", "tank": "/tank", "rpool/ROOT": "/"}
 def test_a_server_on_datasets_of_one_pool_is_covered_by_the_outer_ones() -> None:
     found = server(homes={"/a": "tank/mysql", "/b": "tank/mysql/binlog"})
     assert placement.datasets(found, MOUNTED) == ("tank/mysql",)
+
+
+def test_a_place_that_nothing_shows_to_be_the_servers_is_not_believed() -> None:
+    with pytest.raises(Refused, match="/etc, which does not belong to its user mysql"):
+        placement.datasets(server(doubted=("/etc",)), MOUNTED)
 
 
 @pytest.mark.parametrize(
@@ -329,11 +364,43 @@ def test_a_dataset_that_does_not_suit_a_forced_command_is_refused(dataset: str) 
         receive.require_names(dataset, "zrecv")
 
 
+@pytest.mark.parametrize("user", ["root", "zbackup"])
+def test_a_user_with_other_rights_does_not_receive(user: str) -> None:
+    with pytest.raises(UsageError, match="a user of its own"):
+        receive.require_names("tank/b/db1", user)
+
+
+def test_a_quota_is_set_where_it_differs() -> None:
+    def asked(quota: int, limit: int) -> list[tuple[str, ...]]:
+        found = receive.steps("tank/b", "u", quota, there=["tank", "tank/b"], known=True, limit=limit)
+        return [step.argv for step in found if step.argv[1] == "set"]
+
+    assert asked(1 << 30, 0) == asked(1 << 30, 5) == [("zfs", "set", f"quota={1 << 30}", "tank/b")]
+    assert asked(1 << 30, 1 << 30) == asked(0, 5) == []
+
+
+@pytest.mark.parametrize(
+    "there", [KEY, f"{KEY} db1", f'command="sh" {KEY}', f"restrict  {KEY}", f"# x\n{KEY}\r\n"]
+)
+def test_a_key_that_may_do_something_else_already_is_refused(there: str) -> None:
+    line = receive.line("/usr/bin/zbackup", "tank/b/db1", f"{KEY} db1")
+    with pytest.raises(Refused, match="in authorized_keys already"):
+        receive.with_line(there, line)
+    with pytest.raises(Refused):
+        receive.with_line(f"{line}\n{there}", line)
+
+
+def test_a_key_with_the_same_options_and_another_comment_is_there() -> None:
+    line = receive.line("/usr/bin/zbackup", "tank/b/db1", f"{KEY} db1")
+    there = receive.line("/usr/bin/zbackup", "tank/b/db1", f"{KEY} other") + f"\n# {KEY}\n"
+    assert receive.with_line(there, line) == there
+
+
 def test_only_what_is_missing_is_made() -> None:
-    found = receive.steps("tank/backups/db1", "zrecv", "2T", there=["tank", "tank/backups"], known=True)
+    found = receive.steps("tank/backups/db1", "zrecv", 2 << 40, there=["tank", "tank/backups"], known=True)
     assert [step.argv[:2] for step in found] == [("zfs", "create"), ("zfs", "allow")]
-    assert "quota=2T" in found[0].argv and found[0].argv[-1] == "tank/backups/db1"
-    assert [s.argv[0] for s in receive.steps("t/a", "u", "", there=["t"], known=False)] == [
+    assert f"quota={2 << 40}" in found[0].argv and found[0].argv[-1] == "tank/backups/db1"
+    assert [s.argv[0] for s in receive.steps("t/a", "u", 0, there=["t"], known=False)] == [
         "useradd",
         "zfs",
         "zfs",

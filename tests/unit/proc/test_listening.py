@@ -7,6 +7,10 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from zbackup.proc.listening import listens, running
 
@@ -31,7 +35,7 @@ def test_a_server_is_found_with_where_it_listens_and_what_it_has_open(tmp_path: 
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         port = int(process.stdout.readline())
-        found = next(each for each in running((ME,), FILES) if each.pid == process.pid)
+        found = next(each for each in running((ME,), FILES)[0] if each.pid == process.pid)
         path = str(tmp_path / "sql server.sock")
         assert found.sockets == (path,)
         assert ("127.0.0.1", port) in found.ports
@@ -44,7 +48,7 @@ def test_a_server_is_found_with_where_it_listens_and_what_it_has_open(tmp_path: 
 
 def test_a_name_alone_makes_no_server(tmp_path: Path) -> None:
     with subprocess.Popen(("mysqld", "60"), executable=shutil.which("sleep")) as process:
-        assert process.pid not in {each.pid for each in running(("mysqld",), FILES)}
+        assert process.pid not in {each.pid for each in running(("mysqld",), FILES)[0]}
         process.kill()
 
 
@@ -55,3 +59,31 @@ def test_a_socket_that_another_process_listens_at_is_not_this_ones(tmp_path: Pat
         assert listens(str(tmp_path / "s"), os.getpid())
         assert not listens(str(tmp_path / "s"), 1)
         assert not listens(str(tmp_path / "nobody"), os.getpid())
+
+
+def a_process(proc: Path, pid: int, uid: int) -> None:
+    """What the kernel shows of a process that runs a mysqld."""
+    of = proc / str(pid)
+    (of / "fd").mkdir(parents=True)
+    (of / "net").mkdir()
+    (of / "net/unix").write_text("Num\n")
+    (of / "exe").symlink_to(f"/opt/{uid}/mysqld")
+    (of / "cwd").symlink_to("/")
+
+
+def test_nobodys_processes_hide_the_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owners = {**dict.fromkeys(range(100, 200), 1500), **dict.fromkeys(range(200, 300), 33), 9000: 110}
+    for pid, uid in owners.items():
+        a_process(tmp_path, pid, uid)
+    real = Path.stat
+
+    def stat(path: Path, **more: Any) -> Any:
+        found = real(path, **more)
+        if path.parent != tmp_path:
+            return found
+        return SimpleNamespace(st_uid=owners[int(path.name)], st_gid=0)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    found, cut = running(("mysqld",), FILES, tmp_path)
+    assert 9000 in [each.pid for each in found] and found[-1].uid == 1500
+    assert (len(found), cut) == (16 + 1 + 16, 201 - 33)

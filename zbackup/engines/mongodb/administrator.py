@@ -40,6 +40,14 @@ class MongoAdministrator:
                 )
             account.create(connection, user, password)
 
+    def account_admits(self, user: str, password: str) -> bool:
+        """See engines.base.Administrator."""
+        try:
+            connect(replace(self.connect, user=user, password=lambda: password)).close()
+        except LoginRefused:
+            return False
+        return True
+
     def account_works(self, user: str, password: str) -> bool:
         """See engines.base.Administrator."""
         try:

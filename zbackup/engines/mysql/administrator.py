@@ -32,6 +32,14 @@ class MysqlAdministrator:
         with connect(self.connect) as connection:
             account.create(connection, self.flavor, user, password)
 
+    def account_admits(self, user: str, password: str) -> bool:
+        """See engines.base.Administrator."""
+        try:
+            connect(replace(self.connect, user=user, password=lambda: password)).close()
+        except LoginRefused:
+            return False
+        return True
+
     def account_works(self, user: str, password: str) -> bool:
         """See engines.base.Administrator."""
         try:

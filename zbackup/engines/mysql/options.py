@@ -19,7 +19,11 @@ class TlsOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectOptions:
-    """`socket` if it is not "", else TCP to host and port. `password` is asked only when it is needed."""
+    """`socket` if it is not "", else TCP to host and port. `password` is asked only when it is needed.
+
+    `peer` is the process (pid, uid) that has to answer at the socket, before anything is sent to it; None:
+    whoever answers there. `limit_s` is how long it may be silent, None: as long as a statement takes.
+    """
 
     socket: str = ""
     host: str = "127.0.0.1"
@@ -27,6 +31,8 @@ class ConnectOptions:
     user: str
     password: Callable[[], str] = field(repr=False)
     tls: TlsOptions | None = None
+    peer: tuple[int, int] | None = None
+    limit_s: float | None = None
 
     @property
     def where(self) -> str:

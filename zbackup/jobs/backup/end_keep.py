@@ -15,13 +15,13 @@ MOST_NAMED = 10
 
 
 def find_kept(ctx: Context, named: str) -> list[Backup]:
-    """The backups of this name or label that are kept until a date to come; looks only.
+    """The backup of this name, else those with this label, kept until a date to come; looks only.
 
     Raise NotFound, with those that are kept, where there is none.
     """
     now = ctx.clock.now()
     kept = [b for b in ctx.catalog().backups if (end := b.record.keep_until) and end > now]
-    found = [b for b in kept if named in (b.name, b.record.label)]
+    found = [b for b in kept if b.name == named] or [b for b in kept if b.record.label == named]
     if not found:
         names = [f"{b.name} ({b.record.label})" if b.record.label else b.name for b in kept]
         more = ", ..." if len(names) > MOST_NAMED else ""

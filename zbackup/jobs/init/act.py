@@ -53,6 +53,8 @@ def act(step: Step, on: Acting) -> None:
     """Do one step. Raise what is in the way: DatabaseError, CommandFailed, Refused, ConfigError."""
     match step.kind:
         case "write":
+            if Path(step.path).parent == on.config.parent:
+                make_directory(on.config.parent)
             _write(Path(step.path), step.content, step.mode)
         case "run":
             on.runner(step.argv)
@@ -142,13 +144,16 @@ def _make_account(new: Newcomer, on: Acting) -> None:
     administrator, password = on.administrator(new), _password(new)
     if administrator.account_works(new.user, password):
         return
+    another = DatabaseError(
+        f"the account {new.user} at {new.server.where} was there before, with another password than in "
+        f"{new.password}: write its password into that file, or drop the account, and run zbackup "
+        "init again"
+    )
+    if administrator.account_exists(new.user) and not administrator.account_admits(new.user, password):
+        raise another  # somebody's own: it is not given anything
     administrator.create_account(new.user, password)
     if not administrator.account_works(new.user, password):
-        raise DatabaseError(
-            f"the account {new.user} at {new.server.where} was there before, with another password than in "
-            f"{new.password}: write its password into that file, or drop the account, and run zbackup "
-            "init again"
-        )
+        raise another
 
 
 def _password(new: Newcomer) -> str:

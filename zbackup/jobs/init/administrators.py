@@ -7,6 +7,9 @@ from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server import account
 from zbackup.model.setup import Server
 
+ANSWER_S = 30.0
+"""How long a server may be silent before it is given up."""
+
 
 def administrator(server: Server, user: str, password: str | None) -> Administrator:
     """The server as its administrator sees it; with no `password` by the socket alone, or without a login."""
@@ -25,7 +28,13 @@ def administrator(server: Server, user: str, password: str | None) -> Administra
             pid=server.process.pid,
         )
     return MysqlAdministrator(
-        connect=ConnectOptions(socket=server.socket, user=user, password=lambda: password or ""),
+        connect=ConnectOptions(
+            socket=server.socket,
+            user=user,
+            password=lambda: password or "",
+            peer=(server.process.pid, server.process.uid),
+            limit_s=ANSWER_S,
+        ),
         flavor=server.engine,
     )
 

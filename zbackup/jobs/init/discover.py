@@ -1,12 +1,12 @@
 """Find the database servers of this host, and how each can be reached. Looks only.
 
 Whoever may run a program may run a server: one that an ordinary user runs is shown, and taken only when it
-is named.
+is named. Until then nobody connects to it: it could keep us waiting, or hear what it must not.
 """
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -15,7 +15,7 @@ from zbackup.engines.base import Administrator
 from zbackup.engines.mysql.server.greeting import greeting
 from zbackup.model.errors import DatabaseError, Refused
 from zbackup.model.setup import EngineName, Process, Server
-from zbackup.proc.listening import listens, running, shares_network
+from zbackup.proc.listening import ORDINARY_UID, listens, running, shares_network
 from zbackup.proc.mounts import is_below
 from zbackup.zfs.datasets import Zfs
 
@@ -32,37 +32,44 @@ FILES = re.compile(
 )
 """Names of database files, the one that lies in the data directory in the first group."""
 
-HERE = ("127.0.0.1", "0.0.0.0", "::1", "::")
-ORDINARY_UID = 1000
-"""User ids from here on are people's (Debian policy 9.2.2)."""
+MOST_SOCKETS = 8
+"""Sockets of one server that are tried: each may keep us waiting."""
 
+HERE = ("127.0.0.1", "0.0.0.0", "::1", "::")
 AdministratorsOf = Callable[[Server], Sequence[Administrator]]
 """As whom a server is asked, in this order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed:
-    """A process that runs a database server and is not offered, and why."""
+    """A process that runs a database server and is not offered, and why; None: as many as `why` says."""
 
-    process: Process
+    process: Process | None
     why: str
 
 
 def discover(
-    zfs: Zfs, run_dir: Path, administrators: AdministratorsOf
+    zfs: Zfs, run_dir: Path, named: Collection[str], administrators: AdministratorsOf
 ) -> tuple[tuple[Server, ...], tuple[Passed, ...]]:
-    """The servers that can be reached, each with what its administrator sees of it, and those passed over.
+    """The servers that can be reached, each with what its administrator sees of it, and those passed over;
+    `named` are the addresses that the operator names.
 
     What zbackup itself started is neither.
     """
     servers, passed = [], []
-    for process in running(PROGRAMS, FILES):
+    processes, cut = running(PROGRAMS, FILES)
+    if cut:
+        why = f"{cut} more processes that run a database server: too many of one user, or of all, to look at"
+        passed.append(Passed(process=None, why=why))
+    for process in processes:
         if any(is_below(socket, str(run_dir)) for socket in process.sockets):
             continue
-        if process.uid == 0:
+        if process.uid >= ORDINARY_UID and (stranger := _stranger(process, named)):
+            servers.append(stranger)
+        elif process.uid == 0:
             why = "it runs as root, and zbackup starts no server as root: give it a user of its own"
             passed.append(Passed(process=process, why=why))
-        elif found := _reach(process):
+        elif found := _reach(_asked_for(process, named)):
             servers.append(seen(found, zfs, administrators(found)))
         else:
             why = (
@@ -78,12 +85,37 @@ def is_ordinary(server: Server) -> bool:
     return server.process.uid >= ORDINARY_UID
 
 
+def _stranger(process: Process, named: Collection[str]) -> Server | None:
+    """An ordinary user's server as the kernel shows it alone; None when it is named, or listens nowhere."""
+    asked = _asked_for(process, named)
+    if asked.sockets or asked.ports:
+        return None
+    engine = PROGRAMS[Path(process.program).name]
+    if process.sockets:
+        return Server(process=process, engine=engine, version="", socket=min(process.sockets))
+    for host, port in process.ports:
+        return Server(process=process, engine=engine, version="", host=host, port=port)
+    return None
+
+
+def _asked_for(process: Process, named: Collection[str]) -> Process:
+    """Leave of an ordinary user's addresses those that are named; the system's stay."""
+    if process.uid < ORDINARY_UID:
+        return process
+    ports = tuple((host, port) for host, port in process.ports if f"{_here(host)}:{port}" in named)
+    return replace(process, sockets=tuple(path for path in process.sockets if path in named), ports=ports)
+
+
+def _here(host: str) -> str:
+    return "::1" if ":" in host else "127.0.0.1"
+
+
 def _reach(process: Process) -> Server | None:
     """Return how clients reach it: the socket of MySQL's protocol, or mongod's port, else its socket."""
     engine = PROGRAMS[Path(process.program).name]
     if engine == "mongodb":
         return _reach_mongod(process)
-    for path in sorted(process.sockets):
+    for path in sorted(process.sockets)[:MOST_SOCKETS]:
         if listens(path, process.pid) and (version := greeting(path)):
             flavor: EngineName = "mariadb" if "mariadb" in version.lower() else "mysql"
             return Server(process=process, engine=flavor, version=version, socket=path)
@@ -95,9 +127,8 @@ def _reach_mongod(process: Process) -> Server | None:
     if shares_network(process.pid):
         for host, port in process.ports:
             if host in HERE:
-                reached = "::1" if ":" in host else "127.0.0.1"
-                return Server(process=process, engine="mongodb", version="", host=reached, port=port)
-    for path in process.sockets:
+                return Server(process=process, engine="mongodb", version="", host=_here(host), port=port)
+    for path in process.sockets[:MOST_SOCKETS]:
         if listens(path, process.pid):
             return Server(process=process, engine="mongodb", version="", socket=path)
     return None
@@ -114,9 +145,10 @@ def seen(server: Server, zfs: Zfs, administrators: Sequence[Administrator]) -> S
         except (DatabaseError, Refused) as failure:
             problem = str(failure)
             continue
-        homes = zfs.homes(list(dict.fromkeys([*_existing(places), *directories])))
+        own, doubted = _own(_existing(places), server.process)
+        homes = zfs.homes(list(dict.fromkeys([*own, *directories])))
         login: Literal["open", "admin"] = "open" if is_open else "admin"
-        return replace(server, version=version, homes=homes, login=login, problem="")
+        return replace(server, version=version, homes=homes, login=login, problem="", doubted=doubted)
     return replace(server, problem=problem, homes=zfs.homes(directories))
 
 
@@ -127,6 +159,18 @@ def first_admitted(administrators: Sequence[Administrator]) -> Administrator:
             administrator.look()
             return administrator
     return administrators[-1]
+
+
+def _own(places: Sequence[str], process: Process) -> tuple[list[str], tuple[str, ...]]:
+    """Tell places that belong to the server's user, or have files that it has open, from those that it only
+    names: root would let the daemon prune what lies there."""
+    own, doubted = [], []
+    for place in places:
+        with contextlib.suppress(OSError):
+            real = Path(place).resolve()
+            has_open = any(is_below(each, str(real)) for each in process.directories)
+            (own if has_open or real.stat().st_uid == process.uid else doubted).append(place)
+    return own, tuple(doubted)
 
 
 def _existing(places: tuple[str, ...]) -> list[str]:

@@ -137,9 +137,8 @@ def _like(ctx: Context, catalog: Catalog, found: Foreign) -> tuple[Record, str]:
     datasets = {s.dataset for s in found.snapshots}
     txg = found.snapshots[0].createtxg
     same = [b for b in catalog.backups if b.complete and {d for d, _ in b.record.members} == datasets]
-    before = [b for b in same if b.createtxg <= txg]
     if same:
-        nearest = before[-1] if before else same[0]
+        nearest = min(same, key=lambda b: abs(b.createtxg - txg))
         return nearest.record, nearest.name
     try:
         facts = ctx.engine.inspect()

@@ -1,6 +1,7 @@
 """Names and datasets of servers that were found, or why one cannot be protected as it lies. Pure."""
 
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from zbackup.model.errors import Refused
@@ -17,6 +18,12 @@ def datasets(server: Server, mountpoints: Mapping[str, str]) -> tuple[str, ...]:
 
     `mountpoints` says where each dataset is mounted.
     """
+    if server.doubted:
+        raise Refused(
+            f"{server.where}: it says that its files are at {', '.join(server.doubted)}, which does not "
+            f"belong to its user {server.process.user}, and it has nothing open there: give that to the user, or "
+            "write the table by hand"
+        )
     lost = [directory for directory, home in server.homes.items() if not home]
     if not server.homes:
         raise Refused(f"{server.where}: it cannot be seen where its files are")
@@ -45,8 +52,8 @@ def proposals(server: Server, wanted: Sequence[str], mountpoints: Mapping[str, s
     if server.engine != "mongodb" and len(set(server.homes.values())) == 1 and directories:
         found.append(
             "data and binary log are on one dataset: with the log on one of its own, with large records, "
-            f"it compresses better: zfs create -o recordsize=128K {_word(f'{wanted[0]}/binlog')}, stop the "
-            "server, and move the log there"
+            f"it compresses better: zfs create -o recordsize=128K {shlex.quote(f'{wanted[0]}/binlog')}, stop "
+            "the server, and move the log there"
         )
     for name in wanted:
         place = mountpoints.get(name, "")
@@ -84,10 +91,6 @@ def _move(server: Server, directory: str) -> str:
     record = "32K" if server.engine == "mongodb" else "16K"
     return (
         f"make a dataset (zfs create -o recordsize={record} -o compression=lz4 -o atime=off "
-        f"POOL/{server.engine}), stop {service}, copy {directory} there, and let the server start from it. "
-        "zbackup moves nothing itself"
+        f"POOL/{server.engine}), stop {service}, copy {shlex.quote(directory)} there, "
+        "and let the server start from it. zbackup moves nothing itself"
     )
-
-
-def _word(name: str) -> str:
-    return f"'{name}'" if " " in name else name

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from zbackup.model.errors import UsageError
+from zbackup.model.errors import Refused, UsageError
 from zbackup.model.setup import Step
 
 ALLOWED = "receive,create,mount,userprop,readonly,canmount,mountpoint,setuid,exec,devices"
@@ -36,6 +36,8 @@ def require_names(dataset: str, user: str) -> None:
         )
     if not _USER.fullmatch(user):
         raise UsageError(f'"{user}" is no name for a user: up to 32 of a-z, 0-9, - and _')
+    if user in ("root", "zbackup"):
+        raise UsageError(f"--user {user}: who receives has no other rights here: name a user of its own")
 
 
 def line(program: str, dataset: str, key: str) -> str:
@@ -44,8 +46,11 @@ def line(program: str, dataset: str, key: str) -> str:
     return f'restrict,command="{program} gate --root {dataset} --append-only" {key}'
 
 
-def steps(dataset: str, user: str, quota: str, *, there: Collection[str], known: bool) -> tuple[Step, ...]:
-    """Dataset, user and rights; `there` are the datasets that exist, `known` says that the user does."""
+def steps(
+    dataset: str, user: str, quota: int, *, there: Collection[str], known: bool, limit: int = 0
+) -> tuple[Step, ...]:
+    """Dataset, user and rights; `there` are the datasets that exist, `known` says that the user does, `limit`
+    is the quota that the dataset has and `quota` the one it gets, in bytes (0: none)."""
     argv: tuple[str, ...]
     found = []
     if not known:
@@ -57,17 +62,41 @@ def steps(dataset: str, user: str, quota: str, *, there: Collection[str], known:
         name = "/".join(parts[:depth])
         if name in there:
             continue
-        limit = ("-o", f"quota={quota}") if quota and name == dataset else ()
-        argv = ("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", *limit, name)
+        most = ("-o", f"quota={quota}") if quota and name == dataset else ()
+        argv = ("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", *most, name)
         found.append(Step(kind="run", text=f"make the dataset {name}, which is never mounted", argv=argv))
+    if quota and dataset in there and quota != limit:
+        argv = ("zfs", "set", f"quota={quota}", dataset)
+        found.append(Step(kind="run", text=f"let {dataset} hold {quota} bytes at most", argv=argv))
     argv = ("zfs", "allow", "-u", user, ALLOWED, dataset)
     found.append(Step(kind="run", text=f"let {user} add to {dataset}, and delete nothing", argv=argv))
     return tuple(found)
 
 
 def with_line(existing: str, wanted: str) -> str:
-    """The text of authorized_keys with the line, once; what is there stays as it is."""
-    if wanted in existing.splitlines():
+    """The text of authorized_keys with the line, once; what is there stays as it is.
+
+    Raise Refused when the key is there with other options, or without: sshd may take that line.
+    """
+    key = _KEY.search(wanted)
+    blob = key[2] if key else wanted
+    same = wanted[: key.end(2)] if key else wanted
+    known = False
+    for there in map(str.strip, existing.split("\n")):
+        if there.startswith("#") or blob not in there.split():
+            continue
+        if there != same and not there.startswith(f"{same} "):
+            raise Refused(
+                "this key is in authorized_keys already, and may do other things there: remove that line, or "
+                f"let the sender make another key: {_shown(there)}"
+            )
+        known = True
+    if known or wanted in existing.split("\n"):
         return existing
     gap = "" if not existing or existing.endswith("\n") else "\n"
     return f"{existing}{gap}{wanted}\n"
+
+
+def _shown(there: str) -> str:
+    """A line that somebody else may have written, harmless at a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in there)[:1000]

@@ -1,5 +1,6 @@
 """Install and start the service: which files, which commands, and which are not needed any more. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from zbackup.model.errors import Refused
@@ -21,6 +22,11 @@ SETTINGS = {"zbackup.sysusers.conf": "/etc/sysusers.d", "zbackup.tmpfiles.conf":
 UNIT_DIRECTORY = "/etc/systemd/system"
 WRITTEN_PROGRAM = "/usr/local/bin/zbackup"
 """The program as the units in the source name it."""
+
+DROP_IN = f"{UNIT_DIRECTORY}/zbackup.service.d/servers.conf"
+"""The groups of the servers' files; init's own, which it alone writes."""
+_LISTED = re.compile(r"^SupplementaryGroups=(.*)$", re.M)
+_GROUPS = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 STARTED = ("zbackup-helper.socket", "zbackup-drill.socket", "zbackup.service")
 USER = "zbackup"
@@ -84,21 +90,30 @@ def delegate(datasets: Sequence[str], *, ships: bool) -> list[Step]:
     ]
 
 
-def join_groups(groups: Sequence[str]) -> list[Step]:
-    """Let the daemon read the logs of servers whose files belong to another group than the unit names."""
-    wanted = sorted(SERVER_GROUPS.intersection(groups))
-    if not wanted:
+def needs_group(groups: Sequence[str]) -> bool:
+    """Tell whether a server's files belong to a group that the unit does not name."""
+    return not SERVER_GROUPS.isdisjoint(groups)
+
+
+def join_groups(groups: Sequence[str], before: str = "") -> list[Step]:
+    """Let the daemon read the logs of servers whose files belong to another group than the unit names;
+    `before` is the drop-in that is there, whose groups stay."""
+    if not needs_group(groups):
         return []
+    wanted = sorted(
+        {*SERVER_GROUPS.intersection(groups), *_GROUPS.findall(" ".join(_LISTED.findall(before)))}
+    )
     content = (
         "# Written by zbackup init: the groups of the servers' "
         f"files.\n[Service]\nSupplementaryGroups={' '.join(wanted)}\n"
     )
-    path = f"{UNIT_DIRECTORY}/zbackup.service.d/servers.conf"
+    if content == before:
+        return []
     return [
         Step(
             kind="write",
             text=f"let the daemon read files of the group {', '.join(wanted)}",
-            path=path,
+            path=DROP_IN,
             content=content,
             mode=0o644,
         ),
@@ -113,11 +128,23 @@ def start(facts: HostFacts) -> list[Step]:
     return [_run("start the daemon, now and at boot", "systemctl", "enable", "--now", *STARTED)]
 
 
-def reload(facts: HostFacts) -> list[Step]:
-    """Let a daemon that runs read its configuration again."""
+def reload(facts: HostFacts, groups: Sequence[str] = ()) -> list[Step]:
+    """Let a daemon that runs read its configuration again; one that needs another group gets it only when it
+    is started again (systemd.exec(5), "SupplementaryGroups=")."""
     if not (facts.systemd and facts.active):
         return []
+    if needs_group(groups):
+        text = "start the daemon again, with the servers' groups and the configuration"
+        return [_run(text, "systemctl", "try-restart", "zbackup.service")]
     return [_run("let the daemon read the configuration", "systemctl", "reload", "zbackup.service")]
+
+
+def stopped(facts: HostFacts, steps: Sequence[Step]) -> str:
+    """Say that the daemon stays stopped; "" where it runs, or is started."""
+    if not facts.systemd or facts.active or any(STARTED[-1] in step.argv for step in steps):
+        return ""
+    start = f"systemctl enable --now {' '.join(STARTED)}"
+    return f"the daemon does not run, and nothing is done on schedule: {start}"
 
 
 def by_hand(facts: HostFacts) -> str:

@@ -5,6 +5,7 @@ the configuration is in place before the first backup. A run that is killed anyw
 the next one goes on.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from zbackup.model.setup import Account, HostFacts, Newcomer, Step
@@ -20,28 +21,30 @@ def steps(
     facts: HostFacts,
     unfinished: Mapping[str, tuple[bool, bool]],
     groups: Sequence[str],
+    drop_in: str = "",
 ) -> tuple[Step, ...]:
-    """All that is to be done.
+    """All that is to be done. A daemon that somebody stopped stays so, unless there is something new.
 
     `accounts` has the account of each newcomer that needs one, `config` is the configuration's path.
     `unfinished` tells of instances that are configured already whether their first backup, and whether a
-    drill that passed, is missing.
+    drill that passed, is missing. `groups` are those of the newcomers' files, `drop_in` the text that joins
+    the daemon to groups now.
     """
     found: list[Step] = []
     for new in newcomers:
         found += _secrets(new, accounts.get(new.name))
-    found += _privileges(newcomers, facts, groups)
+    found += _privileges(newcomers, facts, groups, drop_in)
     if newcomers:
         names = ", ".join(new.name for new in newcomers)
         found.append(Step(kind="config", text=f"add {names} to {config}", path=config, mode=CONFIG_MODE))
-        found += service.reload(facts)
+        found += service.reload(facts, groups)
     for name, (no_backup, no_drill) in _first(newcomers, unfinished):
         if no_backup:
             found.append(Step(kind="snapshot", instance=name, text=f"take the first backup of {name}"))
         if no_drill:
             text = f"restore it once, check every table, and remove that again: a drill of {name}"
             found.append(Step(kind="drill", instance=name, text=text))
-    if not facts.active:
+    if not facts.active and (newcomers or unfinished):
         found += service.start(facts)
     return tuple(found)
 
@@ -85,21 +88,24 @@ def script_path(new: Newcomer) -> str:
 
 def script_command(new: Newcomer) -> str:
     """Return the command with which the administrator runs it."""
-    server, path = new.server, script_path(new)
+    server, path = new.server, shlex.quote(script_path(new))
+    socket = shlex.quote(server.socket)
     if server.engine == "mongodb":
-        at = f"--host {server.host} --port {server.port}" if server.host else f"--host {server.socket}"
+        at = f"--host {server.host} --port {server.port}" if server.host else f"--host {socket}"
         return f"mongosh {at} -u ADMINISTRATOR -p --authenticationDatabase admin {path}"
     program = "mariadb" if server.engine == "mariadb" else "mysql"
-    return f"{program} -S {server.socket} -u root -p < {path}"
+    return f"{program} -S {socket} -u root -p < {path}"
 
 
-def _privileges(newcomers: Sequence[Newcomer], facts: HostFacts, groups: Sequence[str]) -> list[Step]:
+def _privileges(
+    newcomers: Sequence[Newcomer], facts: HostFacts, groups: Sequence[str], drop_in: str
+) -> list[Step]:
     if not facts.systemd or not newcomers:
         return []
     found: list[Step] = []
     for new in newcomers:
         found += service.delegate(new.datasets, ships=new.copies is not None)
-    return found + service.join_groups(groups)
+    return found + service.join_groups(groups, drop_in)
 
 
 def _first(

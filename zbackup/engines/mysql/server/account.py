@@ -9,6 +9,8 @@ from zbackup.engines.mysql.server.privileges import GRANTS
 
 HOST = "localhost"
 NOT_LOGGED = "SET SESSION sql_log_bin = 0"
+ESCAPES = "SET SESSION sql_mode = REPLACE(@@SESSION.sql_mode, 'NO_BACKSLASH_ESCAPES', '')"
+"""So that the server reads a backslash as the script writes it."""
 
 
 def exists(connection: Connection, user: str) -> bool:
@@ -28,7 +30,12 @@ def create(connection: Connection, flavor: str, user: str, password: str) -> Non
 def script(flavor: str, user: str, password: str) -> str:
     """The same for an administrator to run. Pure."""
     grants = "".join(f"GRANT {grant} TO {_name(user)};\n" for grant in GRANTS[flavor])
-    return f"{NOT_LOGGED};\nCREATE USER {_name(user)} IDENTIFIED BY '{password}';\n{grants}"
+    return f"{NOT_LOGGED};\n{ESCAPES};\nCREATE USER {_name(user)} IDENTIFIED BY {_text(password)};\n{grants}"
+
+
+def _text(password: str) -> str:
+    escaped = password.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n").replace("\0", "\\0")
+    return f"'{escaped}'"
 
 
 def _name(user: str) -> str:

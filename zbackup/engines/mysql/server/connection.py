@@ -4,7 +4,7 @@ import math
 import ssl
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, NoReturn, Self, cast
 
 import pymysql
 from pymysql.constants import CLIENT, CR, ER
@@ -12,6 +12,7 @@ from pymysql.cursors import Cursor, DictCursor, SSCursor
 
 from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
 from zbackup.engines.mysql.server.privileges import grant, hint
+from zbackup.engines.mysql.server.wire import opened_socket
 from zbackup.model.errors import DatabaseError
 
 # A limit on statements that the server's administrator has set is meant for applications. Either flavour
@@ -36,6 +37,26 @@ PRIVILEGE_MISSING = (
     ER.KILL_DENIED_ERROR,
 )
 LOST = (CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, 0)
+
+
+class _Refused:
+    """An authentication plugin that sends nothing: PyMySQL would follow the server to it."""
+
+    def __init__(self, connection: object) -> None:
+        pass
+
+    def authenticate(self, packet: object) -> NoReturn:
+        """Raise OperationalError."""
+        raise pymysql.OperationalError(
+            CR.CR_AUTH_PLUGIN_CANNOT_LOAD,
+            "it asks for the password in the clear, which zbackup sends to nobody: give the account "
+            "caching_sha2_password, ed25519 or mysql_native_password",
+        )
+
+
+IN_THE_CLEAR: dict[str, Any] = {"mysql_clear_password": _Refused, "dialog": _Refused}
+"""Plugins by which a server is told the password itself (MySQL reference manual, "Client-Side Cleartext
+Pluggable Authentication"; MariaDB's, "Authentication Plugin - PAM")."""
 
 
 class LoginRefused(DatabaseError):
@@ -233,7 +254,16 @@ def _opened(options: ConnectOptions, *, scripts: bool = False) -> "pymysql.Conne
             program_name="zbackup",
             cursorclass=DictCursor,
             client_flag=CLIENT.MULTI_STATEMENTS if scripts else 0,
+            auth_plugin_map=IN_THE_CLEAR,
+            read_timeout=options.limit_s,
+            write_timeout=options.limit_s,
+            defer_connect=True,
         )
+        if options.socket and options.peer:
+            raw._secure = True  # type: ignore[attr-defined]  # as PyMySQL has it of each socket it opens
+            raw.connect(opened_socket(options.socket, options.peer, CONNECT_LIMIT_S))
+        else:
+            raw.connect()
     except pymysql.MySQLError as failure:
         raise _named(failure, options, "connecting") from None
     return raw

@@ -3,6 +3,7 @@
 
 import contextlib
 import socket
+import time
 
 ANSWER_S = 5.0
 LONGEST = 4096
@@ -13,13 +14,17 @@ _HEADER = 4
 _DISGUISE = "5.5.5-"
 
 
-def greeting(path: str) -> str:
-    """The version, such as "10.11.6-MariaDB"; "" where nobody speaks the protocol of MySQL's clients."""
-    said = b""
+def greeting(path: str, limit_s: float = ANSWER_S) -> str:
+    """The version, such as "10.11.6-MariaDB"; "" where nobody speaks the protocol of MySQL's clients, or says
+    it within `limit_s`, byte by byte or not."""
+    said, until = b"", time.monotonic() + limit_s
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(ANSWER_S)
+        probe.settimeout(limit_s)
         probe.connect(path)
         while b"\0" not in said[_HEADER + 1 :] and len(said) < LONGEST:
+            if (left := until - time.monotonic()) <= 0:
+                break
+            probe.settimeout(left)
             more = probe.recv(LONGEST)
             if not more:
                 break
