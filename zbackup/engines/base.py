@@ -376,13 +376,13 @@ class Recovery(Protocol):
 
 
 class Administrator(Protocol):
-    """A server seen by somebody who may make accounts on it, or by whom it lets in without one."""
+    """A server seen by somebody who may make accounts on it, or by whom it lets in without one.
+
+    Its methods raise DatabaseError when it lets us not in, or does not answer.
+    """
 
     def look(self) -> tuple[str, tuple[str, ...], bool]:
-        """The version, where all of its files are, as it says, and whether nobody has to log in.
-
-        Raise DatabaseError when it lets us not in, or does not answer.
-        """
+        """The version, where all of its files are, as it says, and whether nobody has to log in."""
 
     def account_exists(self, user: str) -> bool:
         """Tell whether zbackup's account is there. Raise DatabaseError when that cannot be seen."""
@@ -394,13 +394,7 @@ class Administrator(Protocol):
         """
 
     def account_admits(self, user: str, password: str) -> bool:
-        """Tell whether the account can log in with this password, whatever it may do.
-
-        Raise DatabaseError when the server does not answer.
-        """
+        """Tell whether the account can log in with this password, whatever it may do."""
 
     def account_works(self, user: str, password: str) -> bool:
-        """Tell whether the account can log in with this password, and look at all that zbackup has to see.
-
-        Raise DatabaseError when the server does not answer.
-        """
+        """Tell whether the account can log in with this password, and look at all that zbackup has to see."""

@@ -48,7 +48,8 @@ def running(names: Collection[str], files: "re.Pattern[str]", proc: Path = PROC)
             if program := _program(of, names):
                 uid = of.stat().st_uid
                 named.append((uid >= ORDINARY_UID, pid, uid, program))
-    found, cut, each = [], 0, Counter[int]()
+    found: list[Process] = []
+    cut, each = 0, Counter[int]()
     for _, pid, uid, program in sorted(named):
         each[uid] += 1
         if each[uid] > MOST_OF_A_USER or len(found) >= MOST:

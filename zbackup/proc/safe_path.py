@@ -1,5 +1,6 @@
 """Paths walked by descriptors, so that nobody can lead us elsewhere: see secure_files, which says how."""
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -73,6 +74,23 @@ def _link(directory: int, name: str) -> Path | None:
         return Path(os.readlink(name, dir_fd=directory))
     except OSError:
         return None
+
+
+def rename_for_good(parent: int, fresh: str, name: str) -> None:
+    """Put a file that is written in another's place, so that after a power failure one of both is there."""
+    _sync(parent, fresh)
+    os.rename(fresh, name, src_dir_fd=parent, dst_dir_fd=parent)
+    _sync(parent, ".")
+
+
+def _sync(parent: int, name: str) -> None:
+    """Sync what lies in a directory of which only the path is open; what we may not read stays as it is."""
+    with contextlib.suppress(PermissionError):
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def is_own(directory: int) -> bool:

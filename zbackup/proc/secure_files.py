@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from zbackup.model.errors import Refused
-from zbackup.proc.safe_path import explained, is_own, opened_parent
+from zbackup.proc.safe_path import explained, is_own, opened_parent, rename_for_good
 
 LIMIT = 16 << 20
 """Bytes of a file that is read as a whole."""
@@ -189,14 +189,12 @@ def write_new(
 def replace(
     path: Path, text: str | bytes, *, mode: int = 0o644, owner: tuple[int, int] | None = None
 ) -> None:
-    """The same in one step: whoever looks finds the old content or the new one, whole, also after a power
-    failure."""
+    """The same in one step: whoever looks finds the old content or the new one, also after power fails."""
     with opened_parent(path) as (parent, name):
         fresh = f"{name}.new"
         try:
-            _write_new(parent, path, fresh, text, mode, owner, sync=True)
-            os.rename(fresh, name, src_dir_fd=parent, dst_dir_fd=parent)
-            _sync(parent)
+            _write_new(parent, path, fresh, text, mode, owner)
+            rename_for_good(parent, fresh, name)
         except OSError:
             with contextlib.suppress(OSError):
                 os.unlink(fresh, dir_fd=parent)
@@ -371,14 +369,7 @@ def _require_regular(found: os.stat_result, path: Path) -> None:
 
 
 def _write_new(
-    parent: int,
-    path: Path,
-    name: str,
-    text: str | bytes,
-    mode: int,
-    owner: tuple[int, int] | None,
-    *,
-    sync: bool = False,
+    parent: int, path: Path, name: str, text: str | bytes, mode: int, owner: tuple[int, int] | None
 ) -> None:
     descriptor = _created(parent, path, name, mode)
     with os.fdopen(descriptor, "wb") as file:
@@ -386,20 +377,6 @@ def _write_new(
         if owner:
             os.fchown(descriptor, *owner)
         file.write(text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape"))
-        if sync:
-            file.flush()
-            os.fsync(descriptor)
-
-
-def _sync(parent: int) -> None:
-    """Sync a directory of which only the path is open. One that we may write to and not read stays as it
-    is."""
-    with contextlib.suppress(PermissionError):
-        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _created(parent: int, path: Path, name: str, mode: int) -> int:

@@ -61,6 +61,7 @@ def test_the_program_to_recover_with() -> None:
     ("words", "said"),
     [
         ({"address": "ftp://x"}, r"--from wants an address such as"),
+        ({"address": BUCKET, "endpoint": "https://AKIA:secret@h"}, r"--endpoint holds a user or password"),
         ({"address": BUCKET, "endpoint": "s3.example.com"}, r"--endpoint wants an address such as"),
         ({"address": SSH, "keys": [Path("/k")]}, r"--key and --endpoint are about a bucket"),
         ({"address": "zfs:tank/b", "endpoint": "https://s3"}, r"--key and --endpoint are about a bucket"),

@@ -164,7 +164,8 @@ def first_admitted(administrators: Sequence[Administrator]) -> Administrator:
 def _own(places: Sequence[str], process: Process) -> tuple[list[str], tuple[str, ...]]:
     """Tell places that belong to the server's user, or have files that it has open, from those that it only
     names: root would let the daemon prune what lies there."""
-    own, doubted = [], []
+    own: list[str] = []
+    doubted: list[str] = []
     for place in places:
         with contextlib.suppress(OSError):
             real = Path(place).resolve()

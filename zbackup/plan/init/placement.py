@@ -21,7 +21,7 @@ def datasets(server: Server, mountpoints: Mapping[str, str]) -> tuple[str, ...]:
     if server.doubted:
         raise Refused(
             f"{server.where}: it says that its files are at {', '.join(server.doubted)}, which does not "
-            f"belong to its user {server.process.user}, and it has nothing open there: give that to the user, or "
+            f"belong to its user {server.process.user}, and it has nothing open there: give that to him, or "
             "write the table by hand"
         )
     lost = [directory for directory, home in server.homes.items() if not home]

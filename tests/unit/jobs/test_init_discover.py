@@ -1,0 +1,191 @@
+"""Whoever runs a server on this host, root neither waits for him, nor believes him, nor passes him over
+silently."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from zbackup.cli import init
+from zbackup.cli.init_options import Wishes
+from zbackup.cli.init_plan import draft, known_hosts_line, with_known_host
+from zbackup.engines.mysql.server import account
+from zbackup.jobs.init import administrators, discover, receiving
+from zbackup.model.errors import Refused
+from zbackup.model.setup import Process, Server
+
+KEY = "ssh-ed25519 " + "A" * 68
+
+
+class Homes:
+    """Each directory lies on a dataset of its own."""
+
+    def homes(self, paths: list[str]) -> dict[str, str]:
+        return {path: f"tank{path}" for path in paths}
+
+    def filesystems(self, pool: str) -> list[Any]:
+        return []
+
+
+class Says:
+    """A server that lets root in and says where its files are."""
+
+    def __init__(self, *places: str) -> None:
+        self.places = places
+
+    def look(self) -> tuple[str, tuple[str, ...], bool]:
+        return "8.4.3", self.places, False
+
+
+def process(uid: int = 110, **more: Any) -> Process:
+    values = {"pid": uid, "gid": uid, "user": f"u{uid}", "program": "/usr/sbin/mysqld", "sockets": ("/s/a",)}
+    return Process(**{**values, **more}, uid=uid)
+
+
+def server(uid: int = 110, unit: str = "mysql.service", **more: Any) -> Server:
+    one = process(uid, unit=unit, directories=("/data",), sockets=(f"/s/{uid}",))
+    homes = {"/data": f"tank/m{uid}"}
+    return Server(
+        process=one, engine="mysql", version="8", socket=f"/s/{uid}", homes=homes, login="admin", **more
+    )
+
+
+def wishes(**more: Any) -> Wishes:
+    none = {"yes": True, "print_only": False, "named": {}, "retention": "", "copies": "", "host_key": ""}
+    return Wishes(**{**none, "admin_user": "", "admin_password": None, "drill": True, **more})
+
+
+def found(
+    monkeypatch: pytest.MonkeyPatch, *processes: Process, named: tuple[str, ...] = (), cut: int = 0
+) -> Any:
+    """Discover; and the sockets that were connected to."""
+    asked: list[str] = []
+
+    def greeting(path: str) -> str:
+        asked.append(path)
+        return "8.4.3"
+
+    monkeypatch.setattr(discover, "running", lambda *_: (list(processes), cut))
+    monkeypatch.setattr(discover, "listens", lambda path, pid: True)
+    monkeypatch.setattr(discover, "greeting", greeting)
+    zfs = cast(Any, Homes())
+    servers, passed = discover.discover(zfs, Path("/run/zbackup"), named, lambda _: [cast(Any, Says())])
+    return servers, passed, asked
+
+
+def test_nobody_connects_to_an_ordinary_users_server_that_is_not_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (seen,), passed, asked = found(monkeypatch, process(1000, directories=("/home/x",)))
+    assert (seen.where, seen.login, asked, passed) == ("/s/a", "refused", [], ())
+
+
+def test_of_one_that_is_named_no_other_socket_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = process(1000, sockets=("/s/a", "/s/b", "/s/c"))
+    (seen,), _, asked = found(monkeypatch, one, named=("/s/b",))
+    assert (seen.where, asked) == ("/s/b", ["/s/b"])
+
+
+def test_it_is_said_that_not_all_were_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, (passed,), _ = found(monkeypatch, cut=5)
+    assert passed.why.startswith("5 more processes")
+
+
+def test_a_place_counts_that_is_the_users_or_has_open_files(tmp_path: Path) -> None:
+    own, opened, other = tmp_path / "own", tmp_path / "open", Path("/etc")
+    own.mkdir()
+    opened.mkdir()
+    me = tmp_path.stat().st_uid
+    uid = me or 110
+    if not me:
+        own.chmod(0o755)
+        import os
+
+        os.chown(own, uid, uid)
+    one = Server(
+        process=process(uid, directories=(str(opened / "x"),)), engine="mysql", version="8", socket="/s"
+    )
+    said = cast(Any, Says(str(own), str(opened), str(other)))
+    seen = discover.seen(one, cast(Any, Homes()), [said])
+    assert seen.doubted == ("/etc",) and "/etc" not in seen.homes
+    assert {str(own), str(opened)} <= set(seen.homes)
+
+
+def drafted(*servers: Server, ask: bool = False, **more: Any) -> Any:
+    return draft(wishes(**more), servers, {}, None, Path("/etc/z"), cast(Any, Homes()), ask=ask)
+
+
+def test_with_yes_a_server_is_taken_that_a_unit_started_or_that_is_named() -> None:
+    plan = drafted(server(110), server(33, unit=""), server(1000))
+    assert [new.server.where for new in plan.newcomers] == ["/s/110"]
+    assert [text.split(":")[0] for text in plan.left] == ["/s/33", "/s/1000"]
+    assert "the ordinary user u1000 runs it" in plan.left[1]
+    plan = drafted(server(33, unit=""), server(110), named={"/s/33": "shop"})
+    assert [new.name for new in plan.newcomers] == ["shop"] and plan.left == ("/s/110: not named",)
+
+
+def one_run(**more: Any) -> Any:
+    run = object.__new__(init._Init)
+    run.wishes, run.ask, run.settings, run.logins, run.zfs = (
+        wishes(**more),
+        True,
+        None,
+        {},
+        cast(Any, Homes()),
+    )
+    return run
+
+
+def test_no_administrators_password_goes_to_an_ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = one_run(named={"/s/1000": "shop"}, admin_user="dba", admin_password="x")
+    with pytest.raises(Refused, match="the ordinary user u1000"):
+        run._administrators(server(1000))
+    monkeypatch.setattr(init.questions, "administrator", lambda *_: pytest.fail("it asked"))
+    refused = Server(process=process(1000), engine="mysql", version="8", socket="/s/1000")
+    assert run._let_in(refused) is refused and one_run()._let_in(refused) is refused
+
+
+def test_an_administrator_logs_in_at_the_process_that_was_found() -> None:
+    made = cast(Any, administrators.administrator(server(110), "root", "x"))
+    assert made.connect.peer == (110, 110) and made.connect.limit_s
+
+
+def test_a_server_that_is_left_is_said_and_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    finished = SimpleNamespace(failed=[], status=0)
+    plan = drafted(server(110), server(1000))
+    with pytest.raises(init.typer.Exit) as left:
+        one_run()._end(cast(Any, finished), plan)
+    assert left.value.exit_code == Refused.exit_status
+    assert "not protected: /s/1000" in capsys.readouterr().err
+    one_run(named={"/s/110": "shop"})._end(cast(Any, finished), plan)
+    assert "not protected: /s/1000" in capsys.readouterr().err
+
+
+def test_other_hosts_stay_known() -> None:
+    first = known_hosts_line("ssh://z@vault1/tank/b", KEY)
+    both = with_known_host(first.rstrip("\n"), known_hosts_line("ssh://z@vault2/tank/b", KEY))
+    assert both == f"vault1 {KEY}\nvault2 {KEY}\n"
+    assert with_known_host(both, first) == both
+
+
+def test_root_under_another_name_does_not_receive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiving, "_user", lambda _: SimpleNamespace(pw_uid=0))
+    with pytest.raises(Refused, match="user id 0"):
+        receiving.look(cast(Any, Homes()), "tank/b", "toor")
+
+
+def test_a_key_that_is_there_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh/authorized_keys").write_text(f"{KEY}\n")
+    monkeypatch.setattr(receiving, "_user", lambda _: SimpleNamespace(pw_uid=900, pw_dir=str(tmp_path)))
+    with pytest.raises(Refused, match="in authorized_keys already"):
+        receiving.require_addable("zrecv", f'restrict,command="x" {KEY}')
+
+
+def test_a_password_with_quotes_is_one_text_of_the_script() -> None:
+    script = account.script("mysql", "zbackup", "it's\\n; DROP USER x; -- ")
+    assert "IDENTIFIED BY 'it''s\\\\n; DROP USER x; -- ';" in script
+    assert script.index("NO_BACKSLASH_ESCAPES") < script.index("CREATE USER")
