@@ -17,7 +17,7 @@ Instances = Annotated[
         "--instance",
         metavar="NAME=WHERE",
         help="Protect this server under this name: its socket, or host:port. May be given several times; "
-        "default: all that are found, named after their datasets.",
+        "default: all that a unit of systemd started, or you are asked about, named after their datasets.",
         show_default=False,
     ),
 ]
