@@ -376,10 +376,7 @@ class Recovery(Protocol):
 
 
 class Administrator(Protocol):
-    """A server seen by somebody who may make accounts on it, or by whom it lets in without one.
-
-    Its methods raise DatabaseError when it lets us not in, or does not answer.
-    """
+    """A server seen by who may make accounts on it, or needs none. Its methods raise DatabaseError."""
 
     def look(self) -> tuple[str, tuple[str, ...], bool]:
         """The version, where all of its files are, as it says, and whether nobody has to log in."""
