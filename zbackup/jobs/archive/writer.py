@@ -1,4 +1,4 @@
-"""Who archives: a name at random for each host that has the instance, by which two are told from each other.
+"""The name of an archiver: one at random for each host that has the instance, which tells two apart.
 
 Two hosts can have the server of one identity: a machine that was cloned, one that was restored elsewhere
 while the first still runs, or MariaDB servers that nobody gave another server_id. Each goes its own way; in

@@ -1,4 +1,4 @@
-"""Who answers at a socket, before anything is sent there."""
+"""Find out who answers at a socket, before anything is sent there."""
 
 import socket
 
