@@ -233,10 +233,12 @@ class FakeRecovery:
 
     def add_log(self, files: BackupFiles, added: Sequence[AddedFile], progress: Progress) -> LogSpan:
         end = int(files[0].log_to.rpartition(":")[2])
-        held, (first,) = self._log(files[1])[:end], added
+        held, (first, *others) = self._log(files[1])[:end], added
         if _numbers(first.read(0, end)) != held:
             raise NotRecoverable("the archived log is another one")
         log = (*held, *_numbers(first.read(end, first.size)))
+        for other in others:
+            log = (*log, *_numbers(other.read(0, other.size)))
         there = self.world.dataset_at(self._place(files[1], LOG))
         self.world.door(("engine", "add log"), lambda: there.files.update(log=log))
         return LogSpan(position(0), position(len(log)))

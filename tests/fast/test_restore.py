@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.fast.archive import keep_archives
+from tests.fast.archive import in_two_files, keep_archives, with_a_short_epoch
 from tests.fast.breaking import WAYS, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.world import CLONES, World
@@ -308,6 +308,29 @@ def test_latest_is_all_that_was_archived(world: World, ctx: Context, archived: M
     with pytest.raises(NotRecoverable, match="backups and archived log at zfs:vault"):
         restore(ctx, beyond, OPTIONS, source)
     require_nothing_left(world)
+
+
+def test_what_is_damaged_keeps_nobody_from_what_lies_in_front_of_it(
+    world: World, ctx: Context, archived: Moment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_two_files(monkeypatch, world)
+    source = DestinationSource(ctx.targets[0])
+    with pytest.raises(VerificationFailed, match=r"binlog.000002 is damaged; what is archived in front of"):
+        restore(ctx, source.latest(ctx, OPTIONS), OPTIONS, source)
+    restore(ctx, archived, OPTIONS, source)
+    assert world.content(ROWS)["rows"] == world.state.archive[:-2]
+
+
+def test_of_two_ways_nobody_chooses_but_who_restores(
+    world: World, ctx: Context, archived: Moment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_a_short_epoch(monkeypatch, world)
+    source = DestinationSource(ctx.targets[0])
+    with pytest.raises(Refused, match=r"two ways from binlog.000001 on.*--epoch 7 or --epoch 0"):
+        restore(ctx, source.latest(ctx, OPTIONS), OPTIONS, source)
+    chosen = replace(OPTIONS, epoch=0)
+    restore(ctx, source.latest(ctx, chosen), chosen, source)
+    assert world.content(ROWS)["rows"] == world.state.archive
 
 
 def test_archived_log_of_another_history_is_not_restored_from(

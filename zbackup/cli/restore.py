@@ -79,6 +79,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     there: given.There = False,
     base: given.Base = "",
     accept_older: given.AcceptOlder = False,
+    epoch: given.Epoch = None,
     name: given.Name = "",
     port: given.Port = 0,
     read_only: given.ReadOnly = False,
@@ -115,6 +116,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         keep=keep,
         base=base,
         accept_older=accept_older,
+        epoch=epoch,
         replica_set=_replica_set(as_replica_set),
         accept_clock=accept_clock,
     )

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from zbackup.cli import complete
+from zbackup.model.archive import MOST_EPOCH
 
 To = Annotated[
     str | None,
@@ -129,6 +130,16 @@ AcceptOlder = Annotated[
         "--accept-older",
         help="With --to latest: take the newest backup that can be read, even if a newer one cannot be read "
         "or another server's backups are there.",
+    ),
+]
+Epoch = Annotated[
+    int | None,
+    typer.Option(
+        "--epoch",
+        min=0,
+        max=MOST_EPOCH,
+        help="With --from: where the log was archived two ways, the one up to this epoch counts.",
+        show_default=False,
     ),
 ]
 AcceptClockOption = Annotated[

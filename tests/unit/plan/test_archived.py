@@ -6,11 +6,11 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.plan.archive_world import EACH, World
+from tests.unit.plan.archive_world import EACH, SERVER, World
 from tests.unit.samples import at
-from zbackup.model.archive import ArchivedFile, ArchiveInventory
+from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
-from zbackup.plan.recovery.archived import Chain, carriers, chains_from
+from zbackup.plan.recovery.archived import Chain, carriers, chains_from, parting
 from zbackup.plan.recovery.recovery import farthest_log
 from zbackup.plan.recovery.window import recovery_window
 from zbackup.plan.retention.archived_log import superseded
@@ -217,3 +217,37 @@ def test_another_servers_files_and_shorter_ones_continue_nothing() -> None:
 
 def _of_another_server(archived: ArchivedFile) -> ArchivedFile:
     return replace(archived, file=replace(archived.file, server="another"))
+
+
+def _file(epoch: int, number: int, size: int, *, closed: bool = True) -> ArchivedFile:
+    file = LogFileId(
+        server=SERVER, epoch=epoch, number=number, follows=None, head="0" * 32, name=f"binlog.{number:06}"
+    )
+    when = at(100.0 * number)
+    last = Chunk(
+        begin=0, end=size, sha256="0" * 64, tail="0" * 32, read=when, complete_to=when, closed=closed
+    )
+    return ArchivedFile(file=file, last=last, complete_to=when)
+
+
+def test_two_ways_part_where_the_other_holds_what_the_one_that_counts_does_not() -> None:
+    true = [_file(0, n, 1000, closed=n < 5) for n in range(1, 6)]
+    short = [_file(7, 1, 150, closed=False)]
+    found = parting(short, true, lambda *_: True)
+    assert found and (found.name, found.epoch, found.other, found.common) == ("binlog.000001", 7, 0, None)
+    assert parting(true, short, lambda *_: True) is None, "it is but a part"
+    assert parting([_file(1, n, 1000) for n in range(1, 7)], true, lambda *_: True) is None
+    other = [*(_file(1, n, 1000) for n in (1, 2)), _file(1, 3, 700), _file(1, 4, 10)]
+    found = parting(other, true, lambda *_: True)
+    assert found and (found.name, found.common) == ("binlog.000003", at(200))
+    found = parting(true, [_file(1, 2, 500)], lambda *_: False)
+    assert found and (found.name, found.common) == ("binlog.000002", at(100))
+
+
+def test_a_chain_is_cut_where_it_is_damaged() -> None:
+    chain = Chain(files=tuple(_file(0, n, 1000) for n in range(1, 4)), complete_to=at(300))
+    cut = chain.cut(1, 400)
+    assert cut and cut.end == "binlog.000002:400" and cut.complete_to == at(100)
+    cut = chain.cut(1, 0)
+    assert cut and cut.end == "binlog.000001:1000" and cut.complete_to == at(100)
+    assert chain.cut(0, 0) is None

@@ -21,6 +21,7 @@ from zbackup.jobs.restore.options import Finish, RestoreOptions
 from zbackup.jobs.restore.restore import RestoreReport, plan_restore, restore
 from zbackup.jobs.restore.source import LATEST
 from zbackup.model import bounds
+from zbackup.model.archive import MOST_EPOCH
 from zbackup.model.backup import Backup
 from zbackup.model.clone import Clone
 from zbackup.model.drill import Verdict, one_line
@@ -56,7 +57,7 @@ UNTRIED = (
 
 WHAT = "zbackup drill"
 NOTHING = Checked(tables=0)
-ANY = RestoreOptions(accept_older=True)
+ANY = RestoreOptions(accept_older=True, epoch=MOST_EPOCH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +123,7 @@ def drill(
         source = DestinationSource(target, in_place=bool(here))
 
         def recover(inner: Context, moment: Moment, options: RestoreOptions) -> RestoreReport:
-            options = replace(options, accept_older=True)
+            options = replace(options, accept_older=True, epoch=MOST_EPOCH)
             if not here:
                 _require_room(inner, target, plan_restore(inner, moment, options, source).fetch)
             return restore(inner, moment, options, source)

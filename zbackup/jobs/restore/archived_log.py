@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
@@ -16,16 +16,17 @@ from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES
 from zbackup.jobs.context import Context
 from zbackup.model.added_log import AddedFile
-from zbackup.model.archive import LogFileId
+from zbackup.model.archive import TAIL, ArchivedFile, LogFileId, tail_hash
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
-from zbackup.model.errors import NotFound, NotRecoverable
+from zbackup.model.errors import NotFound, NotRecoverable, Refused, VerificationFailed
 from zbackup.model.log import LogSpan
+from zbackup.model.moment import local_text
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation, owner_of
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.plan.clones.clone_name import copy_name
-from zbackup.plan.recovery.archived import Carrier, Chain, chain_complete, chains_from, with_archive
+from zbackup.plan.recovery.archived import Carrier, Chain, chain_complete, chains_from, parting, with_archive
 from zbackup.proc.pipeline import Meter
 
 log = structlog.get_logger()
@@ -37,13 +38,42 @@ LOG_PATHS = ("log_bin_basename", "log_bin_index")
 SNAPSHOT_LIMIT_S = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class ArchiveWish:
+    """The moment up to which archived log is wanted, if that is all of it, and the epoch that was chosen."""
+
+    at: datetime
+    all: bool = False
+    epoch: int | None = None
+
+
+@dataclass(slots=True)
+class _Damage:
+    """Where archived log proved to be damaged: in which of the tried chain's files, and how much of that is
+    good."""
+
+    chain: Chain | None = None
+    why: VerificationFailed | None = None
+    number: int = 0
+    good: int = 0
+
+
 def with_archived_log(
-    ctx: Context, session: Session, name: str, catalog: Catalog, carrier: Carrier, limit: int = 0
+    ctx: Context,
+    session: Session,
+    name: str,
+    catalog: Catalog,
+    carrier: Carrier,
+    limit: int = 0,
+    wish: ArchiveWish | None = None,
 ) -> Catalog:
     """The catalogue of what was fetched for the recovery `name`, and one more holder of the log, its last.
 
     The carrier's backup is the newest of the catalogue. `limit` is in bytes a second, 0 for none. Raise
-    NotRecoverable when nothing that is archived continues it: then nothing of this is there.
+    NotRecoverable when nothing that is archived continues it: then nothing of this is there. Raise Refused
+    where archived log leads two ways to what is wished, and nobody said which.
+
+    What is damaged counts no more, and what lies behind it. Raise VerificationFailed where all is wished.
     """
     if not isinstance(session, Archiving):
         raise AssertionError("archived log was planned with, of a destination that knows none")
@@ -54,12 +84,20 @@ def with_archived_log(
     backup = catalog.backups[-1]
     drop_added(ctx, container)
     clone_datasets.describe(ctx, replace(clone, state="building"))
-    parts = _cloned(ctx, clone, container, backup)
     try:
-        carrier = _as_it_is_now(session, carrier)
-        files = _files(ctx, backup, catalog, parts)
-        chain, complete, span = _added(ctx, session, files, carrier, Meter(limit=limit))
-    except NotRecoverable:
+        carrier = _as_it_is_now(session, carrier, wish.epoch if wish else None)
+        while True:
+            parts = _cloned(ctx, clone, container, backup)
+            files, damage = _files(ctx, backup, catalog, parts), _Damage()
+            try:
+                chain, complete, span = _added(ctx, session, files, carrier, Meter(limit=limit), damage)
+                break
+            except VerificationFailed as failure:
+                carrier = _before(ctx, carrier, damage, failure, wish)
+                drop_added(ctx, container)
+        if wish and wish.epoch is None:
+            _require_one_way(ctx, session, carrier, chain, wish.at)
+    except (NotRecoverable, Refused):
         drop_added(ctx, container)
         clone_datasets.mark_ready(ctx, clone)
         raise
@@ -70,9 +108,10 @@ def with_archived_log(
     return replace(catalog, datasets=tuple(datasets.values()), backups=(*catalog.backups, holder))
 
 
-def _as_it_is_now(session: Archiving, carrier: Carrier) -> Carrier:
+def _as_it_is_now(session: Archiving, carrier: Carrier, epoch: int | None) -> Carrier:
     """The same with what was archived while the backup was fetched; that may have been folded meanwhile."""
-    chains = chains_from(carrier.backup.record, session.archived().files)
+    files = [f for f in session.archived().files if epoch is None or f.file.epoch <= epoch]
+    chains = chains_from(carrier.backup.record, files)
     return replace(carrier, chains=chains) if chains else carrier
 
 
@@ -83,26 +122,113 @@ def archived_bytes(carrier: Carrier) -> int:
 
 
 def _added(
-    ctx: Context, session: Archiving, files: BackupFiles, carrier: Carrier, meter: Meter
+    ctx: Context,
+    session: Archiving,
+    files: BackupFiles,
+    carrier: Carrier,
+    meter: Meter,
+    damage: _Damage,
 ) -> tuple[Chain, datetime | None, LogSpan]:
     """Put in the first of the chains that proves to continue the backup, which is proven to be complete up to
     that moment. Raise what the first one says."""
     why: NotRecoverable | None = None
     for chain in carrier.chains:
         ctx.progress.phase("fetching the archived log", f"up to {chain.end}")
+        damage.chain = chain
         try:
-            complete = chain_complete(chain.files, session.proven_to)
-            return chain, complete, ctx.recovery.add_log(files, _to_add(session, chain, meter), ctx.progress)
+            complete = _proven(session, chain)
+            span = ctx.recovery.add_log(files, _to_add(session, chain, meter, damage), ctx.progress)
+            return chain, complete, span
         except NotRecoverable as failure:
             why = why or failure
     raise why or NotRecoverable("nothing that is archived continues the backup")
 
 
-def _to_add(session: Archiving, chain: Chain, meter: Meter) -> list[AddedFile]:
-    def reader(file: LogFileId) -> Callable[[int, int], Iterator[bytes]]:
-        return lambda begin, end: session.read_log(file, begin, end, meter)
+def _proven(session: Archiving, chain: Chain) -> datetime | None:
+    """Of a file that is cut nobody says anything."""
+    return chain_complete(chain.files, lambda f: session.proven_to(f) if f.complete_to else None)
 
-    return [AddedFile(name=f.file.name, size=f.size, read=reader(f.file)) for f in chain.files]
+
+def _to_add(session: Archiving, chain: Chain, meter: Meter, damage: _Damage) -> list[AddedFile]:
+    def reader(number: int, file: LogFileId) -> Callable[[int, int], Iterator[bytes]]:
+        def read(begin: int, end: int) -> Iterator[bytes]:
+            good = begin
+            try:
+                for part in session.read_log(file, begin, end, meter):
+                    yield part
+                    good += len(part)
+            except VerificationFailed as failure:
+                damage.why, damage.number, damage.good = failure, number, good
+                raise
+
+        return read
+
+    return [
+        AddedFile(name=f.file.name, size=f.size, read=reader(number, f.file))
+        for number, f in enumerate(chain.files)
+    ]
+
+
+def _before(
+    ctx: Context, carrier: Carrier, damage: _Damage, failure: VerificationFailed, wish: ArchiveWish | None
+) -> Carrier:
+    """The same with the archived log up to where it is damaged. Raise the failure where that will not do."""
+    if damage.chain is None or damage.why is not failure:
+        raise failure
+    begin = int(carrier.backup.record.log_to.rpartition(":")[2])
+    others = tuple(c for c in carrier.chains if c is not damage.chain)
+    few = damage.number == 0 and damage.good <= begin
+    cut = None if few else damage.chain.cut(damage.number, damage.good)
+    if cut is None:
+        if not others:
+            raise failure
+        return replace(carrier, chains=others)
+    known = [each for each in (cut.complete_to, carrier.backup.record.complete_to) if each]
+    upto = f" up to {local_text(max(known), ctx.zone)}" if known else ""
+    if wish and wish.all:
+        failure.args = (f"{failure}; what is archived in front of that leads{upto} (--to that)",)
+        raise failure
+    ctx.progress.note(f"archived log is damaged, and counts{upto} only: {failure}")
+    return replace(carrier, chains=(cut, *others))
+
+
+def _require_one_way(ctx: Context, session: Archiving, carrier: Carrier, chain: Chain, at: datetime) -> None:
+    """Raise Refused where the moment lies behind a place at which archived log goes two ways."""
+    offset = int(carrier.backup.record.log_to.rpartition(":")[2])
+    first = chain.files[0]
+
+    def tail(file: ArchivedFile, size: int) -> str:
+        return tail_hash(b"".join(session.read_log(file.file, max(0, size - TAIL), size, Meter())))
+
+    def begins_same(one: ArchivedFile, longer: ArchivedFile) -> bool:
+        return one.file.head == longer.file.head and tail(longer, one.size) == one.last.tail
+
+    def proves(other: ArchivedFile) -> bool:
+        return other.file.head == first.file.head and tail(other, offset) == tail(first, offset)
+
+    ways = [*chain.forks]
+    for other in carrier.chains:
+        if other is not chain and other.files[0] != first and _or_no(proves, other.files[0]):
+            ways.append(other.files)
+    for way in ways:
+        found = parting(chain.files, way, begins_same)
+        common = [c for c in (found and found.common, carrier.backup.record.complete_to) if c]
+        if found and not (common and at <= max(common)):
+            before = f", or restore to {local_text(max(common), ctx.zone)} or before" if common else ""
+            raise Refused(
+                f"the log was archived two ways from {found.name} on: in epoch {found.epoch} up to "
+                f"{chain.end}, in epoch {found.other} up to {way[-1].file.name}:{way[-1].size}: the server's "
+                "log was cut off or replaced there, or somebody else wrote one of them; say which counts "
+                f"with --epoch {found.epoch} or --epoch {found.other}{before}"
+            )
+
+
+def _or_no(proves: Callable[[ArchivedFile], bool], other: ArchivedFile) -> bool:
+    """What is damaged proves nothing."""
+    try:
+        return proves(other)
+    except VerificationFailed:
+        return False
 
 
 def log_members(record: Record) -> list[int]:

@@ -8,7 +8,7 @@ from zbackup.catalog.local import Catalog
 from zbackup.destinations.base import Session
 from zbackup.destinations.copies import Copies, by_server
 from zbackup.jobs.context import Context, ShipTarget
-from zbackup.jobs.restore.archived_log import archived_bytes, with_archived_log
+from zbackup.jobs.restore.archived_log import ArchiveWish, archived_bytes, with_archived_log
 from zbackup.jobs.restore.at_destination import at_destination, clean_up, clone_there
 from zbackup.jobs.restore.fetch import fetch, sizes
 from zbackup.jobs.restore.locate_transaction import locate_in
@@ -100,7 +100,7 @@ class DestinationSource:
     def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str) -> RestorePlan:
         """Decide by what the destination's backups say of themselves, and fetch nothing."""
         with self.destination.destination.connect() as session:
-            there = _look(ctx, session)
+            there = _look(ctx, session, options.epoch)
             choice = _choose(ctx, self.destination, there, target, options)
             log = choice.log or choice.base
             carrier = there.carrier(log)
@@ -126,7 +126,7 @@ class DestinationSource:
         ctx.progress.phase("looking", f"which backup, at {self.destination.destination.place}")
         with ExitStack() as failed:
             with self.destination.destination.connect() as session:
-                there = _look(ctx, session)
+                there = _look(ctx, session, options.epoch)
                 choice = _choose(ctx, self.destination, there, target, options)
                 base, log = choice.base, choice.log or choice.base
                 real, carrier = there.real(log), there.carrier(log)
@@ -135,7 +135,12 @@ class DestinationSource:
                     catalog = self._bring(ctx, session, name, base, real)
                 if carrier:
                     _note_ways(ctx, target, carrier)
-                    catalog = self._with_log(ctx, session, name, catalog, carrier)
+                    wish = ArchiveWish(
+                        target.at,
+                        target.text == LATEST if isinstance(target, Moment) else False,
+                        options.epoch,
+                    )
+                    catalog = self._with_log(ctx, session, name, catalog, carrier, wish)
                     _require_proven(ctx, target, log, catalog.backups[-1])
             if isinstance(target, UnseenTransaction):
                 target, options = _found(ctx, target.name, catalog, base), replace(options, name=name)
@@ -150,11 +155,11 @@ class DestinationSource:
         return fetch(ctx, session, name, base, log, self.destination.limit)
 
     def _with_log(
-        self, ctx: Context, session: Session, name: str, catalog: Catalog, carrier: Carrier
+        self, ctx: Context, session: Session, name: str, catalog: Catalog, carrier: Carrier, wish: ArchiveWish
     ) -> Catalog:
         """See with_archived_log. Where that is another log, it is said what there is without."""
         try:
-            return with_archived_log(ctx, session, name, catalog, carrier, self.destination.limit)
+            return with_archived_log(ctx, session, name, catalog, carrier, self.destination.limit, wish)
         except NotRecoverable as another:
             if end := catalog.backups[-1].record.complete_to:
                 alone = local_text(end, ctx.zone)
@@ -162,15 +167,15 @@ class DestinationSource:
             raise
 
 
-def _restorable(ctx: Context, destination: ShipTarget) -> ArchivedCopies:
+def _restorable(ctx: Context, destination: ShipTarget, epoch: int | None = None) -> ArchivedCopies:
     with destination.destination.connect() as session:
-        return _look(ctx, session)
+        return _look(ctx, session, epoch)
 
 
-def _look(ctx: Context, session: Session) -> ArchivedCopies:
+def _look(ctx: Context, session: Session, epoch: int | None) -> ArchivedCopies:
     """Return what can be restored from there. An archive that cannot be looked at keeps no backup from
     that."""
-    there = archived_copies(session, session.copies().to_restore())
+    there = archived_copies(session, session.copies().to_restore(), epoch)
     if there.unknown:
         ctx.progress.note(f"archived log is not looked at: {there.unknown}")
     for problem in there.archive.problems[:1]:
@@ -180,7 +185,7 @@ def _look(ctx: Context, session: Session) -> ArchivedCopies:
 
 def latest_backups(ctx: Context, destination: ShipTarget, options: RestoreOptions) -> Sequence[Backup]:
     """The destination's backups of the server whose newest is meant. Raise as Source.latest() does."""
-    there = _restorable(ctx, destination)
+    there = _restorable(ctx, destination, options.epoch)
     copies = there.with_holders
     _require_known(there, destination, options)
     backups = _latest(ctx, destination, copies, options)
@@ -286,7 +291,7 @@ def _note_ways(ctx: Context, target: RestoreTarget, carrier: Carrier) -> None:
     chain, *others = carrier.chains
     if chain.why and isinstance(target, Moment) and target.text == LATEST:
         ctx.progress.note(f"the archived log counts up to {chain.end}: {chain.why}")
-    for fork in (*chain.forks, *(other.files[0] for other in others)):
+    for fork in (*(row[0] for row in chain.forks), *(other.files[0] for other in others)):
         ctx.progress.note(
             f"{fork.file.name} was archived another way, too, up to {fork.size} (epoch {fork.file.epoch}): "
             "the server's log was cut off or replaced there, and the newest epoch is what counts"

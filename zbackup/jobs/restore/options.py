@@ -27,6 +27,7 @@ class RestoreOptions:
     `accept_older`: the newest at a destination that can be read will do, also where another may be meant.
     `accept_clock`: where the log's times contradict its order, they count as they are.
     `skip` is a transaction that is left out.
+    `epoch`: of archived log that leads two ways the one up to this epoch counts, newer ones do not.
     """
 
     name: str = ""
@@ -40,6 +41,7 @@ class RestoreOptions:
     accept_older: bool = False
     accept_clock: bool = False
     skip: Transaction | None = None
+    epoch: int | None = None
 
     @property
     def serving(self) -> Serving | None:

@@ -65,9 +65,12 @@ def archived_log(session: Session) -> tuple[ArchiveInventory, str]:
         return NO_ARCHIVE, str(unknown)
 
 
-def archived_copies(session: Session, copies: Copies) -> ArchivedCopies:
-    """These backups of the destination with what is archived there; one more look."""
+def archived_copies(session: Session, copies: Copies, epoch: int | None = None) -> ArchivedCopies:
+    """These backups of the destination with what is archived there; one more look. `epoch`: newer ones do
+    not count."""
     archive, unknown = archived_log(session)
+    if epoch is not None:
+        archive = replace(archive, files=tuple(f for f in archive.files if f.file.epoch <= epoch))
     carried = tuple((each.holder, each) for each in carriers(copies.backups, archive))
     return ArchivedCopies(copies, archive, carried, unknown)
 

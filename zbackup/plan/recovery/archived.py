@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from zbackup.model.archive import ArchivedFile, ArchiveInventory, server_key
+from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, server_key
 from zbackup.model.backup import Backup
 from zbackup.model.log import place
 from zbackup.model.record import ARCHIVED, Record
@@ -24,13 +24,22 @@ class Chain:
     `complete_to`: everything committed before it is in them, by what is listed of them, which nobody proved;
     None where none of them says. `why` tells why
     it ends before the archive does; "" if it does not. `forks` are files that continue one of these, too, and
-    were given up for one of a newer epoch.
+    were given up for one of a newer epoch, each with those that continue it.
     """
 
     files: tuple[ArchivedFile, ...]
     complete_to: datetime | None
     why: str = ""
-    forks: tuple[ArchivedFile, ...] = ()
+    forks: tuple[tuple[ArchivedFile, ...], ...] = ()
+
+    def cut(self, number: int, size: int) -> "Chain | None":
+        """The same without what lies behind `size` bytes of its file at that index; None if that is all."""
+        whole = self.files[:number]
+        last = self.files[number]
+        begun = (replace(last, last=_ended(last.last, size), complete_to=None),) if size else ()
+        if not whole and not begun:
+            return None
+        return Chain(files=(*whole, *begun), complete_to=_complete(whole), why="what follows is damaged")
 
     @property
     def end(self) -> str:
@@ -124,12 +133,71 @@ def _is_behind(broken: Backup, backup: Backup) -> bool:
 
 
 def _chain(first: ArchivedFile, own: Sequence[ArchivedFile]) -> Chain:
-    chain, forks = [first], []
+    chain, forks = [first], list[tuple[ArchivedFile, ...]]()
     while following := sorted((f for f in own if f.continues(chain[-1])), key=lambda f: f.file.epoch):
         chain.append(following.pop())
-        forks += following
-    complete = chain_complete(chain, lambda f: f.complete_to)
-    return Chain(files=tuple(chain), complete_to=complete, why=_why(chain[-1], own), forks=tuple(forks))
+        forks += (_row(fork, own) for fork in following)
+    return Chain(
+        files=tuple(chain),
+        complete_to=chain_complete(chain, lambda f: f.complete_to),
+        why=_why(chain[-1], own),
+        forks=tuple(forks),
+    )
+
+
+def _row(first: ArchivedFile, own: Sequence[ArchivedFile]) -> tuple[ArchivedFile, ...]:
+    row = [first]
+    while following := [f for f in own if f.continues(row[-1])]:
+        row.append(max(following, key=lambda f: f.file.epoch))
+    return tuple(row)
+
+
+def _complete(files: Sequence[ArchivedFile]) -> datetime | None:
+    return chain_complete(files, lambda f: f.complete_to)
+
+
+def _ended(last: Chunk, size: int) -> Chunk:
+    return replace(last, begin=size, end=size, complete_to=None, closed=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """Where archived log that counts and other log, of an `other` epoch, part: in file `name`. All that was
+    committed before `common` (None: not known) is in both."""
+
+    name: str
+    epoch: int
+    other: int
+    common: datetime | None
+
+
+def parting(
+    counts: Sequence[ArchivedFile],
+    other: Sequence[ArchivedFile],
+    begins_same: Callable[[ArchivedFile, ArchivedFile], bool],
+) -> Parting | None:
+    """Tell where the other way holds what that which counts does not; None where it holds nothing else.
+
+    `begins_same(one, longer)` tells whether the longer file begins with all the bytes of the one.
+    """
+    at = {f.file.number: n for n, f in enumerate(counts)}
+    first = at[other[0].file.number]
+    common = _complete(counts[:first])
+    for number, each in enumerate(other):
+        mine = counts[first + number] if first + number < len(counts) else None
+        last = number == len(other) - 1
+        if mine and each.size <= mine.size and (last or each.size == mine.size) and begins_same(each, mine):
+            same = first + number + 1
+            one, two = _complete(counts[:same]), _complete([*counts[:first], *other[: number + 1]])
+            common = min(one, two) if one and two else common
+            continue
+        return Parting(
+            name=each.file.name,
+            epoch=(mine or counts[-1]).file.epoch,
+            other=each.file.epoch,
+            common=common,
+        )
+    return None
 
 
 def chain_complete(
