@@ -7,6 +7,7 @@ then is written down; both are restored from that one base and compared.
 
 import re
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +23,7 @@ from tests.system.transaction_kinds_own import MARIADB, MIXED_ENGINES, MYSQL, MY
 
 OPTIONS = ("--local-infile=ON", "--max-allowed-packet=64M", "--event-scheduler=ON")
 LINES = 3000
+CLEAR_S = 5.0
 BEFORE = (
     "CREATE DATABASE before_base",
     "USE before_base",
@@ -211,4 +213,7 @@ def _stand_still(house: House) -> tuple[datetime, Portrait]:
     """A moment before which all is committed, and after which nothing is for a while."""
     moment = next_second()
     with house.server.connect() as connection:
-        return moment, portrait(connection)
+        like = portrait(connection)
+    # What comes next writes into the past, and a restore would ask if that were within two seconds of the moment.
+    time.sleep(CLEAR_S)
+    return moment, like
