@@ -214,6 +214,6 @@ def _stand_still(house: House) -> tuple[datetime, Portrait]:
     moment = next_second()
     with house.server.connect() as connection:
         like = portrait(connection)
-    # What comes next writes into the past, and a restore would ask if that were within two seconds of the moment.
+    # What comes next writes into the past: within two seconds of the moment a restore would ask.
     time.sleep(CLEAR_S)
     return moment, like
