@@ -49,8 +49,8 @@ class ArchiveWish:
 
 @dataclass(slots=True)
 class _Damage:
-    """Where archived log proved to be damaged: in which of the tried chain's files, and how much of that is
-    good."""
+    """The place at which archived log proved to be damaged: which of the tried chain's files, and how much
+    of that is good."""
 
     chain: Chain | None = None
     why: VerificationFailed | None = None
@@ -224,7 +224,7 @@ def _require_one_way(ctx: Context, session: Archiving, carrier: Carrier, chain: 
 
 
 def _or_no(proves: Callable[[ArchivedFile], bool], other: ArchivedFile) -> bool:
-    """What is damaged proves nothing."""
+    """Tell whether it proves; a damaged file proves nothing."""
     try:
         return proves(other)
     except VerificationFailed:

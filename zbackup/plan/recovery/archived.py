@@ -162,7 +162,7 @@ def _ended(last: Chunk, size: int) -> Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parting:
-    """Where archived log that counts and other log, of an `other` epoch, part: in file `name`. All that was
+    """The parting of archived log that counts from that of an `other` epoch: in file `name`. All that was
     committed before `common` (None: not known) is in both."""
 
     name: str
