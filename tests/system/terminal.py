@@ -11,11 +11,8 @@ from collections.abc import Callable, Sequence
 CTRL_C = b"\x03"
 
 
-def converse(argv: Sequence[str], answers: Sequence[tuple[str, str]], within: float) -> tuple[str, int]:
-    """Run it, and answer each question (a part of it, what is typed) in its turn.
-
-    All that was seen, and the exit status.
-    """
+def _at_a_terminal(argv: Sequence[str]) -> "tuple[int, subprocess.Popen[bytes]]":
+    """Start it at a terminal of its own; our end of that, and the process."""
     ours, theirs = os.openpty()
     process = subprocess.Popen(
         argv,
@@ -27,6 +24,15 @@ def converse(argv: Sequence[str], answers: Sequence[tuple[str, str]], within: fl
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
     os.close(theirs)
+    return ours, process
+
+
+def converse(argv: Sequence[str], answers: Sequence[tuple[str, str]], within: float) -> tuple[str, int]:
+    """Run it, and answer each question (a part of it, what is typed) in its turn.
+
+    All that was seen, and the exit status.
+    """
+    ours, process = _at_a_terminal(argv)
     said, answered, deadline = b"", 0, time.monotonic() + within
     left = list(answers)
     try:
@@ -50,17 +56,7 @@ def converse(argv: Sequence[str], answers: Sequence[tuple[str, str]], within: fl
 
 def watch(argv: Sequence[str], seen_enough: Callable[[str], bool], within: float) -> tuple[str, int]:
     """Run it until enough was seen, then press Ctrl-C; all that was seen, uncoloured, and the exit status."""
-    ours, theirs = os.openpty()
-    process = subprocess.Popen(
-        argv,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-        env={**os.environ, "NO_COLOR": "1"},
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    )
-    os.close(theirs)
+    ours, process = _at_a_terminal(argv)
     said, deadline = b"", time.monotonic() + within
     try:
         while not seen_enough(said.decode(errors="replace")):
