@@ -67,7 +67,7 @@ def command(
         bool,
         typer.Option(
             "--take-over",
-            help="Where another host archived this server's log, begin anew, and end: that one stops then.",
+            help="Begin a new epoch where another host archived this log, and end: that host then stops.",
         ),
     ] = False,
 ) -> None:

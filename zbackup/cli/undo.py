@@ -20,7 +20,7 @@ HELP = """Take back what one transaction changed, and nothing else.
 Rows that it deleted are inserted again, rows that it changed get their old values, rows that it inserted are
 deleted: where production still has what it wrote. What was changed since is listed as a conflict and left
 alone; the command then ends with 17. What is as it was already is left alone, too, so that the same command
-goes on with one that was cut short.
+continues one that was cut short.
 
 The transaction is named by its GTID or its position: zbackup log shows both. Its rows are read from the log,
 which has to hold them whole (binlog_row_image=FULL); nothing is restored for it.

@@ -38,7 +38,7 @@ class Access:
 
     @property
     def tables(self) -> dict[str, dict[str, object]]:
-        """Return what the configuration says of it besides the address, by table."""
+        """Return what the configuration says of it in addition to the address, by table."""
         files = [{"file": str(path)} for path in self.keys]
         s3 = {
             "endpoint": self.endpoint or None,

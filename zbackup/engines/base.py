@@ -282,7 +282,7 @@ class LogFollower(Protocol):
         """
 
     def forget(self) -> None:
-        """Look at everything anew the next time: what was remembered of the files may be wrong."""
+        """Look at everything again the next time: what was remembered of the files may be wrong."""
 
 
 class Recovery(Protocol):

@@ -29,7 +29,7 @@ class Append:
 class ArchivePlan:
     """The plan of a round: the steps in this order, and what is to be told of it in clauses; "" for nothing.
 
-    `new_epoch`: why the log is archived anew. `gap`: what of the log is in no archive and never will be.
+    `new_epoch`: why a new epoch begins. `gap`: what of the log is in no archive and never will be.
     """
 
     appends: tuple[Append, ...] = ()
@@ -42,16 +42,16 @@ def plan_archive(
     archived: Sequence[ArchivedFile],
     here: Sequence[WrittenFile],
     most: int = MOST_CHUNK,
-    anew: int = 0,
+    taken_over: int = 0,
 ) -> ArchivePlan:
     """`archived` is everything there of the server, in order; `here` what it has, with `same` told of what is
-    in the newest epoch. `most` is the largest append in bytes, and `anew` an
-    epoch to begin, whatever was archived (0: none). Raise Refused for what no archive can name."""
+    in the newest epoch. `most` is the largest append in bytes, and `taken_over` an epoch to begin, whatever
+    was archived (0: none). Raise Refused for what no archive can name."""
     if not here:
         return ArchivePlan()
-    if anew:
+    if taken_over:
         why = "what was archived is another host's"
-        return ArchivePlan(appends=_from(server, anew, None, here, {}, most), new_epoch=why)
+        return ArchivePlan(appends=_from(server, taken_over, None, here, {}, most), new_epoch=why)
     epoch = newest_epoch(archived)
     there = {each.file.number: each for each in archived if each.file.epoch == epoch}
     if not there:

@@ -38,7 +38,7 @@ class Source(Protocol):
 
 
 class SocketSource:
-    """See Source: asks at the reader's socket, each time anew."""
+    """See Source: asks at the reader's socket, again each time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -88,7 +88,7 @@ class Archiver:
     _listed: float = field(default=0.0, init=False)
 
     def round(self, session: Archiving) -> Round:
-        """Look once, and append what there is. After a failure the next call looks at everything anew."""
+        """Look once, and append what there is. After a failure the next call looks at everything again."""
         follower = follower_of(self.ctx)
         try:
             return self._round(session, follower)
@@ -104,8 +104,8 @@ class Archiver:
         inventory = self._known(session)
         archived = inventory.of(server)
         epoch = newest_epoch(archived)
-        anew = self._taken_over(session, server, epoch, there=bool(archived))
-        if anew:
+        taken_over = self._taken_over(session, server, epoch, there=bool(archived))
+        if taken_over:
             archived = ()
         looked = ctx.clock.now()
         believed = self.watch.believes(looked, ctx.clock.reading())
@@ -119,7 +119,7 @@ class Archiver:
         if not believed:
             log.warning("archive.clock_leapt", instance=ctx.instance, destination=self.target.name)
             here = tuple(replace(each, complete_to=None) for each in here)
-        plan = _with_sign(plan_archive(server, archived, here, anew=anew), archived, here)
+        plan = _with_sign(plan_archive(server, archived, here, taken_over=taken_over), archived, here)
         for each in sorted({append.file.epoch for append in plan.appends}):
             self._require_ours(session, server, each)
         self._tell(plan)

@@ -240,7 +240,7 @@ def log_members(record: Record) -> list[int]:
 
 
 def drop_added(ctx: Context, container: Dataset) -> None:
-    """Destroy what an earlier run put archived log into: it is made anew each time."""
+    """Destroy what an earlier run put archived log into: it is made again each time."""
     marks = ctx.zfs.user_properties(container.name)
     for dataset in ctx.zfs.filesystems(container.name):
         if ADDED in marks.get(dataset.name, {}):
