@@ -4,7 +4,7 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from pydantic import TypeAdapter
 from selenium import webdriver
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.lab import apt, host_packages
 from tests.unit.web.host import NOW, Told
@@ -35,6 +37,10 @@ FLAGS = (
     "--lang=en",
 )
 Browser = webdriver.Chrome
+LIMIT_S = 300.0
+"""A loaded machine takes its time: what waits that long has failed."""
+PASSING = (NoSuchElementException, StaleElementReferenceException)
+"""A page that is on its way to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +93,39 @@ def site() -> Iterator[Site]:
 
 
 def _wait(site: Site, port: int) -> None:
-    for _ in range(600):
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0 and (site.run_dir / LOGIN_SOCKET).exists():
                 return
         time.sleep(0.1)
     raise AssertionError("the page is not served")
+
+
+def until(browser: Browser, condition: Callable[[], object]) -> None:
+    """Wait until that is so. A click that leads to another page returns before that page is there."""
+    WebDriverWait(browser, LIMIT_S, ignored_exceptions=PASSING).until(lambda _: condition())
+
+
+def text(browser: Browser) -> str:
+    return str(browser.find_element("css selector", "body").text)
+
+
+def until_said(browser: Browser, wanted: str) -> None:
+    """Wait until the page says that."""
+    until(browser, lambda: wanted in text(browser))
+
+
+def until_elsewhere(browser: Browser, address: str) -> None:
+    """Wait until it is not at this address any more."""
+    until(browser, lambda: browser.current_url != address)
+
+
+def log_in(browser: Browser, site: Site) -> None:
+    """By a link, as far as the overview."""
+    browser.get(site.link())
+    browser.find_element("css selector", "main button").click()
+    until(browser, lambda: browser.current_url == f"{site.address}/")
 
 
 @contextmanager
@@ -119,8 +152,7 @@ def started(*, scripts: bool = True) -> Iterator[Browser]:
 def browser(site: Site) -> Iterator[Browser]:
     """Logged in by a link."""
     with started() as found:
-        found.get(site.link())
-        found.find_element("css selector", "main button").click()
+        log_in(found, site)
         yield found
 
 
@@ -128,6 +160,5 @@ def browser(site: Site) -> Iterator[Browser]:
 def plain(site: Site) -> Iterator[Browser]:
     """The same, without JavaScript."""
     with started(scripts=False) as found:
-        found.get(site.link())
-        found.find_element("css selector", "main button").click()
+        log_in(found, site)
         yield found

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.wait import WebDriverWait
 
-from tests.browser.conftest import Browser, Site
+from tests.browser.conftest import Browser, Site, log_in, text, until, until_elsewhere, until_said
 
 HERE = Path(__file__).parent
 PAGES = ("/", "/instance/shop", "/instance/shop/moment?at=-1h", "/clones", "/jobs", "/settings", "/login")
@@ -24,16 +23,12 @@ def sized(browser: Browser, width: int, height: int = 900, *, dark: bool = False
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
 
 
-def text(browser: Browser) -> str:
-    return str(browser.find_element("css selector", "body").text)
-
-
 def pick_a_moment(browser: Browser, site: Site) -> None:
     """From the overview to the command."""
     browser.get(f"{site.address}/")
     field = browser.find_element("id", "at-shop")
     field.send_keys("yesterday 10:02", Keys.ENTER)
-    assert "Yes: shop can be brought back to this moment" in text(browser)
+    until_said(browser, "Yes: shop can be brought back to this moment")
     command = browser.find_element("css selector", ".command code").text
     assert command == "zbackup restore shop --to 2026-11-21T09:02:00Z"
 
@@ -45,7 +40,7 @@ def test_pick_a_moment_and_copy_the_command(browser: Browser, site: Site) -> Non
     browser.execute_cdp_cmd("Browser.grantPermissions", grant)
     button = browser.find_element("css selector", "button.copy")
     button.click()
-    WebDriverWait(browser, 30).until(lambda _: button.text == "Copied")
+    until(browser, lambda: button.text == "Copied")
     copied = browser.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
     assert copied == "zbackup restore shop --to 2026-11-21T09:02:00Z"
 
@@ -55,11 +50,13 @@ def test_clicks_lead_from_days_to_a_moment(browser: Browser, site: Site) -> None
     browser.get(f"{site.address}/instance/shop")
     for _ in range(8):
         cells = browser.find_elements("css selector", "svg.wide a rect")
+        before = browser.current_url
         cells[len(cells) // 2].click()
+        until_elsewhere(browser, before)
         if "/moment" in browser.current_url:
             break
     assert "/moment?at=" in browser.current_url
-    assert "Yes:" in text(browser)
+    until_said(browser, "Yes:")
 
 
 def test_without_javascript(plain: Browser, site: Site) -> None:
@@ -70,8 +67,8 @@ def test_without_javascript(plain: Browser, site: Site) -> None:
     assert [b.is_displayed() for b in plain.find_elements("css selector", "button.copy")] == [False]
     plain.get(f"{site.address}/instance/shop")
     plain.find_element("link text", "Zoom in").click()
-    assert "from=" in plain.current_url
-    assert "None in this view" in text(plain) or "No moment after" in text(plain)
+    until(plain, lambda: "from=" in plain.current_url)
+    until(plain, lambda: "None in this view" in text(plain) or "No moment after" in text(plain))
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -126,13 +123,14 @@ def test_log_out_at_last(browser: Browser, site: Site) -> None:
     sized(browser, 1000)
     browser.get(f"{site.address}/")
     browser.find_element("css selector", "header button").click()
-    assert "zbackup web --login" in text(browser)
+    until_said(browser, "zbackup web --login")
     browser.get(f"{site.address}/clones")
-    assert browser.current_url == f"{site.address}/login"
+    until(browser, lambda: browser.current_url == f"{site.address}/login")
+    log_in(browser, site)
     link = site.link()
     browser.get(link)
     browser.find_element("css selector", "main button").click()
-    assert browser.current_url == f"{site.address}/"
+    until(browser, lambda: browser.current_url == f"{site.address}/")
     browser.get(link)
     browser.find_element("css selector", "main button").click()
-    assert "used already" in text(browser)
+    until_said(browser, "used already")
