@@ -25,6 +25,7 @@ from zbackup.zfs.datasets import Zfs
 
 ZFS = Zfs()
 UID, GID = 27, 28
+LIMIT_S = 90
 
 
 class House:
@@ -79,7 +80,7 @@ def serve(
     argv = (sys.executable, "-c", SERVER, json.dumps([str(path) for path in look_at]))
     process = launch(argv, confinement, output)
     started.append(process)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LIMIT_S
     while not (output.exists() and output.read_text().endswith("}\n")):
         assert process.alive and time.monotonic() < deadline, last_lines(output)
         time.sleep(0.05)
@@ -167,7 +168,7 @@ def test_it_outlives_whoever_started_it(started: list[Process], tmp_path: Path) 
     os.killpg(parent.pid, signal.SIGINT)
     os.killpg(parent.pid, signal.SIGKILL)
     parent.communicate()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LIMIT_S
     # A process has its new name a moment before its new environment.
     while not _is_sleep(process) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -209,7 +210,7 @@ def test_its_own_clone_can_be_destroyed_once_it_is_stopped(
 ) -> None:
     mine = house.clone("gone")
     process, _ = serve(started, house.confinement(mine), tmp_path / "o")
-    process.stop(20)
+    process.stop(LIMIT_S)
     for dataset in mine:
         ZFS.destroy_filesystem(dataset)
     assert not any(ZFS.exists(dataset.name) for dataset in mine)
@@ -252,7 +253,7 @@ def test_a_link_where_something_is_to_be_shown_is_not_followed(
     started.append(process)
     said = ended(process, output)
     assert said.startswith(f"cannot show {house.log.mountpoint}{beyond} to the server: ")
-    assert "\n" not in said and "a link" in said
+    assert "\n" not in said and "link" in said
     assert list(CANARY.iterdir()) == []
 
 
@@ -306,7 +307,7 @@ def tries(started: list[Process], confinement: Confinement, output: Path, words:
     """What came of what a server tried."""
     process = launch((sys.executable, "-c", TRYING, words), confinement, output)
     started.append(process)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LIMIT_S
     while not (output.exists() and output.read_text().endswith("}\n")):
         assert process.alive and time.monotonic() < deadline, last_lines(output)
         time.sleep(0.05)
@@ -332,7 +333,7 @@ def test_two_can_be_in_a_network_of_their_own(started: list[Process], tmp_path: 
 
 
 def ended(process: Process, output: Path) -> str:
-    assert process.wait(20)
+    assert process.wait(LIMIT_S)
     return last_lines(output)
 
 
