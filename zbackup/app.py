@@ -27,7 +27,7 @@ from zbackup.engines.mysql.options import ConnectOptions, LockOptions, TlsOption
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.engines.mysql.undo.session import MysqlUndoer
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.watch.operator_file import OperatorFile
 from zbackup.model.cloning import CloneRules, Mask, Source
 from zbackup.model.errors import NotFound, UsageError
@@ -72,11 +72,11 @@ def choose_destinations(instance: Instance, name: str | None) -> list[str]:
     return [ship.label for ship in instance.ship if name in (None, ship.label)]
 
 
-def choose_target(ctx: Context, name: str) -> ShipTarget:
+def choose_destination(ctx: Context, name: str) -> ShipDestination:
     """The instance's destination of that name. Raise NotFound, saying which there are."""
-    found = next((t for t in ctx.targets if t.name == name), None)
+    found = next((t for t in ctx.destinations if t.name == name), None)
     if found is None:
-        known = ", ".join(t.name for t in ctx.targets) or "none: see [[instance.NAME.ship]]"
+        known = ", ".join(t.name for t in ctx.destinations) or "none: see [[instance.NAME.ship]]"
         raise NotFound(f"{ctx.instance} has no destination {name}; there is {known}")
     return found
 
@@ -100,7 +100,7 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         clock=SystemClock(),
         progress=progress,
         retention=_retention(instance.retention),
-        targets=tuple(_target(settings, instance, ship) for ship in instance.ship),
+        destinations=tuple(_ship_destination(settings, instance, ship) for ship in instance.ship),
         cloning=_cloning(settings, instance),
         helper=_helper(settings.daemon.helper),
         drill_helper=_helper(settings.daemon.drill_helper),
@@ -335,9 +335,9 @@ def _connect(instance: Instance) -> ConnectOptions:
     )
 
 
-def _target(settings: Settings, instance: Instance, ship: Ship) -> ShipTarget:
-    return ShipTarget(
-        destination=destination(settings, instance.name, ship),
+def _ship_destination(settings: Settings, instance: Instance, ship: Ship) -> ShipDestination:
+    return ShipDestination(
+        adapter=destination(settings, instance.name, ship),
         tag=hold_tag(socket.gethostname(), instance.name, ship.label),
         retention=replace(_retention(ship.retention), keep_at_most=KEEP_AT_DESTINATION),
         initial=ship.initial == "allow",

@@ -46,7 +46,7 @@ def yard(pool: Pool, hosts: TwoHosts) -> Overseas:
     ctx = made.over_ssh(key="append-only")
     for _ in range(COUNT):
         made.backup(20_000, every=timedelta(hours=5))
-        ship(ctx, ctx.targets[0])
+        ship(ctx, ctx.destinations[0])
     assert len(made.committed()) == COUNT
     return made
 
@@ -181,7 +181,7 @@ def test_a_package_in_place_of_a_stream_never_reaches_zfs_receive(yard: Overseas
     fake.write_text(PACKAGE.format(zfs=shlex.quote(str(shutil.which("zfs")))))
     fake.chmod(0o755)
     container = f"{ctx.clones}/back.copy"
-    with ctx.targets[0].destination.connect() as session:
+    with ctx.destinations[0].adapter.connect() as session:
         first = session.copies().backups[0]
         with pytest.raises(Refused, match="is refused: a package of streams"):
             fetch(ctx, session, "back", first, first, 0)

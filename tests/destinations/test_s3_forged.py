@@ -12,7 +12,7 @@ from tests.destinations.shop import LINE, Shop, fetched, new_shop, part, record,
 from tests.destinations.test_s3_seal import at, change, restore, unseal
 from tests.lab.s3_server import S3Server
 from zbackup.clock import SystemClock
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.prune_at import plan_prune_at, prune_at
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.progress import Silent
@@ -44,11 +44,11 @@ def forge(shop: Shop, number: int, **changes: Any) -> None:
     shop.replace(at(shop, number), json.dumps(fake).encode())
 
 
-def pruning(shop: Shop, **how: Any) -> tuple[Context, ShipTarget]:
+def pruning(shop: Shop, **how: Any) -> tuple[Context, ShipDestination]:
     ctx = SimpleNamespace(
         shared=shop.home, instance="shop", clock=SystemClock(), zone=ZoneInfo("UTC"), progress=Silent()
     )
-    return cast(Context, ctx), ShipTarget(destination=shop.destination(**how), tag="", retention=SHORT)
+    return cast(Context, ctx), ShipDestination(adapter=shop.destination(**how), tag="", retention=SHORT)
 
 
 UNKNOWN = {"version": 2, "encryption": {"key_id": "0" * 16, "wrapped": ""}, "seal": "0" * 64}

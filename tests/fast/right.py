@@ -73,8 +73,8 @@ def require_true(world: World, backup: Backup, files: Sequence[dict[str, object]
 
 def require_commits_true(world: World, ctx: Context) -> None:
     """A destination lists a backup only when all of it is there."""
-    for target in ctx.targets:
-        with target.destination.connect() as session:
+    for destination in ctx.destinations:
+        with destination.adapter.connect() as session:
             copies, inventory = session.copies(), session.inventory()
         assert copies.unreadable == ()
         listed = {b.record.backup for b in copies.backups}

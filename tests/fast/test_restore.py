@@ -40,10 +40,10 @@ ROWS = "/srv/clones/r1/0"
 @pytest.fixture
 def ctx(world: World) -> Context:
     """Production with two backups, both shipped."""
-    made = world.context(targets=(world.target(),), elsewhere=(THERE,))
+    made = world.context(destinations=(world.destination(),), elsewhere=(THERE,))
     for _ in range(2):
         snapshot(made)
-        ship(made, made.targets[0])
+        ship(made, made.destinations[0])
         world.state.elapsed += timedelta(minutes=1)
     return made
 
@@ -98,7 +98,7 @@ def _again(world: World, ctx: Context, job: Callable[[], object]) -> None:
         assert found and found[0][0].state == "ready"
         # What it could not remove or release was told of, and others do it.
         reconcile(ctx)
-        prune_at(ctx, ctx.targets[0])
+        prune_at(ctx, ctx.destinations[0])
 
 
 def _require_failure_cleaned_up(world: World, broke: tuple[str, ...], place: str) -> None:
@@ -238,14 +238,14 @@ def test_a_log_that_leaves_out_what_is_written_leads_nowhere(world: World, ctx: 
 
 def test_fetched(world: World, ctx: Context, moment: Moment) -> None:
     count = require_same_in_the_end(
-        world, ctx, lambda: restore(ctx, moment, OPTIONS, DestinationSource(ctx.targets[0])), moment
+        world, ctx, lambda: restore(ctx, moment, OPTIONS, DestinationSource(ctx.destinations[0])), moment
     )
     assert count >= 30 * 4 + 1
 
 
 def test_where_the_copies_lie(world: World, ctx: Context, moment: Moment) -> None:
     world.pools.create(THERE, {"mountpoint": "/srv/clones", "canmount": "off", "zbackup:clones": "1"})
-    source = DestinationSource(ctx.targets[0], in_place=True)
+    source = DestinationSource(ctx.destinations[0], in_place=True)
     count = require_same_in_the_end(
         world,
         ctx,
@@ -272,14 +272,14 @@ def archived(world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch) -> Mom
 
 def test_fetched_with_archived_log(world: World, ctx: Context, archived: Moment) -> None:
     """Whatever of it was left, the next run makes it anew."""
-    source = DestinationSource(ctx.targets[0])
+    source = DestinationSource(ctx.destinations[0])
     count = require_same_in_the_end(world, ctx, lambda: restore(ctx, archived, OPTIONS, source), archived)
     assert count >= 38 * 4 + 1
 
 
 def test_with_archived_log_where_the_copies_lie(world: World, ctx: Context, archived: Moment) -> None:
     world.pools.create(THERE, {"mountpoint": "/srv/clones", "canmount": "off", "zbackup:clones": "1"})
-    source = DestinationSource(ctx.targets[0], in_place=True)
+    source = DestinationSource(ctx.destinations[0], in_place=True)
     count = require_same_in_the_end(
         world, ctx, lambda: restore(ctx, archived, OPTIONS, source), archived, place=THERE
     )
@@ -289,7 +289,7 @@ def test_with_archived_log_where_the_copies_lie(world: World, ctx: Context, arch
 def test_what_only_names_in_an_archive_claim_is_no_restore_up_to_there(
     world: World, ctx: Context, archived: Moment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = DestinationSource(ctx.targets[0])
+    source = DestinationSource(ctx.destinations[0])
     monkeypatch.setattr(ZfsSession, "proven_to", lambda *_: None)
     with pytest.raises(VerificationFailed, match="proves to lead up to"):
         restore(ctx, archived, OPTIONS, source)
@@ -298,11 +298,11 @@ def test_what_only_names_in_an_archive_claim_is_no_restore_up_to_there(
 
 
 def test_latest_is_all_that_was_archived(world: World, ctx: Context, archived: Moment) -> None:
-    source = DestinationSource(ctx.targets[0])
+    source = DestinationSource(ctx.destinations[0])
     restore(ctx, source.latest(ctx, OPTIONS), OPTIONS, source)
     assert world.content(ROWS)["rows"] == world.state.archive
     clones.destroy([ctx], "r1")
-    found = window_at(ctx, ctx.targets[0]).window.overall
+    found = window_at(ctx, ctx.destinations[0]).window.overall
     assert found and found.end and found.end > archived.at
     beyond = replace(archived, at=found.end + timedelta(seconds=1))
     with pytest.raises(NotRecoverable, match="backups and archived log at zfs:vault"):
@@ -314,7 +314,7 @@ def test_what_is_damaged_keeps_nobody_from_what_lies_in_front_of_it(
     world: World, ctx: Context, archived: Moment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_two_files(monkeypatch, world)
-    source = DestinationSource(ctx.targets[0])
+    source = DestinationSource(ctx.destinations[0])
     with pytest.raises(VerificationFailed, match=r"binlog.000002 is damaged; what is archived in front of"):
         restore(ctx, source.latest(ctx, OPTIONS), OPTIONS, source)
     restore(ctx, archived, OPTIONS, source)
@@ -325,7 +325,7 @@ def test_of_two_ways_nobody_chooses_but_who_restores(
     world: World, ctx: Context, archived: Moment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_a_short_epoch(monkeypatch, world)
-    source = DestinationSource(ctx.targets[0])
+    source = DestinationSource(ctx.destinations[0])
     with pytest.raises(Refused, match=r"two ways from binlog.000001 on.*--epoch 7 or --epoch 0"):
         restore(ctx, source.latest(ctx, OPTIONS), OPTIONS, source)
     chosen = replace(OPTIONS, epoch=0)
@@ -338,7 +338,7 @@ def test_archived_log_of_another_history_is_not_restored_from(
 ) -> None:
     """It has the right name and number. Nothing else that lies there is touched."""
     world.state.archive = tuple(reversed(world.state.archive))
-    source, before = DestinationSource(ctx.targets[0]), _portrait(world)
+    source, before = DestinationSource(ctx.destinations[0]), _portrait(world)
     with pytest.raises(NotRecoverable, match="the archived log is another one"):
         restore(ctx, source.latest(ctx, OPTIONS), OPTIONS, source)
     clones.destroy([ctx], "r1.copy")
@@ -348,7 +348,7 @@ def test_archived_log_of_another_history_is_not_restored_from(
 
 def test_destroying_what_was_fetched_for(world: World, ctx: Context, moment: Moment) -> None:
     before = _portrait(world)
-    restore(ctx, moment, OPTIONS, DestinationSource(ctx.targets[0]))
+    restore(ctx, moment, OPTIONS, DestinationSource(ctx.destinations[0]))
     for each in every_break(world, lambda: clones.destroy([ctx], "r1")):
         if each.known:
             continue

@@ -24,16 +24,16 @@ HOME = f"{VAULT}/shop/tank/db"
 @pytest.fixture
 def ctx(world: World) -> Context:
     """One backup that has arrived, and one that has not."""
-    made = world.context(targets=(world.target(),))
+    made = world.context(destinations=(world.destination(),))
     snapshot(made)
-    ship(made, made.targets[0])
+    ship(made, made.destinations[0])
     world.state.elapsed += timedelta(hours=1)
     snapshot(made)
     return made
 
 
 def test_a_first_ship(world: World) -> None:
-    ctx = world.context(targets=(world.target(),))
+    ctx = world.context(destinations=(world.destination(),))
     snapshot(ctx)
     # The mark of what arrived, holds, bookmarks, containers, streams, commit, and the holds again.
     assert _require_next_ship_arrives(world, ctx) >= 14 * 4 + 1
@@ -44,18 +44,18 @@ def test_the_next_ship(world: World, ctx: Context) -> None:
 
 
 def _require_next_ship_arrives(world: World, ctx: Context) -> int:
-    target = ctx.targets[0]
+    destination = ctx.destinations[0]
     kept = world.keep()
-    ship(ctx, target)
+    ship(ctx, destination)
     wanted = portrait(world)
     world.put_back(kept)
     count = 0
-    for each in every_break(world, lambda: ship(ctx, target)):
+    for each in every_break(world, lambda: ship(ctx, destination)):
         count += 1
         if each.known:
             continue
         require_well(world, ctx)
-        ship(ctx, target)
+        ship(ctx, destination)
         require_well(world, ctx)
         require_nothing_left(world)
         assert portrait(world) == wanted, each
@@ -73,16 +73,16 @@ def _require_next_is_incremental(world: World, ctx: Context) -> None:
 
 def test_a_stream_that_is_cut_off(world: World, ctx: Context) -> None:
     """What arrived in part is no copy, and the next ship resumes it."""
-    target = ctx.targets[0]
+    destination = ctx.destinations[0]
     for nth in (1, 2):
         kept = world.keep()
         world.cut = nth
         with pytest.raises(ZbackupError):
-            ship(ctx, target)
+            ship(ctx, destination)
         require_well(world, ctx)
         assert sum(d.partial is not None for d in world.pools.datasets.values()) == 1
         sent = world.resumed
-        ship(ctx, target)
+        ship(ctx, destination)
         assert world.resumed == sent + 1
         require_well(world, ctx)
         require_nothing_left(world)
@@ -92,18 +92,18 @@ def test_a_stream_that_is_cut_off(world: World, ctx: Context) -> None:
 
 def test_pruned_here_while_it_is_shipped(world: World, ctx: Context) -> None:
     """Between a broken ship and the next, what is not held is pruned, and the next goes on all the same."""
-    target = ctx.targets[0]
+    destination = ctx.destinations[0]
     rules = world.context(
-        targets=ctx.targets, retention=Retention(last=1, minimum=1, window=Span(1, "minute"))
+        destinations=ctx.destinations, retention=Retention(last=1, minimum=1, window=Span(1, "minute"))
     )
-    for each in every_break(world, lambda: ship(ctx, target)):
+    for each in every_break(world, lambda: ship(ctx, destination)):
         if each.known:
             continue
         world.state.elapsed += timedelta(hours=1)
         world.commit()
         snapshot(rules)
         prune(rules)
-        ship(ctx, target)
+        ship(ctx, destination)
         require_well(world, ctx)
         _require_next_is_incremental(world, ctx)
         require_nothing_left(world)
@@ -113,7 +113,7 @@ def test_pruned_here_while_it_is_shipped(world: World, ctx: Context) -> None:
 
 def test_stale_marks(world: World, ctx: Context) -> None:
     """Of a destination that is gone."""
-    for each in every_break(world, lambda: ship(ctx, ctx.targets[0]), ("killed before",)):
+    for each in every_break(world, lambda: ship(ctx, ctx.destinations[0]), ("killed before",)):
         if each.broke[:2] == ("zfs", "send"):
             break
     without = world.context()
@@ -133,29 +133,29 @@ def test_stale_marks(world: World, ctx: Context) -> None:
 @pytest.fixture
 def full(world: World) -> Context:
     """Five backups at the destination, of which three are to go there."""
-    made = world.context(targets=(world.target(RULES),))
+    made = world.context(destinations=(world.destination(RULES),))
     for _ in range(5):
         snapshot(made)
-        ship(made, made.targets[0])
+        ship(made, made.destinations[0])
         world.state.elapsed += timedelta(hours=1)
     return made
 
 
 def test_prune_at_a_destination(world: World, full: Context) -> None:
-    target = full.targets[0]
+    destination = full.destinations[0]
     kept = world.keep()
-    assert len(prune_at(full, target).destroyed) == 3
+    assert len(prune_at(full, destination).destroyed) == 3
     wanted = portrait(world)
     world.put_back(kept)
     count = 0
-    for each in every_break(world, lambda: prune_at(full, target)):
+    for each in every_break(world, lambda: prune_at(full, destination)):
         count += 1
         if each.known:
             continue
         require_well(world, full)
         left = [s for s in world.pools.all_snapshots() if CONDEMNED in s.properties]
         assert all(str(s).startswith(HOME) for s in left)
-        prune_at(full, target)
+        prune_at(full, destination)
         require_well(world, full)
         require_nothing_left(world)
         assert portrait(world) == wanted, each
@@ -165,10 +165,10 @@ def test_prune_at_a_destination(world: World, full: Context) -> None:
 
 def test_verify_at_a_destination(world: World, full: Context) -> None:
     """It changes nothing, and never says that all is well when something could not be asked."""
-    target = full.targets[0]
+    destination = full.destinations[0]
     before = portrait(world)
-    report = verify_at(full, target, most=0)
+    report = verify_at(full, destination, most=0)
     assert not report.problems and len(report.compared) == 5 and len(report.read) == 2
     assert portrait(world) == before
     world.pools.datasets[HOME].newest.files["rows"] = ()  # type: ignore[union-attr]
-    assert "holds other data" in verify_at(full, target, most=0).problems[0]
+    assert "holds other data" in verify_at(full, destination, most=0).problems[0]

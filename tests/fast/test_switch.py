@@ -43,8 +43,8 @@ def ctx(world: World) -> Context:
 
 def test_what_has_arrived_at_destinations_is_known_after_a_switch(world: World, ctx: Context) -> None:
     """`status` says how far they are behind, and not that nothing ever arrived there."""
-    ctx = replace(ctx, targets=(world.target(),))
-    ship(ctx, ctx.targets[0])
+    ctx = replace(ctx, destinations=(world.destination(),))
+    ship(ctx, ctx.destinations[0])
     [before] = shipped(ctx, world.now)
     assert before.newest
     for job in (lambda: switch(ctx, "r1"), lambda: undo(ctx)):
@@ -165,17 +165,17 @@ def test_backups_of_before_and_after_count_on(world: World, ctx: Context) -> Non
 
 def test_what_was_fetched_to_a_pool_of_another_name_takes_productions_place(world: World) -> None:
     """On a host that had nothing but empty datasets, called as those of the host that is gone."""
-    lost = world.context(targets=(world.target(),))
+    lost = world.context(destinations=(world.destination(),))
     snapshot(lost)
-    ship(lost, lost.targets[0])
+    ship(lost, lost.destinations[0])
     wanted = world.content_of(lost.catalog().backups[-1])
     for name in ("tank/db/log", "tank/db"):
         world.pools.datasets[name].mounted = None
     for name, place, kind in (("db", DATA, "rows"), ("db/log", LOG, "log")):
         made = world.pools.create(f"vault/{name}", {"mountpoint": place})
         made.mounted, made.files[kind] = place, ()
-    ctx = world.context(datasets=("vault/db",), clones="vault/recovered", targets=(world.target(),))
-    source = DestinationSource(ctx.targets[0])
+    ctx = world.context(datasets=("vault/db",), clones="vault/recovered", destinations=(world.destination(),))
+    source = DestinationSource(ctx.destinations[0])
     moment = source.latest(ctx, RestoreOptions())
     restore(ctx, moment, RestoreOptions(name="r1"), source)
     switch(ctx, "r1")

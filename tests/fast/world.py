@@ -21,7 +21,7 @@ from tests.fast.pool import Pools
 from tests.fast.server import DATA, LOG, FakeEngine, FakeRecovery, Server
 from tests.fast.zfs import FakeZfs
 from zbackup.destinations.zfs_destination import ZfsDestination
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.backup import Backup
 from zbackup.model.clock_reading import Reading
 from zbackup.model.progress import Silent
@@ -240,7 +240,7 @@ class World:
         )
         return replace(made, **changes)
 
-    def target(self, retention: Retention = EMPTY) -> ShipTarget:
+    def destination(self, retention: Retention = EMPTY) -> ShipDestination:
         """A destination on the other pool."""
         destination = ZfsDestination(
             name="vault",
@@ -252,7 +252,7 @@ class World:
             runner=self.run,
         )
         tag = hold_tag("this.host", "shop", "vault")
-        return ShipTarget(destination=destination, tag=tag, retention=retention, initial=True)
+        return ShipDestination(adapter=destination, tag=tag, retention=retention, initial=True)
 
 
 @dataclass(frozen=True)

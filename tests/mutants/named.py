@@ -119,7 +119,7 @@ NAMED = (
     Mutant(
         "nothing is held while it is sent",
         "zbackup/jobs/ship/holds_and_bookmarks.py",
-        "        ctx.zfs.hold(target.tag, snapshot)\n",
+        "        ctx.zfs.hold(destination.tag, snapshot)\n",
         "        pass\n",
         ("tests/fast/test_shipping.py",),
     ),

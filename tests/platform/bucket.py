@@ -13,7 +13,7 @@ from tests.lab.s3_server import ACCESS, SECRET, S3Server
 from tests.platform.shipping import Yard
 from zbackup.destinations.s3.chains import ChainIndex
 from zbackup.destinations.s3.layout import StreamId
-from zbackup.jobs.context import ShipTarget
+from zbackup.jobs.context import ShipDestination
 from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.shipping import Inventory, hold_tag
 from zbackup.proc.run import Runner
@@ -36,17 +36,19 @@ class Bucketed(Yard):
         super().__init__(pool, vault, properties=properties)
         self.shop, self.storing = shop, storing
 
-    def target(
+    def destination(
         self,
         runner: Runner = really_run,
         *,
         initial: bool = True,
         limit: int = 0,
         retention: Retention = EMPTY,
-    ) -> ShipTarget:
+    ) -> ShipDestination:
         destination = self.shop.destination(**self.storing)  # type: ignore[arg-type]
         tag = hold_tag("this.host", "shop", destination.name)
-        return ShipTarget(destination=destination, tag=tag, retention=retention, initial=initial, limit=limit)
+        return ShipDestination(
+            adapter=destination, tag=tag, retention=retention, initial=initial, limit=limit
+        )
 
     def inventory(self) -> Inventory:
         with self.shop.session(**self.storing) as session:

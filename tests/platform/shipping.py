@@ -13,7 +13,7 @@ from tests.platform.contexts import context
 from tests.unit.samples import PLAIN
 from zbackup.clock import SystemClock
 from zbackup.destinations.zfs_destination import ZfsDestination
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.record import to_properties
 from zbackup.model.retention import EMPTY, Retention
 from zbackup.model.shipping import Inventory, hold_tag
@@ -58,19 +58,19 @@ class Yard:
         self.taken = 0
 
     def context(self, runner: Runner = really_run, **changes: Any) -> Context:
-        """With one destination, `vault`; `changes` are of its ShipTarget."""
+        """With one destination, `vault`; `changes` are of its ShipDestination."""
         settings = Settings(flavour="mariadb-10.11", datadir=self.outer.mountpoint, run_dir=self.pool.home)
         made = context(self.pool, settings, (self.outer.name,), runner=runner)
-        return replace(made, targets=(self.target(runner, **changes),))
+        return replace(made, destinations=(self.destination(runner, **changes),))
 
-    def target(
+    def destination(
         self,
         runner: Runner = really_run,
         *,
         initial: bool = True,
         limit: int = 0,
         retention: Retention = EMPTY,
-    ) -> ShipTarget:
+    ) -> ShipDestination:
         destination = ZfsDestination(
             name="vault",
             place=f"zfs:{self.root}",
@@ -81,7 +81,9 @@ class Yard:
             runner=runner,
         )
         tag = hold_tag("this.host", "shop", "vault")
-        return ShipTarget(destination=destination, tag=tag, retention=retention, initial=initial, limit=limit)
+        return ShipDestination(
+            adapter=destination, tag=tag, retention=retention, initial=initial, limit=limit
+        )
 
     def backup(self, size: int = 300_000, *, every: timedelta = timedelta(hours=1)) -> str:
         """Change `size` bytes of each dataset and take a finished backup; returns its name."""

@@ -104,7 +104,7 @@ def test_it_goes_on_where_it_was_cut(yard: Bucketed, through: Proxy) -> None:
     for _ in range(2):
         change(yard, chance)
         yard.backup(3_000_000)
-        ship(ctx, ctx.targets[0])
+        ship(ctx, ctx.destinations[0])
     target = f"{yard.vault.name}/{yard.shop.prefix}"
     more = AROUND + (0 if yard.storing else RANGE)
     with yard.shop.session(endpoint=through.endpoint, **yard.storing) as session:
@@ -154,7 +154,7 @@ def test_a_rest_that_is_refused_is_fetched_from_the_beginning(
     yard = Bucketed(pool, vault, new_shop(server, tmp_path))
     yard.backup(3_000_000)
     ctx = yard.context()
-    ship(ctx, ctx.targets[0])
+    ship(ctx, ctx.destinations[0])
     with yard.shop.session() as session:
         (backup,) = session.copies().backups
         troubled = Troubled(session)

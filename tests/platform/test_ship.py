@@ -14,23 +14,23 @@ from zbackup.plan.ship.ship import NeedsInitial, Steps, UpToDate
 def ship_now(yard: Yard, **changes: object) -> list[str]:
     """Names of what was committed by one run."""
     ctx = yard.context(**changes)
-    return [b.name for b in ship(ctx, ctx.targets[0]).committed]
+    return [b.name for b in ship(ctx, ctx.destinations[0]).committed]
 
 
 def test_a_full_copy_then_increments_and_then_nothing(yard: Yard) -> None:
     first = yard.backup()
     ctx = yard.context()
-    report = ship(ctx, ctx.targets[0])
+    report = ship(ctx, ctx.destinations[0])
     assert ([b.name for b in report.committed], report.newest and report.newest.name) == ([first], first)
     assert all(s.step.origin is None and s.size > 300_000 for s in report.sent)
     second, third = yard.backup(), yard.backup()
-    report = ship(ctx, ctx.targets[0])
+    report = ship(ctx, ctx.destinations[0])
     assert [b.name for b in report.committed] == [third], "only the newest, for there are no rules"
     assert all(s.step.origin and s.step.origin.name.endswith(f"@{first}") for s in report.sent)
     assert yard.committed() == [first, third]
     assert yard.same(first) and yard.same(third)
-    assert ship(ctx, ctx.targets[0]).sent == ()
-    assert look(ctx, ctx.targets[0]).plan == UpToDate(report.newest)
+    assert ship(ctx, ctx.destinations[0]).sent == ()
+    assert look(ctx, ctx.destinations[0]).plan == UpToDate(report.newest)
     del second
 
 
@@ -49,7 +49,7 @@ def test_it_goes_on_from_the_bookmark_when_the_snapshot_is_gone(yard: Yard) -> N
     for member in yard.members:
         run("zfs", "destroy", f"{member.name}@{first}")
     ctx = yard.context()
-    report = ship(ctx, ctx.targets[0])
+    report = ship(ctx, ctx.destinations[0])
     assert all(s.step.origin and "#" in s.step.origin.name for s in report.sent)
     assert yard.committed() == [first, second] and yard.same(second)
 
@@ -58,10 +58,10 @@ def test_the_first_copy_has_to_be_allowed(yard: Yard) -> None:
     yard.backup()
     ctx = yard.context(initial=False)
     with pytest.raises(Refused, match="zbackup ship shop vault --initial"):
-        ship(ctx, ctx.targets[0])
-    assert isinstance(look(ctx, ctx.targets[0]).plan, NeedsInitial)
+        ship(ctx, ctx.destinations[0])
+    assert isinstance(look(ctx, ctx.destinations[0]).plan, NeedsInitial)
     assert (yard.copies(), yard.marks()) == ([], [])
-    assert ship(ctx, ctx.targets[0], initial=True).committed
+    assert ship(ctx, ctx.destinations[0], initial=True).committed
 
 
 def test_copies_can_neither_be_mounted_by_chance_nor_run_nor_written(yard: Yard) -> None:
@@ -77,7 +77,7 @@ def test_copies_can_neither_be_mounted_by_chance_nor_run_nor_written(yard: Yard)
 def test_a_dry_run_changes_nothing(yard: Yard) -> None:
     yard.backup()
     ctx = yard.context()
-    found = look(ctx, ctx.targets[0])
+    found = look(ctx, ctx.destinations[0])
     assert isinstance(found.plan, Steps) and min(found.sizes) > 300_000
     assert (yard.copies(), yard.marks()) == ([], [])
 
@@ -89,7 +89,7 @@ def test_a_snapshot_taken_over_there_is_not_rolled_back(yard: Yard) -> None:
     second = yard.backup()
     ctx = yard.context()
     with pytest.raises(Diverged, match=r"(?s)bin log.*taken there.*@mine \(guid") as told:
-        ship(ctx, ctx.targets[0])
+        ship(ctx, ctx.destinations[0])
     assert second in str(told.value) and "--initial" in str(told.value)
     assert yard.committed() == [first]
     run("zfs", "destroy", f"{yard.home}/{yard.inner.name}@mine")
@@ -113,12 +113,12 @@ def test_the_root_must_be_there(yard: Yard) -> None:
         with pytest.raises(
             NotFound, match=f"there is no dataset {yard.root} at zfs:{yard.root}: import its pool"
         ):
-            look_there(ctx, ctx.targets[0])
+            look_there(ctx, ctx.destinations[0])
 
 
 def test_nor_is_it_taken_for_empty_while_there_is_nothing_to_ship(yard: Yard) -> None:
     ctx = yard.context()
-    assert ready(ctx, ctx.targets[0]) == "there is no backup to ship yet"
+    assert ready(ctx, ctx.destinations[0]) == "there is no backup to ship yet"
     run("zfs", "destroy", yard.root)
     with pytest.raises(NotFound, match="import its pool"):
-        ready(ctx, ctx.targets[0])
+        ready(ctx, ctx.destinations[0])

@@ -17,7 +17,7 @@ def in_a_child(yard: Yard, door: ZfsDoor) -> int:
     if child == 0:
         os.environ.update(door.environment)
         ctx = yard.context()
-        ship(ctx, ctx.targets[0])
+        ship(ctx, ctx.destinations[0])
         os._exit(0)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status)
@@ -28,7 +28,7 @@ def ship_patiently(yard: Yard) -> None:
     ctx = yard.context()
     for _ in range(50):
         try:
-            ship(ctx, ctx.targets[0])
+            ship(ctx, ctx.destinations[0])
             return
         except DatasetBusy:
             signal.sigtimedwait([], 0.1)

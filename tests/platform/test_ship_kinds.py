@@ -19,7 +19,7 @@ from zbackup.plan.ship.ship import Abort, Send, Steps
 
 def ship_now(yard: Yard, retention: Retention | None = None) -> ShipReport:
     ctx = yard.context(retention=retention) if retention else yard.context()
-    return ship(ctx, ctx.targets[0])
+    return ship(ctx, ctx.destinations[0])
 
 
 class Begun(Silent):
@@ -36,7 +36,7 @@ def begin(yard: Yard) -> Context:
     begun = Begun()
     ctx = replace(yard.context(limit=1_000_000), progress=begun)
     with pytest.raises(Stopped):
-        ship(ctx, ctx.targets[0], stop=lambda: begun.there)
+        ship(ctx, ctx.destinations[0], stop=lambda: begun.there)
     return ctx
 
 
@@ -64,7 +64,7 @@ def test_a_dataset_that_is_made_later_gets_a_full_copy_among_the_increments(yard
     yard.members.append(yard.pool.dataset(yard.outer.name.partition("/")[2] + "/later"))
     newest = yard.backup()
     ctx = yard.context(initial=False)
-    sent = ship(ctx, ctx.targets[0]).sent
+    sent = ship(ctx, ctx.destinations[0]).sent
     assert [bool(s.step.origin) for s in sent] == [True, True, False]
     assert yard.committed()[-1] == newest and yard.same(newest)
 
@@ -128,11 +128,11 @@ def test_a_snapshot_destroyed_in_the_middle_is_given_up_and_a_newer_one_sent(yar
     ctx = begin(yard)
     assert yard.committed() == [first]
     for member in yard.members:
-        run("zfs", "release", ctx.targets[0].tag, f"{member.name}@{second}")
+        run("zfs", "release", ctx.destinations[0].tag, f"{member.name}@{second}")
         run("zfs", "destroy", f"{member.name}@{second}")
         run("zfs", "destroy", newest_bookmark(member.name))
     third = yard.backup()
-    plan = look(ctx, ctx.targets[0]).plan
+    plan = look(ctx, ctx.destinations[0]).plan
     assert isinstance(plan, Steps)
     assert [type(step) for step in plan.steps][:2] == [Abort, Send]
     ship_now(yard)

@@ -90,7 +90,7 @@ def test_a_host_that_receives_says_how_it_is(yard: Yard, program: Program, tmp_p
     names = []
     for _ in range(2):
         names.append(yard.backup())
-        ship(yard.context(), yard.target())
+        ship(yard.context(), yard.destination())
     newest = f"{yard.home}/{yard.outer.name}@{names[-1]}"
     run("zfs", "hold", "somebody", newest)
     rc, report = received(yard.root)
@@ -132,7 +132,7 @@ def test_the_daemon_prunes_at_a_destination_and_says_when_it_differs(yard: Yard,
     names = []
     for _ in range(4):
         names.append(yard.backup())
-        ship(ctx, ctx.targets[0])
+        ship(ctx, ctx.destinations[0])
     config = tmp_path / "zbackup.toml"
     config.write_text(
         f'run_dir = "{tmp_path}"\ndaemon = {{ state_dir = "{tmp_path}" }}\n'
@@ -165,13 +165,13 @@ def test_how_far_a_destination_is_behind_is_known_without_it(yard: Yard) -> None
 
     assert behind() is None
     first = yard.backup()
-    ship(ctx, ctx.targets[0])
+    ship(ctx, ctx.destinations[0])
     second = yard.backup()
     assert behind() == (first, timedelta(hours=4))
-    ship(ctx, ctx.targets[0])
+    ship(ctx, ctx.destinations[0])
     assert behind() == (second, timedelta(hours=3))
     # Somebody put the copies aside: nothing is there.
     run("zfs", "rename", yard.home, f"{yard.home}.old")
     with pytest.raises(Refused):
-        ship(ctx, yard.target(initial=False))
+        ship(ctx, yard.destination(initial=False))
     assert behind() is None

@@ -47,7 +47,7 @@ def shop(server: S3Server, tmp_path: Path) -> Shop:
 def ship_now(yard: Bucketed) -> list[str]:
     """Names of what was committed by one run."""
     ctx = yard.context()
-    return [b.name for b in ship(ctx, ctx.targets[0]).committed]
+    return [b.name for b in ship(ctx, ctx.destinations[0]).committed]
 
 
 def comes_back(yard: Bucketed, member: Dataset, name: str, key: Path | None = None) -> bool:
@@ -65,9 +65,9 @@ def test_a_full_copy_then_increments_and_back_by_hand(pool: Pool, vault: Pool, s
     assert ship_now(yard) == [first]
     second = yard.backup()
     ctx = yard.context()
-    report = ship(ctx, ctx.targets[0])
+    report = ship(ctx, ctx.destinations[0])
     assert all(s.step.origin and s.step.origin.name.endswith(f"@{first}") for s in report.sent)
-    assert look(ctx, ctx.targets[0]).plan == UpToDate(report.newest)
+    assert look(ctx, ctx.destinations[0]).plan == UpToDate(report.newest)
     assert comes_back(yard, yard.inner, second), "which takes both streams"
     outer, inner = sorted(yard.marks())
     assert outer.startswith("#zbackup-ship:bucket:") and inner.startswith("/bin log#zbackup-ship:bucket:")

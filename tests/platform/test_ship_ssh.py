@@ -66,7 +66,7 @@ class Overseas(Yard):
             control=Path(f"/run/{self.root.replace('/', '-')}.ssh"),
             runner=runner or really_run,
         )
-        return replace(ctx, targets=(replace(ctx.targets[0], destination=destination),))
+        return replace(ctx, destinations=(replace(ctx.destinations[0], adapter=destination),))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -84,14 +84,14 @@ def yard(pool: Pool, hosts: TwoHosts) -> Iterator[Overseas]:
 
 def ship_once(ctx: Context) -> list[str]:
     """Names of what was committed."""
-    return [b.name for b in ship(ctx, ctx.targets[0]).committed]
+    return [b.name for b in ship(ctx, ctx.destinations[0]).committed]
 
 
 def ship_until_done(ctx: Context) -> None:
     """What was received when the link broke may hold the dataset for a moment."""
     for _ in range(100):
         try:
-            ship(ctx, ctx.targets[0])
+            ship(ctx, ctx.destinations[0])
             return
         except DatasetBusy:
             threading.Event().wait(0.1)
@@ -150,12 +150,12 @@ def test_a_receiver_without_room_says_so_and_goes_on_when_there_is(yard: Oversea
 @contextmanager
 def shipping(ctx: Context) -> Iterator[list[BaseException]]:
     """A slow stream is under way in the body; afterwards what it failed with."""
-    slow = replace(ctx, targets=(replace(ctx.targets[0], limit=400_000),))
+    slow = replace(ctx, destinations=(replace(ctx.destinations[0], limit=400_000),))
     failures: list[BaseException] = []
 
     def work() -> None:
         try:
-            ship(slow, slow.targets[0])
+            ship(slow, slow.destinations[0])
         except CommandFailed as failure:
             failures.append(failure)
 
@@ -172,7 +172,7 @@ def test_who_only_looks_meanwhile_does_not_end_the_connection_of_a_stream(yard: 
     with shipping(ctx) as failures:
         while yard.hosts.link.passed < passed + 200_000:
             threading.Event().wait(0.05)
-        with ctx.targets[0].destination.connect() as session:
+        with ctx.destinations[0].adapter.connect() as session:
             session.inventory()
     assert failures == [] and yard.committed() == [newest]
 

@@ -17,7 +17,7 @@ from zbackup.catalog.local import clones
 from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones import lifecycle
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.restore import RestoreReport, restore
 from zbackup.jobs.ship.prune_at import prune_at
@@ -39,7 +39,7 @@ class Away:
     house: House
     vault: Pool
 
-    def target(self, runner: Runner = really_run) -> ShipTarget:
+    def destination(self, runner: Runner = really_run) -> ShipDestination:
         root = f"{self.vault.name}/backups"
         destination = ZfsDestination(
             name="vault",
@@ -50,11 +50,11 @@ class Away:
             control=Path("/nowhere"),
             runner=runner,
         )
-        return ShipTarget(destination=destination, tag=hold_tag("this.host", "shop", "vault"), initial=True)
+        return ShipDestination(adapter=destination, tag=hold_tag("this.host", "shop", "vault"), initial=True)
 
     def context(self, fault: Fault | None = None) -> Context:
         made = self.house.context(fault)
-        return replace(made, targets=(self.target(fault or really_run),), elsewhere=(self.clones,))
+        return replace(made, destinations=(self.destination(fault or really_run),), elsewhere=(self.clones,))
 
     @property
     def clones(self) -> str:
@@ -63,7 +63,7 @@ class Away:
 
     def restore(self, kind: Kind, fault: Fault | None = None) -> RestoreReport:
         ctx = self.context(fault)
-        source = DestinationSource(ctx.targets[0], in_place=kind == "in place")
+        source = DestinationSource(ctx.destinations[0], in_place=kind == "in place")
         return restore(ctx, self.house.moment, OPTIONS, source)
 
     def break_every_one(self, kind: Kind, ways: Sequence[Way], note: Path) -> int:
@@ -101,13 +101,13 @@ class Away:
         assert len(self.house.servers()) == 1, where
         self.let_be()
         if done and self.held():
-            prune_at(self.context(), self.target())
+            prune_at(self.context(), self.destination())
 
     def give_up(self, where: str) -> None:
         """Nobody gives the command again: what is there is destroyed, and no hold outlives that."""
         self.let_be()
         assert self.house.servers() == [], where
-        prune_at(self.context(), self.target())
+        prune_at(self.context(), self.destination())
 
     def let_be(self) -> None:
         """Destroy the clones that there are, as somebody would."""
@@ -133,7 +133,7 @@ class Away:
 
     def require_copies_are_well(self, where: str) -> None:
         """Both backups are listed, and are what is here."""
-        report = verify_at(self.context(), self.target(), most=-1)
+        report = verify_at(self.context(), self.destination(), most=-1)
         assert (report.problems, len(report.compared)) == ((), 2), where
 
 
@@ -147,9 +147,9 @@ def away(pool: Pool) -> Iterator[Away]:
         made = Away(house, vault)
         run("zfs", "create", "-o", "mountpoint=none", f"{vault.name}/backups")
         ctx = made.context()
-        ship(ctx, made.target())
+        ship(ctx, made.destination())
         snapshot(ctx)
-        ship(ctx, made.target())
+        ship(ctx, made.destination())
         mounts = {"mountpoint": str(house.pool.home / "there"), "canmount": "off"}
         ctx.zfs.create(made.clones, mounts)
         yield made

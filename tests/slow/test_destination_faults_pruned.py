@@ -44,7 +44,7 @@ def add(yard: Yard, count: int) -> None:
     ctx = yard.context()
     for _ in range(count):
         yard.backup(20_000)
-        ship(ctx, ctx.targets[0])
+        ship(ctx, ctx.destinations[0])
 
 
 def names(yard: Yard) -> list[str]:
@@ -77,11 +77,11 @@ def test_the_next_prune_does_the_rest(yard: Yard, way: Way, tmp_path: Path) -> N
         add(yard, 2)
         fault = Fault(nth, way, questions=way in AT_QUESTIONS)
         broken = yard.context(fault, retention=RULES)
-        happened = fired(fault, lambda ctx=broken: prune_at(ctx, ctx.targets[0]), tmp_path / "child")  # type: ignore[misc]
+        happened = fired(fault, lambda ctx=broken: prune_at(ctx, ctx.destinations[0]), tmp_path / "child")  # type: ignore[misc]
         where = f"{way}, command {nth}"
         require_listed_ones_are_whole(yard, where)
         healthy = yard.context(retention=RULES)
-        prune_at(healthy, healthy.targets[0])
+        prune_at(healthy, healthy.destinations[0])
         require_pruned(yard, where)
         if not happened:
             break
@@ -96,7 +96,7 @@ def test_a_broken_verification_never_says_that_all_is_well(yard: Yard, way: Way,
 
     def verify(fault: Fault) -> None:
         ctx = yard.context(fault)
-        report = verify_at(ctx, ctx.targets[0], most=0)
+        report = verify_at(ctx, ctx.destinations[0], most=0)
         assert report.problems or not fault.broke, fault.broke
         assert report.problems or (len(report.compared), len(report.read)) == (3, 2)
 
@@ -108,7 +108,7 @@ def test_a_broken_verification_never_says_that_all_is_well(yard: Yard, way: Way,
             break
     print(f"verify, {way}: {nth - 1} commands")
     assert nth - 1 >= 8
-    prove_at(yard.context(), yard.target())
+    prove_at(yard.context(), yard.destination())
 
 
 def test_the_daemon_goes_on_wherever_it_was_killed(yard: Yard, door: ZfsDoor, tmp_path: Path) -> None:

@@ -207,8 +207,8 @@ def test_everything_before_one_transaction_comes_back_from_there(offsite: Offsit
 def test_what_a_killed_restore_cloned_of_the_copies_goes(offsite: Offsite) -> None:
     settings = load(offsite.house.home / "two pools.toml")
     ctx = app.context(settings, settings.instance["shop"], Silent())
-    at = at_destination(ctx, ctx.targets[0])
-    with ctx.targets[0].destination.connect() as session:
+    at = at_destination(ctx, ctx.destinations[0])
+    with ctx.destinations[0].adapter.connect() as session:
         base, source = session.copies().backups
     assert clone_there(at, "left", base, source).backups[0].complete
     assert reconcile(ctx).healed == ("removed the unfinished clone left.copy",)
@@ -225,9 +225,9 @@ def test_on_the_receiving_host_whose_clock_is_a_day_off(
         )
     )
     wrong = replace(app.context(settings, settings.instance["shop"], Silent()), clock=Skewed())
-    (target,) = wrong.targets
+    (destination,) = wrong.destinations
     at = parse_moment(moments[1].isoformat(), wrong.zone, moments[1])
-    source = DestinationSource(target, in_place=True)
+    source = DestinationSource(destination, in_place=True)
     for moment, rows in ((at, [0, 1, 2]), (source.latest(wrong, RestoreOptions()), [0, 1, 2, 3])):
         report = restore(wrong, moment, RestoreOptions(name=f"there{len(rows)}"), source)
         assert told(offsite, report.socket) == rows
@@ -272,7 +272,7 @@ def _verified(offsite: Offsite) -> tuple[str, ...]:
     """By a host that has both, with a wrong clock, too."""
     settings = load(offsite.house.home / "two pools.toml")
     wrong: Context = replace(app.context(settings, settings.instance["shop"], Silent()), clock=Skewed())
-    report = verify_at(wrong, wrong.targets[0], most=0)
+    report = verify_at(wrong, wrong.destinations[0], most=0)
     assert len(report.compared) == 2 and [r.same for r in report.read] == [True, True]
     return report.problems
 

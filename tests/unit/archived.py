@@ -9,7 +9,7 @@ from tests.unit.model.test_archive import chunk, file
 from zbackup.cli import archive
 from zbackup.jobs.archive.archive import Round
 from zbackup.jobs.archive.state import ArchiveState
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.archive import ArchivedFile
 
 LOOKED = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -20,14 +20,14 @@ STATE = ArchiveState(
     destination="offsite", every=5.0, tried=LOOKED, archived=LOOKED, end="binlog.000007:5000", error="cut off"
 )
 CONTEXT = cast(Context, SimpleNamespace(instance="shop", clock=SimpleNamespace(now=lambda: LOOKED)))
-TARGET = cast(ShipTarget, SimpleNamespace(name="offsite", destination=SimpleNamespace(place="a host")))
+DESTINATION = cast(ShipDestination, SimpleNamespace(name="offsite", adapter=SimpleNamespace(place="a host")))
 
 
 def in_json() -> dict[str, Any]:
     """By command, as it is printed."""
     from zbackup.cli.output import plain
 
-    done, nothing = (archive._Turn(CONTEXT, TARGET, each) for each in (ROUND, replace(ROUND, end=None)))
+    done, nothing = (archive._Turn(CONTEXT, DESTINATION, each) for each in (ROUND, replace(ROUND, end=None)))
     return {
         "archive": plain([archive._shape(done), archive._shape(nothing)]),
         "archive status": plain([archive._state_shape(CONTEXT, each) for each in (STATE, "cloud")]),

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from tests.unit.plan.histories import made
 from tests.unit.samples import NOON
-from tests.unit.shipped import TARGET
+from tests.unit.shipped import DESTINATION
 from zbackup.catalog.local import Catalog
 from zbackup.cli import (
     listing,
@@ -227,7 +227,7 @@ PRUNED = PruneReport(
 
 STALE = Stale(kind="hold", name="tank/a@one", tag="zbackup-ship:db1:shop:old", why="it is gone")
 VERIFIED = VerifyReport(
-    target=TARGET,
+    destination=DESTINATION,
     compared=(a_backup(),),
     alone=(),
     read=(ReadBack(snapshot=a_backup().snapshots[0], size=1 << 30, whole=False, same=False),),

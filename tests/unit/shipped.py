@@ -7,14 +7,14 @@ from typing import Any, cast
 from tests.unit.plan.worlds import World
 from zbackup.cli import ship
 from zbackup.destinations.zfs_destination import ZfsDestination
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.ship import Sent, ShipLook, ShipReport
 from zbackup.model.errors import ZbackupError
 from zbackup.model.shipping import ReceivedSnapshot
 from zbackup.plan.ship.ship import Send, Steps
 
-TARGET = ShipTarget(
-    destination=ZfsDestination(
+DESTINATION = ShipDestination(
+    adapter=ZfsDestination(
         name="offsite", place="zfs:vault/b", root="vault/b", instance="shop", target=None, control=Path("/x")
     ),
     tag="tag",
@@ -25,11 +25,11 @@ CONTEXT = cast(Context, SimpleNamespace(instance="shop"))
 def looked(world: World, *, initial: bool = True) -> ShipLook:
     plan = world.plan(initial=initial)
     sends = [s for s in plan.steps if isinstance(s, Send)] if isinstance(plan, Steps) else []
-    return ShipLook(target=TARGET, plan=plan, sizes=tuple(1 << 20 for _ in sends))
+    return ShipLook(destination=DESTINATION, plan=plan, sizes=tuple(1 << 20 for _ in sends))
 
 
 def shape(result: ShipReport | ShipLook | ZbackupError) -> dict[str, Any]:
-    return ship._shape(ship._Turn(CONTEXT, TARGET, result))
+    return ship._shape(ship._Turn(CONTEXT, DESTINATION, result))
 
 
 def diverged() -> World:
@@ -46,7 +46,7 @@ def reported() -> ShipReport:
     plan = world.plan()
     assert isinstance(plan, Steps)
     sent = tuple(Sent(s, 1 << 21, 2.0) for s in plan.steps if isinstance(s, Send))
-    return ShipReport(target=TARGET, sent=sent, committed=(backup,), newest=backup)
+    return ShipReport(destination=DESTINATION, sent=sent, committed=(backup,), newest=backup)
 
 
 def in_json() -> dict[str, Any]:

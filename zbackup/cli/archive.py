@@ -15,10 +15,10 @@ from zbackup.cli.options import Options
 from zbackup.cli.progress import shown
 from zbackup.config.load import load
 from zbackup.config.settings import Instance, Settings
-from zbackup.jobs.archive.archive import Round, archive_once, archive_targets
+from zbackup.jobs.archive.archive import Round, archive_destinations, archive_once
 from zbackup.jobs.archive.keep_up import KeepUp
 from zbackup.jobs.archive.state import ArchiveState, after_failure, after_round, read_state, write_state
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.errors import NotFound, NotRecoverable, UsageError, ZbackupError
 from zbackup.plan.duration_text import length
 
@@ -43,7 +43,7 @@ class _Turn:
     """An instance and a destination of its log archive, and what came of it."""
 
     context: Context
-    target: ShipTarget
+    destination: ShipDestination
     result: Round | ZbackupError
 
 
@@ -100,7 +100,9 @@ def _once(options: Options, settings: Settings, chosen: Sequence[Instance], *, t
         for each in chosen:
             logs.bind(job="archive", instance=each.name)
             ctx = app.context(settings, each, progress)
-            turns += [_attempt(ctx, target, take_over=take_over) for target in archive_targets(ctx)]
+            turns += [
+                _attempt(ctx, destination, take_over=take_over) for destination in archive_destinations(ctx)
+            ]
     failed = [t.result for t in turns if isinstance(t.result, ZbackupError)]
     if failed and len(turns) == 1:
         raise failed[0]
@@ -112,7 +114,7 @@ def _once(options: Options, settings: Settings, chosen: Sequence[Instance], *, t
                 output.say(_line(turn, turn.result))
     for turn in turns:
         if isinstance(turn.result, ZbackupError):
-            about = f"{turn.context.instance} to {turn.target.name}"
+            about = f"{turn.context.instance} to {turn.destination.name}"
             output.print_error(turn.result, as_json=False, about=about)
     if failed:
         raise typer.Exit(failed[0].exit_status)
@@ -120,20 +122,20 @@ def _once(options: Options, settings: Settings, chosen: Sequence[Instance], *, t
         raise typer.Exit(NotRecoverable.exit_status)
 
 
-def _attempt(ctx: Context, target: ShipTarget, *, take_over: bool) -> _Turn:
+def _attempt(ctx: Context, destination: ShipDestination, *, take_over: bool) -> _Turn:
     every = ctx.archive.every if ctx.archive else 0.0
-    before = read_state(ctx, target.name)
+    before = read_state(ctx, destination.name)
     try:
-        done = archive_once(ctx, target, take_over=take_over)
+        done = archive_once(ctx, destination, take_over=take_over)
     except ZbackupError as failure:
-        write_state(ctx, after_failure(before, target, every, ctx.clock.now(), failure))
-        return _Turn(ctx, target, failure)
-    write_state(ctx, after_round(before, target, every, done))
-    return _Turn(ctx, target, done)
+        write_state(ctx, after_failure(before, destination, every, ctx.clock.now(), failure))
+        return _Turn(ctx, destination, failure)
+    write_state(ctx, after_round(before, destination, every, done))
+    return _Turn(ctx, destination, done)
 
 
 def _line(turn: _Turn, done: Round) -> str:
-    where = f"{turn.context.instance} at {turn.target.destination.place}"
+    where = f"{turn.context.instance} at {turn.destination.adapter.place}"
     if done.end is None:
         return f"{where}: there is nothing of the log to archive yet"
     size = tables.size(done.appended) if done.appended else "nothing new"
@@ -143,7 +145,7 @@ def _line(turn: _Turn, done: Round) -> str:
 
 
 def _shape(turn: _Turn) -> dict[str, Any]:
-    about: dict[str, Any] = {"instance": turn.context.instance, "destination": turn.target.name}
+    about: dict[str, Any] = {"instance": turn.context.instance, "destination": turn.destination.name}
     if isinstance(turn.result, ZbackupError):
         return about | {"error": output.describe_error(turn.result)}
     done = turn.result
@@ -169,10 +171,10 @@ def _keep_up(options: Options, settings: Settings, chosen: Sequence[Instance]) -
     with shown(options) as progress:
         for each in chosen:
             # A context of its own for each destination: what it remembers of the log is one thread's.
-            for target in archive_targets(app.context(settings, each, progress)):
+            for destination in archive_destinations(app.context(settings, each, progress)):
                 ctx = app.context(settings, each, progress)
-                keep_up = KeepUp(ctx, target, stop, lambda _: None)
-                threads.append(threading.Thread(target=keep_up.run, name=f"archive {target.name}"))
+                keep_up = KeepUp(ctx, destination, stop, lambda _: None)
+                threads.append(threading.Thread(target=keep_up.run, name=f"archive {destination.name}"))
         for thread in threads:
             thread.start()
         for thread in threads:

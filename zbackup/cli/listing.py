@@ -130,12 +130,12 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 def _look_there(rebuilt: Rebuilt) -> Listing:
     """With whose backups they are: nobody has said so."""
     found = rebuilt.found
-    listing = _look_at(rebuilt.context, rebuilt.context.targets[0].name)
+    listing = _look_at(rebuilt.context, rebuilt.context.destinations[0].name)
     return replace(listing, place=found.place, servers=tuple(found.servers))
 
 
 def _look_at(ctx: Context, at: str) -> Listing:
-    copies, reachable = look_at(ctx, app.choose_target(ctx, at))
+    copies, reachable = look_at(ctx, app.choose_destination(ctx, at))
     alone = as_they_are(ctx, copies.backups)
     drills = of_backups(ctx, copies.backups, at)
     return Listing(Catalog((), copies.backups, copies.unreadable), reachable.overall, alone, drills)

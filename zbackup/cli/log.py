@@ -146,7 +146,7 @@ def _found(
     ctx: Context, at: str | None, wanted: LogFilter, *, follow_on: bool
 ) -> Iterator[LogEntry | LogRead]:
     if at:
-        return search_copies(ctx, app.choose_target(ctx, at), wanted)
+        return search_copies(ctx, app.choose_destination(ctx, at), wanted)
     return follow(ctx, wanted) if follow_on else search_log(ctx, wanted)
 
 

@@ -42,10 +42,10 @@ def command(
     ] = False,
 ) -> None:
     def plan(ctx: Context) -> PrunePlan:
-        return plan_prune_at(ctx, app.choose_target(ctx, at)) if at else plan_prune(ctx)
+        return plan_prune_at(ctx, app.choose_destination(ctx, at)) if at else plan_prune(ctx)
 
     def destroy(ctx: Context) -> PruneReport:
-        return prune_at(ctx, app.choose_target(ctx, at)) if at else prune(ctx)
+        return prune_at(ctx, app.choose_destination(ctx, at)) if at else prune(ctx)
 
     if dry_run:
         plans = on_each(options, "prune", instance, plan)

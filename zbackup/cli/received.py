@@ -90,10 +90,12 @@ def _configured(options: Options, settings: Settings, most: timedelta | None) ->
     with shown(options) as progress:
         for instance in settings.instance.values():
             ctx = app.context(settings, instance, progress)
-            for ship, target in zip(instance.ship, ctx.targets, strict=True):
-                if here := target.destination.here:
+            for ship, destination in zip(instance.ship, ctx.destinations, strict=True):
+                if here := destination.adapter.here:
                     scheduled = bool(ship.prune or ship.verify)
-                    places.setdefault(here, []).append(kept_at(ctx, target, remembered, scheduled=scheduled))
+                    places.setdefault(here, []).append(
+                        kept_at(ctx, destination, remembered, scheduled=scheduled)
+                    )
     if not places:
         raise NotFound(
             'no backups are received here by the configuration ([[instance.NAME.ship]] to = "zfs:..."): '

@@ -92,7 +92,7 @@ def _kept_text(ctx: Context, found: Sequence[Backup], *, yes: bool) -> str:
         if (end := b.record.keep_until)
     ]
     lines = [f"{ctx.instance}: {verb}", tables.aligned(rows)]
-    if ctx.targets:
+    if ctx.destinations:
         lines.append("  copies that were shipped keep their dates, for a year at most")
     return "\n".join(lines)
 

@@ -139,7 +139,9 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         if wish:
             require_possible(ctx, wish)
         source: Source = (
-            FOREIGN if foreign else _source(ctx, ctx.targets[0].name if elsewhere else origin, there=there)
+            FOREIGN
+            if foreign
+            else _source(ctx, ctx.destinations[0].name if elsewhere else origin, there=there)
         )
         if skip is not None:
             choice = without(ctx, choice, skip)
@@ -274,7 +276,7 @@ def _cluster_time(text: str) -> ClusterTime:
 
 def _source(ctx: Context, origin: str | None, *, there: bool) -> Source:
     if origin:
-        return DestinationSource(app.choose_target(ctx, origin), in_place=there)
+        return DestinationSource(app.choose_destination(ctx, origin), in_place=there)
     if there:
         raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
     return LOCAL

@@ -16,7 +16,7 @@ from zbackup.cli.progress import Notes, shown
 from zbackup.cli.working import AnyInstance
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.ship import Sent, ShipLook, ShipReport, diverged_text, look, ship
 from zbackup.model.errors import NotFound, ZbackupError
 from zbackup.model.progress import Progress, Silent
@@ -52,7 +52,7 @@ class _Turn:
     """An instance and one of its destinations, and what came of it."""
 
     context: Context
-    target: ShipTarget
+    destination: ShipDestination
     result: ShipReport | ShipLook | ZbackupError
 
 
@@ -74,10 +74,10 @@ def command(
 
     stop = Event()
 
-    def turn(ctx: Context, target: ShipTarget) -> ShipReport | ShipLook:
+    def turn(ctx: Context, destination: ShipDestination) -> ShipReport | ShipLook:
         if dry_run:
-            return look(ctx, target, initial=initial)
-        return ship(ctx, target, initial=initial, stop=stop.is_set)
+            return look(ctx, destination, initial=initial)
+        return ship(ctx, destination, initial=initial, stop=stop.is_set)
 
     try:
         turns = _all_turns(options, settings, (instance, destination), turn, parallel)
@@ -89,7 +89,7 @@ def command(
     _print(options, turns)
     for each in failed:
         if isinstance(each.result, ZbackupError):
-            about = f"{each.context.instance} to {each.target.name}"
+            about = f"{each.context.instance} to {each.destination.name}"
             output.print_error(each.result, as_json=False, about=about)
     if failed and isinstance(failed[0].result, ZbackupError):
         raise typer.Exit(failed[0].result.exit_status)
@@ -99,7 +99,7 @@ def _all_turns(
     options: Options,
     settings: Settings,
     wanted: tuple[str | None, str | None],
-    turn: Callable[[Context, ShipTarget], ShipReport | ShipLook],
+    turn: Callable[[Context, ShipDestination], ShipReport | ShipLook],
     parallel: int,
 ) -> list[_Turn]:
     """One instance's destinations come one after the other; `parallel` instances at a time."""
@@ -113,7 +113,7 @@ def _all_turns(
         one, labels = named[number]
         logs.bind(job="ship", instance=one.name)
         context = app.context(settings, one, progress)
-        return [_attempt(context, t, turn) for t in context.targets if t.name in labels]
+        return [_attempt(context, t, turn) for t in context.destinations if t.name in labels]
 
     if parallel > 1 and len(named) > 1:
         # Bars of several streams at once would write over each other.
@@ -137,12 +137,14 @@ def _nowhere(instances: Sequence[str], destination: str | None) -> str:
 
 
 def _attempt(
-    ctx: Context, target: ShipTarget, turn: Callable[[Context, ShipTarget], ShipReport | ShipLook]
+    ctx: Context,
+    destination: ShipDestination,
+    turn: Callable[[Context, ShipDestination], ShipReport | ShipLook],
 ) -> _Turn:
     try:
-        return _Turn(ctx, target, turn(ctx, target))
+        return _Turn(ctx, destination, turn(ctx, destination))
     except ZbackupError as failure:
-        return _Turn(ctx, target, failure)
+        return _Turn(ctx, destination, failure)
 
 
 def _print(options: Options, turns: Sequence[_Turn]) -> None:
@@ -155,8 +157,8 @@ def _print(options: Options, turns: Sequence[_Turn]) -> None:
 
 
 def _shape(turn: _Turn) -> dict[str, Any]:
-    about = {"instance": turn.context.instance, "destination": turn.target.name}
-    about["place"] = turn.target.destination.place
+    about = {"instance": turn.context.instance, "destination": turn.destination.name}
+    about["place"] = turn.destination.adapter.place
     match turn.result:
         case ZbackupError() as error:
             return about | {"error": output.describe_error(error)}
@@ -216,7 +218,7 @@ def _evidence(plan: Divergence) -> dict[str, Any]:
 
 
 def _lines(ctx: Context, result: ShipReport | ShipLook) -> list[str]:
-    about = f"{ctx.instance} to {result.target.name}"
+    about = f"{ctx.instance} to {result.destination.name}"
     if isinstance(result, ShipLook):
         return _plan_lines(about, ctx, result, result.plan)
     if not result.sent and not result.committed:
@@ -240,7 +242,7 @@ def _plan_lines(about: str, ctx: Context, found: ShipLook, plan: ShipPlan) -> li
         case NeedsInitial(datasets):
             return [f"{about}: nothing is there yet; --initial would send all of {', '.join(datasets)}"]
         case Divergence():
-            return [f"{about}: {diverged_text(ctx.instance, found.target, plan)}"]
+            return [f"{about}: {diverged_text(ctx.instance, found.destination, plan)}"]
 
 
 def _step_text(step: Abort | Send | Commit, sizes: Any) -> str:

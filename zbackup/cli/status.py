@@ -108,7 +108,7 @@ def _look(options: Options, instance: str | None, most: float | None) -> list[Do
         try:
             return look(ctx, expected, remembered, daemon_runs=runs, notes=notes)
         except DatasetNotFound as gone:
-            if not any(target.destination.here for target in ctx.targets):
+            if not any(destination.adapter.here for destination in ctx.destinations):
                 raise
             raise NotFound(f"{gone}; how its copies are that lie here says zbackup received") from gone
 

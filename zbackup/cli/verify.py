@@ -84,14 +84,14 @@ def command(
 
     def act(ctx: Context) -> Verified:
         if dry_run:
-            target = app.choose_target(ctx, at) if at else None
-            plan = plan_at(ctx, target, between=False) if target else plan_here(ctx, between=False)
+            destination = app.choose_destination(ctx, at) if at else None
+            plan = plan_at(ctx, destination, between=False) if destination else plan_here(ctx, between=False)
             return Verified(None, None, plan)
         if not at:
             return Verified(None, drill_here(ctx))
-        target = app.choose_target(ctx, at)
-        report = verify_at(ctx, target, most=most)
-        return Verified(report, drill(ctx, target) if with_drill and not report.problems else None)
+        destination = app.choose_destination(ctx, at)
+        report = verify_at(ctx, destination, most=most)
+        return Verified(report, drill(ctx, destination) if with_drill and not report.problems else None)
 
     outcomes = on_each(options, "verify", instance, act)
     conclude(options, "verify", outcomes, shape=_shape, text=_text)
@@ -119,12 +119,12 @@ def _most(text: str) -> int:
 
 def _shape(done: Done[Verified]) -> dict[str, Any]:
     report, drilled = done.result.report, done.result.drilled
-    target = report.target if report else None
+    destination = report.destination if report else None
     read = report.read if report else ()
     proven = report.proven if report else ()
     return {
-        "destination": target.name if target else None,
-        "place": target.destination.place if target else None,
+        "destination": destination.name if destination else None,
+        "place": destination.adapter.place if destination else None,
         "compared": [plain(b.name) for b in report.compared] if report else [],
         "only_there": [plain(b.name) for b in report.alone] if report else [],
         "read": [
@@ -170,7 +170,7 @@ def _lines(done: Done[Verified]) -> list[str]:
     good = "the same" if report.compared else "sound" if report.proven else "nothing to compare"
     verdict = "DIFFERENT" if report.problems else good
     return [
-        f"Instance {done.context.instance} at {report.target.destination.place}: {verdict}",
+        f"Instance {done.context.instance} at {report.destination.adapter.place}: {verdict}",
         f"  compared   {_how_many(len(report.compared))}, {len(report.alone)} more that are only there",
         *(f"  read       {_read(each)}" for each in report.read),
         *(["  read       nothing"] if not report.read and not report.proven else []),

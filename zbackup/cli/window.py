@@ -27,7 +27,7 @@ zbackup window shop --at offsite    what the backups at a destination can restor
 
 def command(options: Options, instance: AnyInstance = None, at: At = None) -> None:
     def look(ctx: Context) -> WindowReport:
-        return window_at(ctx, app.choose_target(ctx, at)) if at else window(ctx)
+        return window_at(ctx, app.choose_destination(ctx, at)) if at else window(ctx)
 
     conclude(options, "window", on_each(options, "window", instance, look), shape=_shape, text=_text)
 

@@ -11,7 +11,7 @@ from zbackup.config.settings import Instance, Settings
 from zbackup.daemon.worker import LogProgress
 from zbackup.jobs.archive.keep_up import KeepUp
 from zbackup.jobs.archive.state import ArchiveState, known_state
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 
 log = structlog.get_logger()
 
@@ -61,24 +61,24 @@ class Archivers:
 
     def _begin(self, settings: Settings, lane: Lane, instance: Instance) -> None:
         context = app.context(settings, instance, LogProgress())
-        target = app.choose_target(context, lane[1])
+        destination = app.choose_destination(context, lane[1])
         stop = threading.Event()
         self._told(lane[0], known_state(context, lane[1]))
         name = ":".join(("archive", *lane))
-        thread = threading.Thread(target=self._run, args=(context, target, stop), name=name, daemon=True)
+        thread = threading.Thread(target=self._run, args=(context, destination, stop), name=name, daemon=True)
         self._running[lane] = _Running(thread, stop, instance)
         thread.start()
 
-    def _run(self, ctx: Context, target: ShipTarget, stop: threading.Event) -> None:
+    def _run(self, ctx: Context, destination: ShipDestination, stop: threading.Event) -> None:
         def told(state: ArchiveState) -> None:
             self._told(ctx.instance, state)
 
         with structlog.contextvars.bound_contextvars(job="archive", instance=ctx.instance):
             while not stop.is_set():
                 try:
-                    KeepUp(ctx, target, stop, told, lambda: self._paused(ctx.instance)).run()
+                    KeepUp(ctx, destination, stop, told, lambda: self._paused(ctx.instance)).run()
                 except Exception:
-                    log.exception("archive.defect", destination=target.name)
+                    log.exception("archive.defect", destination=destination.name)
                     stop.wait(60)
 
     def _end(self, lane: Lane) -> None:

@@ -10,7 +10,7 @@ from zbackup.daemon.job_table import Key, Task
 from zbackup.jobs.backup.prune import PruneReport, prune
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.cleanup.cleanup import reconcile
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.dev_clones.lease import reap
 from zbackup.jobs.drills.scheduled_drill import DrillRules, DrillTurn, drill_turn
 from zbackup.jobs.journal import Journal, Remembered
@@ -92,16 +92,16 @@ def _seldom(retry: Retry) -> Retry:
     return Retry(first=retry.most, most=max(VERIFY_AGAIN_S, retry.most))
 
 
-def drill_rules(settings: Settings, instance: str, target: ShipTarget | None) -> DrillRules:
+def drill_rules(settings: Settings, instance: str, destination: ShipDestination | None) -> DrillRules:
     """Tell when drills are due of the instance, here or at the destination. Raise ConfigError when nobody
     wants them any more."""
     table = settings.instance[instance]
     timing = table.schedule.drill
-    if target:
-        timing = next((ship.drill for ship in table.ship if ship.label == target.name), None)
+    if destination:
+        timing = next((ship.drill for ship in table.ship if ship.label == destination.name), None)
     if timing is None:
         raise ConfigError([f"instance.{instance}: no drill is scheduled there any more"])
-    job = job_at("drill", target.name) if target else "drill"
+    job = job_at("drill", destination.name) if destination else "drill"
     return DrillRules(
         timing=timing,
         zone=settings.timezone,
@@ -148,15 +148,15 @@ def jobs(
     def everywhere(ctx: Context) -> None:
         ship_all(ctx, stopping)
 
-    def prune_there(ctx: Context, target: ShipTarget) -> PruneReport:
-        return prune_at(ctx, target, stopping)
+    def prune_there(ctx: Context, destination: ShipDestination) -> PruneReport:
+        return prune_at(ctx, destination, stopping)
 
-    def prove_there(ctx: Context, target: ShipTarget) -> VerifyReport:
-        return prove_at(ctx, target, stopping)
+    def prove_there(ctx: Context, destination: ShipDestination) -> VerifyReport:
+        return prove_at(ctx, destination, stopping)
 
-    def drill(ctx: Context, target: ShipTarget | None = None) -> DrillTurn:
+    def drill(ctx: Context, destination: ShipDestination | None = None) -> DrillTurn:
         current = settings()
-        return drill_turn(ctx, target, drill_rules(current, ctx.instance, target), stopping)
+        return drill_turn(ctx, destination, drill_rules(current, ctx.instance, destination), stopping)
 
     at_home: Mapping[str, Callable[[Context], Any]] = {
         "reconcile": reconcile,
@@ -167,7 +167,7 @@ def jobs(
         "watch": watch,
         "leases": reap,
     }
-    there: Mapping[str, Callable[[Context, ShipTarget], PruneReport | VerifyReport | DrillTurn]] = {
+    there: Mapping[str, Callable[[Context, ShipDestination], PruneReport | VerifyReport | DrillTurn]] = {
         "prune": prune_there,
         "verify": prove_there,
         "drill": drill,
@@ -176,7 +176,7 @@ def jobs(
     def do(job: Job, ctx: Context) -> Any:
         kind, destination = parted(job)
         if destination:
-            return there[kind](ctx, app.choose_target(ctx, destination))
+            return there[kind](ctx, app.choose_destination(ctx, destination))
         return at_home[kind](ctx)
 
     return do

@@ -26,7 +26,7 @@ from zbackup.zfs.datasets import Zfs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShipTarget:
+class ShipDestination:
     """A destination of the instance, and what is wanted of it.
 
     `tag` is the tag of the holds on what is being sent there; `initial` allows a full stream of everything;
@@ -35,7 +35,7 @@ class ShipTarget:
     `grace` is how long what arrived makes nothing superfluous that was there before (plan.retention.arrival).
     """
 
-    destination: Destination
+    adapter: Destination
     tag: str
     retention: Retention = EMPTY
     initial: bool = False
@@ -46,7 +46,7 @@ class ShipTarget:
 
     @property
     def name(self) -> str:
-        return self.destination.name
+        return self.adapter.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Context:
     clock: Clock
     progress: Progress
     retention: Retention = EMPTY
-    targets: tuple[ShipTarget, ...] = ()
+    destinations: tuple[ShipDestination, ...] = ()
     cloning: CloneRules = DEFAULTS
     helper: Path | None = None
     drill_helper: Path | None = None

@@ -1,7 +1,7 @@
 """What `zbackup ship` says, in words and as JSON."""
 
 from tests.unit.plan.worlds import World
-from tests.unit.shipped import CONTEXT, TARGET, diverged, looked, reported, shape
+from tests.unit.shipped import CONTEXT, DESTINATION, diverged, looked, reported, shape
 from zbackup.cli import ship
 from zbackup.jobs.ship.ship import ShipLook, ShipReport, diverged_text
 from zbackup.model.errors import ConnectionFailed
@@ -43,7 +43,7 @@ def test_plans_in_words() -> None:
 def test_a_divergence_names_both_sides_and_the_way_on() -> None:
     plan = diverged().plan()
     assert isinstance(plan, Divergence)
-    said = diverged_text("shop", TARGET, plan)
+    said = diverged_text("shop", DESTINATION, plan)
     for part in (
         "tank/a@s11 (guid 1001)",
         "@mine (guid 7)",
@@ -65,4 +65,4 @@ def test_up_to_date_in_json() -> None:
     world = World()
     backup = world.take()
     world.do(world.plan())
-    assert shape(ShipLook(target=TARGET, plan=UpToDate(backup)))["newest"] == backup.name
+    assert shape(ShipLook(destination=DESTINATION, plan=UpToDate(backup)))["newest"] == backup.name

@@ -26,7 +26,7 @@ BUCKET = INSTANCE + 'to = "s3://my.bucket/some/prefix/"\n[instance.shop.ship.s3]
 def destination(text: str) -> S3Destination:
     settings = parse(text)
     ctx = context(settings, choose_one(settings, None), Silent())
-    found = ctx.targets[0].destination
+    found = ctx.destinations[0].adapter
     assert isinstance(found, S3Destination)
     return found
 

@@ -17,10 +17,17 @@ from tests.unit.samples import NOON
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.jobs.archive import archive as archiving
 from zbackup.jobs.archive import keep_up
-from zbackup.jobs.archive.archive import INVENTORY_S, SIGN_S, Archiver, archive_once, archive_targets, ready
+from zbackup.jobs.archive.archive import (
+    INVENTORY_S,
+    SIGN_S,
+    Archiver,
+    archive_destinations,
+    archive_once,
+    ready,
+)
 from zbackup.jobs.archive.keep_up import KeepUp
 from zbackup.jobs.archive.state import ArchiveState, read_state
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.archive import ArchiveRules
 from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import ConnectionFailed, NotFound, Refused, Taken, VerificationFailed
@@ -82,8 +89,8 @@ class World:
 
     def __post_init__(self) -> None:
         self.place = Place(self.archive)
-        target = SimpleNamespace(name="offsite", destination=self.place, limit=0)
-        self.target = cast(ShipTarget, target)
+        destination = SimpleNamespace(name="offsite", adapter=self.place, limit=0)
+        self.destination = cast(ShipDestination, destination)
         self.ctx = cast(
             Context,
             SimpleNamespace(
@@ -93,7 +100,7 @@ class World:
                 clock=self.clock,
                 follower=MysqlLogFollower(),
                 archive=ArchiveRules(to=("offsite",), every=0.001),
-                targets=(target,),
+                destinations=(destination,),
                 datasets=("tank/shop",),
                 zfs=self.zfs,
                 progress=Silent(),
@@ -106,7 +113,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     (tmp_path / "server").mkdir()
     found = World(Server(tmp_path / "server"), tmp_path)
 
-    def subject(_: Context, __: ShipTarget, at: float) -> object:
+    def subject(_: Context, __: ShipDestination, at: float) -> object:
         return archiving._Subject(found.server.live(), cast(Any, None), "", at)
 
     monkeypatch.setattr(archiving, "_subject", subject)
@@ -115,28 +122,28 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def test_once_brings_it_up_to_date(world: World) -> None:
-    assert "nothing is archived" in ready(world.ctx, world.target)
+    assert "nothing is archived" in ready(world.ctx, world.destination)
     assert not world.archive.files
     world.server.commit()
     world.server.rotate()
     world.server.commit()
-    done = archive_once(world.ctx, world.target)
+    done = archive_once(world.ctx, world.destination)
     assert done.appended and done.end and done.end.file.number == 2
     require_up_to_date(world.server, world.archive)
-    assert archive_once(world.ctx, world.target).appended == 0
-    assert ready(world.ctx, world.target) == f"archived up to binlog.000002:{done.end.size}"
+    assert archive_once(world.ctx, world.destination).appended == 0
+    assert ready(world.ctx, world.destination) == f"archived up to binlog.000002:{done.end.size}"
 
 
 def test_what_is_behind_a_gap_is_archived_in_the_same_run(world: World) -> None:
     world.server.commit()
-    archive_once(world.ctx, world.target)
+    archive_once(world.ctx, world.destination)
     world.server.commit()
     world.server.rotate()
     world.server.commit()
     world.server.snapshot()
     world.server.rotate()
     world.server.purge()
-    done = archive_once(world.ctx, world.target)
+    done = archive_once(world.ctx, world.destination)
     assert "nothing is left from binlog.000002" in done.gap
     assert done.end and done.end.file.number == 3
     check(world.server, world.archive)
@@ -144,7 +151,7 @@ def test_what_is_behind_a_gap_is_archived_in_the_same_run(world: World) -> None:
 
 def test_a_quiet_server_is_told_of_now_and_then(world: World) -> None:
     world.server.commit()
-    archiver = Archiver(world.ctx, world.target)
+    archiver = Archiver(world.ctx, world.destination)
     archiver.round(world.archive)
     (before,) = world.archive.archived().files
     assert archiver.round(world.archive).appends == 0
@@ -157,7 +164,7 @@ def test_a_quiet_server_is_told_of_now_and_then(world: World) -> None:
 
 
 def test_by_a_clock_that_leapt_nothing_is_claimed(world: World) -> None:
-    archiver = Archiver(world.ctx, world.target)
+    archiver = Archiver(world.ctx, world.destination)
     world.server.commit()
     archiver.round(world.archive)
     (before,) = world.archive.archived().files
@@ -178,9 +185,9 @@ def test_what_a_clock_that_had_leapt_claimed_is_taken_back_even_while_nothing_is
 ) -> None:
     world.clock.leapt = timedelta(days=1)
     world.server.commit()
-    Archiver(world.ctx, world.target).round(world.archive)
+    Archiver(world.ctx, world.destination).round(world.archive)
     world.clock.leapt = timedelta()
-    Archiver(world.ctx, world.target).round(world.archive)
+    Archiver(world.ctx, world.destination).round(world.archive)
     (after,) = world.archive.archived().files
     assert after.complete_to == after.last.read < NOON + timedelta(minutes=1)
 
@@ -204,7 +211,7 @@ def test_a_leap_is_remembered_while_a_destination_is_down(
         else:
             stop.set()
 
-    KeepUp(world.ctx, world.target, stop, hears).run()
+    KeepUp(world.ctx, world.destination, stop, hears).run()
     assert rounds == [False, True, False]
     (after,) = world.archive.archived().files
     assert after.last.read > NOON + timedelta(days=1)
@@ -213,7 +220,7 @@ def test_a_leap_is_remembered_while_a_destination_is_down(
 
 def test_after_a_failure_the_files_are_looked_at_anew(world: World) -> None:
     world.server.commit(100)
-    archiver = Archiver(world.ctx, world.target)
+    archiver = Archiver(world.ctx, world.destination)
     archiver.round(world.archive)
     builder = world.server.files[1]
     del builder.data[builder.written[0].start :]
@@ -226,7 +233,7 @@ def test_after_a_failure_the_files_are_looked_at_anew(world: World) -> None:
 
 
 def test_another_archiver_is_noticed_and_nothing_is_mixed(world: World) -> None:
-    one, other = (Archiver(world.ctx, world.target) for _ in range(2))
+    one, other = (Archiver(world.ctx, world.destination) for _ in range(2))
     world.server.commit()
     one.round(world.archive)
     other.round(world.archive)
@@ -243,20 +250,20 @@ def test_another_archiver_is_noticed_and_nothing_is_mixed(world: World) -> None:
 
 
 def test_one_run_at_a_time_here(world: World) -> None:
-    with archiving.archive_lock(world.ctx, world.target), pytest.raises(Taken, match="zbackup archive"):
-        archive_once(world.ctx, world.target)
+    with archiving.archive_lock(world.ctx, world.destination), pytest.raises(Taken, match="zbackup archive"):
+        archive_once(world.ctx, world.destination)
 
 
 def test_what_takes_no_archive_and_what_is_not_configured(world: World) -> None:
     world.place.session = object()
     with pytest.raises(Refused, match="memory takes no log archive"):
-        archive_once(world.ctx, world.target)
+        archive_once(world.ctx, world.destination)
     cast(Any, world.ctx).follower = None
     with pytest.raises(Refused, match="log of mysql cannot be archived"):
-        ready(world.ctx, world.target)
+        ready(world.ctx, world.destination)
     cast(Any, world.ctx).archive = None
     with pytest.raises(NotFound, match=r"add \[instance.shop.archive\]"):
-        archive_targets(world.ctx)
+        archive_destinations(world.ctx)
 
 
 def test_a_destination_that_is_down_is_caught_up_with(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +278,7 @@ def test_a_destination_that_is_down_is_caught_up_with(world: World, monkeypatch:
             stop.set()
 
     monkeypatch.setattr(stop, "wait", lambda seconds: waits.append(seconds))
-    KeepUp(world.ctx, world.target, stop, hears).run()
+    KeepUp(world.ctx, world.destination, stop, hears).run()
     assert [bool(state.error) for state in told] == [True, True, True, False]
     assert "no route to host" in told[0].error and told[0].archived is None
     assert waits[:3] == sorted(waits[:3]) and waits[0] < waits[2]
@@ -289,14 +296,14 @@ def test_it_waits_while_the_instance_is_paused(world: World, monkeypatch: pytest
 
     monkeypatch.setattr(stop, "wait", lambda _: None)
     world.server.commit()
-    KeepUp(world.ctx, world.target, stop, lambda _: stop.set(), paused).run()
+    KeepUp(world.ctx, world.destination, stop, lambda _: stop.set(), paused).run()
     assert asked == [0, 0, 0, 0] and len(world.archive.files) == 1
 
 
 def test_told_to_stop_it_begins_nothing(world: World) -> None:
     stop = threading.Event()
     stop.set()
-    KeepUp(world.ctx, world.target, stop, lambda _: pytest.fail("it was told to stop")).run()
+    KeepUp(world.ctx, world.destination, stop, lambda _: pytest.fail("it was told to stop")).run()
     assert world.place.connected == 0
 
 
@@ -312,7 +319,7 @@ def test_a_failure_is_told_first_and_then_ever_more_seldom(
     stop = threading.Event()
     monkeypatch.setattr(stop, "wait", lambda _: None)
     world.place.down = 20
-    KeepUp(world.ctx, world.target, stop, lambda state: stop.set() if state.archived else None).run()
+    KeepUp(world.ctx, world.destination, stop, lambda state: stop.set() if state.archived else None).run()
     assert said == [1, 2, 4, 8, 16]
 
 
@@ -320,7 +327,7 @@ def test_two_hosts_of_one_server_are_told_from_each_other(world: World, tmp_path
     """A machine that was cloned goes its own way; it is taken over by hand, and the first one stops then."""
     for _ in range(3):
         world.server.commit()
-    archive_once(world.ctx, world.target)
+    archive_once(world.ctx, world.destination)
     (tmp_path / "clone").mkdir()
     clone = World(copy.deepcopy(world.server), tmp_path / "elsewhere", world.archive)
     clone.server.directory = tmp_path / "clone"
@@ -328,17 +335,17 @@ def test_two_hosts_of_one_server_are_told_from_each_other(world: World, tmp_path
     clone.server.commit()
     world.server.commit()
     first, mine = world.server, clone.server
-    one = Archiver(world.ctx, world.target)
+    one = Archiver(world.ctx, world.destination)
     one.round(world.archive)
 
     world.server = mine
     before = {key: archived for key, archived in world.archive.chunks.items()}
     with pytest.raises(Taken, match=r"another host's \(epoch 0\).*--take-over") as refused:
-        archive_once(clone.ctx, clone.target)
+        archive_once(clone.ctx, clone.destination)
     assert world.archive.chunks == before and "\n" not in str(refused.value)
-    done = archive_once(clone.ctx, clone.target, take_over=True)
+    done = archive_once(clone.ctx, clone.destination, take_over=True)
     assert done.end and done.end.file.epoch == 1 and "another host's" in done.new_epoch
-    assert archive_once(clone.ctx, clone.target).appended == 0
+    assert archive_once(clone.ctx, clone.destination).appended == 0
 
     world.server = first
     first.commit()
@@ -346,16 +353,16 @@ def test_two_hosts_of_one_server_are_told_from_each_other(world: World, tmp_path
     world.clock.passed += INVENTORY_S + 1
     with pytest.raises(Taken, match="epoch 1"):
         one.round(world.archive)
-    assert archive_once(world.ctx, world.target, take_over=True).end.file.epoch == 2  # type: ignore[union-attr]
+    assert archive_once(world.ctx, world.destination, take_over=True).end.file.epoch == 2  # type: ignore[union-attr]
     check(first, Archive({k: c for k, c in world.archive.chunks.items() if k[7] != "1"}, world.archive.files))
 
 
 def test_an_epoch_that_was_taken_and_never_begun_is_left_out(world: World) -> None:
     world.server.commit()
-    archive_once(world.ctx, world.target)
+    archive_once(world.ctx, world.destination)
     world.archive.claims[(UUID, 1)] = "f" * 32
     world.server.reset()
     with pytest.raises(Taken, match="epoch 1"):
-        archive_once(world.ctx, world.target)
-    done = archive_once(world.ctx, world.target, take_over=True)
+        archive_once(world.ctx, world.destination)
+    done = archive_once(world.ctx, world.destination, take_over=True)
     assert done.end and done.end.file.epoch == 2

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from tests.unit.archived import LOOKED, ROUND, STATE, TARGET
+from tests.unit.archived import DESTINATION, LOOKED, ROUND, STATE
 from zbackup.jobs.archive.state import (
     after_failure,
     after_round,
@@ -54,11 +54,11 @@ def test_what_cannot_be_read_is_not_known(ctx: Context, text: str) -> None:
 
 
 def test_a_failure_takes_back_nothing_that_was_archived() -> None:
-    done = after_round(None, TARGET, 5.0, ROUND)
+    done = after_round(None, DESTINATION, 5.0, ROUND)
     assert (done.end, done.archived, done.gap) == ("binlog.000007:5000", LOOKED, "a gap")
-    failed = after_failure(done, TARGET, 5.0, LATER, ConnectionFailed(("ssh",), 255, "no\nroute"))
+    failed = after_failure(done, DESTINATION, 5.0, LATER, ConnectionFailed(("ssh",), 255, "no\nroute"))
     assert failed.archived == LOOKED and failed.tried == LATER and "\n" not in failed.error and failed.error
-    again = after_round(failed, TARGET, 5.0, replace(ROUND, gap=""))
+    again = after_round(failed, DESTINATION, 5.0, replace(ROUND, gap=""))
     assert (again.error, again.gap) == ("", "a gap")
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.plan.archive_world import World
 from tests.unit.samples import at
 from zbackup.destinations.copies import Copies
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.archived import archived_copies, archived_log, check_log
 from zbackup.jobs.ship.prune_at import _remove_log, _superseded
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, LogFileId
@@ -72,8 +72,8 @@ def context(seconds: float) -> Context:
     return cast(Context, SimpleNamespace(progress=Silent(), clock=clock))
 
 
-def target(retention: object) -> ShipTarget:
-    return cast(ShipTarget, SimpleNamespace(name="offsite", retention=retention, grace=at(0) - at(0)))
+def destination(retention: object) -> ShipDestination:
+    return cast(ShipDestination, SimpleNamespace(name="offsite", retention=retention, grace=at(0) - at(0)))
 
 
 @pytest.fixture
@@ -164,21 +164,21 @@ def test_what_does_not_prove_is_a_problem_and_the_rest_is_read(session: Any, cop
 
 def test_it_goes_with_the_backup_that_needed_it(session: Any, copies: Copies, world: World) -> None:
     ctx, rules = context(world.time + 10), Retention(last=1)
-    assert _superseded(ctx, target(rules), session, copies, ()) == ()
-    gone = _superseded(ctx, target(rules), session, copies, copies.backups[:1])
+    assert _superseded(ctx, destination(rules), session, copies, ()) == ()
+    gone = _superseded(ctx, destination(rules), session, copies, copies.backups[:1])
     assert [f.file.number for f in gone] == [1, 2]
-    assert _superseded(ctx, target(EMPTY), session, copies, copies.backups[:1]) == ()
+    assert _superseded(ctx, destination(EMPTY), session, copies, copies.backups[:1]) == ()
     unread = Copies(copies.backups, (("a@b", "it is damaged"),))
-    assert _superseded(ctx, target(rules), session, unread, copies.backups[:1]) == (), (
+    assert _superseded(ctx, destination(rules), session, unread, copies.backups[:1]) == (), (
         "who knows what it needs"
     )
-    removed, why = _remove_log(target(rules), session, gone, lambda: False)
+    removed, why = _remove_log(destination(rules), session, gone, lambda: False)
     assert (session.removed, len(removed), why) == ([1, 2], 2, "")
 
 
 def test_what_stays_is_said_and_so_do_the_later_ones(session: Any, copies: Copies, world: World) -> None:
     files = world.inventory.files[:2]
     session.locked = {1}
-    removed, why = _remove_log(target(EMPTY), session, files, lambda: False)
+    removed, why = _remove_log(destination(EMPTY), session, files, lambda: False)
     assert removed == () and session.removed == [] and "binlog.000001" in why and "locked until" in why
-    assert _remove_log(target(EMPTY), session, files, lambda: True) == ((), "")
+    assert _remove_log(destination(EMPTY), session, files, lambda: True) == ((), "")

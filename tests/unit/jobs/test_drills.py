@@ -76,7 +76,7 @@ def context(host: Host, **changes: Any) -> Context:
         "clones": "tank/zbackup",
         "mountpoint": Path("/clones"),
         "zfs": host,
-        "targets": (SimpleNamespace(name="cloud"), SimpleNamespace(name="offsite")),
+        "destinations": (SimpleNamespace(name="cloud"), SimpleNamespace(name="offsite")),
         "clock": SimpleNamespace(now=lambda: NOON + timedelta(hours=1)),
         "progress": Silent(),
         "drill_helper": None,
@@ -317,10 +317,10 @@ def test_the_helper_makes_the_drills_that_are_on_schedule(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("zbackup.jobs.watch.root_helper.make", make)
     limits = {("shop", ""): 5.0, ("shop", "cloud"): 7.0, ("shop", "offsite"): 9.0, ("shop", "vault"): 9.0}
-    targets = tuple(SimpleNamespace(name=name) for name in ("cloud", "offsite", "vault"))
+    destinations = tuple(SimpleNamespace(name=name) for name in ("cloud", "offsite", "vault"))
 
     def ask(line: str) -> dict[str, Any]:
-        return obey_drill(line, {"shop": context(Host(), targets=targets)}, limits, lambda: "")
+        return obey_drill(line, {"shop": context(Host(), destinations=destinations)}, limits, lambda: "")
 
     assert ask(QUESTION % "") == {"result": "passed", "said": ""}
     assert ask(QUESTION % "cloud") == {"result": "postponed", "said": "a restore is being made"}
@@ -364,7 +364,7 @@ def test_a_destination_that_nothing_has_arrived_at_is_waited_for_and_one_that_lo
     def nothing(*_: object, **__: object) -> None:
         raise NotRecoverable("there is no committed backup of shop at s3")
 
-    target = cast(Any, SimpleNamespace(name="cloud", destination=SimpleNamespace(connect=connect, here="")))
+    destination = cast(Any, SimpleNamespace(name="cloud", adapter=SimpleNamespace(connect=connect, here="")))
     monkeypatch.setattr(scheduled_drill, "room_short", lambda _: "")
     monkeypatch.setattr(scheduled_drill, "restoring", lambda _: "")
     monkeypatch.setattr(scheduled_drill, "memory_needed", lambda _: 0)
@@ -373,7 +373,7 @@ def test_a_destination_that_nothing_has_arrived_at_is_waited_for_and_one_that_lo
     for verdict in before:
         write_down(ctx, "cloud", None, verdict)
     with pytest.raises(kind, match="no committed backup"):
-        scheduled_drill.make(ctx, target, 60, lambda: "")
+        scheduled_drill.make(ctx, destination, 60, lambda: "")
 
 
 def test_a_verdict_from_the_future_says_nothing_of_how_long_ago_one_passed() -> None:
@@ -390,7 +390,7 @@ def test_what_is_fetched_for_a_drill_does_not_fill_the_pool(monkeypatch: pytest.
     pool = SimpleNamespace(name="tank", size=1000 << 20, free=300 << 20)
     monkeypatch.setattr(drill, "ZfsFacts", lambda _: SimpleNamespace(pool=lambda name: pool))
     ctx = context(SimpleNamespace(runner=None))  # type: ignore[arg-type]
-    target = cast(Any, SimpleNamespace(name="cloud"))
-    drill._require_room(ctx, target, 200 << 20)
+    destination = cast(Any, SimpleNamespace(name="cloud"))
+    drill._require_room(ctx, destination, 200 << 20)
     with pytest.raises(Refused, match=r"^fetching from cloud for a drill needs 201 MiB; tank has 300 MiB"):
-        drill._require_room(ctx, target, 201 << 20)
+        drill._require_room(ctx, destination, 201 << 20)

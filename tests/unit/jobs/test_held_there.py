@@ -12,7 +12,7 @@ from tests.unit.plan.histories import made
 from tests.unit.samples import NOON
 from zbackup.destinations.copies import Copies
 from zbackup.destinations.zfs_destination import ZfsDestination
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.remote_holds import release_forgotten, remote_holds
 from zbackup.model.errors import CommandFailed, ConnectionFailed, DatasetNotFound, NotFound
 from zbackup.model.shipping import MOST_OF_TAG, hold_tag, holder_of, restore_of, restore_tag
@@ -20,8 +20,8 @@ from zbackup.model.snapshot import Snapshot
 
 BASE, SOURCE = made(1, NOON), made(2, NOON)
 COPIES = [str(s) for b in (BASE, SOURCE) for s in b.snapshots]
-TARGET = ShipTarget(
-    destination=ZfsDestination(
+DESTINATION = ShipDestination(
+    adapter=ZfsDestination(
         name="offsite", place="zfs:vault/b", root="vault/b", instance="shop", target=None, control=Path("/x")
     ),
     tag=hold_tag("this.host", "shop", "offsite"),
@@ -72,7 +72,7 @@ class Place:
         notes: list[str] = []
         ctx = context(notes.append)
         try:
-            with remote_holds(ctx, TARGET, cast(Any, self), "look", THERE, (BASE, SOURCE)):
+            with remote_holds(ctx, DESTINATION, cast(Any, self), "look", THERE, (BASE, SOURCE)):
                 body()
         finally:
             self.notes = notes
@@ -140,26 +140,26 @@ def test_a_failure_is_not_hidden_by_what_cannot_be_released(after: int) -> None:
 
 def test_what_the_same_restore_held_before_of_others_is_let_go() -> None:
     """It was killed, and chooses otherwise now. What is another's, or was not ours to name, stays."""
-    others = ("somebody", restore_tag(OTHER, POOL, "look"), restore_tag(TARGET.tag, ANOTHER, "look"))
+    others = ("somebody", restore_tag(OTHER, POOL, "look"), restore_tag(DESTINATION.tag, ANOTHER, "look"))
     foreign = {(tag, COPIES[0]) for tag in others}
     place = Place(held={(TAG, COPIES[0]), (BEFORE, COPIES[0]), *foreign})
     ctx = context()
     session = cast(Any, place)
-    with remote_holds(ctx, TARGET, session, "look", THERE, (SOURCE,)):
+    with remote_holds(ctx, DESTINATION, session, "look", THERE, (SOURCE,)):
         assert place.held == {*foreign, *((TAG, str(s)) for s in SOURCE.snapshots)}
     assert place.held == foreign
-    assert release_forgotten(ctx, TARGET, session, THERE, "look") is False, "nothing was left"
+    assert release_forgotten(ctx, DESTINATION, session, THERE, "look") is False, "nothing was left"
 
 
 def test_a_restore_is_known_by_its_tag() -> None:
-    assert restore_of(TARGET.tag, (ANOTHER, POOL), TAG) == "look"
-    assert restore_of(TARGET.tag, (), BEFORE) == "look", "nobody can tell whose it is but by the host"
-    too_long = restore_tag(TARGET.tag, POOL, "x" * 300)
-    others = ("somebody", restore_tag(OTHER, POOL, "look"), too_long, TARGET.tag)
-    assert [restore_of(TARGET.tag, (POOL,), tag) for tag in others] == [""] * 4
-    assert restore_of(TARGET.tag, (ANOTHER,), TAG) == "", "a host of the same name has another pool"
+    assert restore_of(DESTINATION.tag, (ANOTHER, POOL), TAG) == "look"
+    assert restore_of(DESTINATION.tag, (), BEFORE) == "look", "nobody can tell whose it is but by the host"
+    too_long = restore_tag(DESTINATION.tag, POOL, "x" * 300)
+    others = ("somebody", restore_tag(OTHER, POOL, "look"), too_long, DESTINATION.tag)
+    assert [restore_of(DESTINATION.tag, (POOL,), tag) for tag in others] == [""] * 4
+    assert restore_of(DESTINATION.tag, (ANOTHER,), TAG) == "", "a host of the same name has another pool"
 
 
 def test_a_tag_is_of_one_restore_and_no_ship_s() -> None:
-    assert restore_tag(TARGET.tag, POOL, "look") == TAG and holder_of(TAG) is None
-    assert len(restore_tag(TARGET.tag, POOL, "x" * 300)) == MOST_OF_TAG
+    assert restore_tag(DESTINATION.tag, POOL, "look") == TAG and holder_of(TAG) is None
+    assert len(restore_tag(DESTINATION.tag, POOL, "x" * 300)) == MOST_OF_TAG

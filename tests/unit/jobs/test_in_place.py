@@ -35,7 +35,9 @@ def test_clones_are_made_on_the_pool_of_the_copies() -> None:
     ctx = context()
     assert (ctx.clones, *ctx.elsewhere) == ("tank/zbackup", "disk/zbackup-clones")
     assert ctx.cloning.places == ("tank/zbackup", "disk/zbackup-clones")
-    places = [at_destination(ctx, app.choose_target(ctx, name)).clones for name in ("here", "disk", "disk2")]
+    places = [
+        at_destination(ctx, app.choose_destination(ctx, name)).clones for name in ("here", "disk", "disk2")
+    ]
     assert places == ["tank/zbackup", "disk/zbackup-clones", "disk/zbackup-clones"]
     assert ctx.at("disk/zbackup-clones").elsewhere == ("tank/zbackup",), "they hide those at home"
 
@@ -48,7 +50,7 @@ def test_names_that_zbackup_uses_itself_are_nobody_elses() -> None:
 def test_no_server_runs_on_another_host(name: str) -> None:
     ctx = context()
     with pytest.raises(Refused, match=f"^{name} is .* which is not on this host"):
-        at_destination(ctx, app.choose_target(ctx, name))
+        at_destination(ctx, app.choose_destination(ctx, name))
 
 
 def test_a_helper_looks_in_all_places() -> None:

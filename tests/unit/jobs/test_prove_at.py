@@ -12,7 +12,7 @@ from tests.unit.jobs.test_prune_at import Place
 from tests.unit.plan.histories import made
 from tests.unit.samples import NOON, lacking_one
 from zbackup.clock import SystemClock
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.ship import _act, _Done
 from zbackup.jobs.ship.verify_at import prove_at, verify_at
 from zbackup.model.errors import CommandFailed, DatasetNotFound, VerificationFailed
@@ -33,10 +33,10 @@ def test_data_that_was_to_be_read_and_was_not(tmp_path: Path) -> None:
         progress=Silent(),
         catalog=lambda: SimpleNamespace(backups=(lacking_one(one),)),
     )
-    target = ShipTarget(destination=cast(Any, Place([one])), tag="tag", sample=-1)
-    assert prove_at(cast(Context, ctx), target).problems == (), "nothing was to be read"
+    destination = ShipDestination(adapter=cast(Any, Place([one])), tag="tag", sample=-1)
+    assert prove_at(cast(Context, ctx), destination).problems == (), "nothing was to be read"
     with pytest.raises(VerificationFailed, match=r"^no data was read: "):
-        prove_at(cast(Context, ctx), replace(target, sample=1 << 30))
+        prove_at(cast(Context, ctx), replace(destination, sample=1 << 30))
 
 
 class Nobody:
@@ -62,11 +62,11 @@ def test_a_destination_that_is_still_empty_is_not_different(tmp_path: Path) -> N
         zfs=Nobody({}),
         catalog=lambda: SimpleNamespace(backups=(made(1, NOON),)),
     )
-    target = ShipTarget(destination=cast(Any, Place([])), tag="tag", sample=-1)
-    prove_at(cast(Context, ctx), target)
+    destination = ShipDestination(adapter=cast(Any, Place([])), tag="tag", sample=-1)
+    prove_at(cast(Context, ctx), destination)
     ctx.zfs = Nobody({f"{SHIPPED}offsite": "{}"})
     with pytest.raises(VerificationFailed, match="there is no committed backup of shop at zfs:vault/b"):
-        prove_at(cast(Context, ctx), target)
+        prove_at(cast(Context, ctx), destination)
 
 
 class Readers(Place):
@@ -96,22 +96,22 @@ def dr_host(home: Path) -> Context:
 
 def test_where_nothing_of_the_instance_is_the_newest_is_read_over_there(tmp_path: Path) -> None:
     place = Readers([made(1, NOON), made(2, NOON + timedelta(hours=1))])
-    target = ShipTarget(destination=cast(Any, place), tag="tag")
-    report = verify_at(dr_host(tmp_path), target, most=0)
+    destination = ShipDestination(adapter=cast(Any, place), tag="tag")
+    report = verify_at(dr_host(tmp_path), destination, most=0)
     assert report.problems == () and report.compared == ()
     assert [b.name for b in report.alone] == ["zbackup-1", "zbackup-2"]
     assert [(c.name, c.read) for c in report.proven] == [("zbackup-2", 10_000)]
     place.broken = frozenset({"tank/my db/bin log"})
-    (problem,) = verify_at(dr_host(tmp_path), target, most=100).problems
+    (problem,) = verify_at(dr_host(tmp_path), destination, most=100).problems
     assert "zbackup-2: tank/my db/bin log@zbackup-2 cannot be read" in problem and "Input/output" in problem
 
 
 def test_a_host_that_lacks_one_of_its_datasets_is_not_taken_for_one_without(tmp_path: Path) -> None:
     ctx = dr_host(tmp_path)
     cast(Any, ctx).members = lambda: ("tank/other",)
-    target = ShipTarget(destination=cast(Any, Readers([made(1, NOON)])), tag="tag")
+    destination = ShipDestination(adapter=cast(Any, Readers([made(1, NOON)])), tag="tag")
     with pytest.raises(DatasetNotFound):
-        verify_at(ctx, target, most=0)
+        verify_at(ctx, destination, most=0)
 
 
 def test_what_was_committed_is_written_down_at_once() -> None:
@@ -120,9 +120,9 @@ def test_what_was_committed_is_written_down_at_once() -> None:
         instance="shop", datasets=("tank/db",), zfs=Nobody({}), clock=SystemClock(), progress=Silent()
     )
     session = SimpleNamespace(commit=lambda *_: None)
-    target = ShipTarget(destination=cast(Any, Place([])), tag="tag")
+    destination = ShipDestination(adapter=cast(Any, Place([])), tag="tag")
     backup = made(7, NOON)
     step = Commit(backup, ())
-    _act(cast(Context, ctx), target, cast(Any, session), step, _Done(), lambda: False)
+    _act(cast(Context, ctx), destination, cast(Any, session), step, _Done(), lambda: False)
     found = arrived(ctx.zfs.properties)["offsite"]
     assert (found.name, found.taken) == ("zbackup-7", NOON)

@@ -18,7 +18,7 @@ from zbackup.clock import SystemClock
 from zbackup.config.retention import tier
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.backup.prune import PruneReport
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.model.backup import Backup
 from zbackup.model.clock_reading import Reading
@@ -95,8 +95,8 @@ class Receiver:
             zone=ZoneInfo("UTC"),
             progress=Silent(),
         )
-        target = ShipTarget(destination=cast(Any, place), tag="tag", retention=rules)
-        return prune_at(cast(Context, ctx), target)
+        destination = ShipDestination(adapter=cast(Any, place), tag="tag", retention=rules)
+        return prune_at(cast(Context, ctx), destination)
 
 
 @pytest.fixture

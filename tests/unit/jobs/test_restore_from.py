@@ -12,7 +12,7 @@ from tests.unit.samples import NOON, PLAIN, backup
 from zbackup.catalog.local import Catalog
 from zbackup.clock import SystemClock
 from zbackup.destinations.copies import Copies
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.destination_source import DestinationSource, _choose, _found, _require_known
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.ship.archived import NO_ARCHIVE, ArchivedCopies
@@ -34,10 +34,10 @@ def chosen(backups: list[Backup]) -> tuple[str, list[str]]:
         recovery=SimpleNamespace(check_program=lambda _: None),
         log_reader=SimpleNamespace(cut_for=lambda _: None),
     )
-    target = ShipTarget(destination=cast(Any, Place(backups)), tag="tag")
+    destination = ShipDestination(adapter=cast(Any, Place(backups)), tag="tag")
     moment = Moment(NOON + 3 * HOUR, "then", ZoneInfo("UTC"))
     there = ArchivedCopies(Copies(tuple(backups), ()), NO_ARCHIVE, ())
-    choice = _choose(cast(Context, ctx), target, there, moment, RestoreOptions())
+    choice = _choose(cast(Context, ctx), destination, there, moment, RestoreOptions())
     return choice.base.name, notes
 
 
@@ -82,10 +82,10 @@ def latest(copies: Copies, **options: Any) -> tuple[Moment, str, str]:
         recovery=SimpleNamespace(check_program=lambda _: None),
         log_reader=SimpleNamespace(cut_for=lambda at: at),
     )
-    target = ShipTarget(destination=cast(Any, place), tag="tag")
+    destination = ShipDestination(adapter=cast(Any, place), tag="tag")
     given = RestoreOptions(**options)
-    moment = DestinationSource(target).latest(cast(Context, ctx), given)
-    choice = _choose(cast(Context, ctx), target, ArchivedCopies(copies, NO_ARCHIVE, ()), moment, given)
+    moment = DestinationSource(destination).latest(cast(Context, ctx), given)
+    choice = _choose(cast(Context, ctx), destination, ArchivedCopies(copies, NO_ARCHIVE, ()), moment, given)
     assert choice.log is not None
     return moment, choice.base.name, choice.log.name
 
@@ -103,7 +103,7 @@ def test_latest_is_not_an_older_one_in_silence() -> None:
 
 def test_latest_is_not_what_the_backups_hold_where_nobody_knows_of_later_log() -> None:
     there = ArchivedCopies(Copies(tuple(hourly(3)), ()), NO_ARCHIVE, (), "vault/b/log is not mounted")
-    place = SimpleNamespace(destination=SimpleNamespace(place="zfs:vault/b"))
+    place = SimpleNamespace(adapter=SimpleNamespace(place="zfs:vault/b"))
     with pytest.raises(Refused, match=r"may lead further.*\(vault/b/log is not mounted\): --accept-older"):
         _require_known(there, cast(Any, place), RestoreOptions())
     _require_known(there, cast(Any, place), RestoreOptions(accept_older=True))

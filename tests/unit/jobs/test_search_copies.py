@@ -31,7 +31,7 @@ class Host:
     def search(self) -> None:
         ctx, target = (
             cast(Any, SimpleNamespace(instance="shop", **more))
-            for more in ({}, {"destination": SimpleNamespace(here=""), "limit": 0})
+            for more in ({}, {"adapter": SimpleNamespace(here=""), "limit": 0})
         )
         held = backup(1, 7, 7, log_id="a", log_from="binlog.000001:4", log_to="binlog.000001:20")
         there = ArchivedCopies(Copies((held,), ()), NO_ARCHIVE, ())

@@ -17,7 +17,7 @@ from tests.unit.plan.histories import History, histories, made, policies, sound_
 from tests.unit.samples import NOON
 from zbackup.config.retention import tier
 from zbackup.destinations.copies import by_server
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.prune_at import _decide
 from zbackup.model.backup import Backup
 from zbackup.model.clock_reading import Reading
@@ -70,8 +70,8 @@ def forged(draw: st.DrawFn, real: Sequence[Backup], now: datetime) -> list[Backu
 
 def gone(backups: Sequence[Backup], rules: Retention, now: datetime, grace: timedelta) -> set[str]:
     ctx = SimpleNamespace(instance="shop", zone=UTC_ZONE, clock=Now(now, Reading("here", 1e5, True)))
-    target = ShipTarget(destination=cast(Any, Place(backups)), tag="tag", retention=rules, grace=grace)
-    plans = _decide(cast(Context, ctx), target, backups, {})
+    destination = ShipDestination(adapter=cast(Any, Place(backups)), tag="tag", retention=rules, grace=grace)
+    plans = _decide(cast(Context, ctx), destination, backups, {})
     return {b.record.backup for plan in plans for b in plan.destroy}
 
 
@@ -198,8 +198,8 @@ def test_what_is_spared_says_why() -> None:
     now = real[-1].record.taken + timedelta(minutes=5)
     rules = Retention(tiers=(), last=1, minimum=1, window=Span(1, "minute"))
     ctx = SimpleNamespace(instance="shop", zone=UTC_ZONE, clock=Now(now, Reading("here", 1e5, True)))
-    target = ShipTarget(destination=cast(Any, Place(real)), tag="tag", retention=rules, grace=DAY)
-    (found,) = _decide(cast(Context, ctx), target, real, {})
+    destination = ShipDestination(adapter=cast(Any, Place(real)), tag="tag", retention=rules, grace=DAY)
+    (found,) = _decide(cast(Context, ctx), destination, real, {})
     (first, *_, last) = found.keep
     assert first.reasons == (
         "what would replace it arrived with zbackup-2 or later, less than 1 day, 0:00:00 (h:m:s) ago",

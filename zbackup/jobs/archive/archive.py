@@ -17,7 +17,7 @@ from zbackup.engines.base import LogFollower
 from zbackup.jobs.archive.append import append_all
 from zbackup.jobs.archive.clock_watch import ClockWatch
 from zbackup.jobs.archive.writer import free_epoch, taken, writer_of
-from zbackup.jobs.context import Context, ShipTarget, live_files
+from zbackup.jobs.context import Context, ShipDestination, live_files
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, server_key
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import NotFound, Refused, VerificationFailed, ZbackupError
@@ -78,7 +78,7 @@ class Archiver:
     """
 
     ctx: Context
-    target: ShipTarget
+    destination: ShipDestination
     stop: Callable[[], bool] = never
     take_over: bool = False
     watch: ClockWatch = field(default_factory=ClockWatch)
@@ -117,13 +117,13 @@ class Archiver:
             lambda: looked,
         )
         if not believed:
-            log.warning("archive.clock_leapt", instance=ctx.instance, destination=self.target.name)
+            log.warning("archive.clock_leapt", instance=ctx.instance, destination=self.destination.name)
             here = tuple(replace(each, complete_to=None) for each in here)
         plan = _with_sign(plan_archive(server, archived, here, taken_over=taken_over), archived, here)
         for each in sorted({append.file.epoch for append in plan.appends}):
             self._require_ours(session, server, each)
         self._tell(plan)
-        pace = Pace(Meter(limit=self.target.limit, stop=self.stop))
+        pace = Pace(Meter(limit=self.destination.limit, stop=self.stop))
         count = 0
 
         def appended(now: ArchiveInventory, chunk: Chunk) -> None:
@@ -167,17 +167,17 @@ class Archiver:
         if (server, epoch) not in self._ours:
             writer = writer_of(self.ctx)
             if session.claim_log(server, epoch, writer) != writer:
-                raise taken(self.ctx, self.target, epoch)
+                raise taken(self.ctx, self.destination, epoch)
             self._ours.add((server, epoch))
 
     def _current(self) -> _Subject:
         now = self.ctx.clock.monotonic()
         if self._subject is None or now - self._subject.at > SUBJECT_S:
-            self._subject = _subject(self.ctx, self.target, now)
+            self._subject = _subject(self.ctx, self.destination, now)
         return self._subject
 
     def _tell(self, plan: ArchivePlan) -> None:
-        about = {"instance": self.ctx.instance, "destination": self.target.name}
+        about = {"instance": self.ctx.instance, "destination": self.destination.name}
         if plan.new_epoch:
             log.warning("archive.new_epoch", why=plan.new_epoch, **about)
         if plan.gap:
@@ -185,16 +185,16 @@ class Archiver:
 
 
 def archive_once(
-    ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never, *, take_over: bool = False
+    ctx: Context, destination: ShipDestination, stop: Callable[[], bool] = never, *, take_over: bool = False
 ) -> Round:
     """Bring the archive at the destination up to date. Raise Taken while another run archives there.
 
     Of another host's archive, too: unless `take_over`, which begins a new epoch.
     """
-    with archive_lock(ctx, target), target.destination.connect() as session:
-        ctx.progress.phase("archiving the log", target.destination.place)
-        archiver = Archiver(ctx, target, stop, take_over)
-        found = archiver.round(require_archiving(target, session))
+    with archive_lock(ctx, destination), destination.adapter.connect() as session:
+        ctx.progress.phase("archiving the log", destination.adapter.place)
+        archiver = Archiver(ctx, destination, stop, take_over)
+        found = archiver.round(require_archiving(destination, session))
         if found.gap or found.new_epoch or found.appends:
             # What is behind a gap, or was written meanwhile.
             after = archiver.round(session)  # type: ignore[arg-type]
@@ -202,17 +202,17 @@ def archive_once(
         return found
 
 
-def ready(ctx: Context, target: ShipTarget) -> str:
+def ready(ctx: Context, destination: ShipDestination) -> str:
     """Tell how it is with the archive at the destination, in words; changes nothing.
 
     Raise what archive_once() would raise before it appends anything.
     """
     follower = follower_of(ctx)
-    with target.destination.connect() as session:
-        inventory = require_archiving(target, session).archived()
+    with destination.adapter.connect() as session:
+        inventory = require_archiving(destination, session).archived()
     if inventory.problems:
         raise VerificationFailed(f"{inventory.place}: {inventory.problems[0]}")
-    subject = _subject(ctx, target, ctx.clock.monotonic())
+    subject = _subject(ctx, destination, ctx.clock.monotonic())
     archived = inventory.of(server_key(subject.live.record.server_uuid))
     current = [each for each in archived if each.file.epoch == newest_epoch(archived)]
     follower.look(subject.live, lambda: _older(subject.catalog), current, subject.since, ctx.clock.now)
@@ -221,18 +221,18 @@ def ready(ctx: Context, target: ShipTarget) -> str:
     return f"archived up to {archived[-1].file.name}:{archived[-1].size}"
 
 
-def archive_targets(ctx: Context) -> tuple[ShipTarget, ...]:
+def archive_destinations(ctx: Context) -> tuple[ShipDestination, ...]:
     """The destinations that the log is archived at. Raise NotFound when none is configured."""
     wanted = ctx.archive.to if ctx.archive else ()
     if not wanted:
         raise NotFound(f"{ctx.instance}: its log is archived nowhere; add [instance.{ctx.instance}.archive]")
-    return tuple(target for target in ctx.targets if target.name in wanted)
+    return tuple(destination for destination in ctx.destinations if destination.name in wanted)
 
 
-def require_archiving(target: ShipTarget, session: object) -> Archiving:
+def require_archiving(destination: ShipDestination, session: object) -> Archiving:
     """Raise Refused where no log can be archived."""
     if not isinstance(session, Archiving):
-        raise Refused(f"{target.destination.place} takes no log archive")
+        raise Refused(f"{destination.adapter.place} takes no log archive")
     return session
 
 
@@ -244,14 +244,14 @@ def follower_of(ctx: Context) -> LogFollower:
 
 
 @contextmanager
-def archive_lock(ctx: Context, target: ShipTarget) -> Iterator[None]:
+def archive_lock(ctx: Context, destination: ShipDestination) -> Iterator[None]:
     """One run at a time for an instance and a destination."""
-    path = ctx.shared / f"{ctx.instance}.archive.{target.name}.lock"
+    path = ctx.shared / f"{ctx.instance}.archive.{destination.name}.lock"
     with exclusive(path, "zbackup archive", wait=1):
         yield
 
 
-def _subject(ctx: Context, target: ShipTarget, now: float) -> _Subject:
+def _subject(ctx: Context, destination: ShipDestination, now: float) -> _Subject:
     catalog = ctx.catalog()
     holders = log_holders(catalog.backups)
     if not holders:
@@ -261,13 +261,13 @@ def _subject(ctx: Context, target: ShipTarget, now: float) -> _Subject:
         )
     newest = max(holders, key=lambda b: b.createtxg)
     live = BackupFiles(newest.record, live_files(catalog.datasets))
-    return _Subject(live, catalog, _since(ctx, target, holders), now)
+    return _Subject(live, catalog, _since(ctx, destination, holders), now)
 
 
-def _since(ctx: Context, target: ShipTarget, holders: list[Backup]) -> str:
+def _since(ctx: Context, destination: ShipDestination, holders: list[Backup]) -> str:
     """Return where the log begins that the backups at the destination do not hold; "" for all that there
     is."""
-    there = arrived(ctx.zfs.own_settings(ctx.datasets[0])).get(target.name)
+    there = arrived(ctx.zfs.own_settings(ctx.datasets[0])).get(destination.name)
     known = (b for b in holders if there and (b.name, b.record.taken) == (there.name, there.taken))
     return next((b.record.log_to for b in known), "")
 

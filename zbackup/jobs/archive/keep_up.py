@@ -9,7 +9,7 @@ import structlog
 from zbackup.jobs.archive.archive import Archiver, archive_lock, require_archiving
 from zbackup.jobs.archive.clock_watch import ClockWatch
 from zbackup.jobs.archive.state import ArchiveState, after_failure, after_round, read_state, write_state
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.errors import ZbackupError
 
 log = structlog.get_logger()
@@ -23,25 +23,25 @@ class KeepUp:
     """Archives one instance's log at one destination until `stop` is set. `told` hears how it is."""
 
     ctx: Context
-    target: ShipTarget
+    destination: ShipDestination
     stop: threading.Event
     told: Callable[[ArchiveState], None]
     paused: Callable[[], bool] = lambda: False
 
     def run(self) -> None:
         """Until it is told to stop. Raises nothing but defects."""
-        state = read_state(self.ctx, self.target.name)
+        state = read_state(self.ctx, self.destination.name)
         watch = ClockWatch()
         failures = 0
         while not self.stop.is_set():
             try:
-                with archive_lock(self.ctx, self.target), self.target.destination.connect() as session:
-                    archiver = Archiver(self.ctx, self.target, self.stop.is_set, watch=watch)
-                    archiving = require_archiving(self.target, session)
+                with archive_lock(self.ctx, self.destination), self.destination.adapter.connect() as session:
+                    archiver = Archiver(self.ctx, self.destination, self.stop.is_set, watch=watch)
+                    archiving = require_archiving(self.destination, session)
                     while not self.stop.is_set():
                         if not self.paused():
                             done = archiver.round(archiving)
-                            state = self._tell(after_round(state, self.target, self._every, done))
+                            state = self._tell(after_round(state, self.destination, self._every, done))
                             failures = self._works_again(failures)
                         self.stop.wait(self._every)
             except (ZbackupError, OSError) as failure:
@@ -50,7 +50,7 @@ class KeepUp:
                 failures += 1
                 self._say(failure, failures)
                 now = self.ctx.clock.now()
-                state = self._tell(after_failure(state, self.target, self._every, now, failure))
+                state = self._tell(after_failure(state, self.destination, self._every, now, failure))
                 self.stop.wait(min(self._every * 2 ** min(failures, 10), LONGEST_WAIT_S))
 
     @property
@@ -64,7 +64,7 @@ class KeepUp:
 
     def _works_again(self, failures: int) -> int:
         if failures:
-            log.info("archive.works_again", destination=self.target.name, failures=failures)
+            log.info("archive.works_again", destination=self.destination.name, failures=failures)
         return 0
 
     def _say(self, failure: Exception, failures: int) -> None:
@@ -72,7 +72,7 @@ class KeepUp:
         if failures & (failures - 1) == 0:
             log.error(
                 "archive.failed",
-                destination=self.target.name,
+                destination=self.destination.name,
                 error=type(failure).__name__,
                 message=" ".join(str(failure).split()),
                 failures=failures,

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from zbackup.jobs.archive.archive import Round
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model import bounds
 from zbackup.model.errors import Refused
 from zbackup.proc import secure_files
@@ -41,22 +41,24 @@ class ArchiveState:
         return now - self.archived if self.archived and self.archived <= now else None
 
 
-def after_round(before: ArchiveState | None, target: ShipTarget, every: float, done: Round) -> ArchiveState:
+def after_round(
+    before: ArchiveState | None, destination: ShipDestination, every: float, done: Round
+) -> ArchiveState:
     """Return the state when a look came to its end."""
     end = f"{done.end.file.name}:{done.end.size}" if done.end else ""
     gap = done.gap or (before.gap if before else "")
     return ArchiveState(
-        destination=target.name, every=every, tried=done.looked, archived=done.looked, end=end, gap=gap
+        destination=destination.name, every=every, tried=done.looked, archived=done.looked, end=end, gap=gap
     )
 
 
 def after_failure(
-    before: ArchiveState | None, target: ShipTarget, every: float, now: datetime, error: Exception
+    before: ArchiveState | None, destination: ShipDestination, every: float, now: datetime, error: Exception
 ) -> ArchiveState:
     """Return the state when a look failed."""
     said = " ".join(str(error).split())[:MOST_SAID]
     return ArchiveState(
-        destination=target.name,
+        destination=destination.name,
         every=every,
         tried=now,
         archived=before.archived if before else None,

@@ -9,7 +9,7 @@ import secrets
 from typing import Final
 
 from zbackup.destinations.base import Archiving
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.archive import WRITER
 from zbackup.model.errors import Refused, Taken
 from zbackup.model.record import PREFIX
@@ -40,10 +40,10 @@ def free_epoch(session: Archiving, server: str, newest: int, writer: str) -> int
     raise Refused(f"the {_MOST_SKIPPED} epochs behind {newest} of {server} are others' already")
 
 
-def taken(ctx: Context, target: ShipTarget, epoch: int) -> Taken:
+def taken(ctx: Context, destination: ShipDestination, epoch: int) -> Taken:
     """The error where another archives the epoch."""
     return Taken(
-        f"the log archive of {ctx.instance} at {target.destination.place} is another host's (epoch {epoch}), "
-        f"which may still write to it: when that host is gone, or should not archive there, zbackup archive "
-        f"{ctx.instance} --take-over begins a new epoch for this one"
+        f"the log archive of {ctx.instance} at {destination.adapter.place} is another host's (epoch "
+        f"{epoch}), which may still write to it: when that host is gone, or should not archive there, "
+        f"zbackup archive {ctx.instance} --take-over begins a new epoch for this one"
     )

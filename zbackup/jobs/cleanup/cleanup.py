@@ -130,7 +130,7 @@ def _forgotten_holds(ctx: Context, catalog: Catalog) -> list[str]:
 
     Those of a destination that is configured its next ship releases.
     """
-    tags = {target.tag for target in ctx.targets}
+    tags = {destination.tag for destination in ctx.destinations}
     held = [s for b in catalog.backups for s in b.snapshots if s.holds]
     found = ctx.zfs.holds(held)
     return [

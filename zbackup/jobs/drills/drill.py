@@ -12,7 +12,7 @@ from zbackup.catalog.switched import require_settled, switches
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import announce
 from zbackup.jobs.clones.lifecycle import destroy, working_on
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.drills.guard import Guard, is_drills, one_at_a_time
 from zbackup.jobs.drills.verdicts import of_backups, write_down
 from zbackup.jobs.restore.at_destination import at_destination
@@ -96,18 +96,18 @@ def plan_here(ctx: Context, *, between: bool) -> DrillPlan:
     return plan_drill(backups, passed, ctx.log_reader.cut_for, _out_of_order)
 
 
-def plan_at(ctx: Context, target: ShipTarget, *, between: bool) -> DrillPlan:
+def plan_at(ctx: Context, destination: ShipDestination, *, between: bool) -> DrillPlan:
     """The same for the backups at a destination."""
     # It tries what is there; whose it is and what cannot be read, others say.
-    backups = latest_backups(ctx, target, ANY)
+    backups = latest_backups(ctx, destination, ANY)
     if not between:
         return plan_whole_drill(backups)
-    passed = {backup for backup, v in of_backups(ctx, backups, target.name).items() if v.passed}
+    passed = {backup for backup, v in of_backups(ctx, backups, destination.name).items() if v.passed}
     return plan_drill(backups, passed, ctx.log_reader.cut_for, _out_of_order)
 
 
 def drill(
-    ctx: Context, target: ShipTarget, *, between: bool = False, guard: Guard | None = None
+    ctx: Context, destination: ShipDestination, *, between: bool = False, guard: Guard | None = None
 ) -> DrillReport:
     """Recover what is at the destination, from what is fetched, or from clones where that is on this host.
 
@@ -117,25 +117,25 @@ def drill(
     VerificationFailed when a table is damaged.
     """
     with one_at_a_time(ctx, WHAT):
-        ctx.progress.phase("looking", f"which backup, at {target.destination.place}")
-        plan = plan_at(ctx, target, between=between)
-        here = target.destination.here
-        source = DestinationSource(target, in_place=bool(here))
+        ctx.progress.phase("looking", f"which backup, at {destination.adapter.place}")
+        plan = plan_at(ctx, destination, between=between)
+        here = destination.adapter.here
+        source = DestinationSource(destination, in_place=bool(here))
 
         def recover(inner: Context, moment: Moment, options: RestoreOptions) -> RestoreReport:
             options = replace(options, accept_older=True, epoch=MOST_EPOCH)
             if not here:
-                _require_room(inner, target, plan_restore(inner, moment, options, source).fetch)
+                _require_room(inner, destination, plan_restore(inner, moment, options, source).fetch)
             return restore(inner, moment, options, source)
 
-        at = at_destination(ctx, target) if here else ctx
+        at = at_destination(ctx, destination) if here else ctx
         what = _Drill(
             plan=plan,
             between=between,
-            destination=target.name,
+            destination=destination.name,
             here=None,
             at=at,
-            there=lambda: _is_there(plan, lambda: latest_backups(ctx, target, ANY)),
+            there=lambda: _is_there(plan, lambda: latest_backups(ctx, destination, ANY)),
             recover=recover,
         )
         return _tried(ctx, what, guard or Guard())
@@ -271,12 +271,12 @@ def _leave_nothing(ctx: Context) -> None:
         destroy((ctx,), copy_name(drill_name(ctx.instance)))
 
 
-def _require_room(ctx: Context, target: ShipTarget, needed: int) -> None:
+def _require_room(ctx: Context, destination: ShipDestination, needed: int) -> None:
     """Raise Refused when what a drill fetches would fill the pool: production may lie on it."""
     pool = ZfsFacts(ctx.zfs.runner).pool(ctx.clones.partition("/")[0])
     if pool.free - needed < FREE_SERIOUS * pool.size:
         raise Refused(
-            f"fetching from {target.name} for a drill needs {needed >> 20} MiB; {pool.name} has "
+            f"fetching from {destination.name} for a drill needs {needed >> 20} MiB; {pool.name} has "
             f"{pool.free >> 20} MiB free, and {FREE_SERIOUS:.0%} of the pool must stay free"
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.drills.drill import DrillReport, drill, drill_here
 from zbackup.jobs.drills.guard import LOOK_EVERY, Guard, memory_needed, memory_short, restoring, room_short
 from zbackup.jobs.drills.verdicts import read
@@ -46,47 +46,49 @@ class DrillTurn:
 
 
 def drill_turn(
-    ctx: Context, target: ShipTarget | None, rules: DrillRules, stopping: Callable[[], bool]
+    ctx: Context, destination: ShipDestination | None, rules: DrillRules, stopping: Callable[[], bool]
 ) -> DrillTurn:
     """Make the drill if it is due still. Raise Postponed when it has to wait, and whatever drill() raises."""
-    passed = last_passed(read(ctx, target.name if target else ""))
+    passed = last_passed(read(ctx, destination.name if destination else ""))
     if passed and not _is_due(passed.at, rules, ctx.clock.now()):
         return DrillTurn(at=passed.at)
     if os.geteuid() == 0:
-        return make(ctx, target, rules.limit, lambda: "the daemon is told to end" if stopping() else "")
+        return make(ctx, destination, rules.limit, lambda: "the daemon is told to end" if stopping() else "")
     if ctx.drill_helper is None:
         raise Refused(NO_ROOT.format(uid=os.geteuid()))
-    question = {"verb": "drill", "instance": ctx.instance, "clone": target.name if target else ""}
+    question = {"verb": "drill", "instance": ctx.instance, "clone": destination.name if destination else ""}
     return DrillTurn(at=_told(ask_patiently(ctx.drill_helper, question, stopping), ctx))
 
 
-def make(ctx: Context, target: ShipTarget | None, limit: float, told: Callable[[], str]) -> DrillTurn:
+def make(
+    ctx: Context, destination: ShipDestination | None, limit: float, told: Callable[[], str]
+) -> DrillTurn:
     """Make the drill, as root. `told` says why it must not go on, "" if it may."""
-    if target is None and not usable_bases(ctx.catalog().backups):
+    if destination is None and not usable_bases(ctx.catalog().backups):
         raise Postponed(f"there is no backup of {ctx.instance} yet")
-    at = at_destination(ctx, target) if target and target.destination.here else ctx
+    at = at_destination(ctx, destination) if destination and destination.adapter.here else ctx
     if why := restoring(ctx) or memory_short(memory_needed(ctx)) or room_short(at):
         raise Postponed(why)
     guard = Guard(gives_way=_Wanted(ctx, at, told).why_not, limit=limit)
     try:
-        if target:
-            report = drill(ctx, target, between=True, guard=guard)
+        if destination:
+            report = drill(ctx, destination, between=True, guard=guard)
         else:
             report = drill_here(ctx, between=True, guard=guard)
     except Taken as busy:
         raise Postponed(str(busy)) from busy
     except NotRecoverable as none:
-        if target and _nothing_yet(ctx, target):
+        if destination and _nothing_yet(ctx, destination):
             raise Postponed(str(none)) from none
         raise
     return DrillTurn(at=report.verdict.at, report=report)
 
 
-def _nothing_yet(ctx: Context, target: ShipTarget) -> bool:
+def _nothing_yet(ctx: Context, destination: ShipDestination) -> bool:
     """Tell whether no backup has arrived there. Not where one was tried before: then they are lost."""
-    if read(ctx, target.name):
+    if read(ctx, destination.name):
         return False
-    with target.destination.connect() as session:
+    with destination.adapter.connect() as session:
         copies = session.copies()
     return not (copies.backups or copies.unreadable or copies.remains)
 

@@ -71,7 +71,7 @@ def drilled(ctx: Context, promised: Sequence[tuple[str, float]]) -> tuple[Drille
     was ever made."""
     written, every = _written(_where(ctx)), {name: timedelta(seconds=s) for name, s in promised}
     found = []
-    for name in ("", *(target.name for target in ctx.targets)):
+    for name in ("", *(destination.name for destination in ctx.destinations)):
         verdicts = from_list(written.get(_key(ctx, name), ""))
         if verdicts or name in every:
             found.append(

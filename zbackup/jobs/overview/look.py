@@ -65,7 +65,7 @@ def _instance(
         reach = window(ctx)
         catalog = ctx.catalog()
         drills = of_backups(ctx, catalog.backups)
-        verdicts = [(name, v) for name in ("", *(t.name for t in ctx.targets)) for v in read(ctx, name)]
+        verdicts = [(name, v) for name in ("", *(t.name for t in ctx.destinations)) for v in read(ctx, name)]
     except ZbackupError as problem:
         return overview.Instance(
             name=ctx.instance,
@@ -150,7 +150,7 @@ def _backup(
 
 
 def _destinations(ctx: Context, status: Status) -> tuple[overview.Destination, ...]:
-    addresses = {target.name: target.destination.place for target in ctx.targets}
+    addresses = {destination.name: destination.adapter.place for destination in ctx.destinations}
     archives = {each.destination: each for each in status.archives}
     found = []
     for each in status.shipped:

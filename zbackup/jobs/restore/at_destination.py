@@ -8,7 +8,7 @@ from zbackup.catalog.local import Catalog
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES
 from zbackup.jobs.clones.fetched_datasets import held
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.fetch import announced, mounted, of_parts
 from zbackup.model.backup import Backup
 from zbackup.model.errors import Refused, Taken, ZbackupError
@@ -17,13 +17,13 @@ from zbackup.plan.clones.clone_name import copy_name
 SNAPSHOT_LIMIT_S = 60.0
 
 
-def at_destination(ctx: Context, target: ShipTarget) -> Context:
+def at_destination(ctx: Context, destination: ShipDestination) -> Context:
     """The same instance with its clones on the destination's pool. Raise Refused when that is not here."""
-    here = target.destination.here
+    here = destination.adapter.here
     if not here:
         raise Refused(
-            f"{target.name} is {target.destination.place}, which is not on this host: give the command on "
-            "that host, where its configuration has the same dataset as zfs:pool/path"
+            f"{destination.name} is {destination.adapter.place}, which is not on this host: give the command "
+            "on that host, where its configuration has the same dataset as zfs:pool/path"
         )
     pool = here.partition("/")[0]
     return ctx.at(next(place for place in (ctx.clones, *ctx.elsewhere) if place.partition("/")[0] == pool))

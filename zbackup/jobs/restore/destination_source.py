@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from zbackup.catalog.local import Catalog
 from zbackup.destinations.base import Session
 from zbackup.destinations.copies import Copies, by_server
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.archived_log import ArchiveWish, archived_bytes, with_archived_log
 from zbackup.jobs.restore.at_destination import at_destination, clean_up, clone_there
 from zbackup.jobs.restore.fetch import fetch, sizes
@@ -50,7 +50,7 @@ class DestinationSource:
     Cut off while it fetches, the same restore goes on.
     """
 
-    destination: ShipTarget
+    destination: ShipDestination
     in_place: bool = False
 
     def context(self, ctx: Context) -> Context:
@@ -99,7 +99,7 @@ class DestinationSource:
 
     def plan(self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str) -> RestorePlan:
         """Decide by what the destination's backups say of themselves, and fetch nothing."""
-        with self.destination.destination.connect() as session:
+        with self.destination.adapter.connect() as session:
             there = _look(ctx, session, options.epoch)
             choice = _choose(ctx, self.destination, there, target, options)
             log = choice.log or choice.base
@@ -123,9 +123,9 @@ class DestinationSource:
         self, ctx: Context, target: RestoreTarget, options: RestoreOptions, name: str
     ) -> Iterator[Opened]:
         """Bring the two backups here, which are held at the destination meanwhile."""
-        ctx.progress.phase("looking", f"which backup, at {self.destination.destination.place}")
+        ctx.progress.phase("looking", f"which backup, at {self.destination.adapter.place}")
         with ExitStack() as failed:
-            with self.destination.destination.connect() as session:
+            with self.destination.adapter.connect() as session:
                 there = _look(ctx, session, options.epoch)
                 choice = _choose(ctx, self.destination, there, target, options)
                 base, log = choice.base, choice.log or choice.base
@@ -167,8 +167,8 @@ class DestinationSource:
             raise
 
 
-def _restorable(ctx: Context, destination: ShipTarget, epoch: int | None = None) -> ArchivedCopies:
-    with destination.destination.connect() as session:
+def _restorable(ctx: Context, destination: ShipDestination, epoch: int | None = None) -> ArchivedCopies:
+    with destination.adapter.connect() as session:
         return _look(ctx, session, epoch)
 
 
@@ -183,7 +183,7 @@ def _look(ctx: Context, session: Session, epoch: int | None) -> ArchivedCopies:
     return there
 
 
-def latest_backups(ctx: Context, destination: ShipTarget, options: RestoreOptions) -> Sequence[Backup]:
+def latest_backups(ctx: Context, destination: ShipDestination, options: RestoreOptions) -> Sequence[Backup]:
     """The destination's backups of the server whose newest is meant. Raise as Source.latest() does."""
     there = _restorable(ctx, destination, options.epoch)
     copies = there.with_holders
@@ -195,7 +195,7 @@ def latest_backups(ctx: Context, destination: ShipTarget, options: RestoreOption
 
 
 def _latest(
-    ctx: Context, destination: ShipTarget, copies: Copies, options: RestoreOptions
+    ctx: Context, destination: ShipDestination, copies: Copies, options: RestoreOptions
 ) -> Sequence[Backup]:
     """The backups of the one server whose newest is meant, which --base tells where there are several.
 
@@ -205,7 +205,7 @@ def _latest(
     if not servers:
         return copies.backups
     newest = max((s[-1] for s in servers), key=lambda b: b.createtxg)
-    place = destination.destination.place
+    place = destination.adapter.place
     if len(servers) > 1 and not options.accept_older:
         each = "; ".join(f"{s[-1].name} {_whose(s[-1])}" for s in servers)
         raise Refused(
@@ -227,14 +227,14 @@ def _whose(backup: Backup) -> str:
 
 def _choose(
     ctx: Context,
-    destination: ShipTarget,
+    destination: ShipDestination,
     there: ArchivedCopies,
     target: RestoreTarget,
     options: RestoreOptions,
 ) -> RecoveryPlan:
     """Base, log source and why. There is no live log to go on with: a backup has to reach the moment, or
     what was archived behind one."""
-    place, copies = destination.destination.place, there.with_holders
+    place, copies = destination.adapter.place, there.with_holders
     if not copies.backups:
         raise NotRecoverable(_none(ctx, destination, copies))
     note_unreadable(ctx, copies.unreadable)
@@ -263,11 +263,11 @@ def _choose(
     return choice
 
 
-def _require_known(there: ArchivedCopies, destination: ShipTarget, options: RestoreOptions) -> None:
+def _require_known(there: ArchivedCopies, destination: ShipDestination, options: RestoreOptions) -> None:
     """Raise Refused where there may be later log, unless what can be read will do."""
     if there.unknown and not options.accept_older:
         raise Refused(
-            f"the log archive at {destination.destination.place} cannot be looked at, and may lead further "
+            f"the log archive at {destination.adapter.place} cannot be looked at, and may lead further "
             f"than the backups ({there.unknown}): --accept-older takes what the backups hold"
         )
 
@@ -324,8 +324,8 @@ def _choice(ctx: Context, copies: Copies, target: RestoreTarget, base: str) -> R
     return first_to_reach(by_server(copies.backups), reaches, plan) or plan(copies.backups)
 
 
-def _none(ctx: Context, destination: ShipTarget, copies: Copies) -> str:
-    said = f"there is no committed backup of {ctx.instance} at {destination.destination.place}"
+def _none(ctx: Context, destination: ShipDestination, copies: Copies) -> str:
+    said = f"there is no committed backup of {ctx.instance} at {destination.adapter.place}"
     return ": ".join((f"{said} that can be read", copies.unreadable[0][1])) if copies.unreadable else said
 
 

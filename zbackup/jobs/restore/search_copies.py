@@ -10,7 +10,7 @@ from zbackup.destinations.base import Session
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.lifecycle import working_on
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.restore.archived_log import log_members, with_archived_log
 from zbackup.jobs.restore.at_destination import at_destination, clone_there
 from zbackup.jobs.restore.fetch import fetch
@@ -24,17 +24,17 @@ from zbackup.plan.clones.clone_name import copy_name, search_name
 from zbackup.plan.recovery.before_transaction import covering, log_holders
 
 
-def search_copies(ctx: Context, destination: ShipTarget, wanted: LogFilter) -> Iterator[Found]:
+def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter) -> Iterator[Found]:
     """See search_log, of what the backups at a destination hold.
 
     Where they are on this host, clones of them are read; else they are fetched. Both are gone afterwards.
     Raise NotRecoverable where no backup there holds a log.
     """
-    with destination.destination.connect() as session:
+    with destination.adapter.connect() as session:
         there = archived_copies(session, session.copies().to_restore())
         backups = _needed(there.with_holders, wanted)
         if not backups:
-            raise NotRecoverable(f"no backup at {destination.destination.place} holds a log")
+            raise NotRecoverable(f"no backup at {destination.adapter.place} holds a log")
         ends: dict[str, str] = {}
         for backup in sooner(backups, wanted):
             known = "" if wanted.backwards else ends.get(backup.record.log_id, "")
@@ -61,11 +61,11 @@ def _until(backup: Backup) -> datetime:
 
 @contextmanager
 def _brought(
-    ctx: Context, destination: ShipTarget, session: Session, there: ArchivedCopies, backup: Backup
+    ctx: Context, destination: ShipDestination, session: Session, there: ArchivedCopies, backup: Backup
 ) -> Iterator[Catalog]:
     """The datasets of the backup that hold the log, on this host, with what was archived behind it."""
     name, subject, carrier = search_name(ctx.instance), _of_log(there.real(backup)), there.carrier(backup)
-    here = bool(destination.destination.here)
+    here = bool(destination.adapter.here)
     at = at_destination(ctx, destination) if here else ctx
     with working_on(at, name, "zbackup log"):
         others = _copy_id(at, name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.backup import Backup
 from zbackup.model.shipping import Inventory, Origin, SourceDataset, bookmark_name, bookmarked
 from zbackup.model.snapshot import Snapshot
@@ -12,7 +12,7 @@ from zbackup.zfs.streams import ZfsStreams
 
 def pin(
     ctx: Context,
-    target: ShipTarget,
+    destination: ShipDestination,
     sources: Sequence[SourceDataset],
     inventory: Inventory,
     snapshots: Sequence[Snapshot],
@@ -22,21 +22,21 @@ def pin(
     Done before a byte is sent: from then on the snapshot may be pruned at any time after it has arrived.
     """
     for snapshot in snapshots:
-        ctx.zfs.hold(target.tag, snapshot)
+        ctx.zfs.hold(destination.tag, snapshot)
     streams = ZfsStreams(ctx.zfs.runner)
     for dataset in sources:
         line = line_of(dataset, inventory)
         guids = {s.guid for s in snapshots if s.dataset == dataset.name} | set(line.bases if line else ())
-        marked = {o.guid for o in _bookmarks(dataset, target)}
+        marked = {o.guid for o in _bookmarks(dataset, destination)}
         for guid in sorted(guids - marked):
             found = dataset.origin(guid)
             if found and "@" in found.name:
-                streams.bookmark(found.name, f"{dataset.name}#{bookmark_name(target.name, guid)}")
+                streams.bookmark(found.name, f"{dataset.name}#{bookmark_name(destination.name, guid)}")
 
 
 def release(
     ctx: Context,
-    target: ShipTarget,
+    destination: ShipDestination,
     backups: Sequence[Backup],
     sources: Sequence[SourceDataset],
     inventory: Inventory,
@@ -49,17 +49,17 @@ def release(
     for dataset in sources:
         line = line_of(dataset, inventory)
         bases = [guid for guid in (line.bases if line else ()) if dataset.origin(guid)]
-        for origin in _bookmarks(dataset, target) if bases else ():
+        for origin in _bookmarks(dataset, destination) if bases else ():
             if origin.guid not in bases:
                 streams.destroy_bookmark(origin.name)
     held = [s for b in backups for s in b.snapshots if s.holds]
     tags = ctx.zfs.holds(held)
     for snapshot in held:
-        if target.tag in tags.get(snapshot.guid, ()):
-            ctx.zfs.release(target.tag, snapshot)
+        if destination.tag in tags.get(snapshot.guid, ()):
+            ctx.zfs.release(destination.tag, snapshot)
 
 
-def _bookmarks(dataset: SourceDataset, target: ShipTarget) -> list[Origin]:
+def _bookmarks(dataset: SourceDataset, destination: ShipDestination) -> list[Origin]:
     """This destination's on the dataset."""
     named = [(o, bookmarked(o.name.partition("#")[2])) for o in dataset.origins]
-    return [origin for origin, found in named if found and found[0] == target.name]
+    return [origin for origin, found in named if found and found[0] == destination.name]

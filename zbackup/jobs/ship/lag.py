@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.backup import Backup
 from zbackup.model.shipped import SHIPPED, Arrived, arrived, arrived_of, to_text
 from zbackup.model.shipping import Inventory
@@ -27,7 +27,7 @@ class Shipped:
 
 
 def write_down(
-    ctx: Context, target: ShipTarget, backups: Sequence[Backup], inventory: Inventory
+    ctx: Context, destination: ShipDestination, backups: Sequence[Backup], inventory: Inventory
 ) -> Backup | None:
     """The newest of these backups that is committed there, which is returned.
 
@@ -35,7 +35,7 @@ def write_down(
     """
     committed = inventory.committed
     newest = next((b for b in reversed(backups) if b.record.backup in committed), None)
-    key, dataset = f"{SHIPPED}{target.name}", ctx.datasets[0]
+    key, dataset = f"{SHIPPED}{destination.name}", ctx.datasets[0]
     before = ctx.zfs.own_settings(dataset).get(key)
     if newest:
         text = to_text(arrived_of(newest))
@@ -46,25 +46,25 @@ def write_down(
     return newest
 
 
-def write_down_commit(ctx: Context, target: ShipTarget, backup: Backup) -> None:
+def write_down_commit(ctx: Context, destination: ShipDestination, backup: Backup) -> None:
     """That this backup was committed there just now, and is the newest: what fails later does not undo it."""
-    ctx.zfs.set_properties(ctx.datasets[0], {f"{SHIPPED}{target.name}": to_text(arrived_of(backup))})
+    ctx.zfs.set_properties(ctx.datasets[0], {f"{SHIPPED}{destination.name}": to_text(arrived_of(backup))})
 
 
-def ever_arrived(ctx: Context, target: ShipTarget) -> bool:
+def ever_arrived(ctx: Context, destination: ShipDestination) -> bool:
     """Tell whether anything is known to have arrived there. Raise CommandFailed when ZFS cannot be asked."""
-    return f"{SHIPPED}{target.name}" in ctx.zfs.own_settings(ctx.datasets[0])
+    return f"{SHIPPED}{destination.name}" in ctx.zfs.own_settings(ctx.datasets[0])
 
 
 def shipped(ctx: Context, now: datetime) -> tuple[Shipped, ...]:
     """Of each destination that is configured. Raise CommandFailed when ZFS cannot be asked."""
-    if not ctx.targets:
+    if not ctx.destinations:
         return ()
     known = arrived(ctx.zfs.own_settings(ctx.datasets[0]))
-    return tuple(_of(target, known.get(target.name), now) for target in ctx.targets)
+    return tuple(_of(destination, known.get(destination.name), now) for destination in ctx.destinations)
 
 
-def _of(target: ShipTarget, newest: Arrived | None, now: datetime) -> Shipped:
+def _of(destination: ShipDestination, newest: Arrived | None, now: datetime) -> Shipped:
     # A backup from the future is not ahead: a clock was wrong.
     behind = max(now - newest.taken, timedelta()) if newest else None
-    return Shipped(destination=target.name, newest=newest, behind=behind, max_lag=target.max_lag)
+    return Shipped(destination=destination.name, newest=newest, behind=behind, max_lag=destination.max_lag)

@@ -14,7 +14,7 @@ import structlog
 from zbackup.destinations.base import Archiving, Session
 from zbackup.destinations.copies import Copies, by_server
 from zbackup.jobs.backup.prune import PrunePlan, PruneReport, Skipped
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.archived import archived_log
 from zbackup.jobs.ship.remote_holds import holds_there, release_forgotten
 from zbackup.jobs.ship.ship import destination_lock, never
@@ -43,22 +43,22 @@ Holds = Mapping[int, tuple[str, ...]]
 """Guid -> tags of the holds."""
 
 
-def plan_prune_at(ctx: Context, target: ShipTarget) -> PrunePlan:
+def plan_prune_at(ctx: Context, destination: ShipDestination) -> PrunePlan:
     """Look and decide, and change nothing."""
-    with target.destination.connect() as session:
+    with destination.adapter.connect() as session:
         copies = session.copies()
         _require_proven(copies)
-        retention = _all_of(_decide(ctx, target, copies.backups, holds_there(session, copies)))
+        retention = _all_of(_decide(ctx, destination, copies.backups, holds_there(session, copies)))
         return PrunePlan(
             retention=retention,
             freed=None,
             orphans=session.orphans(),
             unreadable=copies.unreadable,
-            archived=_superseded(ctx, target, session, copies, retention.destroy),
+            archived=_superseded(ctx, destination, session, copies, retention.destroy),
         )
 
 
-def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never) -> PruneReport:
+def prune_at(ctx: Context, destination: ShipDestination, stop: Callable[[], bool] = never) -> PruneReport:
     """Destroy what the destination's policy does not keep, oldest first, and what was left of it before.
 
     What is held, cloned from or busy is skipped and reported. The newest committed backup always stays: the
@@ -67,22 +67,22 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
     one of them or nobody knows, ConnectionFailed when the connection breaks, and what the destination says
     where nothing can be destroyed.
     """
-    with destination_lock(ctx, target), target.destination.connect() as session:
+    with destination_lock(ctx, destination), destination.adapter.connect() as session:
         copies = session.copies()
         _require_proven(copies)
-        if release_forgotten(ctx, target, session, copies):
+        if release_forgotten(ctx, destination, session, copies):
             copies = session.copies()
-        plans = _decide(ctx, target, copies.backups, holds_there(session, copies))
-        _say(target, plans)
+        plans = _decide(ctx, destination, copies.backups, holds_there(session, copies))
+        _say(destination, plans)
         retention = _all_of(plans)
         remains = (b for b in copies.remains if b.record.instance == ctx.instance)
         going = (*remains, *retention.destroy)
-        destroyed, failed = _remove_each(ctx, target, session, going, stop)
+        destroyed, failed = _remove_each(ctx, destination, session, going, stop)
         lacking = [failure for _, failure in failed if _is_lack_of_power(failure)]
         if lacking and not destroyed:
             raise lacking[-1]
-        archived = () if stop() else _superseded(ctx, target, session, copies, destroyed)
-        removed, log_stays = _remove_log(target, session, archived, stop)
+        archived = () if stop() else _superseded(ctx, destination, session, copies, destroyed)
+        removed, log_stays = _remove_log(destination, session, archived, stop)
         orphans = () if stop() else session.collect_garbage()
     _require_sound([failure for _, failure in failed if isinstance(failure, VerificationFailed)], destroyed)
     skipped = tuple(Skipped(backup, str(failure)) for backup, failure in failed)
@@ -94,20 +94,20 @@ def prune_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
 
 
 def _superseded(
-    ctx: Context, target: ShipTarget, session: Session, copies: Copies, going: Sequence[Backup]
+    ctx: Context, destination: ShipDestination, session: Session, copies: Copies, going: Sequence[Backup]
 ) -> tuple[ArchivedFile, ...]:
     """The archived log that no backup needs which stays. None where nothing else would ever go, or where
     nobody can tell what a backup needs."""
-    if target.retention.empty or copies.unreadable:
+    if destination.retention.empty or copies.unreadable:
         return ()
     archive, _ = archived_log(session)
     gone = {b.record.backup for b in going}
     kept = [b for b in copies.backups if b.record.backup not in gone]
-    return superseded(archive.files, kept, ctx.clock.now(), target.grace)
+    return superseded(archive.files, kept, ctx.clock.now(), destination.grace)
 
 
 def _remove_log(
-    target: ShipTarget, session: Session, files: Sequence[ArchivedFile], stop: Callable[[], bool]
+    destination: ShipDestination, session: Session, files: Sequence[ArchivedFile], stop: Callable[[], bool]
 ) -> tuple[tuple[ArchivedFile, ...], str]:
     """Oldest first; what is gone, and why the next one stays, with those behind it."""
     removed: list[ArchivedFile] = []
@@ -119,16 +119,18 @@ def _remove_log(
         except (ConnectionFailed, PoolReadOnly):
             raise
         except (CommandFailed, NotFound, Refused, BucketRefused, VerificationFailed) as failure:
-            log.warning("prune.log_skipped", file=str(each.file), destination=target.name, why=str(failure))
+            log.warning(
+                "prune.log_skipped", file=str(each.file), destination=destination.name, why=str(failure)
+            )
             return tuple(removed), f"{each.file}: {failure}"
         removed.append(each)
-        log.info("prune.log_removed", file=str(each.file), destination=target.name)
+        log.info("prune.log_removed", file=str(each.file), destination=destination.name)
     return tuple(removed), ""
 
 
 def _remove_each(
     ctx: Context,
-    target: ShipTarget,
+    destination: ShipDestination,
     session: Session,
     going: Sequence[Backup],
     stop: Callable[[], bool],
@@ -146,10 +148,10 @@ def _remove_each(
             raise
         except (CommandFailed, NotFound, Refused, BucketRefused, VerificationFailed) as failure:
             failed.append((backup, failure))
-            log.warning("prune.skipped", snapshot=backup.name, destination=target.name, why=str(failure))
+            log.warning("prune.skipped", snapshot=backup.name, destination=destination.name, why=str(failure))
         else:
             destroyed.append(backup)
-            log.info("prune.destroyed", snapshot=backup.name, destination=target.name)
+            log.info("prune.destroyed", snapshot=backup.name, destination=destination.name)
     return destroyed, failed
 
 
@@ -172,7 +174,7 @@ def _is_lack_of_power(failure: ZbackupError) -> bool:
     return not isinstance(failure, (DatasetBusy, DatasetNotFound, NotFound, Refused, VerificationFailed))
 
 
-def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup], holds: Holds) -> Plans:
+def _decide(ctx: Context, destination: ShipDestination, backups: Sequence[Backup], holds: Holds) -> Plans:
     """Tell what the policy says of each server's backups by themselves; another instance's are not looked at.
 
     Two servers whose instances have the same name may share a destination, and neither's backups are a
@@ -181,12 +183,12 @@ def _decide(ctx: Context, target: ShipTarget, backups: Sequence[Backup], holds: 
 
     def decide(some: Sequence[Backup]) -> list[RetentionPlan]:
         servers = [[_Received(b, taken[id(b)]) for b in server] for server in by_server(some)]
-        return [_decide_one(ctx, target, server, holds, now) for server in servers]
+        return [_decide_one(ctx, destination, server, holds, now) for server in servers]
 
     now = ctx.clock.now()
     own = [b for b in backups if b.record.instance == ctx.instance]
     taken = {id(b): _as_taken(b) for b in own}  # once: it is decided again and again
-    return plan_received(own, decide, now, target.grace)
+    return plan_received(own, decide, now, destination.grace)
 
 
 def _all_of(plans: Sequence[RetentionPlan]) -> RetentionPlan:
@@ -206,11 +208,11 @@ def _shared(plans: Sequence[RetentionPlan]) -> str:
     )
 
 
-def _say(target: ShipTarget, plans: Sequence[RetentionPlan]) -> None:
+def _say(destination: ShipDestination, plans: Sequence[RetentionPlan]) -> None:
     if len(plans) > 1:
-        log.warning("prune.shared", destination=target.name, why=_shared(plans))
+        log.warning("prune.shared", destination=destination.name, why=_shared(plans))
     for why in dict.fromkeys(plan.note for plan in plans if plan.note):
-        log.warning("prune.clock_in_doubt", destination=target.name, why=why)
+        log.warning("prune.clock_in_doubt", destination=destination.name, why=why)
 
 
 class _Received(NamedTuple):
@@ -221,14 +223,14 @@ class _Received(NamedTuple):
 
 
 def _decide_one(
-    ctx: Context, target: ShipTarget, backups: Sequence[_Received], holds: Holds, now: datetime
+    ctx: Context, destination: ShipDestination, backups: Sequence[_Received], holds: Holds, now: datetime
 ) -> RetentionPlan:
     """By the same planner as at home. It knows a backup's snapshots by the datasets they were taken of."""
     there = {b.there.record.backup: b.there for b in backups}
     at_home = [b.taken for b in backups]
     reading = of_any_machine(at_home, ctx.clock.reading())
     pins = _pins([b.there for b in backups], holds)
-    plan = plan_retention(at_home, target.retention, now, ctx.zone, pins, reading)
+    plan = plan_retention(at_home, destination.retention, now, ctx.zone, pins, reading)
     return replace(
         plan,
         keep=tuple(Kept(there[k.backup.record.backup], k.reasons) for k in plan.keep),

@@ -9,7 +9,7 @@ from zbackup.catalog.local import read_clones
 from zbackup.destinations.base import Holdable, Session
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.clones.lifecycle import working_on
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.backup import Backup
 from zbackup.model.errors import (
     CommandFailed,
@@ -30,7 +30,12 @@ log = structlog.get_logger()
 
 @contextmanager
 def remote_holds(
-    ctx: Context, target: ShipTarget, session: Session, name: str, there: Copies, backups: Sequence[Backup]
+    ctx: Context,
+    destination: ShipDestination,
+    session: Session,
+    name: str,
+    there: Copies,
+    backups: Sequence[Backup],
 ) -> Iterator[None]:
     """Hold them there for the restore `name` while the body runs, where there are holds and we may.
 
@@ -41,14 +46,14 @@ def remote_holds(
     if not isinstance(session, Holdable):
         yield
         return
-    tag, held = restore_tag(target.tag, _pool(ctx), name), list[Snapshot]()
+    tag, held = restore_tag(destination.tag, _pool(ctx), name), list[Snapshot]()
     wanted = dict.fromkeys(s for b in backups for s in b.snapshots)
     try:
-        release_forgotten(ctx, target, session, there, name, tuple(wanted))
-        _hold(ctx, target, session, tag, wanted, held)
+        release_forgotten(ctx, destination, session, there, name, tuple(wanted))
+        _hold(ctx, destination, session, tag, wanted, held)
         yield
     finally:
-        _release_all(ctx, target, session, tag, held)
+        _release_all(ctx, destination, session, tag, held)
 
 
 def holds_there(session: Session, copies: Copies) -> Mapping[int, tuple[str, ...]]:
@@ -66,7 +71,7 @@ def holds_there(session: Session, copies: Copies) -> Mapping[int, tuple[str, ...
 
 def release_forgotten(
     ctx: Context,
-    target: ShipTarget,
+    destination: ShipDestination,
     session: Session,
     there: Copies,
     own: str = "",
@@ -87,11 +92,11 @@ def release_forgotten(
     for guid, tags in held.items():
         copy = copies[guid]
         for tag in tags:
-            name = restore_of(target.tag, pools, tag)
+            name = restore_of(destination.tag, pools, tag)
             if not name or (name == own and guid in needed):
                 continue
             with suppress(Taken, UsageError), _maker_dead(ctx, name, own):
-                found |= not _goes_on(ctx, name, own) and _release_one(ctx, target, session, tag, copy)
+                found |= not _goes_on(ctx, name, own) and _release_one(ctx, destination, session, tag, copy)
     return found
 
 
@@ -121,15 +126,17 @@ def _maker_dead(ctx: Context, name: str, own: str) -> Iterator[None]:
         yield
 
 
-def _release_one(ctx: Context, target: ShipTarget, session: Holdable, tag: str, copy: Snapshot) -> bool:
+def _release_one(
+    ctx: Context, destination: ShipDestination, session: Holdable, tag: str, copy: Snapshot
+) -> bool:
     try:
         session.release(tag, copy)
     except ConnectionFailed:
         raise
     except CommandFailed as failure:
-        _note_kept(ctx, target, tag, failure)
+        _note_kept(ctx, destination, tag, failure)
         return False
-    log.info("hold.forgotten", snapshot=str(copy), tag=tag, destination=target.name)
+    log.info("hold.forgotten", snapshot=str(copy), tag=tag, destination=destination.name)
     return True
 
 
@@ -148,14 +155,14 @@ def _goes_on(ctx: Context, name: str, own: str) -> bool:
 
 def _hold(
     ctx: Context,
-    target: ShipTarget,
+    destination: ShipDestination,
     session: Holdable,
     tag: str,
     copies: dict[Snapshot, None],
     held: list[Snapshot],
 ) -> None:
     """`held` are those that were."""
-    place = target.destination.place
+    place = destination.adapter.place
     for copy in copies:
         try:
             session.hold(tag, copy)
@@ -177,7 +184,7 @@ def _hold(
 
 
 def _release_all(
-    ctx: Context, target: ShipTarget, session: Holdable, tag: str, held: Sequence[Snapshot]
+    ctx: Context, destination: ShipDestination, session: Holdable, tag: str, held: Sequence[Snapshot]
 ) -> None:
     """Never hides the body's own failure. One that cannot be released keeps no other held."""
     failed: CommandFailed | None = None
@@ -190,12 +197,12 @@ def _release_all(
         except CommandFailed as failure:
             failed = failure
     if failed:
-        _note_kept(ctx, target, tag, failed)
+        _note_kept(ctx, destination, tag, failed)
 
 
-def _note_kept(ctx: Context, target: ShipTarget, tag: str, failure: ZbackupError) -> None:
+def _note_kept(ctx: Context, destination: ShipDestination, tag: str, failure: ZbackupError) -> None:
     ctx.progress.note(
-        f"what was held at {target.destination.place} still is ({failure}); the next restore from there or "
-        f"zbackup prune --at {target.name} of this host releases it, and so does "
+        f"what was held at {destination.adapter.place} still is ({failure}); the next restore from there or "
+        f"zbackup prune --at {destination.name} of this host releases it, and so does "
         f"zfs release '{tag}' SNAPSHOT over there"
     )

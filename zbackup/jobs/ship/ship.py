@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from zbackup.destinations.base import Session
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.holds_and_bookmarks import pin, release
 from zbackup.jobs.ship.lag import write_down, write_down_commit
 from zbackup.model.backup import Backup
@@ -47,7 +47,7 @@ def never() -> bool:
 class ShipLook:
     """The plan of a shipment. `sizes` are estimates in bytes, for each Send of the plan."""
 
-    target: ShipTarget
+    destination: ShipDestination
     plan: ShipPlan
     sizes: tuple[int, ...] = ()
 
@@ -66,7 +66,7 @@ class ShipReport:
     """The report of a shipment. `newest` is the newest backup of the instance that is committed there now, if
     any."""
 
-    target: ShipTarget
+    destination: ShipDestination
     sent: tuple[Sent, ...] = ()
     committed: tuple[Backup, ...] = ()
     newest: Backup | None = None
@@ -88,24 +88,26 @@ class _Done:
     committed: list[Backup] = field(default_factory=list)
 
 
-def look(ctx: Context, target: ShipTarget, *, initial: bool = False) -> ShipLook:
+def look(ctx: Context, destination: ShipDestination, *, initial: bool = False) -> ShipLook:
     """Look at both sides and plan, and change nothing."""
-    with destination_lock(ctx, target), target.destination.connect() as session:
-        plan = _look(ctx, target, session.inventory(), initial=initial).plan
+    with destination_lock(ctx, destination), destination.adapter.connect() as session:
+        plan = _look(ctx, destination, session.inventory(), initial=initial).plan
     streams = ZfsStreams(ctx.zfs.runner)
-    return ShipLook(target=target, plan=plan, sizes=tuple(streams.size(_argv(s)) for s in _sends(plan)))
+    return ShipLook(
+        destination=destination, plan=plan, sizes=tuple(streams.size(_argv(s)) for s in _sends(plan))
+    )
 
 
-def ready(ctx: Context, target: ShipTarget) -> str:
+def ready(ctx: Context, destination: ShipDestination) -> str:
     """Tell how it is with the destination, in words.
 
     Raise what ship() would raise before it sends anything.
     """
     try:
-        found = look(ctx, target)
+        found = look(ctx, destination)
     except Taken:
         return "a run is under way"
-    _require_plan(ctx, target, found.plan)
+    _require_plan(ctx, destination, found.plan)
     match found.plan:
         case UpToDate(newest):
             return f"up to date with {newest.name}" if newest else "there is no backup to ship yet"
@@ -115,7 +117,7 @@ def ready(ctx: Context, target: ShipTarget) -> str:
 
 
 def ship(
-    ctx: Context, target: ShipTarget, *, initial: bool = False, stop: Callable[[], bool] = never
+    ctx: Context, destination: ShipDestination, *, initial: bool = False, stop: Callable[[], bool] = never
 ) -> ShipReport:
     """Bring the destination up to date. Cut off anywhere, the next run goes on.
 
@@ -123,22 +125,24 @@ def ship(
     full stream would be the first and nobody allowed it; Taken when another run ships to this destination;
     ConnectionFailed or CommandFailed (which says where) for what fails. `stop` cuts a stream.
     """
-    with destination_lock(ctx, target), target.destination.connect() as session:
-        ctx.progress.phase("looking at both sides", target.destination.place)
+    with destination_lock(ctx, destination), destination.adapter.connect() as session:
+        ctx.progress.phase("looking at both sides", destination.adapter.place)
         inventory = session.inventory()
-        with ctx.instance_lock(f"zbackup ship to {target.name} (planning)"):
-            sides = _look(ctx, target, inventory, initial=initial)
-            newest = write_down(ctx, target, sides.backups, inventory)
-            _require_plan(ctx, target, sides.plan)
-            pin(ctx, target, sides.sources, inventory, [s.snapshot for s in _sends(sides.plan)])
+        with ctx.instance_lock(f"zbackup ship to {destination.name} (planning)"):
+            sides = _look(ctx, destination, inventory, initial=initial)
+            newest = write_down(ctx, destination, sides.backups, inventory)
+            _require_plan(ctx, destination, sides.plan)
+            pin(ctx, destination, sides.sources, inventory, [s.snapshot for s in _sends(sides.plan)])
         done = _Done()
         for step in sides.plan.steps if isinstance(sides.plan, Steps) else ():
-            _act(ctx, target, session, step, done, stop)
+            _act(ctx, destination, session, step, done, stop)
         if done.committed:
             sides = replace(sides, inventory=session.inventory())
-            newest = write_down(ctx, target, sides.backups, sides.inventory)
-        _tidy(ctx, target, sides, again=bool(_sends(sides.plan)))
-    return ShipReport(target=target, sent=tuple(done.sent), committed=tuple(done.committed), newest=newest)
+            newest = write_down(ctx, destination, sides.backups, sides.inventory)
+        _tidy(ctx, destination, sides, again=bool(_sends(sides.plan)))
+    return ShipReport(
+        destination=destination, sent=tuple(done.sent), committed=tuple(done.committed), newest=newest
+    )
 
 
 def ship_all(ctx: Context, stop: Callable[[], bool] = never) -> tuple[ShipReport, ...]:
@@ -148,12 +152,15 @@ def ship_all(ctx: Context, stop: Callable[[], bool] = never) -> tuple[ShipReport
     """
     reports = []
     failures: list[ZbackupError] = []
-    for target in ctx.targets:
+    for destination in ctx.destinations:
         try:
-            reports.append(ship(ctx, target, stop=stop))
+            reports.append(ship(ctx, destination, stop=stop))
         except ZbackupError as failure:
             log.error(
-                "ship.failed", destination=target.name, error=type(failure).__name__, message=str(failure)
+                "ship.failed",
+                destination=destination.name,
+                error=type(failure).__name__,
+                message=str(failure),
             )
             failures.append(failure)
         if stop():
@@ -164,14 +171,14 @@ def ship_all(ctx: Context, stop: Callable[[], bool] = never) -> tuple[ShipReport
 
 
 @contextmanager
-def destination_lock(ctx: Context, target: ShipTarget) -> Iterator[None]:
+def destination_lock(ctx: Context, destination: ShipDestination) -> Iterator[None]:
     """One run at a time for an instance and a destination; others of the instance may work meanwhile."""
-    path = ctx.shared / f"{ctx.instance}.ship.{target.name}.lock"
+    path = ctx.shared / f"{ctx.instance}.ship.{destination.name}.lock"
     with exclusive(path, "zbackup ship", wait=1):
         yield
 
 
-def _look(ctx: Context, target: ShipTarget, inventory: Inventory, *, initial: bool) -> _Sides:
+def _look(ctx: Context, destination: ShipDestination, inventory: Inventory, *, initial: bool) -> _Sides:
     catalog = ctx.catalog()
     names = {d.name for d in catalog.datasets}
     # What a switch put aside is no line's future any more.
@@ -180,8 +187,8 @@ def _look(ctx: Context, target: ShipTarget, inventory: Inventory, *, initial: bo
     streams = ZfsStreams(ctx.zfs.runner)
     begun = _begun(streams, sources, inventory)
     now = (ctx.clock.now(), ctx.zone)
-    chosen = wanted(own, inventory, set(begun.values()), target.retention, now)
-    plan = plan_ship(chosen, sources, inventory, begun, initial=initial or target.initial)
+    chosen = wanted(own, inventory, set(begun.values()), destination.retention, now)
+    plan = plan_ship(chosen, sources, inventory, begun, initial=initial or destination.initial)
     return _Sides(catalog.backups, sources, inventory, plan)
 
 
@@ -197,14 +204,14 @@ def _begun(streams: ZfsStreams, sources: Sequence[SourceDataset], inventory: Inv
     }
 
 
-def _tidy(ctx: Context, target: ShipTarget, sides: _Sides, *, again: bool) -> None:
+def _tidy(ctx: Context, destination: ShipDestination, sides: _Sides, *, again: bool) -> None:
     """`again`: what was sent has been pinned since the look."""
     backups, sources = sides.backups, sides.sources
-    with ctx.instance_lock(f"zbackup ship to {target.name} (releasing holds)"):
+    with ctx.instance_lock(f"zbackup ship to {destination.name} (releasing holds)"):
         if again:
             backups = ctx.catalog().backups
             sources = _sources(ctx, [d.name for d in sources])
-        release(ctx, target, backups, sources, sides.inventory)
+        release(ctx, destination, backups, sources, sides.inventory)
 
 
 def _sources(ctx: Context, names: Sequence[str]) -> tuple[SourceDataset, ...]:
@@ -212,25 +219,25 @@ def _sources(ctx: Context, names: Sequence[str]) -> tuple[SourceDataset, ...]:
     return tuple(d for d in streams.sources(ctx.datasets) if d.name in names)
 
 
-def _require_plan(ctx: Context, target: ShipTarget, plan: ShipPlan) -> None:
+def _require_plan(ctx: Context, destination: ShipDestination, plan: ShipPlan) -> None:
     match plan:
         case Divergence():
-            raise Diverged(diverged_text(ctx.instance, target, plan))
+            raise Diverged(diverged_text(ctx.instance, destination, plan))
         case NeedsInitial(datasets):
             raise Refused(
-                f"nothing of {', '.join(datasets)} is at {target.destination.place} yet, and a first copy "
-                f"sends all of it: zbackup ship {ctx.instance} {target.name} --initial"
+                f"nothing of {', '.join(datasets)} is at {destination.adapter.place} yet, and a first copy "
+                f"sends all of it: zbackup ship {ctx.instance} {destination.name} --initial"
             )
 
 
-def diverged_text(instance: str, target: ShipTarget, found: Divergence) -> str:
+def diverged_text(instance: str, destination: ShipDestination, found: Divergence) -> str:
     """Tell what is on each side, and what would go on without destroying anything."""
     here, there = ", ".join(found.here) or "no snapshot", ", ".join(found.there) or "no snapshot"
     return (
-        f"{found.dataset} and its copy {instance}/{found.line} at {target.destination.place} have diverged: "
+        f"{found.dataset} and its copy {instance}/{found.line} at {destination.adapter.place} have diverged: "
         f"{found.why}. Here: {here}. There: {there}. Nothing was changed. To go on and lose neither, "
-        f"put the old copies aside ({target.destination.aside}) and start again: "
-        f"zbackup ship {instance} {target.name} --initial"
+        f"put the old copies aside ({destination.adapter.aside}) and start again: "
+        f"zbackup ship {instance} {destination.name} --initial"
     )
 
 
@@ -240,7 +247,7 @@ def _sends(plan: ShipPlan) -> Sequence[Send]:
 
 def _act(
     ctx: Context,
-    target: ShipTarget,
+    destination: ShipDestination,
     session: Session,
     step: Abort | Send | Commit,
     done: _Done,
@@ -248,23 +255,25 @@ def _act(
 ) -> None:
     match step:
         case Abort(line, why):
-            log.info("ship.aborted", line=line, why=why, destination=target.name)
+            log.info("ship.aborted", line=line, why=why, destination=destination.name)
             session.abort(line)
         case Send():
-            done.sent.append(_send(ctx, target, session, step, stop))
+            done.sent.append(_send(ctx, destination, session, step, stop))
         case Commit(backup, parts):
             session.commit(backup.record, parts, ctx.clock.now().isoformat())
             done.committed.append(backup)
-            write_down_commit(ctx, target, backup)
-            log.info("ship.committed", snapshot=backup.name, destination=target.name)
+            write_down_commit(ctx, destination, backup)
+            log.info("ship.committed", snapshot=backup.name, destination=destination.name)
 
 
-def _send(ctx: Context, target: ShipTarget, session: Session, step: Send, stop: Callable[[], bool]) -> Sent:
+def _send(
+    ctx: Context, destination: ShipDestination, session: Session, step: Send, stop: Callable[[], bool]
+) -> Sent:
     argv = _argv(step)
     total = ZfsStreams(ctx.zfs.runner).size(argv)
-    ctx.progress.phase(f"sending {step.snapshot} to {target.name}")
+    ctx.progress.phase(f"sending {step.snapshot} to {destination.name}")
     ctx.progress.advance(0, total)
-    meter = Meter(limit=target.limit, moved=lambda n: ctx.progress.advance(n, max(n, total)), stop=stop)
+    meter = Meter(limit=destination.limit, moved=lambda n: ctx.progress.advance(n, max(n, total)), stop=stop)
     sender = Command(argv=argv, failure=lambda status, said: failure_of(argv, status, said))
     began = ctx.clock.monotonic()
     size = session.store(step.part, sender, meter)
@@ -272,7 +281,7 @@ def _send(ctx: Context, target: ShipTarget, session: Session, step: Send, stop: 
     log.info(
         "ship.sent",
         snapshot=str(step.snapshot),
-        destination=target.name,
+        destination=destination.name,
         base=step.origin.name if step.origin else None,
         resumed=bool(step.token),
         bytes=size,

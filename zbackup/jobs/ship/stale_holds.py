@@ -26,7 +26,7 @@ class Stale:
 
 def find_stale(ctx: Context) -> list[Stale]:
     """Those on the instance's datasets; looks only. Marks that are not zbackup's are none of its business."""
-    known = {t.tag: t.name for t in ctx.targets}
+    known = {t.tag: t.name for t in ctx.destinations}
     catalog = ctx.catalog()
     names = [d.name for d in catalog.datasets]
     return [*_holds(ctx, names, set(known)), *_bookmarks(ctx, names, set(known.values()))]
@@ -71,6 +71,6 @@ def _bookmarks(ctx: Context, names: list[str], destinations: set[str]) -> list[S
 
 
 def _why(ctx: Context, instance: str, destination: str) -> str:
-    if instance == ctx.instance and any(t.name == destination for t in ctx.targets):
+    if instance == ctx.instance and any(t.name == destination for t in ctx.destinations):
         return f"taken by another host, or before this one was renamed, for {destination}"
     return f"{instance} has no destination {destination} any more"

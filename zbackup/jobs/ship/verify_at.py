@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from zbackup.destinations.base import Provable, Readable, Session
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.ship.archived import CheckedLog, check_log
 from zbackup.jobs.ship.lag import ever_arrived
 from zbackup.jobs.ship.ship import destination_lock, never
@@ -48,7 +48,7 @@ class VerifyReport:
     each; with none of them all is well. `log` is the archived log, None where there is none.
     """
 
-    target: ShipTarget
+    destination: ShipDestination
     compared: tuple[Backup, ...]
     alone: tuple[Backup, ...]
     read: tuple[ReadBack, ...]
@@ -58,38 +58,38 @@ class VerifyReport:
 
 
 def verify_at(
-    ctx: Context, target: ShipTarget, *, most: int, stop: Callable[[], bool] = never
+    ctx: Context, destination: ShipDestination, *, most: int, stop: Callable[[], bool] = never
 ) -> VerifyReport:
     """Compare all that is committed there, and read the newest that is on both sides.
 
     `most` is how many bytes of each of its datasets are read, 0 for all, -1 for none; of a bucket all or
-    nothing is read, never faster than the target's limit. Nothing is changed on either side. Raise what
+    nothing is read, never faster than the destination's limit. Nothing is changed on either side. Raise what
     connecting and reading raises, and Stopped when `stop` says so; a difference is a problem in the report.
     """
-    with destination_lock(ctx, target), target.destination.connect() as session:
-        ctx.progress.phase("looking at both sides", target.destination.place)
+    with destination_lock(ctx, destination), destination.adapter.connect() as session:
+        ctx.progress.phase("looking at both sides", destination.adapter.place)
         copies = session.copies()
         mine = _backups(ctx)
         here = {b.record.backup: b for b in mine or ()}
         pairs = [(b, here[b.record.backup]) for b in copies.backups if b.record.backup in here]
         problems = [f"{name} cannot be read: {problem}" for name, problem in copies.unreadable]
         if not copies.backups:
-            problems += [_nothing(ctx, target)]
+            problems += [_nothing(ctx, destination)]
         problems += [text for there, mine in pairs for text in _differences(there, mine)]
         complete = [(there, mine) for there, mine in pairs if mine.complete]
-        meter = Meter(limit=target.limit, stop=stop)
+        meter = Meter(limit=destination.limit, stop=stop)
         read = _read(ctx, session, *complete[-1], most, meter) if complete and most >= 0 else ()
         proven = _prove(ctx, session, deep=most == 0, meter=meter)
         if mine is None and copies.backups:
             proven += _read_there(ctx, session, copies.backups[-1], most, meter)
         checked_log = check_log(ctx, session, copies, most, meter)
     problems += [f"{checked.name}: {text}" for checked in proven for text in checked.problems]
-    problems += [f"{r.snapshot} holds other data at {target.destination.place}" for r in read if not r.same]
+    problems += [f"{r.snapshot} holds other data at {destination.adapter.place}" for r in read if not r.same]
     problems += list(checked_log.problems) if checked_log else []
     for text in problems:
-        log.error("verify.different", destination=target.name, problem=text)
+        log.error("verify.different", destination=destination.name, problem=text)
     return VerifyReport(
-        target=target,
+        destination=destination,
         compared=tuple(there for there, _ in pairs),
         alone=tuple(b for b in copies.backups if b.record.backup not in here),
         read=tuple(read),
@@ -99,17 +99,17 @@ def verify_at(
     )
 
 
-def prove_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never) -> VerifyReport:
+def prove_at(ctx: Context, destination: ShipDestination, stop: Callable[[], bool] = never) -> VerifyReport:
     """As verify_at, for who reads no report: raise VerificationFailed when anything is different, when
     nothing could be compared, and when data was to be read and none was."""
-    report = verify_at(ctx, target, most=target.sample, stop=stop)
+    report = verify_at(ctx, destination, most=destination.sample, stop=stop)
     problems = list(report.problems)
-    if problems == [_nothing(ctx, target)] and not _arrived_once(ctx, target):
-        log.info("verify.nothing_yet", destination=target.name)
+    if problems == [_nothing(ctx, destination)] and not _arrived_once(ctx, destination):
+        log.info("verify.nothing_yet", destination=destination.name)
         return report
     if not (problems or report.compared or report.proven):
         problems = [f"none of the {len(report.alone)} backups that are there is here, too"]
-    elif not (problems or report.read or report.proven) and target.sample >= 0:
+    elif not (problems or report.read or report.proven) and destination.sample >= 0:
         problems = ["no data was read: of no backup that is there all snapshots are here, too"]
     if problems:
         more = f" (and {len(problems) - 1} more)" if problems[1:] else ""
@@ -117,14 +117,14 @@ def prove_at(ctx: Context, target: ShipTarget, stop: Callable[[], bool] = never)
     return report
 
 
-def _nothing(ctx: Context, target: ShipTarget) -> str:
-    return f"there is no committed backup of {ctx.instance} at {target.destination.place}"
+def _nothing(ctx: Context, destination: ShipDestination) -> str:
+    return f"there is no committed backup of {ctx.instance} at {destination.adapter.place}"
 
 
-def _arrived_once(ctx: Context, target: ShipTarget) -> bool:
+def _arrived_once(ctx: Context, destination: ShipDestination) -> bool:
     """Tell whether there should be something. On a host that has nothing of the instance there should."""
     try:
-        return ever_arrived(ctx, target)
+        return ever_arrived(ctx, destination)
     except DatasetNotFound:
         return True
 

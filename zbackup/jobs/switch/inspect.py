@@ -37,7 +37,7 @@ def find(ctx: Context, name: str) -> Clone:
 def _bound_to_copies(ctx: Context, clone: Clone, place: str) -> Refused:
     """ZFS renames nothing across pools, and production must not depend on what lies at a destination."""
     pool = place.partition("/")[0]
-    there = (t.name for t in ctx.targets if t.destination.here.partition("/")[0] == pool)
+    there = (t.name for t in ctx.destinations if t.adapter.here.partition("/")[0] == pool)
     again = f"zbackup restore {ctx.instance} --from {next(there, 'DESTINATION')} --to {clone.target}"
     return Refused(
         f"{clone.name} runs on copies at a destination, on the pool {pool}, and cannot leave them: fetch "

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from zbackup.catalog.local import Catalog, read_clones
-from zbackup.jobs.archive.archive import archive_targets
+from zbackup.jobs.archive.archive import archive_destinations
 from zbackup.jobs.archive.archive import ready as archive_ready
 from zbackup.jobs.backup.complete_record import times_out_of_order
 from zbackup.jobs.clones.find_leftovers import leftovers
@@ -78,18 +78,20 @@ def check(ctx: Context, expected: Expected) -> CheckReport:
         )
         for finding in (*(advice or []), *advice_on_arrangements(expected.arrangements, ctx.instance)):
             doctor.add(finding)
-    elif any(target.destination.here for target in ctx.targets):
+    elif any(destination.adapter.here for destination in ctx.destinations):
         text = "where only copies of it lie, as on a host that receives them, see zbackup received"
         doctor.add(Finding(severity="advice", subject="datasets", text=text))
     _check_files(ctx, doctor)
     if ctx.copier is not None and ctx.copier.configured:
         doctor.look("copying back", ctx.copier.require_account, str)
-    for target in ctx.targets:
-        place = target.destination.place
-        doctor.look(f"destination {target.name}", partial(ready, ctx, target), f"{place}: {{}}".format)
-    for target in archive_targets(ctx) if ctx.archive else ():
-        look = partial(archive_ready, ctx, target)
-        doctor.look(f"archive {target.name}", look, f"{target.destination.place}: {{}}".format)
+    for destination in ctx.destinations:
+        place = destination.adapter.place
+        doctor.look(
+            f"destination {destination.name}", partial(ready, ctx, destination), f"{place}: {{}}".format
+        )
+    for destination in archive_destinations(ctx) if ctx.archive else ():
+        look = partial(archive_ready, ctx, destination)
+        doctor.look(f"archive {destination.name}", look, f"{destination.adapter.place}: {{}}".format)
     return CheckReport(instance=ctx.instance, findings=tuple(doctor.findings))
 
 
@@ -153,7 +155,7 @@ def _check_placement(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalo
 def _check_files(ctx: Context, doctor: "_Doctor") -> None:
     """Files that the configuration names, and that are needed only on the day when they are."""
     named = [(f"mask {step.sql or step.run[0]}", Path(step.sql or step.run[0])) for step in ctx.cloning.mask]
-    named += [(f"destination {t.name}", file) for t in ctx.targets for file in t.destination.files]
+    named += [(f"destination {t.name}", file) for t in ctx.destinations for file in t.adapter.files]
     for subject, file in named:
         try:
             found = file.is_file()

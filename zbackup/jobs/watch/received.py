@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from zbackup.clock import Clock
 from zbackup.destinations.copies import Copies, by_home, by_server, committed
-from zbackup.jobs.context import Context, ShipTarget
+from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.journal import Remembered
 from zbackup.jobs.ship.prune_at import plan_prune_at
 from zbackup.model.backup import Backup
@@ -75,16 +75,18 @@ class Received:
         return worst(self.findings)
 
 
-def kept_at(ctx: Context, target: ShipTarget, remembered: Sequence[Remembered], *, scheduled: bool) -> Kept:
+def kept_at(
+    ctx: Context, destination: ShipDestination, remembered: Sequence[Remembered], *, scheduled: bool
+) -> Kept:
     """Tell what is done at the destination, which is on this host. Raise what connecting raises."""
-    names = {job_at("prune", target.name), job_at("verify", target.name)}
+    names = {job_at("prune", destination.name), job_at("verify", destination.name)}
     return Kept(
         instance=ctx.instance,
-        destination=target.name,
-        due=plan_prune_at(ctx, target).retention.destroy,
+        destination=destination.name,
+        due=plan_prune_at(ctx, destination).retention.destroy,
         jobs=tuple(r for r in remembered if r.instance == ctx.instance and r.job in names),
         scheduled=scheduled,
-        max_lag=target.max_lag,
+        max_lag=destination.max_lag,
     )
 
 

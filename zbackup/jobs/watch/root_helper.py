@@ -50,23 +50,23 @@ def obey_drill(
     `limits` are seconds, of the drills that are on schedule; it ends when `told` says why. Raise Refused when
     it is no such question.
     """
-    verb, instance, destination = _parse(line)
+    verb, instance, label = _parse(line)
     if verb != "drill":
         raise Refused("no such verb")
-    if (instance, destination) not in limits:
+    if (instance, label) not in limits:
         raise Refused("no such drill is on schedule in the helper's configuration")
     ctx = contexts[instance]
-    target = next((t for t in ctx.targets if t.name == destination), None)
-    before = read(ctx, destination)[-1:]
+    destination = next((t for t in ctx.destinations if t.name == label), None)
+    before = read(ctx, label)[-1:]
     try:
-        make(ctx, target, limits[instance, destination], told)
+        make(ctx, destination, limits[instance, label], told)
     except Postponed as later:
         return {"result": "postponed", "said": str(later)}
     except UNTRIED as failure:
         return {"result": "untried", "said": one_line(str(failure))}
     except ZbackupError as failure:
         # One that could not be begun, or that passed and could not be removed, says nothing of the backup.
-        after = read(ctx, destination)[-1:]
+        after = read(ctx, label)[-1:]
         failed = after != before and not after[-1].passed
         proven = failed or isinstance(failure, VerificationFailed)
         return {"result": "failed" if proven else "untried", "said": one_line(str(failure))}

@@ -7,7 +7,7 @@ from datetime import datetime
 from zbackup.catalog.local import Catalog
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.backup.prune import decide
-from zbackup.jobs.context import Context, ShipTarget, live_files
+from zbackup.jobs.context import Context, ShipDestination, live_files
 from zbackup.jobs.ship.archived import archived_copies
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
@@ -74,27 +74,27 @@ def _opens(ctx: Context, backup: Backup) -> bool:
     return True
 
 
-def look_at(ctx: Context, target: ShipTarget) -> tuple[Copies, RecoveryWindow]:
+def look_at(ctx: Context, destination: ShipDestination) -> tuple[Copies, RecoveryWindow]:
     """The backups committed at a destination, and what can be restored with them and the log archived
     there."""
-    with target.destination.connect() as session:
+    with destination.adapter.connect() as session:
         there = archived_copies(session, session.copies())
     return there.copies, recovery_window(there.with_holders.backups, None, ctx.clock.now())
 
 
-def window_at(ctx: Context, target: ShipTarget) -> WindowReport:
+def window_at(ctx: Context, destination: ShipDestination) -> WindowReport:
     """The window that a destination's backups give, by its own retention."""
-    copies, found = look_at(ctx, target)
+    copies, found = look_at(ctx, destination)
     now = ctx.clock.now()
-    promised = back(now, target.retention.window, ctx.zone)
+    promised = back(now, destination.retention.window, ctx.zone)
     return WindowReport(
         now=now,
         window=found,
-        retention=target.retention,
+        retention=destination.retention,
         promised=promised,
         lacking=found.lacking(promised, now),
-        kept=plan_retention(copies.backups, target.retention, now, ctx.zone, {}).keep,
-        note=f"only what is at {target.destination.place}",
+        kept=plan_retention(copies.backups, destination.retention, now, ctx.zone, {}).keep,
+        note=f"only what is at {destination.adapter.place}",
         unreadable=copies.unreadable,
         as_they_are=as_they_are(ctx, copies.backups),
     )
