@@ -23,7 +23,7 @@ from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.server import LockChoice, Place, ServerFacts
-from zbackup.model.target import Target, WholeLog, time_of
+from zbackup.model.target import Stop, WholeLog, time_of
 from zbackup.model.transaction_name import TransactionName
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class FakeRecovery:
         was, now = self._log(older[1]), self._log(newer[1])
         return now[: len(was)] == was
 
-    def cut_for(self, target: datetime) -> datetime:
+    def effective_target(self, target: datetime) -> datetime:
         return target
 
     def check_name(self, name: TransactionName) -> None:
@@ -175,18 +175,18 @@ class FakeRecovery:
         self,
         base: BackupFiles,
         log: BackupFiles,
-        target: Target,
+        stop: Stop,
         anchors: Sequence[Anchor] = (),
     ) -> ReplayRange | None:
         rows, full = self._rows(base[1]), self._log(log[1])
-        count = self._cut(rows, full, target)
+        count = self._cut(rows, full, stop)
         return ReplayRange(
             last_applied=self._transaction(full, count - 1) if count > len(rows) else None,
             first_skipped=self._transaction(full, count) if count < len(full) else None,
             transactions=count - len(rows),
             log_bytes=0,
             out_of_order=0,
-            effective_target=time_of(target),
+            effective_target=time_of(stop),
         )
 
     def check_program(self, record: Record) -> str:
@@ -205,14 +205,14 @@ class FakeRecovery:
         self,
         base: Files,
         log: Files,
-        target: Target,
+        stop: Stop,
         serving: Serving | None,
         progress: Progress,
         *,
         skip: Transaction | None = None,
     ) -> Recovered:
         rows, full = self._rows(base.where), self._log(log.where)
-        applied = full[: self._cut(rows, full, target)]
+        applied = full[: self._cut(rows, full, stop)]
         assert skip is None, "nothing is left out here"
         self._run(base, {"rows": applied}, {"log": applied}, serving, "recover")
         return self._recovered(applied)
@@ -256,15 +256,15 @@ class FakeRecovery:
 
         self.world.door(("engine", what), act)
 
-    def _cut(self, rows: tuple[int, ...], full: tuple[int, ...], target: Target) -> int:
+    def _cut(self, rows: tuple[int, ...], full: tuple[int, ...], stop: Stop) -> int:
         """How many of the log are applied."""
         if full[: len(rows)] != rows:
             raise NotRecoverable("the log does not lead on from the rows")
-        if isinstance(target, WholeLog):
+        if isinstance(stop, WholeLog):
             return len(full)
-        if isinstance(target, Transaction):
-            return int(target.start.rpartition(":")[2])
-        return max(len(rows), sum(self._time(n) < time_of(target) for n in full))
+        if isinstance(stop, Transaction):
+            return int(stop.start.rpartition(":")[2])
+        return max(len(rows), sum(self._time(n) < time_of(stop) for n in full))
 
     def _recovered(self, applied: tuple[int, ...]) -> Recovered:
         return Recovered(

@@ -166,7 +166,7 @@ def test_now_by_a_snapshot_of_the_log(world: World, ctx: Context) -> None:
     """Nobody knows what "now" will be: all that was committed before the command began is there."""
     now = Moment(world.now, "now", ZoneInfo("UTC"), is_now=True)
     kept = world.keep()
-    assert restore(ctx, now, OPTIONS).plan.replay_to == WholeLog(now.exclusive_end)
+    assert restore(ctx, now, OPTIONS).plan.stop == WholeLog(now.exclusive_end)
     world.put_back(kept)
     for each in every_break(world, lambda: restore(ctx, now, OPTIONS), ("fails late", "killed before")):
         if each.known:

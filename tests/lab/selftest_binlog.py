@@ -19,7 +19,7 @@ from zbackup.clock import SystemClock
 from zbackup.engines.mysql.binlog.errors import DifferentLog
 from zbackup.engines.mysql.binlog.files import log_files
 from zbackup.engines.mysql.binlog.find_by_name import earlier, find
-from zbackup.engines.mysql.binlog.find_stop import find_cut
+from zbackup.engines.mysql.binlog.find_stop import find_stop
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import check_events, microseconds, transactions
 from zbackup.engines.mysql.binlog.same_log import require_same_log
@@ -192,7 +192,7 @@ def test_cuts_where_the_server_stood(plain: DatabaseServer) -> None:
         stood.append((SystemClock().now().replace(microsecond=0), where(plain)))
         time.sleep(1.1)
     for number, (moment, position) in enumerate(stood):
-        cut = find_cut(files(plain), start, Time(moment))
+        cut = find_stop(files(plain), start, Time(moment))
         assert cut.transactions == sum(range(number + 2))
         passed = [t for file in files(plain) for t in transactions(file) if t.end <= position]
         assert cut.last_applied == passed[-1]

@@ -98,7 +98,7 @@ REPLAY = ReplayRange(
     transactions=32, log_bytes=3 * 1024**2, out_of_order=0, effective_target=ASKED.moment.at,
 )  # fmt: skip
 PLAN = RestorePlan(
-    name="shop-x", target=ASKED.target, replay_to=Time(ASKED.target.at), base=a_backup(), log=None,
+    name="shop-x", target=ASKED.target, stop=Time(ASKED.target.at), base=a_backup(), log=None,
     reason="newest before", replay=REPLAY,
 )  # fmt: skip
 LEFT_OUT = LeftOut(

@@ -106,8 +106,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     if skip is not None:
         to = _end_behind(to, (before, statement), never=(to_timestamp, to_backup, to_label, origin))
     foreign = _foreign(base, origin, (to, to_timestamp, before, to_backup, to_label, statement))
-    named = foreign or _named(to, to_timestamp, before, to_backup, to_label, statement)
-    if base and isinstance(named, _Backup | _Label):
+    named_target = foreign or _named_target(to, to_timestamp, before, to_backup, to_label, statement)
+    if base and isinstance(named_target, _Backup | _Label):
         raise UsageError("--to-backup and --to-label name what is restored: leave out --base")
     choice = RestoreOptions(
         name=name,
@@ -145,7 +145,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         )
         if skip is not None:
             choice = without(ctx, choice, skip)
-        target = _target(ctx, source, named, choice, sure=yes or dry_run)
+        target = _find_target(ctx, source, named_target, choice, sure=yes or dry_run)
         ctx.progress.note(headline(Asked(ctx.instance, ctx.zone, target)))
         if dry_run:
             plan = plan_restore(ctx, target, choice, source)
@@ -199,7 +199,7 @@ class _Statement:
     table: str
 
 
-_Named = str | ClusterTime | TransactionName | _Backup | _Label | _Foreign | _Statement
+_NamedTarget = str | ClusterTime | TransactionName | _Backup | _Label | _Foreign | _Statement
 
 
 def _statement(before_drop: str | None, before_truncate: str | None) -> _Statement | None:
@@ -237,14 +237,14 @@ def _end_behind(to: str | None, others: Sequence[object], never: Sequence[object
     return to if to is not None or any(each is not None for each in others) else "now"
 
 
-def _named(
+def _named_target(
     to: str | None,
     to_timestamp: str | None,
     before: str | None,
     to_backup: str | None,
     to_label: str | None,
     statement: _Statement | None,
-) -> _Named:
+) -> _NamedTarget:
     """Tell what was named as the target; a moment as text. Raise UsageError unless there is exactly one."""
     match (to, to_timestamp, before, to_backup, to_label, statement):
         case (str(), None, None, None, None, None):
@@ -282,35 +282,35 @@ def _source(ctx: Context, origin: str | None, *, there: bool) -> Source:
     return LOCAL
 
 
-def _target(
+def _find_target(
     ctx: Context,
     source: Source,
-    named: _Named,
+    named_target: _NamedTarget,
     choice: RestoreOptions,
     *,
     sure: bool,
 ) -> RestoreTarget:
     """Look up what was named, among the backups or in the log where that takes a look."""
-    match named:
+    match named_target:
         case ClusterTime():
-            return named
+            return named_target
         case str():
-            if named.strip().lower() == LATEST:
+            if named_target.strip().lower() == LATEST:
                 return source.latest(ctx, choice)
-            return parse_moment(named, ctx.zone, ctx.clock.now())
+            return parse_moment(named_target, ctx.zone, ctx.clock.now())
         case _Backup():
-            return source.backup(ctx, named.name)
+            return source.backup(ctx, named_target.name)
         case _Label():
-            return source.labelled(ctx, named.name)
+            return source.labelled(ctx, named_target.name)
         case _Foreign():
-            return FOREIGN.snapshot(ctx, named.name)
+            return FOREIGN.snapshot(ctx, named_target.name)
         case _Statement():
-            return _before_statement(ctx, source, named, choice, sure=sure)
-    return source.transaction(ctx, named, choice.base)
+            return _before_statement(ctx, source, named_target, choice, sure=sure)
+    return source.transaction(ctx, named_target, choice.base)
 
 
 def _before_statement(
-    ctx: Context, source: Source, named: _Statement, choice: RestoreOptions, *, sure: bool
+    ctx: Context, source: Source, named_target: _Statement, choice: RestoreOptions, *, sure: bool
 ) -> RestoreTarget:
     """Just before the last such statement, which is shown, and asked about unless somebody is `sure`.
 
@@ -318,11 +318,11 @@ def _before_statement(
     """
     if not sure and not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
-            f"that the last {named.kind} is the one that is meant has to be confirmed: add --yes, or "
+            f"that the last {named_target.kind} is the one that is meant has to be confirmed: add --yes, or "
             "--dry-run to see which it is"
         )
-    found = find_last_drop(ctx, source, named.table, named.kind)
-    ctx.progress.note(f"the last {named.kind} of {named.table}: {in_words(found, ctx.zone)}")
+    found = find_last_drop(ctx, source, named_target.table, named_target.kind)
+    ctx.progress.note(f"the last {named_target.kind} of {named_target.table}: {in_words(found, ctx.zone)}")
     if not sure:
         ctx.progress.phase("")
         if not typer.confirm("Restore to just before it?", err=True):

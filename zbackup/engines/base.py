@@ -20,7 +20,7 @@ from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange
 from zbackup.model.relocation import Relocation
 from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.server import LockChoice, ServerFacts
-from zbackup.model.target import Target
+from zbackup.model.target import Stop
 from zbackup.model.transaction_name import TransactionName
 from zbackup.model.undoing import UndoneTable, UndoPlan, UndoWish
 from zbackup.model.written_log import WrittenFile
@@ -210,8 +210,8 @@ class LogReader(Protocol):
         Names and numbers prove nothing here: after a reset or a failover another log has the same ones.
         """
 
-    def cut_for(self, target: datetime) -> datetime:
-        """Tell where a log is cut for the target: at it, or before it as far as the log's clock is coarse."""
+    def effective_target(self, target: datetime) -> datetime:
+        """Tell the target as the log's clock can: itself, or earlier as far as that clock is coarse."""
 
     def check_name(self, name: TransactionName) -> None:
         """Raise UsageError when nothing in this engine's logs is called like that."""
@@ -246,11 +246,11 @@ class LogReader(Protocol):
         """Tell when what stands at a place of the log was written, as far as the place's own name tells."""
 
     def examine(
-        self, base: BackupFiles, log: BackupFiles, target: Target, anchors: Sequence[Anchor] = ()
+        self, base: BackupFiles, log: BackupFiles, stop: Stop, anchors: Sequence[Anchor] = ()
     ) -> ReplayRange | None:
         """Tell what a replay would apply; changes nothing. Raise NotRecoverable when the log does not reach.
 
-        `target` is of a kind that the engine knows; `anchors` are clock readings that bound the times in the
+        `stop` is of a kind that the engine knows; `anchors` are clock readings that bound the times in the
         log. None when that cannot be known from files: the engine's log is read while recovering, on clones.
         """
 
@@ -308,7 +308,7 @@ class Recovery(Protocol):
         self,
         base: Files,
         log: Files,
-        target: Target,
+        stop: Stop,
         serving: Serving | None,
         progress: Progress,
         *,
@@ -316,7 +316,7 @@ class Recovery(Protocol):
     ) -> Recovered:
         """Bring the base's files to the target and leave a server running on them; none if `serving` is None.
 
-        `target` as for `LogReader.examine`; `skip` is left out. Raise VerificationFailed when the result is
+        `stop` as for `LogReader.examine`; `skip` is left out. Raise VerificationFailed when the result is
         not what it must be, ClockDisputed when the log's times contradict it where `examine` cannot tell.
         """
 

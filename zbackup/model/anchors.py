@@ -62,12 +62,12 @@ def _same_clock(one: Anchor, other: Anchor, tolerance: int) -> bool:
     return abs(other.earliest - one.earliest - passed) <= tolerance + abs(passed) * DRIFT
 
 
-def bounds(anchors: Sequence[Anchor], target: int, rules: Rules) -> Bounds:
+def bounds(anchors: Sequence[Anchor], stop: int, rules: Rules) -> Bounds:
     """Tell what dependable anchors, in the order of the log, say of the cut for a target."""
     slack = rules.tolerance
-    before = [a for a in anchors if a.latest + slack <= target]
+    before = [a for a in anchors if a.latest + slack <= stop]
     # A replica's times may be behind this host's clock by any lag, and so by them is what follows.
-    behind = [] if rules.replica else [a for a in anchors if not a.replica and a.earliest - slack >= target]
+    behind = [] if rules.replica else [a for a in anchors if not a.replica and a.earliest - slack >= stop]
     low, high = (before[-1] if before else None), (behind[0] if behind else None)
     last = high or (anchors[-1] if anchors else None)
     return Bounds(

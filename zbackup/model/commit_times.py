@@ -102,8 +102,8 @@ class CutSearch:
     follows can change the answer.
     """
 
-    def __init__(self, target: int, within: Bounds, rules: Rules) -> None:
-        self._target, self._within, self._rules = target, within, rules
+    def __init__(self, stop: int, within: Bounds, rules: Rules) -> None:
+        self._stop, self._within, self._rules = stop, within, rules
         self._count = 0
         self._last: tuple[int, Span] | None = None
         self._known = max(within.floor, within.said)
@@ -180,9 +180,9 @@ class CutSearch:
         """Tell whether what carries an earlier time is so little behind that clocks that are right may do
         that."""
         tolerance = self._rules.tolerance
-        least = self._least[1] if self._least else self._target
+        least = self._least[1] if self._least else self._stop
         near = least - self._earliest_behind <= WIDE * tolerance
-        return near and self._earliest_behind >= self._target - tolerance
+        return near and self._earliest_behind >= self._stop - tolerance
 
     def _are_slow(self) -> bool:
         """Tell whether what carries an earlier time began before the target and ended behind it.
@@ -248,19 +248,19 @@ class CutSearch:
         """
         if (file, 0) <= self._within.after or not self._within.floor <= header <= self._within.ceiling:
             return
-        if self._first is None or header + SECOND >= self._target:
+        if self._first is None or header + SECOND >= self._stop:
             return
         if not (self._came_to_target() and header in began()):
             self._is_behind(header + SECOND)
 
     def _search(self, file: int, spans: Iterator[Span], limit: int) -> Iterator[Span]:
         """Look for the first at the target or later, and return what follows it."""
-        target, tolerance, known = self._target, self._rules.tolerance, self._known
+        stop, tolerance, known = self._stop, self._rules.tolerance, self._known
         least, starts = max(self._within.floor, known - tolerance), self._rules.starts
         count, last = self._count, self._last
         for span in spans:
             begin, _, committed = span
-            if begin < limit and least <= committed < target:
+            if begin < limit and least <= committed < stop:
                 if committed > known:
                     if starts and committed - known > tolerance:
                         self._leap(known, committed)
@@ -287,15 +287,15 @@ class CutSearch:
         A time that is behind those before it, as of a slow statement, tells nothing of when it ended.
         """
         committed = span[2]
-        if self._target <= committed <= self._within.ceiling:
+        if self._stop <= committed <= self._within.ceiling:
             self._first, self._first_time = self._here(file, span), committed
             self._least = self._least_behind = (self._first, committed)
             self._early, self._latest, self._moved_on = 1, committed, committed
         else:
             if self._doubtful is None:
                 self._doubtful, self._ahead, self._back = self._here(file, span), False, False
-            self._ahead = self._ahead or committed >= self._target
-            self._back = self._back or self._within.floor <= committed < self._target
+            self._ahead = self._ahead or committed >= self._stop
+            self._back = self._back or self._within.floor <= committed < self._stop
 
     def _search_behind(self, file: int, spans: Iterator[Span], limit: int) -> None:
         """Look for what contradicts the first that was found."""
@@ -323,13 +323,13 @@ class CutSearch:
         """A time below this says something that is not known yet."""
         if self._least is None or self._least_behind is None:
             return NEVER
-        return max(self._target, self._least[1], self._least_behind[1], self._moved_on)
+        return max(self._stop, self._least[1], self._least_behind[1], self._moved_on)
 
     def _look_behind(self, file: int, span: Span) -> None:
         committed = span[2]
         if committed < self._within.floor:
             self._behind += 1
-        elif committed < self._target:
+        elif committed < self._stop:
             self._behind += 1
             self._is_behind(committed)
         elif committed <= self._within.ceiling:

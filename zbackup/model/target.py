@@ -1,4 +1,8 @@
-"""Targets of a restore: what is asked for, and where an engine stops its replay."""
+"""Targets of a restore, and the stops of a replay: what is asked for, and what an engine is told.
+
+The words of `restore --to` are read into a `target` (RestoreTarget), which every job and plan is given. An
+engine is given a `stop` (Stop), which it finds in its log: there it is a position.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,7 +30,7 @@ class WholeLog:
     at: datetime
 
 
-Target = Time | Transaction | ClusterTime | WholeLog
+Stop = Time | Transaction | ClusterTime | WholeLog
 """Where a replay stops: before a time, before a transaction or cluster time, or at the end of the log."""
 
 
@@ -73,7 +77,7 @@ RestoreTarget = Moment | ClusterTime | BeforeTransaction | UnseenTransaction | B
 """What a restore is asked for; `at` is the time it is known by."""
 
 
-def replay_target(target: RestoreTarget, *, accept_clock: bool = False) -> Target | None:
+def stop_of(target: RestoreTarget, *, accept_clock: bool = False) -> Stop | None:
     """Tell where to stop a replay; None where nothing is replayed, or the log is out of sight as yet."""
     match target:
         case Moment():
@@ -87,6 +91,6 @@ def replay_target(target: RestoreTarget, *, accept_clock: bool = False) -> Targe
             return None
 
 
-def time_of(target: Target) -> datetime:
-    """Tell a target as a time: everything committed before it is in, as far as the log's times are right."""
-    return target.committed if isinstance(target, Transaction) else target.at
+def time_of(stop: Stop) -> datetime:
+    """Tell a stop as a time: everything committed before it is in, as far as the log's times are right."""
+    return stop.committed if isinstance(stop, Transaction) else stop.at

@@ -32,7 +32,7 @@ def chosen(backups: list[Backup]) -> tuple[str, list[str]]:
         zone=ZoneInfo("UTC"),
         progress=SimpleNamespace(note=notes.append),
         recovery=SimpleNamespace(check_program=lambda _: None),
-        log_reader=SimpleNamespace(cut_for=lambda _: None),
+        log_reader=SimpleNamespace(effective_target=lambda _: None),
     )
     destination = ShipDestination(adapter=cast(Any, Place(backups)), tag="tag")
     moment = Moment(NOON + 3 * HOUR, "then", ZoneInfo("UTC"))
@@ -80,7 +80,7 @@ def latest(copies: Copies, **options: Any) -> tuple[Moment, str, str]:
         zone=ZoneInfo("UTC"),
         progress=SimpleNamespace(note=lambda _: None),
         recovery=SimpleNamespace(check_program=lambda _: None),
-        log_reader=SimpleNamespace(cut_for=lambda at: at),
+        log_reader=SimpleNamespace(effective_target=lambda at: at),
     )
     destination = ShipDestination(adapter=cast(Any, place), tag="tag")
     given = RestoreOptions(**options)

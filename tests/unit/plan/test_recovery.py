@@ -123,10 +123,10 @@ def test_one_microsecond_later_it_is_old_enough() -> None:
 
 def test_a_base_that_reaches_into_the_second_where_a_coarse_log_is_cut_is_too_new() -> None:
     half = at(30) + timedelta(milliseconds=500)
-    found = plan_recovery(half, NOW, [backup(1, 10, 11), backup(2, 30, 31)], BERLIN, cut=at(30))
+    found = plan_recovery(half, NOW, [backup(1, 10, 11), backup(2, 30, 31)], BERLIN, effective=at(30))
     assert found.base.name == "zbackup-1"
     with pytest.raises(NotRecoverable, match="whole seconds only"):
-        plan_recovery(half, NOW, [backup(2, 30, 31)], BERLIN, cut=at(30))
+        plan_recovery(half, NOW, [backup(2, 30, 31)], BERLIN, effective=at(30))
 
 
 def test_of_two_that_reach_equally_far_the_later_one_is_taken() -> None:

@@ -93,7 +93,7 @@ def plan_here(ctx: Context, *, between: bool) -> DrillPlan:
     if not between:
         return plan_whole_drill(backups)
     passed = {backup for backup, v in of_backups(ctx, backups).items() if v.passed}
-    return plan_drill(backups, passed, ctx.log_reader.cut_for, _out_of_order)
+    return plan_drill(backups, passed, ctx.log_reader.effective_target, _out_of_order)
 
 
 def plan_at(ctx: Context, destination: ShipDestination, *, between: bool) -> DrillPlan:
@@ -103,7 +103,7 @@ def plan_at(ctx: Context, destination: ShipDestination, *, between: bool) -> Dri
     if not between:
         return plan_whole_drill(backups)
     passed = {backup for backup, v in of_backups(ctx, backups, destination.name).items() if v.passed}
-    return plan_drill(backups, passed, ctx.log_reader.cut_for, _out_of_order)
+    return plan_drill(backups, passed, ctx.log_reader.effective_target, _out_of_order)
 
 
 def drill(

@@ -30,7 +30,7 @@ from zbackup.model.target import (
     BeforeTransaction,
     RestoreTarget,
     UnseenTransaction,
-    replay_target,
+    stop_of,
 )
 from zbackup.model.transaction_name import TransactionName
 from zbackup.plan.clones.clone_name import copy_name
@@ -109,7 +109,7 @@ class DestinationSource:
         return RestorePlan(
             name=name,
             target=target,
-            replay_to=replay_target(target, accept_clock=options.accept_clock),
+            stop=stop_of(target, accept_clock=options.accept_clock),
             base=choice.base,
             log=log,
             reason=choice.reason,

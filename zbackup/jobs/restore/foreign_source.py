@@ -117,7 +117,7 @@ def _planned(ctx: Context, catalog: Catalog, target: RestoreTarget, name: str) -
     return RestorePlan(
         name=name,
         target=target,
-        replay_to=None,
+        stop=None,
         base=base,
         log=base,
         reason=f"{target.name} was not taken by zbackup ({found.tool}): {CRASH_CONSISTENT}",

@@ -15,7 +15,7 @@ from zbackup.model.errors import ClockDisputed, NotRecoverable
 from zbackup.model.log import Transaction, how_many
 from zbackup.model.moment import local_text
 from zbackup.model.recovery import ReplayRange
-from zbackup.model.target import Target, Time
+from zbackup.model.target import Stop, Time
 from zbackup.plan.recovery.clock_anchors import END_OF_LOG, anchors_of
 
 
@@ -32,7 +32,7 @@ def examined(
     ctx: Context,
     catalog: Catalog,
     known: tuple[Sequence[Backup], Backup, Sequence[Backup | None]],
-    target: Target,
+    stop: Stop,
 ) -> Examined:
     """The first of the log sources that leads on from the base; None stands for the live log.
 
@@ -47,7 +47,7 @@ def examined(
         record = source.record if source else base.record
         anchors = clock_anchors(ctx, backups, base, source)
         try:
-            replay = ctx.log_reader.examine(files, BackupFiles(record, where), target, anchors)
+            replay = ctx.log_reader.examine(files, BackupFiles(record, where), stop, anchors)
         except NotRecoverable as failure:
             why = why or failure
             continue
@@ -90,9 +90,9 @@ def require_replayable(ctx: Context, replay: ReplayRange | None) -> None:
     )
 
 
-def require_undisputed(ctx: Context, replay: ReplayRange | None, target: Target) -> None:
+def require_undisputed(ctx: Context, replay: ReplayRange | None, stop: Stop) -> None:
     """Raise ClockDisputed when the log can be read in two ways there, unless its times are accepted."""
-    if replay is None or replay.later is None or not isinstance(target, Time) or target.accept_clock:
+    if replay is None or replay.later is None or not isinstance(stop, Time) or stop.accept_clock:
         return
     first, later = replay.first_skipped, replay.later.first_skipped
     between = replay.later.transactions - replay.transactions
@@ -101,7 +101,7 @@ def require_undisputed(ctx: Context, replay: ReplayRange | None, target: Target)
     if first is None:
         raise AssertionError("a log that ends before the target has no later end")
     raise ClockDisputed(
-        f"the log's times contradict its order around {local_text(target.at, ctx.zone)}, so it is not known "
+        f"the log's times contradict its order around {local_text(stop.at, ctx.zone)}, so it is not known "
         f"where that is: before {_named(ctx, first)}, or {how_many(between)} later, {where}; look at them "
         f"with mysqlbinlog, then say --before {first.start} or {ways} instead of --to, or take the earlier "
         "with --accept-clock"

@@ -26,10 +26,10 @@ from zbackup.model.target import (
     BackupAsItIs,
     BeforeTransaction,
     RestoreTarget,
-    Target,
+    Stop,
     UnseenTransaction,
     WholeLog,
-    replay_target,
+    stop_of,
     time_of,
 )
 from zbackup.plan.clones.clone_name import default_name
@@ -49,7 +49,7 @@ from zbackup.plan.recovery.window import recovery_window
 class RestorePlan:
     """The plan of a restore: how the `target` is reached.
 
-    The replay goes to `replay_to`, if anything is replayed and its transaction was found already. `log` is
+    The replay goes to `stop`, if anything is replayed and its transaction was found already. `log` is
     None while the snapshot to read the log from is still to be taken, and `replay` when the engine can tell
     only afterwards what it replayed.
 
@@ -61,7 +61,7 @@ class RestorePlan:
 
     name: str
     target: RestoreTarget
-    replay_to: Target | None
+    stop: Stop | None
     base: Backup
     log: Backup | None
     reason: str
@@ -73,13 +73,13 @@ class RestorePlan:
     left_out: LeftOut | None = None
 
     @property
-    def stop(self) -> Target:
+    def found_stop(self) -> Stop:
         """Tell where to stop: as it was found in the log, if it was, which is searched for it once."""
-        if self.replay_to is None:
+        if self.stop is None:
             raise AssertionError(f"{self.target} is no position in a log, or was not searched for")
         if self.replay is None:
-            return self.replay_to
-        return self.replay.first_skipped or WholeLog(time_of(self.replay_to))
+            return self.stop
+        return self.replay.first_skipped or WholeLog(time_of(self.stop))
 
     @property
     def clock_accepted(self) -> bool:
@@ -115,7 +115,7 @@ def make_plan(
     log: Backup | None = None,
 ) -> RestorePlan:
     """Decide with these backups, and look into the log. `log`: read this one, whatever else there is."""
-    replay_to = replay_target(target, accept_clock=options.accept_clock)
+    stop = stop_of(target, accept_clock=options.accept_clock)
     choice = choose(ctx, backups, target, options.base)
     base = choice.base
     require_usable(ctx, choice)
@@ -124,16 +124,16 @@ def make_plan(
     sources = (log,) if log else (choice.log, *choice.others)
     if choice.as_it_is:
         found = Examined(log or base, nothing_replayed(target.at), ())
-    elif replay_to is None:
+    elif stop is None:
         raise AssertionError(f"{target} was not searched for")
     else:
-        found = examined(ctx, catalog, (backups, base, sources), replay_to)
-        require_undisputed(ctx, found.replay, replay_to)
+        found = examined(ctx, catalog, (backups, base, sources), stop)
+        require_undisputed(ctx, found.replay, stop)
         require_replayable(ctx, found.replay)
     return RestorePlan(
         name=options.name or default_name(ctx.instance, target.at),
         target=target,
-        replay_to=replay_to,
+        stop=stop,
         base=base,
         log=found.log,
         reason=choice.reason if found.log in sources[:1] else f"{choice.reason}, but does not lead there",
@@ -163,12 +163,12 @@ def choose(ctx: Context, backups: Sequence[Backup], target: RestoreTarget, base:
         return plan_before(target, now, backups, ctx.zone, base=base)
     if isinstance(target, Moment) and target.is_now:
         return plan_whole_log(backups, base=base)
-    wanted = target.at
+    at = target.at
     if isinstance(target, ClusterTime):
         # It is somewhere within its second, and the log has to reach beyond that.
-        wanted = max(wanted, min(wanted + timedelta(seconds=1), now))
-    cut = ctx.log_reader.cut_for(target.at)
-    return plan_recovery(wanted, now, backups, ctx.zone, cut=cut, base=base)
+        at = max(at, min(at + timedelta(seconds=1), now))
+    effective = ctx.log_reader.effective_target(target.at)
+    return plan_recovery(at, now, backups, ctx.zone, effective=effective, base=base)
 
 
 def note_unreadable(ctx: Context, unreadable: Sequence[tuple[str, str]]) -> None:
@@ -202,7 +202,7 @@ def note_replica(ctx: Context, plan: RestorePlan, replay: ReplayRange | None) ->
     if replay.first_skipped:
         return
     end = replay.last_applied.committed if replay.last_applied and not plan.replay else record.as_of
-    if plan.replay_to and (record.complete_to or record.as_of) < time_of(plan.replay_to):
+    if plan.stop and (record.complete_to or record.as_of) < time_of(plan.stop):
         ctx.progress.note(
             f"this replica's log ends at {local_text(end, ctx.zone)}: what its source committed "
             f"after that and before the target is not in it"

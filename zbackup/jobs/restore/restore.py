@@ -156,6 +156,6 @@ def _recovered(
         opened.release()
         base = clone_datasets.in_sight_of(ctx, base, catalog.places, visible)
         recovered = ctx.recovery.recover(
-            base, source, plan.stop, options.serving, ctx.progress, skip=options.skip
+            base, source, plan.found_stop, options.serving, ctx.progress, skip=options.skip
         )
     return base, recovered

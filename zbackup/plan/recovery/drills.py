@@ -31,15 +31,15 @@ def plan_whole_drill(backups: Sequence[Backup]) -> DrillPlan:
 def plan_drill(
     backups: Sequence[Backup],
     passed: Collection[str],
-    cut_for: Callable[[datetime], datetime],
+    effective_target: Callable[[datetime], datetime],
     out_of_order: Callable[[Backup], bool] = lambda _: False,
 ) -> DrillPlan:
     """The newest backup that no drill has `passed` yet and that log leads on from, to a moment halfway
     between it and the next one that holds more of the log.
 
     Of backups that all passed, the newest again. Where no moment is between two, or the log's times cannot be
-    relied on there (`out_of_order`), all of the log up to the end. `cut_for` is where the engine cuts a log.
-    Raise NotRecoverable when there is no backup.
+    relied on there (`out_of_order`), all of the log up to the end. `effective_target` is the
+    engine's: see LogReader. Raise NotRecoverable when there is no backup.
     """
     end = plan_whole_drill(backups)
     found: tuple[Backup, Backup] | None = None
@@ -52,7 +52,7 @@ def plan_drill(
     if found is None:
         return end
     base, after = found
-    moment = _between(base, after, cut_for)
+    moment = _between(base, after, effective_target)
     if moment is None or out_of_order(after):
         return end
     return DrillPlan(base=base, moment=moment, whole=False)
@@ -72,12 +72,14 @@ def _next(base: Backup, backups: Sequence[Backup]) -> Backup | None:
     return None if found is None or first_break(base, found, backups) else found
 
 
-def _between(base: Backup, after: Backup, cut_for: Callable[[datetime], datetime]) -> datetime | None:
+def _between(
+    base: Backup, after: Backup, effective_target: Callable[[datetime], datetime]
+) -> datetime | None:
     begin, end = base.record.as_of, after.record.complete_to
     if begin is None or end is None or end <= begin:
         return None
     moment = begin + (end - begin) / 2
-    return moment if begin < cut_for(moment) and moment <= end else None
+    return moment if begin < effective_target(moment) and moment <= end else None
 
 
 def _named(name: str, backups: Sequence[Backup]) -> Backup:

@@ -44,18 +44,19 @@ def plan_recovery(
     backups: Sequence[Backup],
     zone: ZoneInfo,
     *,
-    cut: datetime | None = None,
+    effective: datetime | None = None,
     base: str = "",
 ) -> RecoveryPlan:
-    """The newest base whose last transaction is before the cut, and the oldest later log up to `target`.
+    """The newest base whose last transaction is before the target, and the oldest later log up to it.
 
-    `cut` is where the log will be cut, if that is not the target itself: a log that knows whole seconds only
-    is cut where the target's second begins, and a base that reaches into that second holds too much.
+    `effective` is the target as the log's clock can tell it, if that is not the target itself: of a log that
+    knows whole seconds only it is the beginning of the target's second, and a base that reaches into that
+    second holds too much.
     `base` names the one to start from instead of the newest. Raise NotFound when there is none of that name;
     NotRecoverable, with the window, when no base is old enough or the target is in the future.
     Times in messages are in `zone`.
     """
-    cut = cut or target
+    effective = effective or target
     usable = usable_bases(backups)
     bases = [b for b in moment_bases(backups) if not base] or [b for b in usable if base in ("", b.name)]
     if base and not bases:
@@ -70,9 +71,9 @@ def plan_recovery(
             f"that moment is in the future; the recovery window is {reachable.describe(zone)}"
             f"{_in_utc(target, reachable, now, zone)}"
         )
-    older = [b for b in bases if b.record.as_of and b.record.as_of < cut]
+    older = [b for b in bases if b.record.as_of and b.record.as_of < effective]
     if not older:
-        coarse = " (the log knows whole seconds only)" if cut < target else ""
+        coarse = " (the log knows whole seconds only)" if effective < target else ""
         none = f"{base} is not that old" if base else "no backup is that old"
         in_utc = _in_utc(target, reachable, now, zone)
         raise NotRecoverable(f"{none}; the recovery window is {reachable.describe(zone)}{coarse}{in_utc}")

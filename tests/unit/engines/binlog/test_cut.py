@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.engines.binlog.builder import Builder, Written, at
 from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog.errors import GapError
-from zbackup.engines.mysql.binlog.find_stop import find_cut
+from zbackup.engines.mysql.binlog.find_stop import find_stop
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.model.target import Time
 
@@ -53,7 +53,7 @@ def test_the_cut_is_a_prefix(
     starts = [place(files[0], 4)] + [place(path, one.end) for path, one in written]
     start = data.draw(st.sampled_from(starts))
     rest = [(p, w) for p, w in written if place(p, w.start) >= start]
-    cut = find_cut(files, start, Time(at(NOW + moment)))
+    cut = find_stop(files, start, Time(at(NOW + moment)))
     applied = [(p, w) for p, w in rest if place(p, w.end) <= cut.stop]
     skipped = rest[len(applied) :]
     assert all(w.micros < NOW + moment for _, w in applied)
@@ -76,7 +76,7 @@ def test_the_cut_is_a_prefix(
 def test_the_end_bounds_the_search(tmp_path: Path) -> None:
     files, written = write(tmp_path, [[1, 2], [3, 4]])
     end = place(files[1], written[2][1].end)
-    cut = find_cut(files, place(files[0], 4), Time(at(NOW + 100)), end=end)
+    cut = find_stop(files, place(files[0], 4), Time(at(NOW + 100)), end=end)
     assert cut.stop == end
     assert cut.first_skipped is None
     assert cut.transactions == 3
@@ -85,7 +85,7 @@ def test_the_end_bounds_the_search(tmp_path: Path) -> None:
 def test_a_missing_file_in_between_is_named(tmp_path: Path) -> None:
     files, _ = write(tmp_path, [[1], [2], [3], [4]])
     with pytest.raises(GapError, match=r"between binlog\.000001 and binlog\.000004"):
-        find_cut([files[0], files[3]], place(files[0], 4), Time(at(NOW)))
+        find_stop([files[0], files[3]], place(files[0], 4), Time(at(NOW)))
 
 
 def test_a_missing_first_file_is_named(tmp_path: Path) -> None:
@@ -93,18 +93,18 @@ def test_a_missing_first_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         GapError, match=r"binlog\.000001, which is missing: the oldest file present is binlog\.000002"
     ):
-        find_cut(files[1:], place(files[0], 4), Time(at(NOW)))
+        find_stop(files[1:], place(files[0], 4), Time(at(NOW)))
     with pytest.raises(GapError, match="no log files"):
-        find_cut([], place(files[0], 4), Time(at(NOW)))
+        find_stop([], place(files[0], 4), Time(at(NOW)))
 
 
 def test_a_log_that_ends_too_early_is_an_error(tmp_path: Path) -> None:
     files, _ = write(tmp_path, [[1], [2]])
     size = files[0].stat().st_size
     with pytest.raises(GapError, match=f"ends at {size}"):
-        find_cut(files, place(files[0], size + 1), Time(at(NOW)))
+        find_stop(files, place(files[0], size + 1), Time(at(NOW)))
     with pytest.raises(GapError, match=r"last file is binlog\.000002"):
-        find_cut(files, place(files[0], 4), Time(at(NOW)), end=LogPosition.of("binlog.000003", 4))
+        find_stop(files, place(files[0], 4), Time(at(NOW)), end=LogPosition.of("binlog.000003", 4))
 
 
 def test_a_file_begun_by_a_long_statement_is_cut_like_any_other(tmp_path: Path) -> None:
@@ -113,12 +113,12 @@ def test_a_file_begun_by_a_long_statement_is_cut_like_any_other(tmp_path: Path) 
     files, written = write(
         tmp_path, [[n * second for n in range(600)], [n * second for n in range(600, 700)]]
     )
-    cut = find_cut(files, place(files[0], 4), Time(at(NOW + 300 * second)))
+    cut = find_stop(files, place(files[0], 4), Time(at(NOW + 300 * second)))
     assert (cut.transactions, cut.later) == (300, None)
     for path, one in written:
         if path is files[0]:
             stamp(path, one.start, 50)
-    disputed = find_cut(files, place(files[0], 4), Time(at(NOW + 300 * second)))
+    disputed = find_stop(files, place(files[0], 4), Time(at(NOW + 300 * second)))
     assert disputed.transactions == 300 and disputed.later is not None
     assert disputed.later.transactions == 600
 

@@ -13,7 +13,7 @@ from tests.unit.engines.binlog.builder import SERVER, Builder, Written
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged
 from zbackup.engines.mysql.binlog.find_by_name import find
-from zbackup.engines.mysql.binlog.find_stop import find_cut
+from zbackup.engines.mysql.binlog.find_stop import find_stop
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.transactions_before import read_earlier
 from zbackup.model.transaction_name import FilePosition, Gtid, parse_transaction
@@ -139,7 +139,7 @@ def test_a_place_names_what_it_lies_in_and_the_cut_is_before_that(
     starts = [LogPosition.of(log.files[0].name, 4)]
     starts += [LogPosition.of(p.name, w.end) for p, w in log.written[: inside[0]]]
     start = data.draw(st.sampled_from(starts))
-    cut = find_cut(log.files, start, LogPosition.parse(searched.found.start))
+    cut = find_stop(log.files, start, LogPosition.parse(searched.found.start))
     assert cut.first_skipped and cut.first_skipped.described() == searched.found
     assert cut.transactions == inside[0] - starts.index(start)
     assert (cut.last_applied.gtid if cut.last_applied else None) == (

@@ -14,7 +14,7 @@ from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
-from zbackup.engines.mysql.recovery.replay_bounds import effective_target
+from zbackup.engines.mysql.recovery.replay_bounds import effective_stop
 from zbackup.engines.mysql.recovery.verify_replay import end_found, is_exact
 from zbackup.model.anchors import Anchor
 from zbackup.model.clock_reading import Reading
@@ -244,8 +244,8 @@ def test_a_backup_without_its_logs_dataset_is_refused(log: Log) -> None:
 
 def test_mariadbs_clock_knows_whole_seconds_and_the_rest_is_left_out() -> None:
     target = Time(moment(999_999), accept_clock=True)
-    assert effective_target("mysql", target) == target
-    assert effective_target("mariadb", target) == Time(moment(0), accept_clock=True)
+    assert effective_stop("mysql", target) == target
+    assert effective_stop("mariadb", target) == Time(moment(0), accept_clock=True)
 
 
 def test_the_cut_is_before_the_transaction_that_is_named_whatever_its_time(log: Log) -> None:

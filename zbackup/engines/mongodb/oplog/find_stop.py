@@ -15,7 +15,7 @@ from zbackup.model.commit_times import TOLERANCE
 from zbackup.model.errors import ClockDisputed, NotRecoverable
 from zbackup.model.log import ClusterTime, Transaction
 from zbackup.model.moment import utc_text
-from zbackup.model.target import Target, Time, WholeLog, time_of
+from zbackup.model.target import Stop, Time, WholeLog, time_of
 
 # A primary with nothing to do writes an entry all the same, every 10 seconds (its parameter
 # periodicNoopIntervalSecs); twice that may pass before one is missed.
@@ -36,11 +36,11 @@ class Cut:
     disputed: bool = False
 
 
-def find_cut(
+def find_stop(
     log: Connection,
     continued: Continuation,
     begin: Timestamp,
-    target: Target,
+    stop: Stop,
     taken: datetime,
 ) -> Cut:
     """The cut is before the first entry, in the order of the log, that was written at the target or later.
@@ -52,17 +52,17 @@ def find_cut(
     NotRecoverable when the base is past the cut; ClockDisputed when an entry behind it is earlier than the
     target by more than is ordinary, unless the clock is accepted.
     """
-    if isinstance(target, WholeLog):
+    if isinstance(stop, WholeLog):
         return Cut(applied=oplog.last(log, continued.sure.ts), skipped=None)
-    if isinstance(target, Transaction):
-        raise AssertionError(f"{target} is no cluster time")
+    if isinstance(stop, Transaction):
+        raise AssertionError(f"{stop} is no cluster time")
     wanted: dict[str, Any] = {"ts": {"$gt": begin, "$lte": continued.sure.ts}}
-    if isinstance(target, ClusterTime):
-        wanted["ts"]["$gte"] = Timestamp(target.seconds, target.increment)
+    if isinstance(stop, ClusterTime):
+        wanted["ts"]["$gte"] = Timestamp(stop.seconds, stop.increment)
         behind = begin >= wanted["ts"]["$gte"]
     else:
-        wanted["wall"] = {"$gte": target.at, "$lte": taken + TAKEN_WITHIN}
-        behind = _written(log, begin, target.at)
+        wanted["wall"] = {"$gte": stop.at, "$lte": taken + TAKEN_WITHIN}
+        behind = _written(log, begin, stop.at)
     if behind:
         raise NotRecoverable(
             f"the base already holds what was written up to {begin.time},{begin.inc}, which is not before "
@@ -71,40 +71,40 @@ def find_cut(
     skipped = oplog.find_first(log, wanted)
     if skipped is None:
         return Cut(applied=oplog.last(log, continued.sure.ts), skipped=None)
-    if isinstance(target, ClusterTime):
+    if isinstance(stop, ClusterTime):
         return Cut(applied=oplog.before(log, skipped["ts"]), skipped=skipped)
-    return _by_time(log, skipped, target, continued.sure, taken)
+    return _by_time(log, skipped, stop, continued.sure, taken)
 
 
-def _by_time(log: Connection, skipped: oplog.Entry, target: Time, sure: OpTime, taken: datetime) -> Cut:
-    """Cut before `skipped`, the first entry from the time on; raise ClockDisputed as find_cut() does."""
+def _by_time(log: Connection, skipped: oplog.Entry, stop: Time, sure: OpTime, taken: datetime) -> Cut:
+    """Cut before `skipped`, the first entry from the time on; raise ClockDisputed as find_stop() does."""
     applied = oplog.before(log, skipped["ts"])
-    strange = oplog.last_behind(log, skipped, target.at - TOLERANCE, sure.ts)
+    strange = oplog.last_behind(log, skipped, stop.at - TOLERANCE, sure.ts)
     if wall_time(applied) > taken + TAKEN_WITHIN:
         # Of the last one that is in nobody knows whether it is from before the target.
         strange = strange or applied
-    if strange is not None and not target.accept_clock:
-        raise _disputed(target.at, skipped, strange)
-    count = oplog.count_behind(log, skipped, target.at)
+    if strange is not None and not stop.accept_clock:
+        raise _disputed(stop.at, skipped, strange)
+    count = oplog.count_behind(log, skipped, stop.at)
     return Cut(applied=applied, skipped=skipped, behind=count, disputed=strange is not None)
 
 
-def _disputed(target: datetime, skipped: oplog.Entry, strange: oplog.Entry) -> ClockDisputed:
+def _disputed(at: datetime, skipped: oplog.Entry, strange: oplog.Entry) -> ClockDisputed:
     one, other = (f"{OpTime.of(entry).ts.time},{OpTime.of(entry).ts.inc}" for entry in (skipped, strange))
     return ClockDisputed(
-        f"the oplog can be read in two ways at {utc_text(target)}: the entry {one} says "
+        f"the oplog can be read in two ways at {utc_text(at)}: the entry {one} says "
         f"{utc_text(wall_time(skipped))}, and {other} says {utc_text(wall_time(strange))}: a clock was "
         f"wrong; name the first entry to leave out with --to-timestamp, such as {one}, or take that with "
         "--accept-clock"
     )
 
 
-def shortfall(cut: Cut, target: Target) -> str:
+def shortfall(cut: Cut, stop: Stop) -> str:
     """Warn when the log ends well before the target: its server was down then, or had not caught up."""
-    if isinstance(target, WholeLog):
+    if isinstance(stop, WholeLog):
         return ""
     end = wall_time(cut.applied)
-    if cut.skipped is not None or time_of(target) - end <= SILENCE:
+    if cut.skipped is not None or time_of(stop) - end <= SILENCE:
         return ""
     return (
         f"the log source's oplog ends at {utc_text(end)}: its server was down or lagged then, and what "
@@ -112,7 +112,7 @@ def shortfall(cut: Cut, target: Target) -> str:
     )
 
 
-def _written(log: Connection, place: Timestamp, target: datetime) -> bool:
+def _written(log: Connection, place: Timestamp, at: datetime) -> bool:
     """Tell whether the entry there, if the log still has it, was written at the target or later."""
     entry = oplog.at(log, place)
-    return entry is not None and wall_time(entry) >= target
+    return entry is not None and wall_time(entry) >= at

@@ -122,8 +122,8 @@ def last_behind(connection: Connection, skipped: Entry, moment: datetime, upto: 
     return found[0] if found else None
 
 
-def count_behind(connection: Connection, skipped: Entry, target: datetime) -> int:
+def count_behind(connection: Connection, skipped: Entry, at: datetime) -> int:
     """Tell how many entries behind the first one left out carry an earlier time than the target all the
     same."""
-    wanted = {"ts": {"$gt": skipped["ts"]}, "wall": {"$lt": target}}
+    wanted = {"ts": {"$gt": skipped["ts"]}, "wall": {"$lt": at}}
     return int(connection.run(OPLOG[0], {"count": OPLOG[1], "query": wanted}, limit_s=INSERT_LIMIT_S)["n"])

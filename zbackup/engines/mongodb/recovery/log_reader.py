@@ -18,7 +18,7 @@ from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
 from zbackup.model.replay_stop import ReplayStop
-from zbackup.model.target import Target
+from zbackup.model.target import Stop
 from zbackup.model.transaction_name import TransactionName
 
 
@@ -60,7 +60,7 @@ class MongoLogReader:
         """See engines.base.LogReader."""
         return is_same_log(older[0], newer[0])
 
-    def cut_for(self, target: datetime) -> datetime:
+    def effective_target(self, target: datetime) -> datetime:
         """The target itself: what the oplog's clock tells is finer than a base's `as_of` has to be."""
         return target
 
@@ -97,7 +97,7 @@ class MongoLogReader:
         self,
         base: BackupFiles,
         log: BackupFiles,
-        target: Target,
+        stop: Stop,
         anchors: Sequence[Anchor] = (),
     ) -> ReplayRange | None:
         """Nothing: an oplog can be read by a mongod only, on a clone of its own."""

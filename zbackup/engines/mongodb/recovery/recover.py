@@ -16,7 +16,7 @@ from zbackup.engines.mongodb.clone.server_options import Place
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.append import append
 from zbackup.engines.mongodb.oplog.continuation import continuation
-from zbackup.engines.mongodb.oplog.find_stop import Cut, find_cut, shortfall
+from zbackup.engines.mongodb.oplog.find_stop import Cut, find_stop, shortfall
 from zbackup.engines.mongodb.oplog.oplog_entry import transaction
 from zbackup.engines.mongodb.oplog.search_by_filter import search
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
@@ -44,7 +44,7 @@ from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Checked, Files, Recovered, ReplayRange, Serving
-from zbackup.model.target import Target, time_of
+from zbackup.model.target import Stop, time_of
 from zbackup.proc.programs import require_elsewhere
 
 
@@ -102,7 +102,7 @@ class MongoRecovery:
         self,
         base: Files,
         log: Files,
-        target: Target,
+        stop: Stop,
         serving: Serving | None,
         progress: Progress,
         *,
@@ -120,9 +120,9 @@ class MongoRecovery:
             # Both answer before they are watched together: only then they have nothing to do but this.
             _ = opened.connection, reading.connection
             with opened.progressing(reading.process):
-                merged = _merge(opened, reading, target, progress)
+                merged = _merge(opened, reading, stop, progress)
             opened.shut_down()
-        if warning := shortfall(merged.cut, target):
+        if warning := shortfall(merged.cut, stop):
             progress.note(warning)
         progress.phase("replaying", f"{merged.replay.transactions} oplog entries")
         with server.temporary("replay") as replayed:
@@ -240,7 +240,7 @@ class MongoRecovery:
 def _merge(
     opened: Temporary,
     reading: Temporary,
-    target: Target,
+    stop: Stop,
     progress: Progress,
 ) -> Merged:
     """Make the base's oplog end at the cut, complete; see continuation for what is proved before."""
@@ -249,7 +249,7 @@ def _merge(
     continued = continuation(base, log, whole=was_still(reading.server.files.record))
     base_exact = _require_recorded(base, log, opened.server.files.record)
     taken = reading.server.files.record.taken
-    cut = find_cut(log, continued, begin, target, taken)
+    cut = find_stop(log, continued, begin, stop, taken)
     entries, bytes_ = append(base, log, continued, cut.applied["ts"], progress)
     oplog.end_at(base, cut.applied["ts"])
     replay = ReplayRange(
@@ -258,7 +258,7 @@ def _merge(
         transactions=entries,
         log_bytes=bytes_,
         out_of_order=cut.behind,
-        effective_target=time_of(target),
+        effective_target=time_of(stop),
     )
     return Merged(begin=begin, cut=cut, replay=replay, base_exact=base_exact)
 

@@ -46,17 +46,17 @@ class Cut:
     later: LaterCut | None = None
 
 
-def find_cut(
+def find_stop(
     files: Sequence[Path],
     start: LogPosition,
-    target: Time | LogPosition | WholeLog,
+    stop: Time | LogPosition | WholeLog,
     *,
     end: LogPosition | None = None,
     times: Times | None = None,
 ) -> Cut:
     """Cut the log before the first transaction, in log order, that was committed at the target or later.
 
-    A `target` that is a position cuts before the first transaction that stands there or behind, whatever its
+    A `stop` that is a position cuts before the first transaction that stands there or behind, whatever its
     time, and nothing is read of later files. The whole log is cut nowhere.
 
     `files` are all of one log; `end` is where the log ends (its last complete transaction if None). For
@@ -64,10 +64,10 @@ def find_cut(
     caller rounds the target down to be sure. Raise GapError when the log has a gap between start and end,
     BinlogDamaged or BinlogEncrypted when it cannot be read.
     """
-    place = target if isinstance(target, LogPosition) else None
+    place = stop if isinstance(stop, LogPosition) else None
     files = chain(files, start, end or place)
-    if isinstance(target, Time):
-        return _by_time(files, start, end, microseconds(target.at), times or Times(rules=Rules()))
+    if isinstance(stop, Time):
+        return _by_time(files, start, end, microseconds(stop.at), times or Times(rules=Rules()))
     count = 0
     last_applied: LoggedTransaction | None = None
     first_skipped: LoggedTransaction | None = None
@@ -83,10 +83,10 @@ def find_cut(
 
 
 def _by_time(
-    files: Sequence[Path], start: LogPosition, end: LogPosition | None, target: int, times: Times
+    files: Sequence[Path], start: LogPosition, end: LogPosition | None, stop: int, times: Times
 ) -> Cut:
     anchors = dependable(times.anchors, times.rules)
-    search = CutSearch(target, bounds(anchors, target, times.rules), times.rules)
+    search = CutSearch(stop, bounds(anchors, stop, times.rules), times.rules)
     for before, path in zip((None, *files), files, strict=False):
         with opened(path, _limit(path, end)) as scanner:
             header = begun(path) if before else None

@@ -19,9 +19,9 @@ from zbackup.engines.mysql.recovery.history import history
 from zbackup.engines.mysql.recovery.live_end import damage
 from zbackup.engines.mysql.recovery.reach import latest_certain, look, reach, reach_without_log
 from zbackup.engines.mysql.recovery.replay_bounds import (
-    cut_between,
-    effective_target,
+    effective_stop,
     find_in_parts,
+    find_stop_behind_base,
     rules_for,
     tables_outside,
 )
@@ -35,7 +35,7 @@ from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
 from zbackup.model.replay_stop import ReplayStop
-from zbackup.model.target import Target, Time, time_of
+from zbackup.model.target import Stop, Time, time_of
 from zbackup.model.transaction_name import Gtid, TransactionName
 
 
@@ -90,9 +90,9 @@ class MysqlLogReader:
         """See engines.base.LogReader."""
         return is_same_log(older, newer)
 
-    def cut_for(self, target: datetime) -> datetime:
-        """The target as the log's clock can tell it: see effective_target."""
-        return time_of(effective_target(self.flavor, Time(target)))
+    def effective_target(self, target: datetime) -> datetime:
+        """The target as the log's clock can tell it: see effective_stop."""
+        return time_of(effective_stop(self.flavor, Time(target)))
 
     def check_name(self, name: TransactionName) -> None:
         """A GTID has to be of the flavour."""
@@ -130,16 +130,16 @@ class MysqlLogReader:
         self,
         base: BackupFiles,
         log: BackupFiles,
-        target: Target,
+        stop: Stop,
         anchors: Sequence[Anchor] = (),
     ) -> ReplayRange:
         """Tell what a replay from `base` would apply; changes nothing.
 
         Raise NotRecoverable when the log has a gap, is another server's, or the base is already past it.
         """
-        effective = effective_target(base[0].engine, target)
+        stop = effective_stop(base[0].engine, stop)
         start = end_of(*base)
-        cut = cut_between(start, held_files(*base), log, effective, anchors)
+        cut = find_stop_behind_base(start, held_files(*base), log, stop, anchors)
         stops = replay_stops(held_files(*log), start, cut.stop)
         return ReplayRange(
             last_applied=described(cut.last_applied),
@@ -147,7 +147,7 @@ class MysqlLogReader:
             transactions=cut.transactions,
             log_bytes=cut.log_bytes,
             out_of_order=cut.out_of_order,
-            effective_target=time_of(effective),
+            effective_target=time_of(stop),
             later=cut.later,
             outside=tables_outside(base[0], held_files(*base)[-1], held_files(*log), cut),
             stopped=stops[0] if stops else None,

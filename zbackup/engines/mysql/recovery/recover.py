@@ -19,7 +19,7 @@ from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.covered_log import end_of, held_files, is_readable
 from zbackup.engines.mysql.recovery.images import images
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
-from zbackup.engines.mysql.recovery.replay_bounds import cut_between, effective_target, tables_outside
+from zbackup.engines.mysql.recovery.replay_bounds import effective_stop, find_stop_behind_base, tables_outside
 from zbackup.engines.mysql.recovery.skip import Hole
 from zbackup.engines.mysql.recovery.verify_replay import (
     as_it_is,
@@ -38,7 +38,7 @@ from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Checked, Files, Recovered, Serving
-from zbackup.model.target import Target
+from zbackup.model.target import Stop
 from zbackup.proc import secure_files
 from zbackup.proc.programs import require_elsewhere
 
@@ -87,7 +87,7 @@ class MysqlRecovery:
         self,
         base: Files,
         log: Files,
-        target: Target,
+        stop: Stop,
         serving: Serving | None,
         progress: Progress,
         *,
@@ -108,8 +108,8 @@ class MysqlRecovery:
                 require_recorded_state(temporary.connection, base.record, base_files[-1])
                 forget_replication(server.flavor, temporary.connection)
             start = end_of(base.record, base.where, base_files)
-            effective = effective_target(base.record.engine, target)
-            cut = cut_between(start, base_files, BackupFiles(log.record, log.where), effective)
+            stop = effective_stop(base.record.engine, stop)
+            cut = find_stop_behind_base(start, base_files, BackupFiles(log.record, log.where), stop)
             hole = Hole.of(skip, start, cut) if skip else None
             aside = memory_tables.set_aside(temporary.connection, base.record, temporary.progressing)
             with aside, hole.explained() if hole else nullcontext():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zbackup.engines.mysql.binlog.files import sequence
 from zbackup.engines.mysql.binlog.find_by_name import find
-from zbackup.engines.mysql.binlog.find_stop import Cut, Times, find_cut
+from zbackup.engines.mysql.binlog.find_stop import Cut, Times, find_stop
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.binlog.same_log import require_same_log
 from zbackup.engines.mysql.clone.outside_directories import mentioned
@@ -20,18 +20,18 @@ from zbackup.model.commit_times import Rules
 from zbackup.model.errors import NotRecoverable, VerificationFailed
 from zbackup.model.log import ClusterTime, Searched
 from zbackup.model.record import Record
-from zbackup.model.target import Target, Time, WholeLog
+from zbackup.model.target import Stop, Time, WholeLog
 from zbackup.model.transaction_name import TransactionName
 
 
-def effective_target(flavor: str, target: Target) -> Target:
+def effective_stop(flavor: str, stop: Stop) -> Stop:
     """Round a time down to what the log's clock can tell: MariaDB's knows whole seconds only.
 
     So nothing that was committed at the target or later can slip in.
     """
-    if flavor != "mariadb" or not isinstance(target, Time):
-        return target
-    return replace(target, at=target.at.replace(microsecond=0))
+    if flavor != "mariadb" or not isinstance(stop, Time):
+        return stop
+    return replace(stop, at=stop.at.replace(microsecond=0))
 
 
 def rules_for(record: Record) -> Rules:
@@ -40,11 +40,11 @@ def rules_for(record: Record) -> Rules:
     return Rules(starts=starts, replica=record.role == "replica")
 
 
-def cut_between(
+def find_stop_behind_base(
     start: LogPosition,
     base_files: Sequence[Path],
     log: BackupFiles,
-    target: Target,
+    stop: Stop,
     anchors: Sequence[Anchor] = (),
 ) -> Cut:
     """Find the cut, having proved that the log continues the base's own. Raise NotRecoverable if not.
@@ -60,16 +60,16 @@ def cut_between(
             f"{files[0].name} to {files[-1].name} only"
         )
     require_same_log(base_files[-1], same[0], start.offset)
-    if isinstance(target, Time | WholeLog):
-        return find_cut(files, start, target, times=Times(rules=rules_for(log[0]), anchors=tuple(anchors)))
-    if isinstance(target, ClusterTime):
-        raise AssertionError(f"{target} is no position in a binlog")
-    stop = LogPosition.parse(target.start)
-    if stop < start:
-        raise NotRecoverable(f"the base ends at {start}: it holds the transaction at {stop} already")
-    cut = find_cut(files, start, stop)
-    if described(cut.first_skipped) != target:
-        raise VerificationFailed(f"the log that {log[0].called} holds has another transaction at {stop}")
+    if isinstance(stop, Time | WholeLog):
+        return find_stop(files, start, stop, times=Times(rules=rules_for(log[0]), anchors=tuple(anchors)))
+    if isinstance(stop, ClusterTime):
+        raise AssertionError(f"{stop} is no position in a binlog")
+    position = LogPosition.parse(stop.start)
+    if position < start:
+        raise NotRecoverable(f"the base ends at {start}: it holds the transaction at {position} already")
+    cut = find_stop(files, start, position)
+    if described(cut.first_skipped) != stop:
+        raise VerificationFailed(f"the log that {log[0].called} holds has another transaction at {position}")
     return cut
 
 
