@@ -63,6 +63,21 @@ class AsItIs:
             assert shop.restored("--to-backup", name) == wanted
         assert shop.restored("--to-backup", ids[shop.names[0]]) == shop.then[0]
 
+    def test_the_program_is_the_one_that_is_named(self, shop: Shop) -> None:
+        """As after an upgrade, when the old server lies beside the new one."""
+        house, newest = shop.house, ("--to-backup", shop.names[1])
+        gone = house.configure("upgraded", recovery={"server": "/opt/gone/server"})
+        before = house.state()
+        assert "/opt/gone/server" in house.zb("restore", *newest, "-q", config=gone).refused(9)
+        wrong = house.zb("restore", *newest, "-q", "--server", "/usr/bin/true")
+        assert "/usr/bin/true" in wrong.refused(9)
+        assert house.state() == before
+        words = ("restore", *newest, "--server", str(house.program), "--name", "old", "--json")
+        report = house.zb(*words, config=gone).data
+        with house.clone(report) as clone:
+            assert checksums(clone, TABLES) == shop.then[1]
+        house.destroy("old")
+
     def test_from_a_destination(self, shop: Shop) -> None:
         for words in (("--from", "vault"), ("--from", "vault", "--run-at-destination")):
             assert shop.restored("--to-backup", shop.names[0], *words) == shop.then[0]

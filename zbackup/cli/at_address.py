@@ -14,7 +14,7 @@ from zbackup.cli import logs
 from zbackup.cli.options import Options
 from zbackup.cli.progress import shown
 from zbackup.cli.working import Done, Failed, Result
-from zbackup.config.from_address import Access, Wanted, access, named, require_below, settings_for
+from zbackup.config.from_address import Access, Wanted, access, require_below, settings_for
 from zbackup.config.settings import Settings
 from zbackup.config.ship import S3Place, Ship, ZfsPlace
 from zbackup.destinations.base import Destination
@@ -92,8 +92,8 @@ Program = Annotated[
     typer.Option(
         "--server",
         metavar="PROGRAM",
-        help="The server program to recover with (default: an installed one).",
-        rich_help_panel=PANEL,
+        help="The server program to recover with, in place of recovery.server: of the version that wrote the "
+        "backup.",
         show_default=False,
     ),
 ]
@@ -145,10 +145,12 @@ class Given:
     sudo: bool
     instance: str
     below: str = ""
-    server: Path | None = None
 
-    def of(self, origin: str | None, instance: str | None, options: Options) -> Elsewhere | None:
-        """Return what is wanted of the address `origin`; None where it is none. Raise UsageError."""
+    def of(
+        self, origin: str | None, instance: str | None, options: Options, server: Path | None = None
+    ) -> Elsewhere | None:
+        """Return what is wanted of the address `origin`, with the program `server` to recover with; None
+        where it is none. Raise UsageError."""
         if origin is None or not is_address(origin):
             lost = [
                 f"--{f.name.replace('_', '-')}" for f in dataclasses.fields(self) if getattr(self, f.name)
@@ -176,7 +178,7 @@ class Given:
             ),
             instance=self.instance or instance or "",
             below=require_below(self.below) if self.below else "",
-            server=named(self.server) if self.server else None,
+            server=server,
         )
 
 

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import typer
 
@@ -17,6 +18,7 @@ from zbackup.cli.options import Options
 from zbackup.cli.output import emit
 from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan
 from zbackup.cli.working import OneInstance, on_one
+from zbackup.config import from_address
 from zbackup.jobs.context import Context
 from zbackup.jobs.copy.after_restore import require_possible
 from zbackup.jobs.restore.destination_source import DestinationSource
@@ -121,6 +123,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         accept_clock=accept_clock,
     )
     wish = restore_copy.wished(table or [], into, missing=missing, changed=changed)
+    program = from_address.named(server) if server else None
     elsewhere = Given(
         key=key,
         endpoint=endpoint,
@@ -129,13 +132,12 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         sudo=sudo,
         instance=named_instance,
         below=below,
-        server=server,
-    ).of(origin, instance, options)
+    ).of(origin, instance, options, program)
     if elsewhere and there:
         elsewhere.require_same_pool()
     if wish and elsewhere:
         raise UsageError("--table copies into production, which a host without a configuration does not know")
-    with _context(options, instance, elsewhere, base) as (ctx, configuration):
+    with _context(options, instance, elsewhere, base, program) as (ctx, configuration):
         if wish:
             require_possible(ctx, wish)
         source: Source = (
@@ -163,14 +165,14 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 
 @contextmanager
 def _context(
-    options: Options, instance: str | None, elsewhere: Elsewhere | None, base: str
+    options: Options, instance: str | None, elsewhere: Elsewhere | None, base: str, program: Path | None
 ) -> Iterator[tuple[Context, str]]:
     """The context of the instance that is meant, and the configuration where it was made for an address."""
     if elsewhere:
         with on_address(options, "restore", elsewhere, base) as rebuilt:
             yield rebuilt.context, rebuilt.configuration
     else:
-        with on_one(options, "restore", instance) as ctx:
+        with on_one(options, "restore", instance, program) as ctx:
             yield ctx, ""
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
 import typer
@@ -66,10 +67,16 @@ class Failed:
 
 
 @contextmanager
-def on_one(options: Options, job: str, name: str | None) -> Iterator[Context]:
-    """The context of the one instance meant. Raise UsageError or NotFound when it is not clear which."""
+def on_one(options: Options, job: str, name: str | None, server: Path | None = None) -> Iterator[Context]:
+    """The context of the one instance meant, with the program `server` to recover with if one is given.
+
+    Raise UsageError or NotFound when it is not clear which instance.
+    """
     settings = load(options.config)
     instance = app.choose_one(settings, name)
+    if server:
+        recovery = instance.recovery.model_copy(update={"server": (str(server),)})
+        instance = instance.model_copy(update={"recovery": recovery})
     logs.bind(job=job, instance=instance.name)
     with shown(options) as progress:
         yield app.context(settings, instance, progress)

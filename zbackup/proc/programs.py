@@ -34,7 +34,7 @@ def find_program(
     names: Sequence[str],
     hint: str,
     directories: Sequence[str],
-    remedy: str = "set recovery.server to its path",
+    remedy: str = "name it in recovery.server, or with --server",
 ) -> tuple[str, ...]:
     """The configured program, else the hint where it can be believed, else an installed one.
 
@@ -71,7 +71,7 @@ def require_elsewhere(program: Sequence[str], members: Sequence[str]) -> tuple[s
             if any(PurePosixPath(path).is_relative_to(member) for member in members):
                 raise Refused(
                     f"{word} lies on the instance's own datasets, and nothing in a clone is run: "
-                    f"set recovery.server to one elsewhere"
+                    f"name one elsewhere in recovery.server, or with --server"
                 )
     return tuple(program)
 

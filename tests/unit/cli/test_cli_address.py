@@ -16,7 +16,6 @@ TO = ("--to", "latest")
         (("restore", "--from", "ftp://x", "--below", "t/x", *TO), "--from wants an address such as"),
         (("restore", "--from", "offsite", "--key", "/k", *TO), "--key belongs to an address"),
         (("restore", "--below", "t/x", *TO), "--below belongs to an address"),
-        (("restore", "--server", "/m", *TO), "--server belongs to an address"),
         (("restore", "--from", BUCKET, "--below", "t/x", "--sudo", *TO), "are about another host"),
         (
             ("restore", "--from", BUCKET, "--below", "t/x", "--table", "a.b", *TO),

@@ -158,8 +158,8 @@ def test_a_hint_is_used_when_it_stands_the_test(rooted: Path, owners: dict[Path,
         find_program(None, ("mysqld",), str(hint), (str(rooted / "sbin"),))
     assert str(refused.value) == (
         f"no mysqld found on this host ({hint} is not used: {hint.parent} belongs to user id {STRANGER}, and "
-        "it and all directories above it must belong to root, and nobody else may write there): set "
-        "recovery.server to its path"
+        "it and all directories above it must belong to root, and nobody else may write there): name "
+        "it in recovery.server, or with --server"
     )
 
 
@@ -171,7 +171,7 @@ def test_where_none_is_there_no_directory_is_to_blame(
     owners[rooted / "local"] = (STRANGER, 0)
     with pytest.raises(Refused) as refused:
         find_program(None, ("mysqld",), str(rooted / "local" / "gone" / "mysqld"), (str(rooted / "local"),))
-    assert str(refused.value) == "no mysqld found on this host: set recovery.server to its path"
+    assert str(refused.value) == "no mysqld found on this host: name it in recovery.server, or with --server"
 
 
 @pytest.mark.parametrize("name", ["mysqld-x", "sh", "mysqld_safe"])
@@ -206,5 +206,5 @@ def test_a_configured_one_that_others_can_change_is_refused(
 
 def test_a_directory_is_no_program(rooted: Path, owners: dict[Path, tuple[int, int]]) -> None:
     (rooted / "sbin" / "mysqld").mkdir(parents=True)
-    with pytest.raises(Refused, match="no mysqld found on this host: set"):
+    with pytest.raises(Refused, match="no mysqld found on this host: name"):
         find_program(None, ("mysqld",), "", (str(rooted / "sbin"),))

@@ -23,7 +23,7 @@ def find_program(configured: Sequence[str] | None, recorded: str, version: str) 
     if wanted != found:
         raise Refused(
             f"{program[0]} is version {found}, but the files are of {wanted}: "
-            f"set recovery.server to a mongod of {wanted}"
+            f"name a mongod of {wanted} in recovery.server, or with --server"
         )
     return program
 

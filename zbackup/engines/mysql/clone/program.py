@@ -25,7 +25,7 @@ def find_program(
     if wanted != found:
         raise Refused(
             f"{program[0]} is version {found}, but the files are of {wanted}: "
-            f"set recovery.server to a server of {wanted}"
+            f"name a server of {wanted} in recovery.server, or with --server"
         )
     return program
 
