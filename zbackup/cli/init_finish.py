@@ -14,7 +14,7 @@ from zbackup.cli.progress import shown
 from zbackup.config.load import load
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
-from zbackup.jobs.drills.drill import drill_here
+from zbackup.jobs.drills.drill import prove_once
 from zbackup.jobs.watch.check import CheckReport, check
 from zbackup.model.errors import DatabaseError, ZbackupError
 from zbackup.model.setup import Newcomer, Step
@@ -96,11 +96,10 @@ def _first(options: Options, config: Path, step: Step) -> None:
             taken = snapshot(ctx)
             tell(f"{step.instance}: backup {taken.backup.name} taken")
         else:
-            report = drill_here(ctx)
-            seconds = report.took.total_seconds()
+            passed = prove_once(ctx, wait=settings.instance[step.instance].schedule.drill_limit)
             tell(
-                f"{step.instance}: restored in {tables.length(seconds)}, {report.checked.tables} "
-                "tables checked: passed"
+                f"{step.instance}: {passed.name} restored in {tables.length(passed.seconds)}, "
+                f"{passed.tables} tables checked: passed"
             )
 
 

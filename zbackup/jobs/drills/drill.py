@@ -147,22 +147,38 @@ def drill_here(ctx: Context, *, between: bool = False, guard: Guard | None = Non
     Raise whatever restore() raises.
     """
     with one_at_a_time(ctx, WHAT):
-        ctx.progress.phase("looking", "which backup")
-        plan = plan_here(ctx, between=between)
+        return _here(ctx, guard or Guard(), between=between)
 
-        def recover(inner: Context, moment: Moment, options: RestoreOptions) -> RestoreReport:
-            return restore(inner, moment, replace(options, stored_only=True))
 
-        what = _Drill(
-            plan=plan,
-            between=between,
-            destination="",
-            here=plan.base,
-            at=ctx,
-            there=lambda: _is_settled(ctx) and _is_there(plan, lambda: ctx.catalog().backups),
-            recover=recover,
-        )
-        return _tried(ctx, what, guard or Guard())
+def prove_once(ctx: Context, *, wait: float) -> Verdict:
+    """Return the verdict of a drill of this host's backups that passed; where there is none, of one made now.
+
+    A drill that somebody else is making, such as a daemon that runs, is waited for up to `wait` seconds, and
+    counts. Raise Taken after that, and whatever restore() raises.
+    """
+    with one_at_a_time(ctx, WHAT, wait=wait):
+        verdicts = of_backups(ctx, ctx.catalog().backups).values()
+        passed = next((v for v in verdicts if v.passed), None)
+        return passed or _here(ctx, Guard(), between=False).verdict
+
+
+def _here(ctx: Context, guard: Guard, *, between: bool) -> DrillReport:
+    ctx.progress.phase("looking", "which backup")
+    plan = plan_here(ctx, between=between)
+
+    def recover(inner: Context, moment: Moment, options: RestoreOptions) -> RestoreReport:
+        return restore(inner, moment, replace(options, stored_only=True))
+
+    what = _Drill(
+        plan=plan,
+        between=between,
+        destination="",
+        here=plan.base,
+        at=ctx,
+        there=lambda: _is_settled(ctx) and _is_there(plan, lambda: ctx.catalog().backups),
+        recover=recover,
+    )
+    return _tried(ctx, what, guard)
 
 
 def _is_there(plan: DrillPlan, look: Callable[[], Sequence[Backup]]) -> bool:
