@@ -257,8 +257,7 @@ class _Init:
         if not self.wishes.drill:
             left = {name: (backup, False) for name, (backup, _) in left.items() if backup}
         groups = [host.group_name(new.server.process.gid) for new in plan.newcomers]
-        drop_in = host.there().get(service.DROP_IN, "") if facts.systemd else ""
-        own = steps(plan.newcomers, accounts, str(self.config), facts, left, groups, drop_in)
+        own = steps(plan.newcomers, accounts, str(self.config), facts, left, groups, host.there())
         hosts = self._known_hosts(plan.newcomers)
         found_steps = (*installed, *hosts, *own)
         return tuple(step for step in found_steps if self.wishes.drill or step.kind != "drill")

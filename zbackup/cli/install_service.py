@@ -18,7 +18,7 @@ HELP = """Install the systemd units, the user zbackup and its directories, as th
 For an installation from the wheel or the checkout. The units start the zbackup that this command was called
 as.
 Starts nothing: zbackup init does, or systemctl enable --now zbackup-helper.socket zbackup-drill.socket
-zbackup.
+zbackup; the web page by systemctl enable --now zbackup-read.socket zbackup-web.
 
 \b
 zbackup install-service --print    what it would do

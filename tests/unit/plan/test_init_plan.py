@@ -274,24 +274,40 @@ def test_a_unit_that_somebody_changed_is_replaced_only_when_asked() -> None:
     assert service.install(TEXTS, machine, {path: "# mine"}, replace=True)[0].path == path
 
 
-def test_groups_that_the_unit_does_not_name_go_into_a_drop_in() -> None:
-    assert service.join_groups(["mysql", "root", "sudo", ""]) == []
-    drop_in, again = service.join_groups(["mongodb", "mysql", "mongodb"])
-    assert drop_in.content.endswith("[Service]\nSupplementaryGroups=mongodb\n")
+def joined(groups: list[str], there: dict[str, str]) -> dict[str, str]:
+    """The drop-ins after the steps."""
+    found = [step for step in service.join_groups(groups, there) if step.kind == "write"]
+    return there | {step.path: step.content for step in found}
+
+
+def test_groups_that_the_units_do_not_name_go_into_drop_ins() -> None:
+    assert service.join_groups(["mysql", "root", "sudo", ""], {}) == []
+    daemon, reader, again = service.join_groups(["mongodb", "mysql", "mongodb"], {})
+    assert [step.path for step in (daemon, reader)] == list(service.DROP_INS)
+    assert daemon.content == reader.content
+    assert daemon.content.endswith("[Service]\nSupplementaryGroups=mongodb\n")
     assert again.argv == ("systemctl", "daemon-reload")
 
 
 def test_a_group_that_was_joined_stays_joined() -> None:
-    before = service.join_groups(["mongodb"])[0].content
-    assert service.join_groups(["percona"], before)[0].content.endswith("=mongodb percona\n")
-    assert service.join_groups(["mongodb"], before) == []
+    before = joined(["mongodb"], {})
+    assert {text.splitlines()[-1] for text in joined(["percona"], before).values()} == {
+        "SupplementaryGroups=mongodb percona"
+    }
+    assert service.join_groups(["mongodb"], before) == [] == service.join_groups([], before)
+
+
+def test_who_reads_for_the_page_is_let_in_also_where_the_daemon_was_before() -> None:
+    daemon, reader = service.DROP_INS
+    before = {daemon: joined(["mariadb"], {})[daemon]}
+    assert joined([], before) == {daemon: before[daemon], reader: before[daemon]}
 
 
 def test_a_daemon_that_runs_gets_a_new_group_by_being_started_again() -> None:
     running = replace(PACKAGED, active=True)
     ready = {"shop": Account(works=True)}
-    for drop_in in ("", service.join_groups(["mongodb"])[0].content):
-        found = steps([newcomer()], ready, "/c", running, {}, ["mongodb"], drop_in)
+    for drop_ins in ({}, joined(["mongodb"], {})):
+        found = steps([newcomer()], ready, "/c", running, {}, ["mongodb"], drop_ins)
         argvs = [step.argv for step in found]
         assert ("systemctl", "try-restart", "zbackup.service") in argvs
         restarted = argvs.index(("systemctl", "try-restart", "zbackup.service"))

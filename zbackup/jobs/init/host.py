@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zbackup.model.errors import CommandFailed, Refused
 from zbackup.model.setup import HostFacts
-from zbackup.plan.init.service import DROP_IN, SETTINGS, UNIT_DIRECTORY, UNITS, USER, WRITTEN_PROGRAM
+from zbackup.plan.init.service import DROP_INS, SETTINGS, UNIT_DIRECTORY, UNITS, USER, WRITTEN_PROGRAM
 from zbackup.proc import secure_files
 from zbackup.proc.programs import why_not_trusted
 from zbackup.proc.run import run
@@ -65,7 +65,7 @@ def texts() -> dict[str, str]:
 def there() -> dict[str, str]:
     """The text of each file of ours that is at its place."""
     places = [f"{UNIT_DIRECTORY}/{name}" for name in UNITS]
-    places += [DROP_IN, *(f"{directory}/zbackup.conf" for directory in SETTINGS.values())]
+    places += [*DROP_INS, *(f"{directory}/zbackup.conf" for directory in SETTINGS.values())]
     return {place: secure_files.read_linked(Path(place)) for place in places if Path(place).is_file()}
 
 

@@ -13,6 +13,9 @@ UNITS = (
     "zbackup-helper@.service",
     "zbackup-drill.socket",
     "zbackup-drill@.service",
+    "zbackup-read.socket",
+    "zbackup-read@.service",
+    "zbackup-web.service",
 )
 """File names of the units, in the source's systemd/ and in the wheel."""
 
@@ -23,8 +26,11 @@ UNIT_DIRECTORY = "/etc/systemd/system"
 WRITTEN_PROGRAM = "/usr/local/bin/zbackup"
 """The program as the units in the source name it."""
 
-DROP_IN = f"{UNIT_DIRECTORY}/zbackup.service.d/servers.conf"
-"""The groups of the servers' files; init's own, which it alone writes."""
+DROP_INS = tuple(
+    f"{UNIT_DIRECTORY}/{unit}.d/servers.conf" for unit in ("zbackup.service", "zbackup-read@.service")
+)
+"""The groups of the servers' files, for the daemon and for who reads for the web page; init's own, which it
+alone writes."""
 _LISTED = re.compile(r"^SupplementaryGroups=(.*)$", re.M)
 _GROUPS = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -95,30 +101,30 @@ def needs_group(groups: Sequence[str]) -> bool:
     return not SERVER_GROUPS.isdisjoint(groups)
 
 
-def join_groups(groups: Sequence[str], before: str = "") -> list[Step]:
-    """Let the daemon read the logs of servers whose files belong to another group than the unit names;
-    `before` is the drop-in that is there, whose groups stay."""
-    if not needs_group(groups):
+def join_groups(groups: Sequence[str], there: Mapping[str, str]) -> list[Step]:
+    """Let the daemon, and who reads for the web page, read the logs of servers whose files belong to another
+    group than the units name. `there` are the drop-ins that are there (path -> text), whose groups stay."""
+    listed = (_LISTED.findall(there.get(path, "")) for path in DROP_INS)
+    joined = {name for lines in listed for name in _GROUPS.findall(" ".join(lines))}
+    wanted = sorted({*SERVER_GROUPS.intersection(groups), *joined})
+    if not wanted:
         return []
-    wanted = sorted(
-        {*SERVER_GROUPS.intersection(groups), *_GROUPS.findall(" ".join(_LISTED.findall(before)))}
-    )
     content = (
         "# Written by zbackup init: the groups of the servers' "
         f"files.\n[Service]\nSupplementaryGroups={' '.join(wanted)}\n"
     )
-    if content == before:
-        return []
-    return [
+    written = [
         Step(
             kind="write",
-            text=f"let the daemon read files of the group {', '.join(wanted)}",
-            path=DROP_IN,
+            text=f"let {who} read files of the group {', '.join(wanted)}",
+            path=path,
             content=content,
             mode=0o644,
-        ),
-        _run("let systemd read that", "systemctl", "daemon-reload"),
+        )
+        for path, who in zip(DROP_INS, ("the daemon", "the web page's reader"), strict=True)
+        if there.get(path) != content
     ]
+    return [*written, _run("let systemd read that", "systemctl", "daemon-reload")] if written else []
 
 
 def start(facts: HostFacts) -> list[Step]:

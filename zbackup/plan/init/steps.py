@@ -21,19 +21,19 @@ def steps(
     facts: HostFacts,
     unfinished: Mapping[str, tuple[bool, bool]],
     groups: Sequence[str],
-    drop_in: str = "",
+    drop_ins: Mapping[str, str] | None = None,
 ) -> tuple[Step, ...]:
     """All that is to be done. A daemon that somebody stopped stays so, unless there is something new.
 
     `accounts` has the account of each newcomer that needs one, `config` is the configuration's path.
     `unfinished` tells of instances that are configured already whether their first backup, and whether a
-    drill that passed, is missing. `groups` are those of the newcomers' files, `drop_in` the text that joins
-    the daemon to groups now.
+    drill that passed, is missing. `groups` are those of the newcomers' files, `drop_ins` the files that
+    join the service to groups now (path -> text).
     """
     found: list[Step] = []
     for new in newcomers:
         found += _secrets(new, accounts.get(new.name))
-    found += _privileges(newcomers, facts, groups, drop_in)
+    found += _privileges(newcomers, facts, groups, drop_ins or {})
     if newcomers:
         names = ", ".join(new.name for new in newcomers)
         found.append(Step(kind="config", text=f"add {names} to {config}", path=config, mode=CONFIG_MODE))
@@ -98,14 +98,14 @@ def script_command(new: Newcomer) -> str:
 
 
 def _privileges(
-    newcomers: Sequence[Newcomer], facts: HostFacts, groups: Sequence[str], drop_in: str
+    newcomers: Sequence[Newcomer], facts: HostFacts, groups: Sequence[str], drop_ins: Mapping[str, str]
 ) -> list[Step]:
-    if not facts.systemd or not newcomers:
+    if not facts.systemd:
         return []
     found: list[Step] = []
     for new in newcomers:
         found += service.delegate(new.datasets, ships=new.copies is not None)
-    return found + service.join_groups(groups, drop_in)
+    return found + service.join_groups(groups, drop_ins)
 
 
 def _first(
