@@ -252,6 +252,8 @@ def test_a_host_without_a_configuration_restores_from_the_address_alone(
         more, part = ("--run-at-destination",), offsite.copies[0]
     (there,) = house.bare("list", *address, "--json", environment=hosts.environment).data
     assert [b["name"] for b in there["backups"]] == [b["name"] for b in house.backups()]
+    (reach,) = house.bare("window", *address, "--json", environment=hosts.environment).data
+    assert (reach["ranges"][0]["after"], reach["promised"]) == (there["window"]["after"], None), reach
     words = ("restore", *address, *more, "--below", below, "--server", str(house.program))
     words = (*words, "--to", "latest", "--name", "alone", "--json")
     back = house.bare(*words, environment=hosts.environment)

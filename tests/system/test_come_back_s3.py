@@ -255,6 +255,9 @@ def test_a_host_with_nothing_but_the_key_restores_from_the_bucket_alone(offsite:
     (there,) = house.bare("list", *address, *key, "--json", environment=environment).data
     assert [b["name"] for b in there["backups"]] == [b["name"] for b in house.backups()]
     assert (there["instance"], there["servers"][0]["engine"]) == ("shop", "mariadb")
+    (reach,) = house.bare("window", *address, *key, "--json", environment=environment).data
+    assert (reach["ranges"][0]["after"], reach["promised"]) == (there["window"]["after"], None), reach
+    assert "can be restored." in house.bare("window", *address, *key, environment=environment).succeeded
     assert "key FILE" in house.bare(*to, "-q", environment=environment).refused(9)
     offsite.key.chmod(0o644)
     assert "lets others read" in house.bare(*to, *key, "-q", environment=environment).refused(2)

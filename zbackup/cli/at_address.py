@@ -24,6 +24,17 @@ from zbackup.model.errors import UsageError, ZbackupError
 
 PANEL = "With --from ADDRESS, without a configuration"
 
+Origin = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="ADDRESS",
+        help="What lies at this address (s3://bucket/prefix, ssh://user@host/pool/dataset, "
+        "zfs:pool/dataset), which needs no configuration.",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
 Keys = Annotated[
     list[Path] | None,
     typer.Option(
@@ -127,6 +138,12 @@ class Rebuilt:
     context: Context
     found: Found
     configuration: str
+
+
+def require_address(origin: str | None) -> None:
+    """Raise UsageError for a name where only an address is meant."""
+    if origin is not None and not is_address(origin):
+        raise UsageError(f"--from wants an address, such as s3://bucket/prefix: is --at {origin} meant?")
 
 
 def is_address(origin: str | None) -> bool:

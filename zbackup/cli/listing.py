@@ -85,17 +85,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     foreign: Annotated[
         bool, typer.Option("--foreign", help="Show the snapshots of its datasets that others took, too.")
     ] = False,
-    origin: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="ADDRESS",
-            help="What lies at this address (s3://bucket/prefix, ssh://user@host/pool/dataset, "
-            "zfs:pool/dataset), which needs no configuration.",
-            rich_help_panel=at_address.PANEL,
-            show_default=False,
-        ),
-    ] = None,
+    origin: at_address.Origin = None,
     key: at_address.Keys = None,
     endpoint: at_address.Endpoint = "",
     identity: at_address.Identity = None,
@@ -122,8 +112,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     if elsewhere:
         conclude(options, "list", all_at(options, "list", elsewhere, _look_there), shape=_shape, text=text)
         return
-    if origin:
-        raise UsageError(f"--from wants an address, such as s3://bucket/prefix: is --at {origin} meant?")
+    at_address.require_address(origin)
     conclude(options, "list", on_each(options, "list", instance, look_somewhere), shape=_shape, text=text)
 
 

@@ -45,12 +45,13 @@ def picture(report: WindowReport, rules: Retention, width: int) -> list[str]:
             others.append(kept.backup.record.taken)
     marked = [*by_tier.items(), ("other backups" if by_tier else "backups", others)]
     labels = max(len(name) for name in ("restorable", *(name for name, _ in marked))) + 2
-    oldest = min([*(r.after for r in report.window.ranges), report.promised])
+    promised = report.promised
+    oldest = min([*(r.after for r in report.window.ranges), *([promised] if promised else [])])
     axis = _Axis(report.now, oldest, max(width - labels, NARROWEST))
     rows = [
         ("", axis.scale()),
         ("restorable", _restorable(report, axis)),
-        ("promised", axis.bar([(report.promised, report.now)], "=", " ")),
+        *([("promised", axis.bar([(promised, report.now)], "=", " "))] if promised else []),
         *((name, axis.marks(taken)) for name, taken in marked),
     ]
     return [*(f"{name:<{labels}}{content}".rstrip() for name, content in rows), LEGEND]

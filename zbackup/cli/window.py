@@ -1,16 +1,19 @@
 """zbackup window"""
 
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from zbackup import app
-from zbackup.cli import shapes, tables
+from zbackup.cli import at_address, shapes, tables
+from zbackup.cli.at_address import Given, Rebuilt, all_at
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
 from zbackup.cli.timeline import picture
 from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
 from zbackup.jobs.context import Context
 from zbackup.jobs.watch.window import WindowReport, window, window_at
+from zbackup.model.errors import UsageError
 from zbackup.model.moment import local_text
 
 HELP = """Show which moments can be restored, and every gap with its cause.
@@ -22,18 +25,60 @@ server's own log files as they are now. The picture's scale gets finer towards t
 zbackup window
 zbackup window shop --json
 zbackup window shop --at offsite    what the backups at a destination can restore
+zbackup window --from s3://bucket/db1 --key FILE    the same on a host without a configuration
 """
 
 
-def command(options: Options, instance: AnyInstance = None, at: At = None) -> None:
-    def look(ctx: Context) -> WindowReport:
-        return window_at(ctx, app.choose_destination(ctx, at)) if at else window(ctx)
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An instance's window; of an address that no configuration names, `place` is that."""
 
+    report: WindowReport
+    place: str = ""
+
+
+def command(  # noqa: PLR0913  a parameter is an option of the command line
+    options: Options,
+    instance: AnyInstance = None,
+    at: At = None,
+    origin: at_address.Origin = None,
+    key: at_address.Keys = None,
+    endpoint: at_address.Endpoint = "",
+    identity: at_address.Identity = None,
+    known_hosts: at_address.KnownHosts = None,
+    sudo: at_address.Sudo = False,
+    named_instance: at_address.Named = "",
+) -> None:
+    def look(ctx: Context) -> Seen:
+        return Seen(window_at(ctx, app.choose_destination(ctx, at)) if at else window(ctx))
+
+    if at and origin:
+        raise UsageError("which destination, --at or --from? Name one")
+    elsewhere = Given(
+        key=key,
+        endpoint=endpoint,
+        identity=identity,
+        known_hosts=known_hosts,
+        sudo=sudo,
+        instance=named_instance,
+    ).of(origin, instance, options)
+    if elsewhere:
+        conclude(
+            options, "window", all_at(options, "window", elsewhere, _look_there), shape=_shape, text=_text
+        )
+        return
+    at_address.require_address(origin)
     conclude(options, "window", on_each(options, "window", instance, look), shape=_shape, text=_text)
 
 
-def _shape(done: Done[WindowReport]) -> dict[str, Any]:
-    report = done.result
+def _look_there(rebuilt: Rebuilt) -> Seen:
+    """Of what lies at an address no retention policy is known: nothing is promised."""
+    report = window_at(rebuilt.context, rebuilt.context.destinations[0])
+    return Seen(replace(report, promised=None, lacking=()), rebuilt.found.place)
+
+
+def _shape(done: Done[Seen]) -> dict[str, Any]:
+    report = done.result.report
     return {
         "now": plain(report.now),
         "ranges": plain(report.window.ranges),
@@ -42,52 +87,57 @@ def _shape(done: Done[WindowReport]) -> dict[str, Any]:
         "unreadable": shapes.unreadable(report.unreadable),
         "as_they_are": [b.name for b in report.as_they_are],
         "promised": {
-            "window": str(done.result.retention.window),
+            "window": str(report.retention.window),
             "after": plain(report.promised),
             "kept": not report.lacking,
             "lacking": [{"after": plain(after), "to": plain(to)} for after, to in report.lacking],
-        },
+        }
+        if report.promised
+        else None,
+        **({"place": done.result.place} if done.result.place else {}),
     }
 
 
-def _text(reports: list[Done[WindowReport]]) -> str:
-    return "\n\n".join("\n".join(render(d.context, d.result)) for d in reports)
+def _text(reports: list[Done[Seen]]) -> str:
+    return "\n\n".join("\n".join(render(d.context, d.result.report, d.result.place)) for d in reports)
 
 
-def render(ctx: Context, report: WindowReport) -> list[str]:
-    """One instance's window for people."""
+def render(ctx: Context, report: WindowReport, place: str = "") -> list[str]:
+    """One instance's window for people; `place` is the address that it is at, "" for a configured one."""
 
     def say(moment: datetime) -> str:
         return local_text(moment.replace(microsecond=0), ctx.zone)
 
+    title = f"Instance {ctx.instance}{f' at {place}' if place else ''}"
     if report.as_they_are and not report.window.ranges:
-        return [f"Instance {ctx.instance}", *tables.as_they_are(ctx.instance, report.as_they_are, alone=True)]
+        return [title, *tables.as_they_are(ctx.instance, report.as_they_are, alone=True)]
     if not report.window.ranges:
         return [
-            f"Instance {ctx.instance}",
+            title,
             "Nothing can be restored yet: take a backup with zbackup snapshot.",
             *shapes.unreadable_lines(report.unreadable),
         ]
     lines = [
-        f"Instance {ctx.instance} ({ctx.zone.key})",
+        f"{title} ({ctx.zone.key})",
         *picture(report, report.retention, tables.terminal_width()),
         "",
     ]
-    older = [r for r in report.window.ranges[:-1] if r.to <= report.promised]
+    promised = report.promised
+    older = [r for r in report.window.ranges[:-1] if promised and r.to <= promised]
     if older:
         lines.append(f"Before the promised window: {len(older)} ranges since {say(older[0].after)}.")
     for each in report.window.ranges[len(older) :]:
         end = "now" if each.live else say(each.to)
         lines.append(f"Any moment after {say(each.after)} and up to {end} can be restored.")
     for gap in report.window.gaps:
-        if gap.to > report.promised:
+        if promised is None or gap.to > promised:
             lines.append(f"GAP after {say(gap.after)} up to {say(gap.to)}, {gap.cause}: {gap.why}.")
     if report.note:
         lines.append(f"What is after the last backup is not counted: {report.note}.")
     lines += shapes.unreadable_lines(report.unreadable)
     lines += tables.as_they_are(ctx.instance, report.as_they_are)
     promise = f"the last {report.retention.window}"
-    if not report.lacking:
+    if promised and not report.lacking:
         lines.append(f"The promise is kept: any moment of {promise}.")
     lines += [f"The promise of {promise} lacks {say(after)} to {say(to)}." for after, to in report.lacking]
     return lines

@@ -77,7 +77,10 @@ def everything_in_json() -> dict[str, Any]:
         "list": listing._shape(done(LISTING)),
         "list --from": listing._shape(done(replace(LISTING, place="zfs:vault", servers=(a_backup(),)))),
         "list --foreign": listing._shape(done(replace(LISTING, foreign=(FOREIGN,)))),
-        "window": window._shape(done(WINDOW)),
+        "window": window._shape(done(window.Seen(WINDOW))),
+        "window --from": window._shape(
+            done(window.Seen(replace(WINDOW, promised=None, lacking=()), "zfs:vault"))
+        ),
         "prune": prune._report_shape(done(PRUNED)),
         "prune --dry-run": prune._plan_shape(done(PRUNED.plan)),
         "status": status._shape(done(a_status())),

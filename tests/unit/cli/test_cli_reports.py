@@ -44,6 +44,7 @@ from zbackup.cli import (
     window,
 )
 from zbackup.cli.options import Options
+from zbackup.cli.timeline import LEGEND
 from zbackup.jobs.backup.prune import PrunePlan, PruneReport
 from zbackup.jobs.backup.snapshot import SnapshotReport
 from zbackup.jobs.clones.lifecycle import CloneList
@@ -293,6 +294,15 @@ def test_a_window_for_people() -> None:
         "GAP after 2024-05-01 10:05:00 CEST up to 2024-05-01 10:09:00 CEST, purged: it is gone.",
         "The promise of the last 7 days lacks 2024-05-01 10:05:00 CEST to 2024-05-01 10:09:00 CEST.",
     ]
+
+
+def test_a_window_at_an_address_promises_nothing() -> None:
+    there = dataclasses.replace(WINDOW, promised=None, lacking=())
+    lines = window.render(cast(Context, Place()), there, "s3://bucket/db1")
+    assert lines[0].startswith("Instance shop at s3://bucket/db1 (")
+    assert not [line for line in lines if "promise" in line and line != LEGEND]
+    assert any(line.startswith("GAP after") for line in lines)
+    assert any("can be restored." in line for line in lines)
 
 
 def test_nothing_to_restore_has_no_picture() -> None:

@@ -26,15 +26,15 @@ MOST_READ = 32 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowReport:
-    """The window at `now`; `promised` is the moment after which all should be in reach, and `lacking` what of
-    it is not. `as_they_are` are the backups that can be restored without a log. `kept` are those that a prune
-    by the rules `retention` would keep, with reasons. `note` says why the live log was not looked at, "" if
-    it was. `unreadable` are (snapshot, problem)."""
+    """The window at `now`; `promised` is the moment after which all should be in reach (None: nobody promised
+    anything), and `lacking` what of it is not. `as_they_are` are the backups that can be restored without a
+    log. `kept` are those that a prune by the rules `retention` would keep, with reasons. `note` says why the
+    live log was not looked at, "" if it was. `unreadable` are (snapshot, problem)."""
 
     now: datetime
     window: RecoveryWindow
     retention: Retention
-    promised: datetime
+    promised: datetime | None
     lacking: tuple[tuple[datetime, datetime], ...]
     kept: tuple[Kept, ...]
     note: str
