@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -141,28 +141,6 @@ def test_one_that_passed_since_is_not_made_again(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("os.geteuid", lambda: 999)
     with pytest.raises(Refused, match=r"user id 999: systemctl enable --now zbackup-drill\.socket"):
         scheduled_drill.drill_turn(ctx, None, RULES, lambda: False)
-
-
-@pytest.mark.parametrize("verdict", [PASSED, FAILED, None])
-def test_init_takes_the_verdict_of_the_drill_that_a_daemon_makes_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: Verdict | None
-) -> None:
-    """One that failed counts for nothing: another is made."""
-    base, own = made(1, NOON), replace(PASSED, name="own")
-    backups = [base]
-    catalog = SimpleNamespace(backups=backups)
-    ctx = context(Host(), shared=tmp_path, catalog=lambda: catalog)
-    daemon = ExitStack()
-    daemon.enter_context(guard.one_at_a_time(ctx, "zbackup drill"))
-
-    def end(_: float) -> None:
-        if verdict:
-            backups[0] = marked(base, to_text(replace(verdict, backup=base.record.backup)))
-        daemon.close()
-
-    monkeypatch.setattr("zbackup.proc.lock.time.sleep", end)
-    monkeypatch.setattr(drill, "_here", lambda *_, **__: SimpleNamespace(verdict=own))
-    assert drill.prove_once(ctx, wait=60).name == (PASSED.name if verdict is PASSED else "own")
 
 
 def test_without_a_backup_and_beside_a_restore_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
