@@ -1,6 +1,7 @@
 """A backup: one record, and the snapshots of all the datasets that belong to it."""
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -79,3 +80,21 @@ class Backup:
     def files(self, datasets: tuple[Dataset, ...]) -> BackupFiles:
         """The record and what browse() finds."""
         return BackupFiles(self.record, self.browse(datasets))
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedBackup:
+    """A complete backup of which it is known how far its data reaches: see Record for both times."""
+
+    backup: Backup
+    as_of: datetime
+    complete_to: datetime
+
+
+def finished(backups: Iterable[Backup]) -> list[FinishedBackup]:
+    """Return those that are complete and finished, in their order."""
+    return [
+        FinishedBackup(b, b.record.as_of, b.record.complete_to)
+        for b in backups
+        if b.complete and b.record.as_of is not None and b.record.complete_to is not None
+    ]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from zbackup.model.backup import Backup
+from zbackup.model.backup import Backup, FinishedBackup
 from zbackup.model.log import place
 from zbackup.model.record import Record
 from zbackup.model.replay_stop import ReplayStop
@@ -68,16 +68,18 @@ class Reached:
 
 
 class Coverage:
-    """The extent to which bases can be brought with these snapshots (complete and finished ones) and no live
-    log."""
+    """The extent to which bases can be brought with these snapshots and no live log."""
 
-    def __init__(self, holders: Iterable[Backup]) -> None:
-        holders = list(holders)
-        known = [h for h in holders if log_known(h.record)]
-        self._breaks = _breaks(known, [h for h in holders if h.record.breaks_log or h.record.log_ended])
-        by_log: dict[tuple[str, int], list[Backup]] = defaultdict(list)
-        for holder in known:
-            by_log[self._part(holder)].append(holder)
+    def __init__(self, holders: Iterable[FinishedBackup]) -> None:
+        ends = list(holders)
+        known = [h.backup for h in ends if log_known(h.backup.record)]
+        self._breaks = _breaks(
+            known, [h.backup for h in ends if h.backup.record.breaks_log or h.backup.record.log_ended]
+        )
+        by_log: dict[tuple[str, int], list[FinishedBackup]] = defaultdict(list)
+        for end in ends:
+            if log_known(end.backup.record):
+                by_log[self._part(end.backup)].append(end)
         self._logs = {log: _Log(found) for log, found in by_log.items()}
         # Hardly any has one: those alone are looked at for each base.
         self._by_log: dict[str, list[Backup]] = defaultdict(list)
@@ -129,17 +131,18 @@ def _breaks(known: Sequence[Backup], breaking: Sequence[Backup]) -> dict[str, li
 class _Log:
     """The snapshots of one log in order of creation."""
 
-    def __init__(self, holders: Sequence[Backup]) -> None:
-        self._holders = sorted(holders, key=_age)
-        self._ages = [_age(h) for h in self._holders]
+    def __init__(self, holders: Sequence[FinishedBackup]) -> None:
+        self._holders = sorted(holders, key=lambda h: _age(h.backup))
+        self._ages = [_age(h.backup) for h in self._holders]
         # Non-decreasing by nature; where it is not, the larger number promises less.
         self._oldest: list[Place] = []
         self._farthest: list[int] = []
         for index, holder in enumerate(self._holders):
-            begin = place(holder.record.log_from)
+            begin = place(holder.backup.record.log_from)
             self._oldest.append(max(begin, self._oldest[-1]) if self._oldest else begin)
             best = self._farthest[-1] if self._farthest else index
-            self._farthest.append(index if _end(holder) >= _end(self._holders[best]) else best)
+            farther = holder.complete_to >= self._holders[best].complete_to
+            self._farthest.append(index if farther else best)
 
     def reached(self, base: Backup) -> Reached | None:
         first = bisect_left(self._ages, _age(base))
@@ -148,14 +151,8 @@ class _Log:
             return None
         best = self._farthest[last]
         holder = self._holders[best if best >= first else last]
-        return Reached(end=_end(holder), holder=holder)
+        return Reached(end=holder.complete_to, holder=holder.backup)
 
 
 def _age(backup: Backup) -> tuple[int, str]:
     return backup.createtxg, backup.record.backup
-
-
-def _end(backup: Backup) -> datetime:
-    if backup.record.complete_to is None:
-        raise AssertionError("an unfinished backup holds no known log")
-    return backup.record.complete_to

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from zbackup.model.backup import Backup
+from zbackup.model.backup import Backup, finished
 from zbackup.model.errors import NotFound, NotRecoverable
 from zbackup.model.log import place
 from zbackup.model.record import ARCHIVED, Record
@@ -71,7 +71,7 @@ def plan_recovery(
             f"that moment is in the future; the recovery window is {reachable.describe(zone)}"
             f"{_in_utc(target, reachable, now, zone)}"
         )
-    older = [b for b in bases if b.record.as_of and b.record.as_of < effective]
+    older = [b.backup for b in finished(bases) if b.as_of < effective]
     if not older:
         coarse = " (the log knows whole seconds only)" if effective < target else ""
         none = f"{base} is not that old" if base else "no backup is that old"
@@ -147,7 +147,7 @@ def drill_target(backups: Sequence[Backup]) -> tuple[datetime, str]:
     the newest log, as with one backup alone, it is the newest base itself. Raise NotRecoverable when there
     is none.
     """
-    bases = [b for b in usable_bases(backups) if b.record.as_of]
+    bases = usable_bases(backups)
     if not bases:
         raise NotRecoverable(_NONE)
     newest_base = max(bases, key=_age)
@@ -168,12 +168,12 @@ def _proven(
     target: datetime, older: Sequence[Backup], backups: Sequence[Backup]
 ) -> tuple[Backup, Backup] | None:
     """The newest base for which a snapshot holds the log up to the target by its record, and that one."""
-    holders = [b for b in backups if b.complete and b.finished]
+    holders = finished(backups)
     coverage = Coverage(holders)
     for base in sorted(older, key=_newness, reverse=True):
         found = coverage.reached(base)
         if found and found.end >= target:
-            reaching = [h for h in holders if h.reaches(target) and continues(h, base)]
+            reaching = [h.backup for h in holders if h.complete_to >= target and continues(h.backup, base)]
             return base, min(reaching, key=lambda h: h.createtxg)
     return None
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from zbackup.model.backup import Backup
+from zbackup.model.backup import Backup, FinishedBackup, finished
 from zbackup.model.log import place
 from zbackup.model.moment import local_text
 from zbackup.model.replay_stop import ReplayStop
@@ -147,9 +147,9 @@ class _Piece:
 
 def recovery_window(backups: Sequence[Backup], live: LiveLog | None, now: datetime) -> RecoveryWindow:
     """Tell what can be reached with these backups, and with the live log if it was looked at."""
-    coverage = Coverage([b for b in backups if b.complete and b.finished])
+    coverage = Coverage(finished(backups))
     pieces = sorted(
-        (_piece(base, coverage, live, now) for base in moment_bases(backups)),
+        (_piece(base, coverage, live, now) for base in finished(moment_bases(backups))),
         key=lambda p: (p.after, p.base.createtxg),
     )
     ranges: list[Range] = []
@@ -171,13 +171,11 @@ def recovery_window(backups: Sequence[Backup], live: LiveLog | None, now: dateti
     return RecoveryWindow(ranges=tuple(ranges), gaps=tuple(gaps), looked=live is not None)
 
 
-def _piece(base: Backup, coverage: Coverage, live: LiveLog | None, now: datetime) -> _Piece:
-    record = base.record
-    if record.as_of is None or record.complete_to is None:
-        raise AssertionError("an unfinished backup is no base")
-    found = coverage.reached(base)
-    to, holder = (found.end, found.holder) if found else (record.complete_to, base)
-    broken = coverage.first_break(base)
+def _piece(base: FinishedBackup, coverage: Coverage, live: LiveLog | None, now: datetime) -> _Piece:
+    backup, record = base.backup, base.backup.record
+    found = coverage.reached(backup)
+    to, holder = (found.end, found.holder) if found else (base.complete_to, backup)
+    broken = coverage.first_break(backup)
     continued = (
         live is not None
         and not live.damage
@@ -187,13 +185,13 @@ def _piece(base: Backup, coverage: Coverage, live: LiveLog | None, now: datetime
         and place(live.first) <= place(record.log_to)
     )
     # A base's moment may be known less exactly than its log's end, and be behind it.
-    to = max(to, record.as_of, now) if continued else max(to, record.as_of)
-    stop = coverage.first_stop(base) or (first_behind(base, live.stops) if live and continued else None)
+    to = max(to, base.as_of, now) if continued else max(to, base.as_of)
+    stop = coverage.first_stop(backup) or (first_behind(backup, live.stops) if live and continued else None)
     if stop and stop.transaction.committed < to:
         return _Piece(
-            record.as_of, max(stop.transaction.committed, record.as_of), base, holder, False, None, stop
+            base.as_of, max(stop.transaction.committed, base.as_of), backup, holder, False, None, stop
         )
-    return _Piece(record.as_of, to, base, holder, continued, broken)
+    return _Piece(base.as_of, to, backup, holder, continued, broken)
 
 
 def _gap(before: _Piece, to: datetime, newer: Backup) -> Gap:

@@ -6,7 +6,7 @@ Only snapshots count as holders of the log, not the live server: what it holds t
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from zbackup.model.backup import Backup
+from zbackup.model.backup import Backup, FinishedBackup, finished
 from zbackup.model.log import place
 from zbackup.plan.recovery.coverage import Coverage, Reached, continues, log_known
 
@@ -31,7 +31,7 @@ def keep_for_window(
     yield from _unknown(holders, start)
     coverage = _coverage(holders, start)
     yield from _saying_where_replays_end(coverage, bases)
-    choices = [_Choice(b, r, preferred(b)) for b, r in _leading_beyond(start, bases, coverage)]
+    choices = [_Choice(b, r, preferred(b.backup)) for b, r in _leading_beyond(start, bases, coverage)]
     waiting = sorted(choices, key=lambda c: c.as_of, reverse=True)
     reached, best, rule = start, None, "oldest base of"
     while waiting or (best is not None and best.end > reached):
@@ -51,11 +51,11 @@ def _coverage(holders: Sequence[Backup], start: datetime) -> Coverage:
     return Coverage(
         [
             h
-            for h in holders
-            if (h.record.complete_to and h.record.complete_to > start)
-            or h.record.breaks_log
-            or h.record.log_ended
-            or h.record.replay_stops
+            for h in finished(holders)
+            if h.complete_to > start
+            or h.backup.record.breaks_log
+            or h.backup.record.log_ended
+            or h.backup.record.replay_stops
         ]
     )
 
@@ -68,19 +68,20 @@ def _saying_where_replays_end(coverage: Coverage, bases: Sequence[Backup]) -> It
 
 def _leading_beyond(
     start: datetime, bases: Sequence[Backup], coverage: Coverage
-) -> Iterator[tuple[Backup, Reached]]:
+) -> Iterator[tuple[FinishedBackup, Reached]]:
     """The bases that lead anywhere behind `start`, and how far. `bases` are in order of creation.
 
     Of one log an older base never leads farther than a newer one, so most need not be looked at.
     """
     exhausted = set()
-    for base in reversed(bases):
-        if base.record.log_id in exhausted:
+    for base in reversed(finished(bases)):
+        log = base.backup.record.log_id
+        if log in exhausted:
             continue
-        if found := coverage.reached(base):
-            yield base, _up_to_stop(base, found, coverage)
-        elif base.record.complete_to and base.record.complete_to <= start:
-            exhausted.add(base.record.log_id)
+        if found := coverage.reached(base.backup):
+            yield base, _up_to_stop(base.backup, found, coverage)
+        elif base.complete_to <= start:
+            exhausted.add(log)
 
 
 def _up_to_stop(base: Backup, found: Reached, coverage: Coverage) -> Reached:
@@ -100,12 +101,10 @@ def _up_to_stop(base: Backup, found: Reached, coverage: Coverage) -> Reached:
 class _Choice:
     """A base, and how far it leads."""
 
-    def __init__(self, base: Backup, reached: Reached, preferred: bool) -> None:
-        if base.record.as_of is None:
-            raise AssertionError("an unfinished backup is no base")
-        self.base, self.holder = base, reached.holder
-        self.as_of, self.end = base.record.as_of, reached.end
-        self.rank = (self.end, preferred, self.as_of, base.createtxg, base.record.backup)
+    def __init__(self, base: FinishedBackup, reached: Reached, preferred: bool) -> None:
+        self.base, self.holder = base.backup, reached.holder
+        self.as_of, self.end = base.as_of, reached.end
+        self.rank = (self.end, preferred, self.as_of, base.backup.createtxg, base.backup.record.backup)
 
 
 def _unknown(holders: Sequence[Backup], start: datetime) -> Iterator[Kept]:
