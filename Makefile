@@ -8,7 +8,7 @@ PREFIX ?= /opt/zbackup
 BINDIR ?= /usr/local/bin
 PIP_INSTALL := pip install --quiet --disable-pip-version-check
 
-.PHONY: install deb man setup demo demo-mongodb test test-slow mutants test-containers test-ansible check types units lab guest servers bench docs lock clean
+.PHONY: install deb man setup demo demo-mongodb test test-slow mutants test-containers test-versions test-ansible check types units lab guest servers bench docs lock clean
 
 setup: $(VENV)/.done ## the virtual environment, exactly as locked
 
@@ -61,6 +61,8 @@ test: ## everything: the checks while the lab is built, then every test on real 
 	$(MAKE) --no-print-directory -j 4 check guest servers
 	tests/lab/lab test -j 3 --timeout 25m --here tests/power/selftest_cuts.py --here tests/lab --here tests/destinations --here tests/browser \
 	  tests/faults tests/system tests/attacks tests/platform
+	@if docker version >/dev/null 2>&1; then $(MAKE) --no-print-directory test-containers; \
+	else echo "No Docker engine answers, so nothing was run in containers: make test-containers brings an engine."; fi
 
 test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md
 	ZBACKUP_EXAMPLES=10 $(BIN)/pytest -q -n 2 --dist worksteal tests/unit
@@ -75,6 +77,9 @@ mutants: setup ## puts defects into a copy of the project, one by one, and says 
 test-containers: $(VENV)/.containers ## the engine code against servers in containers; not part of `make test`
 	$(BIN)/mypy tests/containers
 	$(BIN)/python -m tests.containers
+
+test-versions: setup guest ## recovery, transactions and clones with servers of yours: LAB_SERVERS=mysql-8.4=/opt/mysql84,...
+	$(BIN)/python -m tests.lab.versions
 
 test-ansible: $(VENV)/.ansible ## the Ansible role, in the lab; not part of `make test`
 	$(BIN)/pytest -q contrib/ansible/selftest_role.py

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.lab.progress import say, step
-from tests.lab.servers import fetch, places, templates
+from tests.lab.servers import brought, fetch, places, templates
 from tests.lab.servers.places import ServerUnavailable
 from tests.lab.servers.recipes import RECIPES, Recipe
 
@@ -25,12 +25,14 @@ def ensure(names: Sequence[str] = NAMES) -> dict[str, Path]:
 
     Says what it does while it takes time, and nothing when all is there. Raises ServerUnavailable.
     """
-    return {name: _ensure(_recipe(name)) for name in names}
+    return {name: _ensure(brought.stand_in(name)) for name in names}
 
 
 def installed(name: str) -> Path | None:
     """Directory of the server with its programs in bin/, or None if it was not fetched."""
-    return fetch.installed(_recipe(name))
+    name = brought.stand_in(name)
+    prefix = brought.named().get(name)
+    return fetch.installed(_recipe(name)) if prefix is None else brought.install(name, prefix)
 
 
 def path(name: str) -> Path:
@@ -43,7 +45,8 @@ def path(name: str) -> Path:
 
 def template(name: str) -> Path:
     """The data directory to copy for the database server `name`. Raises ServerUnavailable if not prepared."""
-    found = templates.prepared(name, path(name)) if name in templates.KINDS else None
+    meant = brought.stand_in(name)
+    found = templates.prepared(meant, path(name)) if meant in templates.KINDS else None
     if found is None:
         raise ServerUnavailable(f"{name} has no template: python3 -m tests.lab.servers fetch {name}")
     return found
@@ -56,13 +59,19 @@ def _recipe(name: str) -> Recipe:
         raise ServerUnavailable(f"no server {name!r}; there are: {', '.join(NAMES)}") from None
 
 
-def _ensure(recipe: Recipe) -> Path:
+def _ensure(name: str) -> Path:
+    prefix = brought.named().get(name)
+    home = _fetched(_recipe(name)) if prefix is None else brought.install(name, prefix)
+    if name in templates.KINDS and templates.prepared(name, home) is None:
+        with step(f"preparing a data directory for {name}"):
+            templates.prepare(name, home, places.log_file())
+    return home
+
+
+def _fetched(recipe: Recipe) -> Path:
     home = fetch.installed(recipe)
     if home is None:
         with step(f"fetching {recipe.name}"):
             home = fetch.install(recipe, places.log_file())
         say(f"{recipe.name} is in {home}")
-    if recipe.name in templates.KINDS and templates.prepared(recipe.name, home) is None:
-        with step(f"preparing a data directory for {recipe.name}"):
-            templates.prepare(recipe.name, home, places.log_file())
     return home

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.lab import apt
+from tests.lab.servers import brought
 from tests.lab.servers.accounts import setup_sql
 from tests.lab.servers.places import ServerUnavailable, templates
 
@@ -22,6 +23,7 @@ KINDS = {
     "mariadb-10.11": "mariadb",
     "mariadb-11.8": "mariadb",
     "mongodb-6.0": "mongodb",
+    **brought.kinds(),
 }
 
 # Sizes that go into the files at initialisation; small, for every test copies them.

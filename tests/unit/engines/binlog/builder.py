@@ -35,6 +35,8 @@ class Builder:
     mariadb: bool = False
     data: bytearray = field(default_factory=lambda: bytearray(MAGIC))
     written: list[Written] = field(default_factory=list)
+    version: bytes = b""
+    lengths: bytes = b""
 
     def __post_init__(self) -> None:
         self.describe()
@@ -58,9 +60,9 @@ class Builder:
 
     def describe(self, *, in_use: bool = False) -> None:
         """A format description: always with a checksum of its own."""
-        version = b"10.11.6-MariaDB-log" if self.mariadb else b"8.4.0"
-        types = 171 if self.mariadb else 42
-        body = struct.pack("<H50sIB", 4, version, 0, 19) + bytes(types) + bytes((1 if self.checksum else 0,))
+        version = self.version or (b"10.11.6-MariaDB-log" if self.mariadb else b"8.4.0")
+        lengths = self.lengths or bytes(171 if self.mariadb else 42)
+        body = struct.pack("<H50sIB", 4, version, 0, 19) + lengths + bytes((1 if self.checksum else 0,))
         size = 19 + len(body) + 4
         event = struct.pack("<IBIIIH", 1_700_000_000, 15, 1, size, len(self.data) + size, 0) + body
         event += struct.pack("<I", zlib.crc32(event))

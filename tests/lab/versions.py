@@ -1,0 +1,75 @@
+"""Runs the stories of recovery, transactions and clones with servers that somebody brings.
+
+LAB_SERVERS=mysql-8.4=/opt/mysql84,mongodb-7.0=/opt/mongodb7 make test-versions
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.lab import servers
+from tests.lab.progress import say
+from tests.lab.servers import brought
+
+PROGRAM = Path(__file__).with_name("lab")
+STORIES = {
+    "mysql": (
+        "mysql-9.7",
+        (
+            "recovery_mysql_gtid",
+            "transactions_mysql_gtid",
+            "clones_mysql",
+            "backup_as_it_is_mysql",
+            "replica_mysql",
+        ),
+    ),
+    "mariadb": (
+        "mariadb-10.11",
+        ("recovery_mariadb_10_11", "transactions_mariadb_10_11", "clones_mariadb", "backup_as_it_is_mariadb"),
+    ),
+    "mongodb": (
+        "mongodb-6.0",
+        ("recovery_mongodb", "mongo_snapshot", "clones_mongodb", "backup_as_it_is_mongodb"),
+    ),
+}
+"""By kind: the server that these modules name, and the modules."""
+
+
+def main(arguments: list[str]) -> int:
+    """The exit status: 0 when all went well with each server, 2 with one line when none is brought.
+
+    Arguments are words, of which one has to be in a module's name.
+    """
+    try:
+        found = brought.named()
+        if not found:
+            raise servers.ServerUnavailable(
+                f"no server is named: {brought.SERVERS}=mysql-8.4=/opt/mysql84,mongodb-7.0=/opt/mongodb7 "
+                "make test-versions"
+            )
+        servers.ensure(tuple(found))
+    except servers.ServerUnavailable as refused:
+        print(f"test-versions: {refused}", file=sys.stderr)
+        return 2
+    return max([_run(name, arguments) for name in found])
+
+
+def _run(name: str, words: list[str]) -> int:
+    kind = brought.kind_of(name)
+    daemon = servers.path(name) / "bin" / brought.DAEMONS[kind]
+    version = subprocess.run([daemon, "--version"], capture_output=True, text=True, check=True).stdout
+    say(f"{name}: {version.splitlines()[0]}")
+    instead, stories = STORIES[kind]
+    modules = [
+        f"tests/system/test_{story}.py"
+        for story in stories
+        if not words or any(word in story for word in words)
+    ]
+    environment = {**os.environ, brought.INSTEAD: f"{instead}={name}"}
+    argv = (str(PROGRAM), "test", "-j", "2", "--timeout", "25m", *modules)
+    return subprocess.run(argv, env=environment, check=False).returncode if modules else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
