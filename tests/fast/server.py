@@ -21,10 +21,10 @@ from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record, ends_log
 from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
-from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.server import LockChoice, Place, ServerFacts
 from zbackup.model.target import Stop, WholeLog, time_of
 from zbackup.model.transaction_name import TransactionName
+from zbackup.model.unreplayable import Unreplayable
 
 if TYPE_CHECKING:
     from tests.fast.world import World
@@ -147,7 +147,9 @@ class FakeRecovery:
     def log_span(self, record: Record, where: Relocation, since: Record | None = None) -> LogSpan | None:
         return LogSpan(position(0), position(len(self._log(where))))
 
-    def replay_stops(self, subject: BackupFiles, after: str, *, live: bool = False) -> tuple[ReplayStop, ...]:
+    def unreplayable(
+        self, subject: BackupFiles, after: str, *, live: bool = False
+    ) -> tuple[Unreplayable, ...]:
         return ()
 
     def live_log(self, newest: BackupFiles, live: Relocation) -> LogSpan | None:

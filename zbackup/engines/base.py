@@ -18,11 +18,11 @@ from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
 from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
-from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.server import LockChoice, ServerFacts
 from zbackup.model.target import Stop
 from zbackup.model.transaction_name import TransactionName
 from zbackup.model.undoing import UndoneTable, UndoPlan, UndoWish
+from zbackup.model.unreplayable import Unreplayable
 from zbackup.model.written_log import WrittenFile
 
 
@@ -236,7 +236,9 @@ class LogReader(Protocol):
         DatabaseError where a server cannot be asked.
         """
 
-    def replay_stops(self, subject: BackupFiles, after: str, *, live: bool = False) -> tuple[ReplayStop, ...]:
+    def unreplayable(
+        self, subject: BackupFiles, after: str, *, live: bool = False
+    ) -> tuple[Unreplayable, ...]:
         """The transactions behind a place in the log among the files that no server can replay on a clone.
 
         `live`: the server's own files, which are looked at again and again; each part is read once.

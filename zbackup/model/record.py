@@ -13,7 +13,7 @@ from zbackup.model import bounds
 from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import Refused, VerificationFailed
 from zbackup.model.log import LogSpan
-from zbackup.model.replay_stop import ReplayStop, from_lines, to_lines
+from zbackup.model.unreplayable import Unreplayable, from_lines, to_lines
 
 T = TypeVar("T")
 
@@ -186,11 +186,11 @@ class Record:
         return {name: value for name, value in self.server.items() if name != KEEP_UNTIL}
 
     @property
-    def replay_stops(self) -> tuple[ReplayStop, ...]:
+    def unreplayable(self) -> tuple[Unreplayable, ...]:
         """List what is in the log behind the backup before and cannot be replayed."""
         return from_lines(self.server.get(REPLAY_STOPS, ""))
 
-    def with_replay_stops(self, stops: Sequence[ReplayStop]) -> "Record":
+    def with_unreplayable(self, stops: Sequence[Unreplayable]) -> "Record":
         """Return the same record, with the first of these."""
         return replace(self, server=self.server | {REPLAY_STOPS: to_lines(stops)}) if stops else self
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from zbackup.model.log import Transaction, how_many
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
-from zbackup.model.replay_stop import ReplayStop
+from zbackup.model.unreplayable import Unreplayable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class ReplayRange:
     effective_target: datetime
     later: LaterCut | None = None
     outside: tuple[str, ...] = ()
-    stopped: ReplayStop | None = None
+    stopped: Unreplayable | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from zbackup.jobs.watch.new_base import Renewals, renew_base
 from zbackup.model.backup import Backup
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.log import Transaction
-from zbackup.model.replay_stop import ReplayStop
+from zbackup.model.unreplayable import Unreplayable
 
 LOOKS = 288
 """In a day."""
@@ -48,9 +48,9 @@ class Instance:
         self.backups.append(self.makes)
 
 
-def stop(place: int, seconds: float) -> ReplayStop:
+def stop(place: int, seconds: float) -> Unreplayable:
     start, end = f"binlog.000001:{place}", f"binlog.000001:{place + 9}"
-    return ReplayStop(Transaction(start=start, end=end, committed=at(seconds)), "why")
+    return Unreplayable(Transaction(start=start, end=end, committed=at(seconds)), "why")
 
 
 def test_a_backup_that_does_not_say_which_log_it_holds_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.unit.samples import NOON, PLAIN, lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.log import Transaction, place
-from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.retention import CONDEMNED, Retention, Span, Tier
 from zbackup.model.snapshot import Snapshot
+from zbackup.model.unreplayable import Unreplayable
 from zbackup.plan.recovery.coverage import continues, log_known
 
 
@@ -174,14 +174,14 @@ def histories_with_replay_stops(draw: st.DrawFn) -> History:
             done = Transaction(
                 start=end.replace(":100", ":50"), end=end, committed=one.record.as_of or one.record.taken
             )
-            record = one.record.with_replay_stops([ReplayStop(done, "why")])
+            record = one.record.with_unreplayable([Unreplayable(done, "why")])
             one = replace(one, record=record)
         found.append(one)
     return History(found, sound.now)
 
 
 def _stopped(base: Backup, moment: datetime, backups: list[Backup]) -> bool:
-    stops = [s for b in backups if b.record.log_id == base.record.log_id for s in b.record.replay_stops]
+    stops = [s for b in backups if b.record.log_id == base.record.log_id for s in b.record.unreplayable]
     return any(
         place(s.transaction.start) >= place(base.record.log_to) and s.transaction.committed < moment
         for s in stops

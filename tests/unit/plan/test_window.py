@@ -12,7 +12,7 @@ from tests.unit.plan.histories import History, blocked, histories, made, reaches
 from zbackup.model.backup import Backup
 from zbackup.model.log import Transaction
 from zbackup.model.record import LOG_ENDED, STOPPED
-from zbackup.model.replay_stop import ReplayStop
+from zbackup.model.unreplayable import Unreplayable
 from zbackup.plan.recovery.recovery import plan_recovery
 from zbackup.plan.recovery.window import LiveLog, RecoveryWindow, recovery_window
 from zbackup.plan.retention.keep_window import keep_for_window
@@ -214,7 +214,7 @@ def test_what_a_promise_lacks() -> None:
     assert recovery_window(WHOLE, LiveLog("", "binlog.000009:4"), NOW).lacking(at(1), NOW) == ((at(3), NOW),)
 
 
-STOP = ReplayStop(
+STOP = Unreplayable(
     Transaction(start="binlog.000002:700", end="binlog.000002:900", committed=at(2.5), gtid="0-1-9"),
     "IMPORT TABLESPACE needs a file that is not in the log",
 )
@@ -222,7 +222,7 @@ STOP = ReplayStop(
 
 def stopping(backup: Backup) -> Backup:
     """The same backup, which found that its log has such a transaction behind the one before."""
-    return replace(backup, record=backup.record.with_replay_stops([STOP]))
+    return replace(backup, record=backup.record.with_unreplayable([STOP]))
 
 
 def test_what_cannot_be_replayed_is_a_gap_up_to_the_next_base() -> None:
@@ -237,7 +237,7 @@ def test_what_cannot_be_replayed_is_a_gap_up_to_the_next_base() -> None:
 def test_the_base_behind_what_cannot_be_replayed_is_kept_for_the_window() -> None:
     """Without it the first would seem to lead on to the end of the last one's log."""
     stop = replace(STOP, transaction=replace(STOP.transaction, start="binlog.000002:50", committed=at(1.5)))
-    second = replace(WHOLE[1], record=WHOLE[1].record.with_replay_stops([stop]))
+    second = replace(WHOLE[1], record=WHOLE[1].record.with_unreplayable([stop]))
     chain = [WHOLE[0], second, *(made(n, at(n), log=("log", 1, n)) for n in (3, 4, 5))]
     kept = keep_for_window(chain, chain, at(1), lambda _: False, ("promised", str))
     assert second.record.backup in {b.record.backup for b, _ in kept}
@@ -248,7 +248,7 @@ def test_what_cannot_be_replayed_is_in_its_own_log_and_in_no_older_one() -> None
     first, second = made(1, at(1), log=("log", 1, 1)), made(2, at(3), log=("log", 1, 2))
     stop = replace(STOP, transaction=replace(STOP.transaction, start="binlog.000003:50", committed=at(2)))
     third = made(3, at(3.1), log=("log", 2, 3))
-    third = replace(third, record=third.record.with_replay_stops([stop]))
+    third = replace(third, record=third.record.with_unreplayable([stop]))
     chain = [first, second, third, made(4, at(4), log=("log", 2, 4))]
     kept = keep_for_window(chain, chain, at(1), lambda _: False, ("promised", str))
     assert second.record.backup in {b.record.backup for b, _ in kept}
@@ -265,6 +265,6 @@ def test_what_cannot_be_replayed_in_the_live_log_is_a_gap_up_to_now() -> None:
 
 def test_replay_stops_are_read_back_and_what_makes_no_sense_is_none() -> None:
     record = stopping(WHOLE[2]).record
-    assert record.replay_stops == (STOP,)
-    assert replace(record, server={"replay_stops": "a\tb\nnonsense\t"}).replay_stops == ()
-    assert WHOLE[0].record.replay_stops == ()
+    assert record.unreplayable == (STOP,)
+    assert replace(record, server={"replay_stops": "a\tb\nnonsense\t"}).unreplayable == ()
+    assert WHOLE[0].record.unreplayable == ()

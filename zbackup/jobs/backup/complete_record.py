@@ -54,8 +54,8 @@ def finish(
         remarks = {TIMES_OUT_OF_ORDER: "\n".join(reach.out_of_order)}
         finished = replace(finished, server=finished.server | remarks)
     if before:
-        stops = ctx.log_reader.replay_stops(backup.files(datasets), before.log_to)
-        finished = finished.with_replay_stops(stops)
+        stops = ctx.log_reader.unreplayable(backup.files(datasets), before.log_to)
+        finished = finished.with_unreplayable(stops)
     finished = replace(finished, since=_since(backup, others) or reach.as_of)
     if span := ctx.log_reader.log_span(record, where, before):
         finished = finished.with_log(before.log_id if before else str(uuid.uuid4()), span)

@@ -13,8 +13,8 @@ from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
 from zbackup.model.log import place
 from zbackup.model.relocation import Relocation
-from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.retention import Retention
+from zbackup.model.unreplayable import Unreplayable
 from zbackup.plan.calendar import back
 from zbackup.plan.recovery.coverage import log_known
 from zbackup.plan.recovery.window import LiveLog, RecoveryWindow, recovery_window, usable_bases
@@ -141,11 +141,11 @@ def _damage(ctx: Context, newest: BackupFiles, live: Relocation) -> str:
     return "; ".join(damage.what for damage in found if not damage.unread)
 
 
-def live_stops(ctx: Context, newest: Backup, live: Relocation) -> tuple[ReplayStop, ...]:
+def live_stops(ctx: Context, newest: Backup, live: Relocation) -> tuple[Unreplayable, ...]:
     """List what is in the server's own log behind the newest backup and cannot be replayed, if it tells."""
     try:
         files = BackupFiles(newest.record, live)
-        return ctx.log_reader.replay_stops(files, newest.record.log_to, live=True)
+        return ctx.log_reader.unreplayable(files, newest.record.log_to, live=True)
     except (ZbackupError, OSError):
         return ()
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from zbackup.model.backup import Backup, FinishedBackup
 from zbackup.model.log import place
 from zbackup.model.record import Record
-from zbackup.model.replay_stop import ReplayStop
+from zbackup.model.unreplayable import Unreplayable
 
 Place = tuple[int, ...]
 
@@ -52,7 +52,7 @@ def _same_server(one: Record, other: Record) -> bool:
     return one.server_uuid == other.server_uuid or (log_known(one) and one.log_id == other.log_id)
 
 
-def first_behind(base: Backup, stops: Iterable[ReplayStop]) -> ReplayStop | None:
+def first_behind(base: Backup, stops: Iterable[Unreplayable]) -> Unreplayable | None:
     """The first of these that the base's own data does not have already."""
     end = place(base.record.log_to)
     return next((stop for stop in stops if place(stop.transaction.start) >= end), None)
@@ -83,7 +83,7 @@ class Coverage:
         self._logs = {log: _Log(found) for log, found in by_log.items()}
         # Hardly any has one: those alone are looked at for each base.
         self._by_log: dict[str, list[Backup]] = defaultdict(list)
-        for holder in sorted((h for h in known if h.record.replay_stops), key=_age):
+        for holder in sorted((h for h in known if h.record.unreplayable), key=_age):
             self._by_log[holder.record.log_id].append(holder)
 
     def reached(self, base: Backup) -> Reached | None:
@@ -96,16 +96,16 @@ class Coverage:
         found = (b for b in self._breaks.get(base.record.log_id, ()) if b.createtxg > base.createtxg)
         return next(found, None)
 
-    def first_stop(self, base: Backup) -> ReplayStop | None:
+    def first_stop(self, base: Backup) -> Unreplayable | None:
         """The first transaction behind the base that cannot be replayed, in what other backups hold of its
         log."""
         found = self.stopped_by(base)
         return found[0] if found else None
 
-    def stopped_by(self, base: Backup) -> tuple[ReplayStop, Backup] | None:
+    def stopped_by(self, base: Backup) -> tuple[Unreplayable, Backup] | None:
         """The same, and the backup that says so."""
         behind = (h for h in self._by_log.get(base.record.log_id, ()) if h.createtxg > base.createtxg)
-        return next(((stop, h) for h in behind if (stop := first_behind(base, h.record.replay_stops))), None)
+        return next(((stop, h) for h in behind if (stop := first_behind(base, h.record.unreplayable))), None)
 
     def _part(self, backup: Backup) -> tuple[str, int]:
         """Of which log it is, and of which part of that: a new one begins where the log was not whole."""

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from zbackup.model.backup import Backup, FinishedBackup, finished
 from zbackup.model.log import place
 from zbackup.model.moment import local_text
-from zbackup.model.replay_stop import ReplayStop
+from zbackup.model.unreplayable import Unreplayable
 from zbackup.plan.recovery.coverage import Coverage, first_behind, log_known
 
 MOST_HOLES = 3
@@ -56,7 +56,7 @@ class LiveLog:
     log_id: str
     first: str
     damage: str = ""
-    stops: tuple[ReplayStop, ...] = ()
+    stops: tuple[Unreplayable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class _Piece:
     live: bool
     broken: Backup | None
     """The first behind the base at which its log was not whole."""
-    stop: ReplayStop | None = None
+    stop: Unreplayable | None = None
     """The first behind the base that cannot be replayed."""
 
 
@@ -211,7 +211,7 @@ def _gap(before: _Piece, to: datetime, newer: Backup) -> Gap:
     return Gap(after=before.to, to=to, cause=cause, older=before.holder.name, newer=newer.name, why=why)
 
 
-def _unreplayable(stop: ReplayStop) -> str:
+def _unreplayable(stop: Unreplayable) -> str:
     return f"{stop.named} cannot be replayed: {stop.why}"
 
 

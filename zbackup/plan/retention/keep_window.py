@@ -55,7 +55,7 @@ def _coverage(holders: Sequence[Backup], start: datetime) -> Coverage:
             if h.complete_to > start
             or h.backup.record.breaks_log
             or h.backup.record.log_ended
-            or h.backup.record.replay_stops
+            or h.backup.record.unreplayable
         ]
     )
 

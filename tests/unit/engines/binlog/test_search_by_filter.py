@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.engines.binlog.builder import Builder, at, packed, plain
 from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog import events
-from zbackup.engines.mysql.binlog.find_unreplayable import SeenStops, replay_stops
+from zbackup.engines.mysql.binlog.find_unreplayable import SeenStops, find_unreplayable
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.search_by_filter import search
 from zbackup.engines.mysql.binlog.transaction_events import transaction_events
@@ -232,11 +232,11 @@ def test_what_cannot_be_replayed_is_found(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "binlog.000001"
     path.write_bytes(builder.data)
     begin = LogPosition.of(path.name, 4)
-    [stop] = replay_stops([path], begin)
+    [stop] = find_unreplayable([path], begin)
     assert stop.named.endswith(":3") and "IMPORT TABLESPACE" in stop.why
     place = LogPosition.parse(stop.transaction.start)
-    assert replay_stops([path], begin, place) == []
-    assert replay_stops([path], LogPosition.parse(stop.transaction.end)) == []
+    assert find_unreplayable([path], begin, place) == []
+    assert find_unreplayable([path], LogPosition.parse(stop.transaction.end)) == []
     assert [bool(e.stops_replay) for e in found(path)] == [False, False, True, False]
 
 
@@ -246,7 +246,7 @@ IMPORT = b"ALTER TABLE a IMPORT TABLESPACE"
 def looked_at(builder: Builder, path: Path, seen: SeenStops, start: int = 4) -> list[str]:
     """The stops that a look finds in the log as it is now, by the number of the transaction."""
     path.write_bytes(builder.data)
-    found = replay_stops([path], LogPosition.of(path.name, start), seen=seen)
+    found = find_unreplayable([path], LogPosition.of(path.name, start), seen=seen)
     return [stop.named.rpartition(":")[2] for stop in found]
 
 

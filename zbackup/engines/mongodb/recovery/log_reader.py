@@ -17,9 +17,9 @@ from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
-from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.target import Stop
 from zbackup.model.transaction_name import TransactionName
+from zbackup.model.unreplayable import Unreplayable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,9 @@ class MongoLogReader:
             raise Refused("the configuration does not say how to reach the server")
         return live_history(self.connect, wanted)
 
-    def replay_stops(self, subject: BackupFiles, after: str, *, live: bool = False) -> tuple[ReplayStop, ...]:
+    def unreplayable(
+        self, subject: BackupFiles, after: str, *, live: bool = False
+    ) -> tuple[Unreplayable, ...]:
         """None: an oplog has no statements."""
         return ()
 

@@ -15,7 +15,7 @@ from zbackup.engines.mysql.binlog.reader import describe, opened
 from zbackup.engines.mysql.binlog.scan import Scanner
 from zbackup.engines.mysql.binlog.search_by_filter import Finder, hides_text, is_mariadb
 from zbackup.engines.mysql.binlog.unreplayable import STOP_WORD
-from zbackup.model.replay_stop import ReplayStop
+from zbackup.model.unreplayable import Unreplayable
 
 _HEAD: Final = 256
 _FLAGS: Final = (21, 23)
@@ -31,7 +31,7 @@ class _Seen:
     since: int
     between: int
     searched: int
-    stops: tuple[ReplayStop, ...] = ()
+    stops: tuple[Unreplayable, ...] = ()
 
 
 class SeenStops:
@@ -69,14 +69,14 @@ LIVE: Final = SeenStops()
 """Of the servers that this process watches."""
 
 
-def replay_stops(
+def find_unreplayable(
     files: Sequence[Path], start: LogPosition, end: LogPosition | None = None, seen: SeenStops | None = None
-) -> list[ReplayStop]:
+) -> list[Unreplayable]:
     """The transactions from `start` on, and before `end`, that cannot be replayed on a clone, in log order.
 
     What is not damaged is read. `files` are of one log, oldest first. What is `seen` is not read again.
     """
-    found: list[ReplayStop] = []
+    found: list[Unreplayable] = []
     memory = seen or SeenStops()
     memory.forget_others(files)
     for path in files:
@@ -90,7 +90,7 @@ def replay_stops(
     return found
 
 
-def _stops_in(path: Path, scanner: Scanner, begin: int, memory: SeenStops) -> list[ReplayStop]:
+def _stops_in(path: Path, scanner: Scanner, begin: int, memory: SeenStops) -> list[Unreplayable]:
     data, known = scanner.data, memory.known(path, scanner.data, begin)
     finder = Finder(data, STOP_WORD, fold=True)
     stops = list(known.stops)
@@ -105,11 +105,11 @@ def _stops_in(path: Path, scanner: Scanner, begin: int, memory: SeenStops) -> li
     return [stop for stop in stops if LogPosition.parse(stop.transaction.start).offset >= begin]
 
 
-def _walk(path: Path, scanner: Scanner, start: int, finder: Finder, stops: list[ReplayStop]) -> None:
+def _walk(path: Path, scanner: Scanner, start: int, finder: Finder, stops: list[Unreplayable]) -> None:
     mariadb = is_mariadb(scanner)
     for begin, end, committed in scanner.spans(start):
         if finder.at(begin) < end or (mariadb and hides_text(scanner.data, begin, end)):
             contents = read_contents(scanner.data, (begin, end), scanner.trailer, scanner.damaged)
             if contents.stops:
                 subject = describe(path, scanner, (begin, end, committed)).described()
-                stops.append(ReplayStop(subject, contents.stops))
+                stops.append(Unreplayable(subject, contents.stops))

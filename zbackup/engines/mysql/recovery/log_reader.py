@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from zbackup.engines.mysql.binlog.find_unreplayable import LIVE, replay_stops
+from zbackup.engines.mysql.binlog.find_unreplayable import LIVE, find_unreplayable
 from zbackup.engines.mysql.binlog.position import LogPosition, described
 from zbackup.engines.mysql.recovery.covered_log import (
     end_of,
@@ -34,9 +34,9 @@ from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.record import Record
 from zbackup.model.recovery import Reach, ReplayRange
 from zbackup.model.relocation import Relocation
-from zbackup.model.replay_stop import ReplayStop
 from zbackup.model.target import Stop, Time, time_of
 from zbackup.model.transaction_name import Gtid, TransactionName
+from zbackup.model.unreplayable import Unreplayable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,12 +115,14 @@ class MysqlLogReader:
         """See engines.base.LogReader."""
         return history(parts, wanted, told)
 
-    def replay_stops(self, subject: BackupFiles, after: str, *, live: bool = False) -> tuple[ReplayStop, ...]:
+    def unreplayable(
+        self, subject: BackupFiles, after: str, *, live: bool = False
+    ) -> tuple[Unreplayable, ...]:
         """See engines.base.LogReader."""
         if not is_readable(subject.record):
             return ()
         files, seen = held_files(*subject), LIVE if live else None
-        return tuple(replay_stops(files, LogPosition.parse(after), seen=seen))
+        return tuple(find_unreplayable(files, LogPosition.parse(after), seen=seen))
 
     def written(self, place: str) -> datetime | None:
         """A position says nothing of times."""
@@ -140,7 +142,7 @@ class MysqlLogReader:
         stop = effective_stop(base[0].engine, stop)
         start = end_of(*base)
         cut = find_stop_behind_base(start, held_files(*base), log, stop, anchors)
-        stops = replay_stops(held_files(*log), start, cut.stop)
+        stops = find_unreplayable(held_files(*log), start, cut.stop)
         return ReplayRange(
             last_applied=described(cut.last_applied),
             first_skipped=described(cut.first_skipped),

@@ -12,7 +12,7 @@ MOST: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayStop:
+class Unreplayable:
     """A transaction that cannot be replayed on a clone, and why, in a clause."""
 
     transaction: Transaction
@@ -24,22 +24,22 @@ class ReplayStop:
         return self.transaction.gtid or self.transaction.start
 
 
-def to_lines(stops: Sequence[ReplayStop]) -> str:
+def to_lines(stops: Sequence[Unreplayable]) -> str:
     """Write the first of them, one a line."""
     return "\n".join(map(_line, stops[:MOST]))
 
 
-def from_lines(text: str) -> tuple[ReplayStop, ...]:
+def from_lines(text: str) -> tuple[Unreplayable, ...]:
     """Read back what to_lines() wrote; lines that make no sense are none."""
     return tuple(stop for line in text.splitlines() if (stop := _stop(line)))
 
 
-def _line(stop: ReplayStop) -> str:
+def _line(stop: Unreplayable) -> str:
     subject = stop.transaction
     return "\t".join((subject.start, subject.end, subject.committed.isoformat(), subject.gtid, stop.why))
 
 
-def _stop(line: str) -> ReplayStop | None:
+def _stop(line: str) -> Unreplayable | None:
     try:
         start, end, committed, gtid, why = line.split("\t")
         at = datetime.fromisoformat(committed)
@@ -47,4 +47,4 @@ def _stop(line: str) -> ReplayStop | None:
         return None
     if at.tzinfo is None:
         return None
-    return ReplayStop(Transaction(start=start, end=end, committed=at, gtid=gtid), why)
+    return Unreplayable(Transaction(start=start, end=end, committed=at, gtid=gtid), why)
