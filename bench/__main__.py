@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from bench import copying, log, mongodb_replay, replay, retention, s3, shippers, web
+from bench import archive, copying, log, mongodb_replay, replay, retention, s3, shippers, web
 from bench.report import circumstances, write
 
 LAB = Path(__file__).resolve().parents[1] / "tests" / "lab" / "lab"
@@ -32,6 +32,7 @@ def main(wanted: Sequence[str]) -> int:
         "web": web.main,
         "s3": s3.main,
         "copy": copying.main,
+        "archive": archive.main,
         **{name: partial(in_the_lab, name, module) for name, module in IN_THE_LAB.items()},
         "shipping": shipping,
     }

@@ -1,43 +1,96 @@
 """Hosts that are lost while they write, again and again, each with all of its datasets.
 
-At a random moment under load the server and the archiver are killed (SIGKILL), with sync_binlog 0 and 1 in
+At a random moment under load the archiver and the server are killed (SIGKILL), with sync_binlog 0 and 1 in
 turn, and the datasets are destroyed. What the destination has is restored, and judged by the journal of what
 was acknowledged: all that was archived is there, it is a prefix of each writer's transactions, none in part.
+And no more is lost than was promised: nothing that was acknowledged longer before the end than the interval
+and the longest time that an append took.
 """
 
+import json
 import random
 import shutil
+import threading
 import time
-from datetime import timedelta
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.lab.load import verify
+from tests.lab.load_journal import Verdict, nanoseconds, read
 from tests.lab.pool import Pool, create_pool, run
-from tests.system.archive_story import archiving, lose_host
+from tests.system.archive_story import EVERY, Loss, archiving, lose_host
 from tests.system.conftest import end_clones
 from tests.system.forked import forks
-from tests.system.house import House, Variant, build
+from tests.system.house import House, Variant, build, utc
+from zbackup.proc.run_directory import daemon_directory
 
 ROUNDS = 50
+EVERY_S = float(EVERY.removesuffix("s"))
+SLACK_S = 2.0
+"""For the last append, which was under way: nobody knows how long it would have taken."""
+
+
+@dataclass(slots=True)
+class _Appends:
+    """How long each look at the log and what it appended took, in seconds, as the archiver's state tells."""
+
+    file: Path
+    longest: float = 0.0
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        watcher = threading.Thread(target=self._watch)
+        watcher.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            watcher.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.02):
+            try:
+                written, said = self.file.stat().st_mtime, json.loads(self.file.read_text())["archived"]
+            except FileNotFoundError:
+                continue
+            # Written anew between the two, it only seems longer.
+            if said:
+                self.longest = max(self.longest, written - utc(said).timestamp())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Lost:
+    """How many acknowledged transactions were lost, how long before the end the first of them was
+    acknowledged, and how long an append took at most, in seconds."""
+
+    count: int
+    seconds: float
+    append: float
 
 
 def lose_hosts(pool: Pool, flavour: str, rounds: int = ROUNDS) -> None:
     """Print, at the end, how much was lost at most; `-rP` shows it."""
     chosen = random.Random(flavour)
     there, new = create_pool(), create_pool()
-    exposed: list[timedelta] = []
+    lost: list[_Lost] = []
     try:
         for number in range(rounds):
-            exposed.append(_round(pool, (there, new), flavour, number, chosen))
-            print(f"round {number}: archived up to {exposed[-1].total_seconds():.2f} s before the end")
+            lost.append(_round(pool, (there, new), flavour, number, chosen))
+            print(f"round {number}: {lost[-1]}", flush=True)
     finally:
         new.destroy()
         there.destroy()
-    print(f"{flavour}: {rounds} hosts lost, at most {max(exposed).total_seconds():.2f} s of log not archived")
+    seconds = sorted(each.seconds for each in lost)
+    print(
+        f"{flavour}: {rounds} hosts lost with what was acknowledged in their last {seconds[rounds // 2]:.2f} s "
+        f"(median), at most {seconds[-1]:.2f} s; an append took at most {max(x.append for x in lost):.2f} s"
+    )
 
 
-def _round(
-    pool: Pool, others: tuple[Pool, Pool], flavour: str, number: int, chosen: random.Random
-) -> timedelta:
+def _round(pool: Pool, others: tuple[Pool, Pool], flavour: str, number: int, chosen: random.Random) -> _Lost:
     there, new = others
     home = pool.home / f"h{number}"
     home.mkdir()
@@ -56,17 +109,33 @@ def _round(
             ship=[ship],
             recovery={"clones": f"{new.name}/back{number}", "mountpoint": str(home / "back")},
         )
+        appends = _Appends(daemon_directory(home / "run") / "shop.archive.there.json")
         with forks(home) as house.forks:
             house.snapshot(config)
             assert house.zb("ship", config=config).rc == 0
-            loss = lose_host(house, config, pause=lambda: time.sleep(chosen.uniform(0, 3)))
+            with appends.watched():
+                loss = lose_host(house, config, pause=lambda: time.sleep(chosen.uniform(0, 3)))
             report = house.zb(
                 "restore", "--from", "there", "--to", "latest", "--name", "back", "--json", config=burnt
             ).data
             with house.clone(report) as connection:
-                verify(connection, loss.journal, loss.archived, loss.gone)
+                verdict = verify(connection, loss.journal, loss.archived, loss.gone)
             assert house.zb("clone", "destroy", "back", "--yes", config=burnt).rc == 0
             end_clones(house)
+    lost = _require_promise(loss, verdict, appends.longest)
     run("zfs", "destroy", "-r", root)
     shutil.rmtree(home, ignore_errors=True)
-    return loss.gone - loss.archived
+    return lost
+
+
+def _require_promise(loss: Loss, verdict: Verdict, append: float) -> _Lost:
+    """What is not there was acknowledged in the last interval and append."""
+    assert append > 0, "the archiver's state was never seen"
+    missing = [
+        entry.acked
+        for entry in read(loss.journal)
+        if entry.acked is not None and entry.seq > verdict.last[entry.thread]
+    ]
+    seconds = (nanoseconds(loss.gone) - min(missing)) / 1e9 if missing else 0.0
+    assert seconds <= max(EVERY_S, append) + append + SLACK_S, f"{seconds:.2f} s, an append {append:.2f} s"
+    return _Lost(count=len(missing), seconds=seconds, append=append)

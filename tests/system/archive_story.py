@@ -71,6 +71,7 @@ def lose_host(
             wait_until("that is archived", lambda: (found := archived()) is not None and found > written, 60)
             pause()
             reached = archived()
+            archiver.signal_group(signal.SIGKILL)
             house.server.kill()
             gone = now()
     finally:

@@ -39,11 +39,12 @@ class KeepUp:
                     archiver = Archiver(self.ctx, self.destination, self.stop.is_set, watch=watch)
                     archiving = require_archiving(self.destination, session)
                     while not self.stop.is_set():
+                        began = self.ctx.clock.monotonic()
                         if not self.paused():
                             done = archiver.round(archiving)
                             state = self._tell(after_round(state, self.destination, self._every, done))
                             failures = self._works_again(failures)
-                        self.stop.wait(self._every)
+                        self._wait_for_next(began)
             except (ZbackupError, OSError) as failure:
                 if self.stop.is_set():
                     return
@@ -52,6 +53,11 @@ class KeepUp:
                 now = self.ctx.clock.now()
                 state = self._tell(after_failure(state, self.destination, self._every, now, failure))
                 self.stop.wait(min(self._every * 2 ** min(failures, 10), LONGEST_WAIT_S))
+
+    def _wait_for_next(self, began: float) -> None:
+        """Until so long after the look before it began: a slow destination costs its own time, and no more."""
+        took = self.ctx.clock.monotonic() - began
+        self.stop.wait(max(0.0, self._every - took))
 
     @property
     def _every(self) -> float:
