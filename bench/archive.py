@@ -1,10 +1,10 @@
-"""A log archived off the host while it is written, beside mysqlbinlog and an upload: `python -m bench archive`.
+"""A log archived off the host while it is written, beside mysqlbinlog: `python -m bench archive`.
 
 The same server commits a thousand and five thousand times a second, and every 1 and every 5 seconds what it
 wrote goes into a bucket of an S3 server on the same machine: by zbackup, encrypted, and by `mysqlbinlog
---read-from-remote-server --raw --stop-never` with `rclone copy`. Twenty times a second it is written down where
-the server's log ends; from then to when a listing of the bucket shows that place stored, that much would
-have been lost with the host. CPU time is that of what is run, not of the servers.
+--read-from-remote-server --raw --stop-never` with `rclone copy`. Twenty times a second it is written down
+where the server's log ends; from then to when a listing of the bucket shows that place stored, that much
+would have been lost with the host. CPU time is that of what is run, not of the servers.
 """
 
 import contextlib

@@ -35,7 +35,7 @@ def main(where: S3Destination, every: float, directory: Path, uuid: str, since: 
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     requests = _counted()
-    live = BackupFiles(_record(directory, uuid), Relocation(()))
+    live = BackupFiles(_record(directory, uuid), Relocation(((str(directory), str(directory)),)))
     follower = MysqlLogFollower()
     with where.connect() as session:
         inventory = session.archived()

@@ -85,8 +85,8 @@ def lose_hosts(pool: Pool, flavour: str, rounds: int = ROUNDS) -> None:
         there.destroy()
     seconds = sorted(each.seconds for each in lost)
     print(
-        f"{flavour}: {rounds} hosts lost with what was acknowledged in their last {seconds[rounds // 2]:.2f} s "
-        f"(median), at most {seconds[-1]:.2f} s; an append took at most {max(x.append for x in lost):.2f} s"
+        f"{flavour}: {rounds} hosts lost what they acknowledged in their last {seconds[rounds // 2]:.2f} s"
+        f" (median), at most {seconds[-1]:.2f} s; an append took at most {max(x.append for x in lost):.2f} s"
     )
 
 

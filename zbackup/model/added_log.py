@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from zbackup.model.errors import VerificationFailed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedFile:
@@ -14,3 +16,11 @@ class AddedFile:
     name: str
     size: int
     read: Callable[[int, int], Iterator[bytes]]
+
+
+class NotContinued(VerificationFailed):
+    """One of the added files, that at `index`, does not go on where the one before it ends."""
+
+    def __init__(self, message: str, index: int) -> None:
+        super().__init__(message)
+        self.index = index

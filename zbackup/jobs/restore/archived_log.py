@@ -15,7 +15,7 @@ from zbackup.destinations.base import Archiving, Session
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES
 from zbackup.jobs.context import Context
-from zbackup.model.added_log import AddedFile
+from zbackup.model.added_log import AddedFile, NotContinued
 from zbackup.model.archive import TAIL, ArchivedFile, LogFileId, tail_hash
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
@@ -139,6 +139,9 @@ def _added(
             complete = _proven(session, chain)
             span = ctx.recovery.add_log(files, _to_add(session, chain, meter, damage), ctx.progress)
             return chain, complete, span
+        except NotContinued as failure:
+            damage.why, damage.number, damage.good = failure, failure.index, 0
+            raise
         except NotRecoverable as failure:
             why = why or failure
     raise why or NotRecoverable("nothing that is archived continues the backup")
@@ -188,7 +191,7 @@ def _before(
     if wish and wish.all:
         failure.args = (f"{failure}; what is archived in front of that leads{upto} (--to that)",)
         raise failure
-    ctx.progress.note(f"archived log is damaged, and counts{upto} only: {failure}")
+    ctx.progress.note(f"archived log counts{upto} only: {failure}")
     return replace(carrier, chains=(cut, *others))
 
 

@@ -8,14 +8,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.unit.engines.binlog.builder import SERVER
+from tests.unit.engines.binlog.test_find_by_name import previous
 from tests.unit.engines.mysql.test_recovery_of_files import READER, Log, record
 from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
+from zbackup.engines.mysql.binlog.events import PREVIOUS_GTIDS
 from zbackup.engines.mysql.binlog.reader import transactions
 from zbackup.engines.mysql.binlog.same_log import without_flag
 from zbackup.engines.mysql.recovery import added_log
 from zbackup.engines.mysql.recovery.added_log import add_log
 from zbackup.engines.mysql.recovery.covered_log import held_files
-from zbackup.model.added_log import AddedFile
+from zbackup.model.added_log import AddedFile, NotContinued
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import NotRecoverable, VerificationFailed
 from zbackup.model.log import LogSpan
@@ -171,3 +174,14 @@ def test_less_than_was_promised_is_no_log(log: Log) -> None:
     data = bytes(log.files[1].data)
     with pytest.raises(VerificationFailed, match=f"of binlog.000001 there are {len(data)} bytes"):
         add_log(held, [added("binlog.000001", data, len(data) + 7)], Silent())
+
+
+def test_a_file_whose_gtids_tell_that_it_goes_on_from_another_is_not_taken(log: Log) -> None:
+    log.files[1].event(PREVIOUS_GTIDS, previous({}, tagged=False))
+    held = backup(log)
+    log.commit(10)
+    log.rotate()
+    log.files[2].event(PREVIOUS_GTIDS, previous({str(SERVER): [(1, 4)]}, tagged=False))
+    with pytest.raises(NotContinued, match=r"2 does not continue binlog.000001: .* missing") as found:
+        add_log(held, archived(log), Silent())
+    assert found.value.index == 1

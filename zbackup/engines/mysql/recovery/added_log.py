@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from zbackup.engines.mysql.binlog.continuity import break_between
 from zbackup.engines.mysql.binlog.errors import DifferentLog, GapError
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, HEADER_SIZE, SHAPE
 from zbackup.engines.mysql.binlog.files import sequence
@@ -11,7 +12,7 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.same_log import HEAD, TAIL, without_flag
 from zbackup.engines.mysql.recovery.covered_log import end_of, held_files
 from zbackup.engines.owner import owner_of
-from zbackup.model.added_log import AddedFile
+from zbackup.model.added_log import AddedFile, NotContinued
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.log import LogSpan
@@ -29,7 +30,8 @@ def add_log(subject: BackupFiles, added: Sequence[AddedFile], progress: Progress
     """Put the files into the log's directory: the first goes on in the file that the backup's log ends in.
 
     They are in the log's order. Nothing is changed before it is proven that the first is the same file up to
-    where the backup's log ends. Raise GapError or DifferentLog (NotRecoverable) when it is not.
+    where the backup's log ends. Raise GapError or DifferentLog (NotRecoverable) when it is not, and
+    NotContinued for one that its GTIDs tell does not go on where the one before it ends.
     """
     record, where = subject
     held = held_files(record, where)
@@ -43,7 +45,7 @@ def add_log(subject: BackupFiles, added: Sequence[AddedFile], progress: Progress
     owner = owner_of(newest)
     total, done = sum(each.size for each in added) - end.offset, 0
     secure_files.truncate(newest, end.offset, owner[0])
-    for file in added:
+    for index, file in enumerate(added):
         path = newest.with_name(file.name)
         begin = end.offset if file is first else 0
         if file is not first:
@@ -53,6 +55,8 @@ def add_log(subject: BackupFiles, added: Sequence[AddedFile], progress: Progress
                 sink.write(part)
                 done += len(part)
                 progress.advance(done, total)
+        if index:
+            _require_continued(newest.with_name(added[index - 1].name), path, index)
     _forget_gtid_index(newest)
     names = [*(f.name for f in held), *(f.name for f in added[1:])]
     _write_index(subject, names, owner)
@@ -78,6 +82,11 @@ def _require_next(newest: Path, end: LogPosition, added: Sequence[AddedFile]) ->
             raise GapError(f"{file.name!r} does not follow {newest.name}: the log has a gap there")
     if added[0].size < end.offset:
         raise GapError(f"{newest.name} ends at {added[0].size} there, before {end}")
+
+
+def _require_continued(one: Path, following: Path, index: int) -> None:
+    if why := break_between(one, following):
+        raise NotContinued(f"{following.name} does not continue {one.name}: {why}", index)
 
 
 def _require_same(held: Path, upto: int, added: AddedFile) -> None:
