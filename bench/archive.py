@@ -260,7 +260,7 @@ def _running(
 def _end(process: "subprocess.Popen[bytes]") -> None:
     process.send_signal(signal.SIGTERM)
     if status := process.wait():
-        raise RuntimeError(f"{process.args} ended with {status}")
+        raise RuntimeError(f"{process.args!r} ended with {status}")
 
 
 def _cpu(process: "subprocess.Popen[bytes] | None") -> float:

@@ -11,6 +11,7 @@ import pytest
 from tests.destinations.archives import KINDS, NOW, chunk_of, named, session_of
 from tests.destinations.shop import Shop, new_shop, part, ship, stream
 from tests.lab.s3_server import S3Server
+from zbackup.destinations.archive_leftovers import remove_leftovers
 from zbackup.destinations.base import Archiving
 from zbackup.destinations.s3 import log_archive
 from zbackup.model.archive import LogFileId
@@ -109,6 +110,26 @@ def test_epochs_lie_beside_each_other(session: Archiving) -> None:
     with pytest.raises(VerificationFailed):
         read(session, old, 0, 300)
     assert read(session, new, 0, 200) == CONTENT[:200]
+
+
+def test_what_a_removal_has_left_is_no_file_but_can_be_removed(
+    session: Archiving, kind: str, tmp_path: Path, shop: Shop
+) -> None:
+    old, new = named(7), named(8, 0, 0)
+    append(session, old, 0, 100)
+    append(session, old, 100, 200)
+    append(session, new, 0, 100)
+    if kind.startswith("s3"):
+        shop.direct.delete_object(Bucket=shop.bucket, Key=shop.objects("log/")[0])
+    else:
+        (tmp_path / "archive" / old.server / f"{old.key}.chunks").unlink()
+    with session_of(kind, tmp_path, shop) as another:
+        found = another.archived()
+        assert [f.file for f in found.files] == [new]
+        assert (found.leftovers, found.problems) == ((old,), ())
+        assert remove_leftovers(another) == (f"archived log {old}, whose removal was cut short",)
+        assert another.archived().leftovers == ()
+        assert read(another, new, 0, 100) == CONTENT[:100]
 
 
 def test_an_empty_append_tells_that_nothing_was_written(session: Archiving) -> None:

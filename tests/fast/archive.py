@@ -86,3 +86,26 @@ def with_a_short_epoch(patch: pytest.MonkeyPatch, world: World) -> None:
 
     patch.setattr(ZfsSession, "archived", lambda _: ArchiveInventory(place="there", files=(whole, short)))
     patch.setattr(ZfsSession, "read_log", read)
+
+
+def gone_while_read(patch: pytest.MonkeyPatch, world: World) -> None:
+    """A prune takes away the file when it is read first."""
+
+    def read(_: object, file: LogFileId, begin: int, end: int, meter: Meter) -> Iterator[bytes]:
+        world.state.archive = ()
+        raise VerificationFailed(f"{file} is not in the archive")
+
+    patch.setattr(ZfsSession, "read_log", read)
+
+
+def held_while_read(patch: pytest.MonkeyPatch, world: World) -> list[set[str]]:
+    """Notes, at each read, which snapshots are held by whom reads: the list grows."""
+    found: list[set[str]] = []
+
+    def read(_: object, file: LogFileId, begin: int, end: int, meter: Meter) -> Iterator[bytes]:
+        held = (s for s in world.pools.all_snapshots() if any("restore" in tag for tag in s.holds))
+        found.append({str(s) for s in held})
+        return _read(world, file, begin, end, meter)
+
+    patch.setattr(ZfsSession, "read_log", read)
+    return found

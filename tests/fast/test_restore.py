@@ -8,7 +8,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.fast.archive import in_two_files, keep_archives, with_a_short_epoch
+from tests.fast.archive import (
+    gone_while_read,
+    held_while_read,
+    in_two_files,
+    keep_archives,
+    with_a_short_epoch,
+)
 from tests.fast.breaking import WAYS, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.world import CLONES, World
@@ -319,6 +325,29 @@ def test_what_is_damaged_keeps_nobody_from_what_lies_in_front_of_it(
         restore(ctx, source.latest(ctx, OPTIONS), OPTIONS, source)
     restore(ctx, archived, OPTIONS, source)
     assert world.content(ROWS)["rows"] == world.state.archive[:-2]
+
+
+def test_what_archived_log_goes_on_from_is_held_while_that_is_read(
+    world: World, ctx: Context, archived: Moment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then no prune takes the log away: it keeps what a backup needs that it cannot destroy."""
+    held = held_while_read(monkeypatch, world)
+    restore(ctx, archived, OPTIONS, DestinationSource(ctx.targets[0]))
+    assert held and all(held)
+    clones.destroy([ctx], "r1")
+    require_nothing_left(world)
+
+
+def test_archived_log_that_is_pruned_meanwhile_is_told_in_one_line(
+    world: World, ctx: Context, archived: Moment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone_while_read(monkeypatch, world)
+    with pytest.raises(
+        NotFound, match=r"binlog.000001 .* was removed from the log archive at there mean.*again"
+    ):
+        restore(ctx, archived, OPTIONS, DestinationSource(ctx.targets[0]))
+    clones.destroy([ctx], "r1.copy")
+    require_nothing_left(world)
 
 
 def test_of_two_ways_nobody_chooses_but_who_restores(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import IO, Protocol
 
 from zbackup.model.archive import MOST_FILES, ArchivedFile, ArchiveInventory, Chunk, LogFileId
-from zbackup.model.archive_order import LOG, LOG_COMMAND, LogOrder, parse_line
+from zbackup.model.archive_order import LEFTOVER, LOG, LOG_COMMAND, LogOrder, parse_leftover, parse_line
 from zbackup.model.errors import (
     CommandFailed,
     ConnectionFailed,
@@ -51,8 +51,7 @@ class LocalLogs:
         directory = self._dataset.directory()
         if directory is None:
             return ArchiveInventory(place=self.place)
-        files, problems = LogStore(directory).archived()
-        return ArchiveInventory(place=self.place, files=files, problems=problems)
+        return LogStore(directory).archived(self.place)
 
     def claim(self, server: str, epoch: int, writer: str) -> str:
         return LogStore(self._dataset.prepared()).claim(server, epoch, writer)
@@ -88,17 +87,23 @@ class RemoteLogs:
     def archived(self) -> ArchiveInventory:
         files: list[ArchivedFile] = []
         problems: list[str] = []
+        leftovers: list[LogFileId] = []
         with self._asking(), reading(self._command(LogOrder(verb="list", home=self.home))) as answer:
             for line in _lines(answer, MOST_FILES):
                 if line.startswith("! "):
                     problems.append(line[2:])
                     continue
                 try:
+                    if line.startswith(f"{LEFTOVER} "):
+                        leftovers.append(parse_leftover(line))
+                        continue
                     files.append(parse_line(line))
                 except ValueError as problem:
                     problems.append(str(problem))
         ordered = tuple(sorted(files, key=lambda each: each.file))
-        return ArchiveInventory(place=self.place, files=ordered, problems=tuple(problems))
+        return ArchiveInventory(
+            place=self.place, files=ordered, problems=tuple(problems), leftovers=tuple(leftovers)
+        )
 
     def claim(self, server: str, epoch: int, writer: str) -> str:
         order = LogOrder(verb="claim", home=self.home, claim=(server, epoch, writer))

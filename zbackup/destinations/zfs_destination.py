@@ -13,6 +13,7 @@ from itertools import count, pairwise
 from pathlib import Path, PurePosixPath
 
 from zbackup.config.units import instance_name_is_valid
+from zbackup.destinations.archive_leftovers import leftovers, orphan, remove_leftovers
 from zbackup.destinations.archived_bytes import paced, proven
 from zbackup.destinations.copies import INSTANCE, MOST_INSTANCES, Copies, StreamStep, by_home, committed
 from zbackup.destinations.zfs_archive import LocalLogs, Logs, RemoteLogs
@@ -109,10 +110,10 @@ class ZfsSession:
         Zfs(self.zfs.runner).release(tag, copy)
 
     def orphans(self) -> tuple[str, ...]:
-        return ()
+        return tuple(map(orphan, leftovers(self)))
 
     def collect_garbage(self) -> tuple[str, ...]:
-        return ()
+        return remove_leftovers(self)
 
     def archived(self) -> ArchiveInventory:
         found = self.logs.archived()

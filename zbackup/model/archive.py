@@ -18,7 +18,7 @@ The flag "in use" of a binlog's first event is cleared in what is archived, as i
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -186,12 +186,14 @@ class ArchivedFile:
 class ArchiveInventory:
     """All archived files of an instance at a destination, in the order of LogFileId.
 
-    `place` is where that is, for people. `problems` are what lies there and cannot be understood.
+    `place` is where that is, for people. `problems` are what lies there and cannot be understood. `leftovers`
+    are files whose removal was cut short: nothing of them counts, and removing them again takes them away.
     """
 
     place: str
     files: tuple[ArchivedFile, ...] = ()
     problems: tuple[str, ...] = ()
+    leftovers: tuple[LogFileId, ...] = ()
 
     def of(self, server: str) -> tuple[ArchivedFile, ...]:
         """Those of one server."""
@@ -218,7 +220,7 @@ class ArchiveInventory:
             files = (*self.files, now)
         else:
             files = tuple(sorted((*self.files, now), key=lambda each: each.file))
-        return ArchiveInventory(place=self.place, files=files, problems=self.problems)
+        return replace(self, files=files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +229,29 @@ class ArchiveRules:
 
     to: tuple[str, ...]
     every: float
+
+
+def inventory_of(
+    place: str, files: Iterable[ArchivedFile], problems: Iterable[str], headless: Iterable[LogFileId]
+) -> ArchiveInventory:
+    """The inventory of files, in order, and of `headless` ones, whose beginning is missing. Pure.
+
+    Those of them were left by a removal that are older than all of their server's: it takes the oldest first,
+    and of no server the newest. Of any other nobody knows where its beginning went: it is a problem.
+    """
+    ordered = tuple(sorted(files, key=lambda each: each.file))
+    oldest: dict[str, LogFileId] = {}
+    for each in ordered:
+        oldest.setdefault(each.file.server, each.file)
+    left, lost = list[LogFileId](), list[LogFileId]()
+    for file in sorted(headless):
+        (left if file.server in oldest and file < oldest[file.server] else lost).append(file)
+    return ArchiveInventory(
+        place=place,
+        files=ordered,
+        problems=(*problems, *(f"{file}: its beginning is missing" for file in lost)),
+        leftovers=tuple(left),
+    )
 
 
 def server_key(server_uuid: str) -> str:

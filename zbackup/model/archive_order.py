@@ -7,8 +7,8 @@ zbackup-log read HOME SERVER KEY BEGIN END
 zbackup-log remove HOME SERVER KEY
 
 HOME is the dataset of the instance's copies there; the archive is in LOG below it. `list` answers a line for
-each file (line_of), `claim` who archives the epoch, `append` how many bytes it took, `read` the chunks, each
-as its line and its bytes.
+each file (line_of), one with LEFTOVER for each whose removal was cut short, `claim` who archives the epoch,
+`append` how many bytes it took, `read` the chunks, each as its line and its bytes.
 """
 
 import re
@@ -22,6 +22,9 @@ from zbackup.model.archive import ArchivedFile, Chunk, LogFileId, require_server
 LOG_COMMAND: Final = "zbackup-log"
 LOG: Final = "log"
 """What the dataset of the archive is called. No line of copies is: ZFS lets no pool have this name."""
+
+LEFTOVER: Final = "-"
+"""In front of the server and the key of a leftover, in the answer to `list`."""
 
 Verb = Literal["list", "claim", "append", "read", "remove"]
 _EPOCH = re.compile(r"[0-9]{8}")
@@ -99,6 +102,17 @@ def parse_line(text: str) -> ArchivedFile:
         complete_to=None if complete == "none" else bounds.moment(complete),
         stored=bounds.count(stored),
     )
+
+
+def leftover_line(file: LogFileId) -> str:
+    """One leftover, as `list` answers it."""
+    return f"{LEFTOVER} {file.server} {file.key}"
+
+
+def parse_leftover(text: str) -> LogFileId:
+    """Read back what leftover_line() wrote. Raise ValueError for anything else."""
+    _, server, key, *_ = [*text.split(" "), "", ""]
+    return LogFileId.parse(server, key)
 
 
 def _offset(text: str) -> int:

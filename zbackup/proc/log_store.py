@@ -13,13 +13,22 @@ import errno
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from zbackup.model.archive import MOST_FILES, ArchivedFile, Chunk, LogFileId, claim_name, complete_of
+from zbackup.model.archive import (
+    MOST_FILES,
+    ArchivedFile,
+    ArchiveInventory,
+    Chunk,
+    LogFileId,
+    claim_name,
+    complete_of,
+    inventory_of,
+)
 from zbackup.model.errors import PoolFull, Refused, Taken, VerificationFailed
 from zbackup.proc import secure_files
 
@@ -38,12 +47,15 @@ class LogStore:
 
     directory: Path
 
-    def archived(self) -> tuple[tuple[ArchivedFile, ...], tuple[str, ...]]:
-        """All files, in order, and what cannot be understood."""
+    def archived(self, place: str = "") -> ArchiveInventory:
+        """All that is there, and what cannot be understood."""
         files: list[ArchivedFile] = []
         problems: list[str] = []
+        headless: list[LogFileId] = []
         for server in sorted(self._servers()):
-            for name in sorted(_some(self.directory / server, MOST_FILES)):
+            names = _some(self.directory / server, MOST_FILES)
+            headless += _headless(server, names)
+            for name in sorted(names):
                 key, ending = name[: -len(CHUNKS)], name[-len(CHUNKS) :]
                 if ending != CHUNKS:
                     continue
@@ -51,9 +63,12 @@ class LogStore:
                     file = LogFileId.parse(server, key)
                     if found := self._known(file):
                         files.append(found)
+                        problems += self._lacking(found)
                 except (ValueError, Refused, VerificationFailed) as problem:
                     problems.append(f"{server}/{name}: {problem}")
-        return tuple(sorted(files, key=lambda each: each.file)), tuple(problems)
+                except FileNotFoundError:
+                    continue  # it was removed meanwhile
+        return inventory_of(place, files, problems, headless)
 
     def claim(self, server: str, epoch: int, writer: str) -> str:
         """See destinations.base.Archiving.claim_log. Raise Refused for an epoch that none is in front of."""
@@ -118,7 +133,8 @@ class LogStore:
         """Take a file away: what it has counts no more from the first step on."""
         with contextlib.suppress(FileNotFoundError), self._locked(self._lines(file), os.O_RDWR):
             secure_files.unlink(self._lines(file))
-        secure_files.unlink(self._log(file))
+            # Nobody begins the file anew before this is gone, too.
+            secure_files.unlink(self._log(file))
         self._forget_epoch(file)
         secure_files.remove_empty(self.directory / file.server)
 
@@ -149,8 +165,19 @@ class LogStore:
         chunks = [Chunk.parse(line) for line in whole]
         if not chunks:
             return None
-        stored = secure_files.stat(self._log(file)).st_blocks * 512
+        path = self._log(file)
+        stored = secure_files.stat(path).st_blocks * 512 if secure_files.exists(path) else 0
         return ArchivedFile(file=file, last=chunks[-1], complete_to=complete_of(chunks), stored=stored)
+
+    def _lacking(self, known: ArchivedFile) -> list[str]:
+        """Whoever appends writes the bytes first."""
+        try:
+            size = secure_files.stat(self._log(known.file)).st_size
+        except FileNotFoundError:
+            size = 0
+        if size >= known.size or not secure_files.exists(self._lines(known.file)):
+            return []
+        return [f"{known.file} has {size} bytes and should have {known.size}: what is missing was taken away"]
 
     @contextmanager
     def _opened(self, file: LogFileId) -> Iterator[int]:
@@ -168,7 +195,8 @@ class LogStore:
         _require_next_epoch(directory, file.epoch)
         if len(secure_files.names(directory)) >= 2 * MOST_FILES:
             raise Refused(f"there are {MOST_FILES} files in {directory} already")
-        for path in (self._log(file), self._lines(file)):
+        # Bytes without lines are what a removal has left.
+        for path in (self._lines(file), self._log(file)):
             os.close(secure_files.open_shared(path, os.O_WRONLY, _MODE))
         secure_files.sync_directory(directory)
 
@@ -220,6 +248,16 @@ class LogStore:
             os.fdatasync(log)
         finally:
             os.close(log)
+
+
+def _headless(server: str, names: Sequence[str]) -> Iterator[LogFileId]:
+    """The files of which only bytes are there, and nothing that says what they are."""
+    there = set(names)
+    for name in names:
+        key = name.removesuffix(LOG)
+        if key != name and f"{key}{CHUNKS}" not in there:
+            with contextlib.suppress(ValueError):
+                yield LogFileId.parse(server, key)
 
 
 def _require_next(file: LogFileId, last: Chunk | None, chunk: Chunk) -> None:

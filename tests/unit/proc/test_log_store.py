@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.model.test_archive import NOW, file
-from zbackup.model.archive import Chunk, LogFileId, tail_hash
+from zbackup.model.archive import ArchiveInventory, Chunk, LogFileId, tail_hash
 from zbackup.model.errors import Refused, Taken, VerificationFailed
-from zbackup.proc import log_store
+from zbackup.proc import log_store, secure_files
 from zbackup.proc.log_store import LogStore
 
 DATA = bytes(range(256)) * 40
@@ -33,8 +33,9 @@ def append(store: LogStore, begin: int, end: int, *, closed: bool = False) -> No
 
 
 def content(store: LogStore) -> bytes:
-    (known,), problems = store.archived()
-    assert problems == ()
+    found = store.archived()
+    (known,) = found.files
+    assert found.problems == () and found.leftovers == ()
     return b"".join(data for _, data in store.read(known.file, 0, known.size))
 
 
@@ -44,13 +45,13 @@ def store(tmp_path: Path) -> LogStore:
 
 
 def test_what_was_appended_is_read_back(store: LogStore) -> None:
-    assert store.archived() == ((), ())
+    assert store.archived() == ArchiveInventory(place="")
     for begin, end in ((0, 100), (100, 101), (101, 101), (101, 5000)):
         append(store, begin, end)
     assert content(store) == DATA[:5000]
     assert [c.begin for c, _ in store.read(file(), 100, 102)] == [100, 101]
     append(store, 5000, 5000, closed=True)
-    (known,), _ = store.archived()
+    (known,) = store.archived().files
     assert (known.file, known.size, known.closed) == (file(), 5000, True)
 
 
@@ -78,7 +79,7 @@ def test_what_is_not_what_was_announced_is_not_taken(store: LogStore) -> None:
         store.append(file(), chunk(0, 100), DATA[1:101])
     with pytest.raises(ValueError):
         store.append(file(), chunk(0, 100), DATA[:99])
-    assert store.archived() == ((), ())
+    assert store.archived() == ArchiveInventory(place="")
 
 
 class Cut(Exception):
@@ -115,7 +116,7 @@ def test_cut_anywhere_the_next_append_goes_on(
             done = True
         except Cut:
             pass
-    (known,), _ = store.archived()
+    (known,) = store.archived().files
     assert content(store) == DATA[: known.size]
     assert known.size in ((400,) if done else (100, 300, 400))
     for begin, end in ((100, 300), (300, 400)):
@@ -159,7 +160,8 @@ def test_lines_that_cannot_be_understood_are_told_and_nothing_is_added(
 ) -> None:
     append(store, 0, 100)
     next(tmp_path.rglob("*.chunks")).write_bytes(b"no chunk\n")
-    files, problems = store.archived()
+    found = store.archived()
+    files, problems = found.files, found.problems
     assert files == () and len(problems) == 1
     with pytest.raises(VerificationFailed):
         append(store, 100, 200)
@@ -209,19 +211,59 @@ def test_what_is_taken_away_is_gone_and_can_be_begun_again(store: LogStore, tmp_
     store.append(other, chunk(0, 50), DATA[:50])
     store.remove(file())
     store.remove(file())
-    (left,), _ = store.archived()
+    (left,) = store.archived().files
     assert left.file == other
     append(store, 0, 40)
     store.remove(other)
     assert content(store) == DATA[:40]
     store.remove(file())
-    assert store.archived() == ((), ())
+    assert store.archived() == ArchiveInventory(place="")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_half_taken_away_does_not_count(store: LogStore, tmp_path: Path) -> None:
     append(store, 0, 100)
     next(tmp_path.rglob("*.chunks")).unlink()
-    assert store.archived() == ((), ())
+    found = store.archived()
+    assert found.files == () and found.problems == (f"{file()}: its beginning is missing",)
     append(store, 0, 30)
     assert content(store) == DATA[:30]
+
+
+def test_what_a_removal_has_left_is_listed_and_taken_away(
+    store: LogStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of its steps it was cut short at; what is newer than all that is there, nobody takes away."""
+    append(store, 0, 100)
+    newer = LogFileId(server=file().server, epoch=1, number=7, follows=0, head="0" * 32, name="binlog.000007")
+    store.append(newer, chunk(0, 50), DATA[:50])
+
+    def cut(path: Path) -> None:
+        really(path)
+        raise KeyboardInterrupt
+
+    really = secure_files.unlink
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(secure_files, "unlink", cut)
+        store.remove(file())
+    found = store.archived()
+    assert [f.file for f in found.files] == [newer]
+    assert (found.leftovers, found.problems) == ((file(),), ())
+    for each in found.leftovers:
+        store.remove(each)
+    assert store.archived().leftovers == () and len(list(tmp_path.rglob("*.log"))) == 1
+
+
+def test_bytes_that_were_taken_away_are_missed(store: LogStore, tmp_path: Path) -> None:
+    append(store, 0, 100)
+    append(store, 100, 200)
+    log = next(tmp_path.rglob("*.log"))
+    for size in (150, 0):
+        os.truncate(log, size)
+        found = store.archived()
+        assert [f.size for f in found.files] == [200]
+        assert found.problems == (
+            f"{file()} has {size} bytes and should have 200: what is missing was taken away",
+        )
+    log.unlink()
+    assert "has 0 bytes" in store.archived().problems[0]

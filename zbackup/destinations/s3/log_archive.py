@@ -35,6 +35,7 @@ from zbackup.model.archive import (
     LogFileId,
     claim_name,
     complete_of,
+    inventory_of,
     whole,
 )
 from zbackup.model.errors import BucketRefused, NotFound, Refused, Taken, VerificationFailed, ZbackupError
@@ -80,6 +81,7 @@ class S3Logs:
         self._known.clear()
         files: list[ArchivedFile] = []
         problems: list[str] = []
+        headless: list[LogFileId] = []
         entries_of = ((e.key.removeprefix(self._below), e.size) for e in self.bucket.list(self._below))
         listed = (each for each in entries_of if not _CLAIM.fullmatch(each[0]))
         for path, entries in groupby(listed, key=lambda each: each[0].rpartition("/")[0]):
@@ -95,9 +97,10 @@ class S3Logs:
                 files.append(found)
                 if not found.closed:
                     self._known[file.key] = _counting(objects)
-        ordered = tuple(sorted(files, key=lambda each: each.file))
+            elif objects:
+                headless.append(file)
         more = [f"and {len(problems) - _TOLD} more"] if len(problems) > _TOLD else []
-        return ArchiveInventory(place=self.place, files=ordered, problems=(*problems[:_TOLD], *more))
+        return inventory_of(self.place, files, (*problems[:_TOLD], *more), headless)
 
     def claim(self, server: str, epoch: int, writer: str) -> str:
         """See destinations.base.Archiving.claim_log."""

@@ -13,6 +13,7 @@ from typing import Literal
 
 import structlog
 
+from zbackup.destinations.archive_leftovers import leftovers, orphan, remove_leftovers
 from zbackup.destinations.archived_bytes import paced, proven
 from zbackup.destinations.copies import Copies, StreamStep
 from zbackup.destinations.s3.cache import NO_CACHE
@@ -127,7 +128,8 @@ class S3Session:
         return verifier.verify(look(replace(self.pages, cache=NO_CACHE), self.storing.parallel))
 
     def orphans(self) -> tuple[str, ...]:
-        return tuple(str(stream) for stream in self._collector.orphans(self.found(), self._now()))
+        streams = self._collector.orphans(self.found(), self._now())
+        return (*map(str, streams), *map(orphan, leftovers(self)))
 
     def collect_garbage(self) -> tuple[str, ...]:
         now, found = self._now(), self.found()
@@ -135,7 +137,7 @@ class S3Session:
         self._collector.delete(orphans, found, now - QUIET)
         self._collector.forget(found)
         StreamHeaders(self.pages).mend(stream for stream in needed_by(found) if stream in found.whole)
-        return tuple(str(stream) for stream in orphans)
+        return (*map(str, orphans), *remove_leftovers(self))
 
     @property
     def _collector(self) -> Collector:

@@ -73,7 +73,8 @@ def with_archived_log(
     NotRecoverable when nothing that is archived continues it: then nothing of this is there. Raise Refused
     where archived log leads two ways to what is wished, and nobody said which.
 
-    What is damaged counts no more, and what lies behind it. Raise VerificationFailed where all is wished.
+    What is damaged counts no more, and what lies behind it. Raise VerificationFailed where all is wished, and
+    NotFound where what was chosen is removed meanwhile: who may not hold backups there keeps no prune away.
     """
     if not isinstance(session, Archiving):
         raise AssertionError("archived log was planned with, of a destination that knows none")
@@ -93,11 +94,12 @@ def with_archived_log(
                 chain, complete, span = _added(ctx, session, files, carrier, Meter(limit=limit), damage)
                 break
             except VerificationFailed as failure:
+                _require_still_there(session, damage)
                 carrier = _before(ctx, carrier, damage, failure, wish)
                 drop_added(ctx, container)
         if wish and wish.epoch is None:
             _require_one_way(ctx, session, carrier, chain, wish.at)
-    except (NotRecoverable, Refused):
+    except (NotFound, NotRecoverable, Refused):
         drop_added(ctx, container)
         clone_datasets.mark_ready(ctx, clone)
         raise
@@ -170,6 +172,19 @@ def _to_add(session: Archiving, chain: Chain, meter: Meter, damage: _Damage) -> 
         AddedFile(name=f.file.name, size=f.size, read=reader(number, f.file))
         for number, f in enumerate(chain.files)
     ]
+
+
+def _require_still_there(session: Archiving, damage: _Damage) -> None:
+    """Raise NotFound for a file that is not listed any more."""
+    if damage.chain is None:
+        return
+    archived = session.archived()
+    wanted, listed = damage.chain.files[damage.number].file, {each.file for each in archived.files}
+    if wanted not in listed:
+        raise NotFound(
+            f"{wanted} was removed from the log archive at {archived.place} meanwhile, by a prune there or "
+            "by hand: the same command chooses again"
+        )
 
 
 def _before(

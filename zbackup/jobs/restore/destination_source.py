@@ -131,17 +131,18 @@ class DestinationSource:
                 base, log = choice.base, choice.log or choice.base
                 real, carrier = there.real(log), there.carrier(log)
                 failed.callback(clean_up if self.in_place else _note_kept, ctx, name)
+                # While the backup that it goes on from is held, no prune takes archived log away.
                 with remote_holds(ctx, self.destination, session, name, there.copies, (base, real)):
                     catalog = self._bring(ctx, session, name, base, real)
-                if carrier:
-                    _note_ways(ctx, target, carrier)
-                    wish = ArchiveWish(
-                        target.at,
-                        target.text == LATEST if isinstance(target, Moment) else False,
-                        options.epoch,
-                    )
-                    catalog = self._with_log(ctx, session, name, catalog, carrier, wish)
-                    _require_proven(ctx, target, log, catalog.backups[-1])
+                    if carrier:
+                        _note_ways(ctx, target, carrier)
+                        wish = ArchiveWish(
+                            target.at,
+                            target.text == LATEST if isinstance(target, Moment) else False,
+                            options.epoch,
+                        )
+                        catalog = self._with_log(ctx, session, name, catalog, carrier, wish)
+                        _require_proven(ctx, target, log, catalog.backups[-1])
             if isinstance(target, UnseenTransaction):
                 target, options = _found(ctx, target.name, catalog, base), replace(options, name=name)
             # What was fetched to read the log from, also where its record does not say how far it reaches.

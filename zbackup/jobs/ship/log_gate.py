@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable
 
-from zbackup.model.archive_order import LogOrder, line_of
+from zbackup.model.archive_order import LogOrder, leftover_line, line_of
 from zbackup.model.errors import Refused
 from zbackup.proc.log_store import LogStore
 from zbackup.proc.take_over import read_head
@@ -29,8 +29,9 @@ def serve(order: LogOrder) -> int:
         return 0
     store = LogStore(directory)
     if order.file is None:
-        files, problems = store.archived()
-        _say([*map(line_of, files), *(f"! {problem!a}" for problem in problems)])
+        found = store.archived()
+        problems = (f"! {problem!a}" for problem in found.problems)
+        _say([*map(line_of, found.files), *map(leftover_line, found.leftovers), *problems])
     elif order.verb == "read":
         for chunk, data in store.read(order.file, order.begin, order.end):
             sys.stdout.buffer.write(f"{chunk}\n".encode() + data)
