@@ -308,7 +308,9 @@ def test_latest_is_all_that_was_archived(world: World, ctx: Context, archived: M
     restore(ctx, source.latest(ctx, OPTIONS), OPTIONS, source)
     assert world.content(ROWS)["rows"] == world.state.archive
     clones.destroy([ctx], "r1")
-    found = window_at(ctx, ctx.destinations[0]).window.overall
+    report = window_at(ctx, ctx.destinations[0])
+    found = report.window.overall
+    assert "verify shop --at vault --read all proves it" in report.on_trust and report.note == ""
     assert found and found.end and found.end > archived.at
     beyond = replace(archived, at=found.end + timedelta(seconds=1))
     with pytest.raises(NotRecoverable, match="backups and archived log at zfs:vault"):

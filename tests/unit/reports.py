@@ -28,6 +28,7 @@ from zbackup.jobs.ship.stale_holds import Stale
 from zbackup.jobs.ship.verify_at import ReadBack, VerifyReport
 from zbackup.jobs.watch.received import Kept as KeptThere
 from zbackup.jobs.watch.received import Lot, Received
+from zbackup.jobs.watch.received_log import ArchivedLot
 from zbackup.jobs.watch.status import Status
 from zbackup.jobs.watch.window import WindowReport
 from zbackup.model.backup import Backup
@@ -256,6 +257,17 @@ RECEIVED = Received(
             jobs=(PRUNING,),
             scheduled=True,
             max_lag=None,
+        ),
+    ),
+    logs=(
+        ArchivedLot(
+            instance="shop",
+            home="tank/b/shop",
+            files=3,
+            size=2 * GIB,
+            stored=GIB,
+            newest=NOON + timedelta(hours=2),
+            age=timedelta(seconds=5),
         ),
     ),
     used=3 * GIB,

@@ -19,6 +19,7 @@ from zbackup.config.units import duration
 from zbackup.config.zone import local_zone
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.watch.received import Kept, Lot, Received, kept_at, look
+from zbackup.jobs.watch.received_log import ArchivedLot
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.moment import local_text
 from zbackup.proc.lock import holder
@@ -113,6 +114,7 @@ def _shape(report: Received) -> dict[str, Any]:
         "looked": output.plain(report.looked),
         "instances": [_lot_shape(lot) for lot in report.lots],
         "arriving": list(report.arriving),
+        "archived_log": [_log_shape(lot) for lot in report.logs],
         "held": [{"snapshot": snapshot, "tag": tag} for snapshot, tag in report.held],
         "prune": [
             {
@@ -144,10 +146,24 @@ def _lot_shape(lot: Lot) -> dict[str, Any]:
     }
 
 
+def _log_shape(lot: ArchivedLot) -> dict[str, Any]:
+    return {
+        "instance": lot.instance,
+        "dataset": lot.home,
+        "files": lot.files,
+        "size": lot.size,
+        "stored": lot.stored,
+        "newest": output.plain(lot.newest) if lot.newest else None,
+        "age_seconds": round(lot.age.total_seconds(), 3) if lot.age is not None else None,
+        "problems": list(lot.problems),
+    }
+
+
 def render(report: Received, zone: ZoneInfo) -> str:
     """One place for people."""
     rows = [
         *((lot.instance, _newest(lot, zone)) for lot in report.lots),
+        *((f"{lot.instance} log", _log(lot)) for lot in report.logs if lot.age is not None),
         *(("arriving", f"{name}: a stream is under way or was cut off") for name in report.arriving),
         *((f"prune {kept.destination}", _kept(kept, zone)) for kept in report.kept),
         ("space", _space(report)),
@@ -169,6 +185,12 @@ def _newest(lot: Lot, zone: ZoneInfo) -> str:
     as_of = f", data as of {local_text(newest.record.as_of, zone)}" if newest.record.as_of else ""
     age = tables.length(lot.age.total_seconds())
     return f"{count} backup{'s' * (count != 1)} in {lot.home}, newest {newest.name}, {age} old{as_of}"
+
+
+def _log(lot: ArchivedLot) -> str:
+    size = f"{tables.size(lot.size)} ({tables.size(lot.stored)} on disk)"
+    age = tables.length(lot.age.total_seconds()) if lot.age is not None else "no time"
+    return f"{lot.files} archived file{'s' * (lot.files != 1)}, {size}, up to {age} ago"
 
 
 def _kept(kept: Kept, zone: ZoneInfo) -> str:

@@ -1,5 +1,6 @@
 """zbackup window"""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -84,6 +85,7 @@ def _shape(done: Done[Seen]) -> dict[str, Any]:
         "ranges": plain(report.window.ranges),
         "gaps": plain(report.window.gaps),
         "looked_at_live_log": report.window.looked,
+        "on_trust": report.on_trust,
         "unreadable": shapes.unreadable(report.unreadable),
         "as_they_are": [b.name for b in report.as_they_are],
         "promised": {
@@ -132,8 +134,7 @@ def render(ctx: Context, report: WindowReport, place: str = "") -> list[str]:
     for gap in report.window.gaps:
         if promised is None or gap.to > promised:
             lines.append(f"GAP after {say(gap.after)} up to {say(gap.to)}, {gap.cause}: {gap.why}.")
-    if report.note:
-        lines.append(f"What is after the last backup is not counted: {report.note}.")
+    lines += [*_notes(report)]
     lines += shapes.unreadable_lines(report.unreadable)
     lines += tables.as_they_are(ctx.instance, report.as_they_are)
     promise = f"the last {report.retention.window}"
@@ -141,3 +142,10 @@ def render(ctx: Context, report: WindowReport, place: str = "") -> list[str]:
         lines.append(f"The promise is kept: any moment of {promise}.")
     lines += [f"The promise of {promise} lacks {say(after)} to {say(to)}." for after, to in report.lacking]
     return lines
+
+
+def _notes(report: WindowReport) -> Iterator[str]:
+    if report.note:
+        yield f"What is after the last backup is not counted: {report.note}."
+    if report.on_trust:
+        yield f"On trust: {report.on_trust}."

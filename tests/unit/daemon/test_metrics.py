@@ -77,7 +77,7 @@ def test_board_and_alerts_use_what_there_is(file: str) -> None:
 def test_the_board_is_one() -> None:
     board = json.loads((REFERENCE / "monitoring" / "grafana-board.json").read_text())
     ids = [panel["id"] for panel in board["panels"]]
-    assert len(ids) == len(set(ids)) == 12
+    assert len(ids) == len(set(ids)) == 13
 
 
 def test_values() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -36,6 +37,7 @@ class Session:
         self.world = world
         self.failure: ZbackupError | None = None
         self.damaged: set[int] = set()
+        self.claiming: set[int] = set()
         self.short = 0
         self.removed: list[int] = []
         self.locked: set[int] = set()
@@ -59,7 +61,7 @@ class Session:
         yield bytes(end - begin - self.short)
 
     def proven_to(self, archived: ArchivedFile) -> datetime | None:
-        return archived.complete_to
+        return None if archived.file.number in self.claiming else archived.complete_to
 
     def remove_log(self, file: LogFileId) -> None:
         if file.number in self.locked:
@@ -69,7 +71,7 @@ class Session:
 
 def context(seconds: float) -> Context:
     clock = SimpleNamespace(now=lambda: at(seconds))
-    return cast(Context, SimpleNamespace(progress=Silent(), clock=clock))
+    return cast(Context, SimpleNamespace(progress=Silent(), clock=clock, zone=ZoneInfo("UTC")))
 
 
 def destination(retention: object) -> ShipDestination:
@@ -160,6 +162,18 @@ def test_what_does_not_prove_is_a_problem_and_the_rest_is_read(session: Any, cop
     session.damaged, session.short = set(), 1
     checked = check_log(context(0), session, copies, 0, METER)
     assert checked and len(checked.problems) == 4
+
+
+def test_what_a_name_claims_and_nothing_proves_is_a_problem(session: Any, copies: Copies) -> None:
+    honest = check_log(context(0), session, copies, 0, METER)
+    session.claiming = {3, 4}
+    checked = check_log(context(0), session, copies, 0, METER)
+    assert checked and honest and honest.complete_to
+    assert len(checked.problems) == 2 and "binlog.000004" in checked.problems[0]
+    assert "says that it is complete up to" in checked.problems[0] and "is nowhere" in checked.problems[0]
+    assert checked.complete_to is None
+    believed = check_log(context(0), session, copies, 50, METER)
+    assert believed and believed.problems == () and believed.complete_to == honest.complete_to
 
 
 def test_it_goes_with_the_backup_that_needed_it(session: Any, copies: Copies, world: World) -> None:

@@ -56,6 +56,10 @@ def test_without_a_promise_nothing_is_late_and_without_a_schedule_no_daemon_is_m
             "warning backups: tank/b/shop/my@z1 and so its backup cannot be read: version 9 (and 1 more)",
         ),
         (
+            replace(WELL, log_problems=(("shop", "binlog.000007 has 5 bytes"), ("x", "y"))),
+            "warning archived log: of shop: binlog.000007 has 5 bytes (and 1 more)",
+        ),
+        (
             replace(WELL, remains=2),
             "warning prune: of 2 backups a prune that was cut short left a part",
         ),

@@ -6,10 +6,11 @@ from datetime import datetime
 from zbackup.destinations.base import Archiving, Provable, Session
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.context import Context
-from zbackup.model.archive import ArchivedFile, ArchiveInventory
+from zbackup.model.archive import ArchivedFile, ArchiveInventory, LogFileId
 from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, ConnectionFailed, NoArchive, Refused, VerificationFailed
-from zbackup.plan.recovery.archived import Carrier, carriers
+from zbackup.model.moment import local_text
+from zbackup.plan.recovery.archived import Carrier, carriers, chain_complete
 from zbackup.proc.pipeline import Meter
 
 NO_ARCHIVE = ArchiveInventory(place="")
@@ -91,12 +92,17 @@ class CheckedLog:
 
 def check_log(ctx: Context, session: Session, copies: Copies, most: int, meter: Meter) -> CheckedLog | None:
     """Prove what is archived there: by the listing, and up to `most` bytes by their hashes, the newest first
-    (0: all, -1: none; of a bucket all or none). None where nothing is archived."""
+    (0: all, -1: none; of a bucket all or none). None where nothing is archived.
+
+    Of what is read from its beginning on it is also proven up to when it is complete; of the rest its name
+    is believed.
+    """
     there = archived_copies(session, copies)
     files, read, problems = there.archive.files, 0, [*there.archive.problems, *filter(None, [there.unknown])]
     if not (files or problems) or not isinstance(session, Archiving):
         return None
     budget = 0 if most < 0 or (most and isinstance(session, Provable)) else most or sum(f.size for f in files)
+    proven: dict[LogFileId, datetime | None] = {}
     for each in sorted(files, key=lambda f: (f.last.read, f.file), reverse=True):
         wanted = min(each.size, budget - read)
         if wanted <= 0:
@@ -104,9 +110,14 @@ def check_log(ctx: Context, session: Session, copies: Copies, most: int, meter: 
         ctx.progress.phase("reading archived log", each.file.name)
         try:
             read += _read(session, each, each.size - wanted, meter)
+            if wanted == each.size and each.complete_to:
+                proven[each.file] = _proven(ctx, session, each, problems)
         except VerificationFailed as wrong:
             problems.append(f"archived log: {wrong}")
-    ends = [c.chains[0].complete_to for _, c in there.carried]
+    ends = [
+        chain_complete(c.chains[0].files, lambda f: proven.get(f.file, f.complete_to))
+        for _, c in there.carried
+    ]
     return CheckedLog(
         files=len(files),
         size=sum(f.size for f in files),
@@ -115,6 +126,16 @@ def check_log(ctx: Context, session: Session, copies: Copies, most: int, meter: 
         problems=tuple(problems),
         ends=there.ends,
     )
+
+
+def _proven(ctx: Context, session: Archiving, archived: ArchivedFile, problems: list[str]) -> datetime | None:
+    """Return up to when the file is proven to be complete; what its name says more is a problem."""
+    found = session.proven_to(archived)
+    if archived.complete_to and (found is None or found < archived.complete_to):
+        said = local_text(archived.complete_to, ctx.zone)
+        upto = f"up to {local_text(found, ctx.zone)} only" if found else "nowhere"
+        problems.append(f"archived log: {archived.file} says that it is complete up to {said}, and is {upto}")
+    return found
 
 
 def _read(session: Archiving, archived: ArchivedFile, begin: int, meter: Meter) -> int:

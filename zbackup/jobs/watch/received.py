@@ -13,6 +13,7 @@ from zbackup.destinations.copies import Copies, by_home, by_server, committed
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.jobs.journal import Remembered
 from zbackup.jobs.ship.prune_at import plan_prune_at
+from zbackup.jobs.watch.received_log import ArchivedLot, archived_lots
 from zbackup.model.backup import Backup
 from zbackup.model.finding import Finding, Severity, worst
 from zbackup.model.schedule import job_at
@@ -56,8 +57,9 @@ class Lot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """All that lies below `root`. `arriving` are datasets that hold a stream in part, which is under way or
-    was cut; `held` are (snapshot, tag). `used` and `available` are the bytes of `root`, by its quota."""
+    """All that lies below `root`, and `logs`, what of servers' logs is archived there. `arriving` are datasets
+    that hold a stream in part, which is under way or was cut; `held` are (snapshot, tag). `used` and
+    `available` are the bytes of `root`, by its quota."""
 
     root: str
     looked: datetime
@@ -65,6 +67,7 @@ class Received:
     arriving: tuple[str, ...]
     held: tuple[tuple[str, str], ...]
     kept: tuple[Kept, ...]
+    logs: tuple[ArchivedLot, ...] = ()
     used: int
     available: int
     pool: Pool
@@ -105,6 +108,7 @@ def look(
     promised = {f"{root}/{each.instance}": each.max_lag for each in kept}
     found = {home: Copies((), ()) for home in promised} | _by_home(root, snapshots)
     lots = tuple(lot for home, copies in found.items() for lot in _lots(home, copies, now))
+    logs = archived_lots(zfs.runner, found, now)
     tags = zfs.holds(snapshots)
     held = tuple((str(s), tag) for s in snapshots for tag in tags.get(s.guid, ()))
     pool, used = facts.pool(root.partition("/")[0]), facts.used(root)
@@ -125,6 +129,7 @@ def look(
             jobs=[_job_facts(r) for each in kept for r in each.jobs],
             scheduled=any(each.scheduled for each in kept),
             daemon_runs=daemon_runs,
+            log_problems=[(lot.instance, problem) for lot in logs for problem in lot.problems],
         )
     )
     return Received(
@@ -134,6 +139,7 @@ def look(
         arriving=tuple(f"{root}/{line.name}" for line in ZfsStreams(zfs.runner).lines(root) if line.partial),
         held=held,
         kept=tuple(kept),
+        logs=logs,
         used=used,
         available=available,
         pool=pool,

@@ -29,7 +29,8 @@ class Facts:
     """`unreadable` are (snapshot, problem); `remains` counts backups whose removal was cut short; `held` are
     (snapshot, tag). `free_share` is what is left of the room of the dataset `root`, 0 to 1.
 
-    `jobs` are those of the daemon at this place; `scheduled` is whether there are to be any."""
+    `jobs` are those of the daemon at this place; `scheduled` is whether there are to be any. `log_problems`
+    are (instance, what is wrong with its archived log)."""
 
     root: str
     lots: Sequence[LotFacts]
@@ -41,6 +42,7 @@ class Facts:
     jobs: Sequence[JobFacts] = ()
     scheduled: bool = False
     daemon_runs: bool = False
+    log_problems: Sequence[tuple[str, str]] = ()
 
 
 def judge(facts: Facts) -> tuple[Finding, ...]:
@@ -49,6 +51,7 @@ def judge(facts: Facts) -> tuple[Finding, ...]:
         *_ages(facts),
         *unreadable(facts.unreadable),
         *_remains(facts),
+        *_logs(facts),
         *_held(facts),
         *_room(facts),
         *of_jobs(facts.jobs),
@@ -75,6 +78,22 @@ def _ages(facts: Facts) -> list[Finding]:
         fix = f"zbackup ship {lot.instance}   (on the host that has the database)"
         found.append(Finding(severity="critical", subject="backups", text=text, why=why, fix=fix))
     return found
+
+
+def _logs(facts: Facts) -> list[Finding]:
+    if not facts.log_problems:
+        return []
+    instance, problem = facts.log_problems[0]
+    more = f" (and {len(facts.log_problems) - 1} more)" if facts.log_problems[1:] else ""
+    return [
+        Finding(
+            severity="warning",
+            subject="archived log",
+            text=f"of {instance}: {problem}{more}",
+            why="a restore with the archived log ends in front of what is damaged or missing",
+            fix=f"zbackup verify {instance} --at DESTINATION --read all   (where it is configured)",
+        )
+    ]
 
 
 def _remains(facts: Facts) -> list[Finding]:
