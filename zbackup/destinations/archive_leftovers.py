@@ -1,4 +1,4 @@
-"""What a removal of archived log has left at a destination that was cut short: nothing of it counts."""
+"""Leftovers of removals of archived log that were cut short: nothing of them counts."""
 
 import structlog
 

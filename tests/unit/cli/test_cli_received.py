@@ -18,7 +18,7 @@ def test_for_people() -> None:
         "  shop        2 backups in tank/b/shop, newest zbackup-2, 1 h 0 min old, "
         "data as of 2024-05-01 13:00:00 UTC",
         "  docs        no backup in tank/b/docs",
-        "  shop log    3 archived files, 2.0 GiB (1.0 GiB on disk), up to 5 s ago",
+        "  shop log    3 archived files, 2.0 GiB (1.0 GiB on disk), up to 5.0 s ago",
         "  arriving    tank/b/docs/data: a stream is under way or was cut off",
         "  prune here  shop: 1 due; prune:here last success 2024-05-01 12:00:00 UTC",
         "  space       3.0 GiB used, 5.0 GiB available; tank is ONLINE and has 50.0 GiB free (50%)",

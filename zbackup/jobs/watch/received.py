@@ -57,8 +57,8 @@ class Lot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """All that lies below `root`, and `logs`, what of servers' logs is archived there. `arriving` are datasets
-    that hold a stream in part, which is under way or was cut; `held` are (snapshot, tag). `used` and
+    """All that lies below `root`, and `logs`, what is archived there of servers' logs. `arriving` are
+    datasets that hold a stream in part, which is under way or was cut; `held` are (snapshot, tag). `used` and
     `available` are the bytes of `root`, by its quota."""
 
     root: str

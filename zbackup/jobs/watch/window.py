@@ -7,13 +7,8 @@ from datetime import datetime
 from zbackup.catalog.local import Catalog
 from zbackup.destinations.copies import Copies
 from zbackup.jobs.backup.prune import decide
-<<<<<<< HEAD
 from zbackup.jobs.context import Context, ShipDestination, live_files
-from zbackup.jobs.ship.archived import archived_copies
-=======
-from zbackup.jobs.context import Context, ShipTarget, live_files
 from zbackup.jobs.ship.archived import ArchivedCopies, archived_copies
->>>>>>> b4191fa (Prove what archived log claims when all of it is read, and show the archive where it is received)
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
 from zbackup.model.log import place
@@ -31,17 +26,11 @@ MOST_READ = 32 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowReport:
-<<<<<<< HEAD
     """The window at `now`; `promised` is the moment after which all should be in reach (None: nobody promised
     anything), and `lacking` what of it is not. `as_they_are` are the backups that can be restored without a
     log. `kept` are those that a prune by the rules `retention` would keep, with reasons. `note` says why the
-    live log was not looked at, "" if it was. `unreadable` are (snapshot, problem)."""
-=======
-    """The window at `now`; `promised` is the moment after which all should be in reach, and `lacking` what of
-    it is not. `as_they_are` are the backups that can be restored without a log. `kept` are those that a prune
-    by the rules `retention` would keep, with reasons. `note` says why the live log was not looked at, "" if
-    it was, and `on_trust` what is believed that nobody proved. `unreadable` are (snapshot, problem)."""
->>>>>>> b4191fa (Prove what archived log claims when all of it is read, and show the archive where it is received)
+    live log was not looked at, "" if it was, and `on_trust` what is believed that nobody proved. `unreadable`
+    are (snapshot, problem)."""
 
     now: datetime
     window: RecoveryWindow
@@ -90,60 +79,45 @@ def _opens(ctx: Context, backup: Backup) -> bool:
 def look_at(ctx: Context, destination: ShipDestination) -> tuple[Copies, RecoveryWindow]:
     """The backups committed at a destination, and what can be restored with them and the log archived
     there."""
-<<<<<<< HEAD
-    with destination.adapter.connect() as session:
-=======
-    there, found = _looked_at(ctx, target)
+    there, found = _looked_at(ctx, destination)
     return there.copies, found
 
 
-def _looked_at(ctx: Context, target: ShipTarget) -> tuple[ArchivedCopies, RecoveryWindow]:
-    with target.destination.connect() as session:
->>>>>>> b4191fa (Prove what archived log claims when all of it is read, and show the archive where it is received)
+def _looked_at(ctx: Context, destination: ShipDestination) -> tuple[ArchivedCopies, RecoveryWindow]:
+    with destination.adapter.connect() as session:
         there = archived_copies(session, session.copies())
     return there, recovery_window(there.with_holders.backups, None, ctx.clock.now())
 
 
-def _beyond(target: ShipTarget, there: ArchivedCopies) -> str:
+def _beyond(destination: ShipDestination, there: ArchivedCopies) -> str:
     """Return why what is after the last backup does not count, "" where archived log is counted."""
-    place = target.destination.place
+    place = destination.adapter.place
     if there.unknown:
         return f"the log archive at {place} cannot be looked at ({there.unknown})"
     return "" if there.carried else f"only what is at {place}"
 
 
-def _on_trust(ctx: Context, target: ShipTarget, there: ArchivedCopies) -> str:
+def _on_trust(ctx: Context, destination: ShipDestination, there: ArchivedCopies) -> str:
     if not there.carried:
         return ""
-    prove = f"zbackup verify {ctx.instance} --at {target.name} --read all"
+    prove = f"zbackup verify {ctx.instance} --at {destination.name} --read all"
     return f"how far archived log reaches is what the listing says; {prove} proves it"
 
 
 def window_at(ctx: Context, destination: ShipDestination) -> WindowReport:
     """The window that a destination's backups give, by its own retention."""
-<<<<<<< HEAD
-    copies, found = look_at(ctx, destination)
-    now = ctx.clock.now()
-    promised = back(now, destination.retention.window, ctx.zone)
-=======
-    there, found = _looked_at(ctx, target)
+    there, found = _looked_at(ctx, destination)
     copies, now = there.copies, ctx.clock.now()
-    promised = back(now, target.retention.window, ctx.zone)
->>>>>>> b4191fa (Prove what archived log claims when all of it is read, and show the archive where it is received)
+    promised = back(now, destination.retention.window, ctx.zone)
     return WindowReport(
         now=now,
         window=found,
         retention=destination.retention,
         promised=promised,
         lacking=found.lacking(promised, now),
-<<<<<<< HEAD
         kept=plan_retention(copies.backups, destination.retention, now, ctx.zone, {}).keep,
-        note=f"only what is at {destination.adapter.place}",
-=======
-        kept=plan_retention(copies.backups, target.retention, now, ctx.zone, {}).keep,
-        note=_beyond(target, there),
-        on_trust=_on_trust(ctx, target, there),
->>>>>>> b4191fa (Prove what archived log claims when all of it is read, and show the archive where it is received)
+        note=_beyond(destination, there),
+        on_trust=_on_trust(ctx, destination, there),
         unreadable=copies.unreadable,
         as_they_are=as_they_are(ctx, copies.backups),
     )
