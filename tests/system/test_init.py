@@ -19,6 +19,7 @@ from tests.lab import servers
 from tests.lab.mongo_fixture import ADMIN, ADMIN_PASSWORD, MongoServer, MongoSettings, initiate
 from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.pool import Pool, run
+from tests.lab.s3_server import ACCESS, SECRET, client, s3_server
 from tests.lab.trusted import trusted
 from tests.lab.two_hosts import TwoHosts, hosts
 from tests.system.house import wait_until
@@ -253,6 +254,31 @@ def test_an_administrator_of_mongodb_may_be_named(pool: Pool, mongod: MongoServe
     done = zbackup("--config", str(other), "init", "--yes", *words)
     assert "set up, but for the daemon: carts" in done.succeeded
     assert ADMIN_PASSWORD not in other.read_text()
+
+
+def test_copies_in_a_bucket_are_set_up_with_all_that_sending_takes(pool: Pool, mysql: DatabaseServer) -> None:
+    secret, etc = pool.home / "s3.secret", pool.home / "s3" / "etc"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    etc.mkdir(parents=True)
+    (etc / "shop.password").write_text(PASSWORD.read_text())
+    (etc / "shop.password").chmod(0o600)
+    with s3_server() as server:
+        client(server).create_bucket(Bucket="backups")
+        at = ("--config", str(etc / "config.toml"))
+        to = ("--copies", "s3://backups/db1", "--endpoint", server.endpoint)
+        keys = ("--access-key", ACCESS, "--secret-key-file", str(secret))
+        named = ("--instance", f"shop={mysql.settings.socket}", "--no-drill")
+        done = zbackup(*at, "init", "--yes", *named, *to, *keys)
+        key = etc / "shop.key"
+        assert f"Keep a copy of {key}" in done.succeeded
+        assert SECRET not in done.out + done.err + (etc / "config.toml").read_text()
+        secret.unlink()
+        assert zbackup(*at, "ship", "shop").rc == 0
+        (there,) = zbackup(*at, "list", "--at", "offsite", "--json").data
+        assert there["backups"]
+        again = zbackup(*at, "init", "--yes", *named)
+        assert again.rc == 0 and "  1. " not in again.err, again
 
 
 def test_a_host_that_receives_is_made_by_one_command_and_shipped_to(

@@ -14,10 +14,13 @@ from zbackup.cli import init_questions as questions
 from zbackup.cli import init_receive, init_text, output
 from zbackup.cli.init_finish import Finished, protect
 from zbackup.cli.init_options import (
+    AccessKey,
     AdminPasswordFile,
     AdminUser,
+    Bucket,
     CopiesTo,
     Dataset,
+    Endpoint,
     HostKey,
     Instances,
     Key,
@@ -26,6 +29,7 @@ from zbackup.cli.init_options import (
     Quota,
     Receive,
     Retention,
+    SecretKeyFile,
     User,
     Wishes,
     Yes,
@@ -65,6 +69,7 @@ zbackup init                                 ask, show, do
 zbackup init --print                         look only: the steps, and the configuration as it would be
 zbackup init --yes --retention long          ask nothing, for Ansible and the like
 zbackup init --yes --instance shop=/run/mysqld/mysqld.sock --copies ssh://zrecv@vault/tank/backups/db1
+zbackup init --yes --copies s3://bucket/db1 --access-key AKIA... --secret-key-file /root/s3.secret
 zbackup init --receive --dataset tank/backups/db1 --key "ssh-ed25519 AAAA... db1"   on the host that receives
 """
 
@@ -79,6 +84,9 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     instance: Instances = None,
     retention: Retention = "",
     copies: CopiesTo = "",
+    endpoint: Endpoint = "",
+    access_key: AccessKey = "",
+    secret_key_file: SecretKeyFile = None,
     host_key: HostKey = "",
     admin_user: AdminUser = "",
     admin_password_file: AdminPasswordFile = None,
@@ -112,15 +120,16 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         retention=retention,
         copies=copies,
         host_key=receiving.public_key(host_key) if host_key else "",
+        bucket=Bucket(endpoint=endpoint, access_key=access_key, secret_key=_secret(secret_key_file) or ""),
         admin_user=admin_user,
-        admin_password=_password(admin_password_file),
+        admin_password=_secret(admin_password_file),
         drill=not no_drill,
     )
     _require_sound(wishes)
     _Init(options, wishes).run()
 
 
-def _password(file: Path | None) -> str | None:
+def _secret(file: Path | None) -> str | None:
     return SecretRef("file", str(file.absolute())).read() if file else None
 
 
@@ -132,6 +141,8 @@ def _require_sound(wishes: Wishes) -> None:
         questions.require_address(wishes.copies)
     if wishes.host_key:
         known_hosts_line(wishes.copies, wishes.host_key)
+    if wishes.bucket != Bucket():
+        questions.require_bucket(wishes.copies, wishes.bucket)
 
 
 class _Init:
@@ -171,6 +182,7 @@ class _Init:
             before=self.before,
             after=after,
             newcomers={new.name: new for new in plan.newcomers},
+            secret_key=plan.secret_key,
             administrator=lambda new: first_admitted(self._administrators(new.server)),
             script=lambda new, password: account_script(new.server, new.user, password),
         )

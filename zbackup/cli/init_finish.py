@@ -122,9 +122,14 @@ def _public(new: Newcomer) -> str:
 
 def _safe_keeping(new: Newcomer) -> Iterator[str]:
     if new.copies and new.copies.kind == "s3":
-        path = next(value for key, value in new.copies.table if key == "key")
+        table = dict(new.copies.table)
+        path = table["key"].split('"')[1]
         yield (
-            f"Keep a copy of the key ({path}) where neither this host nor the bucket is: without it "
-            "nothing there "
-            "can be read. Credentials are found as the AWS tools find them, also by the daemon's user"
+            f"Keep a copy of {path} where neither this host nor the bucket is: without that key nothing "
+            "there can be read"
         )
+        if "access_key" not in table:
+            yield (
+                "The bucket's credentials are found as the AWS tools find them: the daemon's user has to "
+                "find them, too, or set access_key and secret_key ([[instance.NAME.ship]] in the reference)"
+            )

@@ -40,6 +40,33 @@ CopiesTo = Annotated[
         show_default=False,
     ),
 ]
+Endpoint = Annotated[
+    str,
+    typer.Option(
+        "--endpoint",
+        metavar="URL",
+        help="With s3: the server, where it is not AWS.",
+        show_default=False,
+    ),
+]
+AccessKey = Annotated[
+    str,
+    typer.Option(
+        "--access-key",
+        metavar="KEY",
+        help="With s3: the access key (default: as the AWS tools find one, also for the daemon's user).",
+        show_default=False,
+    ),
+]
+SecretKeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--secret-key-file",
+        metavar="FILE",
+        help="With --access-key: where its secret key is; it is copied to where the daemon may read it.",
+        show_default=False,
+    ),
+]
 HostKey = Annotated[
     str,
     typer.Option(
@@ -110,6 +137,16 @@ Quota = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """The server of a bucket, "" for AWS, and the keys to it, "" where they are found as the AWS tools find
+    them."""
+
+    endpoint: str = ""
+    access_key: str = ""
+    secret_key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
     """The wishes of the command line. `named` are the servers to protect, where -> name; none: all."""
 
@@ -122,3 +159,4 @@ class Wishes:
     admin_user: str
     admin_password: str | None
     drill: bool
+    bucket: Bucket = Bucket()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zbackup.cli import init_questions as questions
-from zbackup.cli.init_options import Wishes
+from zbackup.cli.init_options import Bucket, Wishes
 from zbackup.config.settings import Settings
 from zbackup.config.ship import S3Place, ZfsPlace, place
 from zbackup.config.units import instance_name_is_valid
@@ -23,12 +23,14 @@ from zbackup.zfs.datasets import Zfs
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """The new instances; `problems` are servers that cannot be protected as they are, `left` says of others
-    why nobody protects them, `advice` what would be better."""
+    why nobody protects them, `advice` what would be better. `secret_key` is that of the bucket, if one was
+    told."""
 
     newcomers: tuple[Newcomer, ...]
     problems: tuple[Refused, ...]
     advice: tuple[str, ...]
     left: tuple[str, ...] = ()
+    secret_key: str = ""
 
 
 def draft(
@@ -71,6 +73,9 @@ def draft(
         return Draft(newcomers=(), problems=tuple(problems), advice=(), left=tuple(left))
     kept = preset(wishes.retention or (questions.retention() if ask else USUAL.name))
     to = wishes.copies or (questions.copies() if ask else "")
+    bucket = wishes.bucket
+    if ask and not wishes.copies and to and questions.in_bucket(to):
+        bucket = questions.bucket()
     newcomers = [
         Newcomer(
             name=name,
@@ -78,11 +83,17 @@ def draft(
             datasets=wanted,
             preset=kept,
             password="" if server.login == "open" else str(directory / f"{name}.password"),
-            copies=_copies(to, directory, name, host_key=bool(wishes.host_key)) if to else None,
+            copies=_copies(to, directory, name, bucket, host_key=bool(wishes.host_key)) if to else None,
         )
         for name, server, wanted in chosen
     ]
-    return Draft(newcomers=tuple(newcomers), problems=tuple(problems), advice=tuple(advice), left=tuple(left))
+    return Draft(
+        newcomers=tuple(newcomers),
+        problems=tuple(problems),
+        advice=tuple(advice),
+        left=tuple(left),
+        secret_key=bucket.secret_key,
+    )
 
 
 def _wanted(wishes: Wishes, servers: tuple[Server, ...]) -> Iterator[Server]:
@@ -127,19 +138,28 @@ def named(words: list[str]) -> dict[str, str]:
     return found
 
 
-def _copies(text: str, directory: Path, name: str, *, host_key: bool) -> Copies:
+def _copies(text: str, directory: Path, name: str, bucket: Bucket, *, host_key: bool) -> Copies:
     """The table of a destination: where its keys are follows from its name."""
     match place(text):
         case ZfsPlace(host=""):
             return Copies(to=text, name="copies")
         case S3Place():
-            key = f"{{ file = {quoted(str(directory / f'{name}.key'))} }}"
-            return Copies(to=text, name="offsite", kind="s3", table=(("key", key),))
+            return Copies(to=text, name="offsite", kind="s3", table=tuple(_bucket(directory, name, bucket)))
         case _:
             table = [("identity", quoted(str(directory / "offsite.sshkey")))]
             if host_key:
                 table.append(("known_hosts", quoted(str(directory / "offsite.known_hosts"))))
             return Copies(to=text, name="offsite", kind="ssh", table=tuple(table))
+
+
+def _bucket(directory: Path, name: str, bucket: Bucket) -> Iterator[tuple[str, str]]:
+    if bucket.endpoint:
+        yield "endpoint", quoted(bucket.endpoint)
+        yield "path_style", "true"
+    if bucket.access_key:
+        yield "access_key", quoted(bucket.access_key)
+        yield "secret_key", f"{{ file = {quoted(str(directory / f'{name}.s3-secret'))} }}"
+    yield "key", f"{{ file = {quoted(str(directory / f'{name}.key'))} }}"
 
 
 def known_hosts_line(to: str, key: str) -> str:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import typer
 
 from zbackup.cli import init_text
+from zbackup.cli.init_options import Bucket
 from zbackup.cli.output import tell
+from zbackup.config.s3 import url
 from zbackup.config.ship import S3Place, place
 from zbackup.config.units import instance_name_is_valid
 from zbackup.model.errors import Declined, UsageError
@@ -77,6 +79,42 @@ def require_address(text: str) -> None:
         place(text)
     except ValueError as problem:
         raise UsageError(f'"{text}" is not {problem}') from None
+
+
+def bucket() -> Bucket:
+    """The server of a bucket and the keys to it."""
+    while True:
+        endpoint = typer.prompt("The S3 server's URL (empty: AWS)", default="", show_default=False, err=True)
+        access = typer.prompt(
+            "Access key (empty: found as the AWS tools find it, also by the daemon's user)",
+            default="",
+            show_default=False,
+            err=True,
+        )
+        secret = ""
+        if access.strip():
+            secret = typer.prompt("Secret key", default="", hide_input=True, show_default=False, err=True)
+        found = Bucket(endpoint=endpoint.strip(), access_key=access.strip(), secret_key=secret.strip())
+        try:
+            require_bucket("s3://bucket", found)
+            return found
+        except UsageError as problem:
+            tell(str(problem))
+
+
+def require_bucket(copies: str, found: Bucket) -> None:
+    """Raise UsageError for what does not belong to a bucket, or is not whole."""
+    if not (copies and in_bucket(copies)):
+        raise UsageError(
+            "--endpoint, --access-key and --secret-key-file are for copies in a bucket: --copies s3://..."
+        )
+    if bool(found.access_key) != bool(found.secret_key):
+        raise UsageError("an access key and its secret key belong together: give both, or neither")
+    if found.endpoint:
+        try:
+            url(found.endpoint)
+        except ValueError as problem:
+            raise UsageError(f'"{found.endpoint}" is not {problem}') from None
 
 
 def in_bucket(text: str) -> bool:

@@ -10,6 +10,7 @@ StepKind = Literal[
     "write",  # a file: `path`, with `content` known
     "secret",  # a file with a new random password: `path`
     "key",  # a new encryption key: `path`
+    "credential",  # a file with the secret key of a bucket: `path`
     "identity",  # a new ssh key without a passphrase: `path`
     "account",  # the database account of `server`
     "account-file",  # what an administrator runs to make it: `path`

@@ -25,6 +25,13 @@ def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
         (["init", "--yes", "--copies", "tape"], '"tape" is not an address such as'),
         (["init", "--yes", "--copies", "zfs:other/b", "--host-key", KEY], "--host-key is for copies by ssh"),
         (["init", "--yes", "--copies", "ssh://a@b/c/d", "--host-key", "nonsense"], "that is no public key"),
+        (["init", "--yes", "--endpoint", "https://s3.here"], "are for copies in a bucket"),
+        (["init", "--yes", "--copies", "zfs:o/b", "--access-key", "AKIA"], "are for copies in a bucket"),
+        (["init", "--yes", "--copies", "s3://bkt/p", "--access-key", "AKIA"], "belong together"),
+        (
+            ["init", "--yes", "--copies", "s3://bkt/p", "--endpoint", "here"],
+            '"here" is not an address such as',
+        ),
         (["init", "--yes", "--instance", "shop"], "is not NAME=WHERE"),
         (["init", "--yes", "--instance", "Shop=/x"], "is not NAME=WHERE"),
         (["init", "--yes", "--instance", "a=/x", "--instance", "a=/y"], "a name and a server of its own"),

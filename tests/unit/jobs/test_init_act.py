@@ -104,6 +104,32 @@ def test_a_run_that_is_cut_is_finished_by_the_next(tmp_path: Path, cut: int, exi
     ) == again
 
 
+def test_the_secret_key_of_a_bucket_is_written_once_and_another_is_not_taken_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "etc/shop.s3-secret"
+    step = Step(kind="credential", path=str(path), text="")
+
+    def write(secret: str) -> None:
+        act(
+            step,
+            Acting(
+                config=tmp_path / "etc/config.toml",
+                before="",
+                after="",
+                newcomers={},
+                administrator=lambda _: Accounts(),
+                script=lambda *_: "",
+                secret_key=secret,
+            ),
+        )
+
+    for _ in range(2):
+        write("hush")
+    assert path.read_text().strip() == "hush" and path.stat().st_mode & 0o007 == 0
+    with pytest.raises(Refused, match="holds another secret key"):
+        write("other")
+    assert path.read_text().strip() == "hush"
+
+
 def test_an_account_that_was_half_made_is_completed(tmp_path: Path) -> None:
     accounts = Accounts()
     with pytest.raises(Cut):

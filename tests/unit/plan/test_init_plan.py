@@ -78,6 +78,18 @@ copies = st.sampled_from(
             table=(("identity", '"/etc/zbackup/k"'), ("known_hosts", '"/etc/zbackup/h"')),
         ),
         Copies(to="s3://bucket/x", name="offsite", kind="s3", table=(("key", KEY_FILE),)),
+        Copies(
+            to="s3://bucket/x",
+            name="offsite",
+            kind="s3",
+            table=(
+                ("endpoint", '"https://s3.example.com"'),
+                ("path_style", "true"),
+                ("access_key", '"AKIA"'),
+                ("secret_key", KEY_FILE),
+                ("key", KEY_FILE),
+            ),
+        ),
     ]
 )
 newcomers = st.lists(

@@ -27,8 +27,8 @@ LONGEST = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acting:
-    """The state that the steps work with: the configuration's path, its text before and after, and who comes
-    new."""
+    """The state that the steps work with: the configuration's path, its text before and after, who comes new,
+    and the secret key of the bucket that copies go to."""
 
     config: Path
     before: str
@@ -36,6 +36,7 @@ class Acting:
     newcomers: Mapping[str, Newcomer]
     administrator: Callable[[Newcomer], Administrator]
     script: Callable[[Newcomer, str], str]
+    secret_key: str = ""
     runner: Runner = run
 
 
@@ -58,10 +59,10 @@ def act(step: Step, on: Acting) -> None:
             _write(Path(step.path), step.content, step.mode)
         case "run":
             on.runner(step.argv)
-        case "secret":
-            _write_secret(Path(step.path), new_password())
-        case "key":
-            _write_secret(Path(step.path), base64.b64encode(secrets.token_bytes(32)).decode())
+        case "secret" | "key":
+            _write_secret(Path(step.path), new_password() if step.kind == "secret" else _new_key())
+        case "credential":
+            _write_credential(Path(step.path), on.secret_key)
         case "identity":
             _make_identity(Path(step.path), on.runner)
         case "account":
@@ -89,6 +90,10 @@ def new_password() -> str:
     return f"{secrets.token_urlsafe(24)}-aA1"
 
 
+def _new_key() -> str:
+    return base64.b64encode(secrets.token_bytes(32)).decode()
+
+
 def make_directory(directory: Path) -> None:
     """The directory of the configuration and its secrets: the daemon's group may enter it. Raise Refused when
     others than root may change it."""
@@ -111,6 +116,12 @@ def _write_secret(path: Path, text: str) -> None:
         return
     mode, owner = _shared(0o640)
     secure_files.replace(path, f"{text}\n", mode=mode, owner=owner)
+
+
+def _write_credential(path: Path, secret: str) -> None:
+    _write_secret(path, secret)
+    if SecretRef("file", str(path)).read() != secret:
+        raise Refused(f"{path} holds another secret key: move that file away, and run zbackup init again")
 
 
 def _shared(mode: int) -> tuple[int, tuple[int, int] | None]:

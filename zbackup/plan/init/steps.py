@@ -55,6 +55,9 @@ def _secrets(new: Newcomer, account: Account | None) -> Iterator[Step]:
         path = value.strip('"')
         if key == "identity":
             yield Step(kind="identity", path=path, text=f"make an ssh key without a passphrase in {path}")
+        if key == "secret_key":
+            path = value.split('"')[1]
+            yield Step(kind="credential", path=path, text=f"write the bucket's secret key to {path}")
         if key == "key":
             path = value.split('"')[1]
             yield Step(kind="key", path=path, text=f"make a key for what leaves this host in {path}")
