@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.docs.pages import Command, commands
+from tests.unit.docs.pages import Command, blocks, commands
 
 PROJECT = Path(__file__).resolve().parents[2]
 TUTORIAL = PROJECT / "docs" / "tutorial" / "first-recovery.md"
@@ -36,7 +36,7 @@ VARIES = (
 
 CLEAN_UP = """
 export ZBACKUP_CONFIG=/practice/zbackup.toml
-for clone in before-drop dev1 before-deploy; do zbackup clone destroy $clone --yes; done
+for clone in before-drop dev1 before-deploy look base; do zbackup clone destroy $clone --yes; done
 kill $(cat /practice/run/pid) && sleep 5
 zpool destroy -f practice
 rm -f /var/tmp/practice.img
@@ -49,10 +49,19 @@ HOW_TOS = {
     "troubleshooting.md": 2,
     "restore-drills.md": 2,
     "dev-clones.md": 9,
+    "README.md": 2,
+    "undo-a-transaction.md": 3,
+    "protect-a-host.md": 4,
+    "coming-from.md": 2,
+    "upgrade.md": 3,
+    "change-what-is-protected.md": 4,
 }
-"""Pages, and how many of their commands are run at least."""
+"""Pages in their order, and how many of their commands are run at least."""
 
-LEFT_OUT = re.compile(r"notify --test|acknowledge|--as-replica-of|dev-base|clone dsn|offsite|--at ")
+LEFT_OUT = re.compile(
+    r"notify --test|acknowledge|--as-replica-of|dev-base|clone dsn|offsite|--at |^init|--to 10:02|"
+    r"--skip|--server|NAME$"
+)
 """What needs more than there is here: a problem, channels, another server, a destination, or minutes."""
 
 INSTEAD = (
@@ -61,8 +70,31 @@ INSTEAD = (
     ("clone destroy", "clone destroy --yes"),
     ("before-deploy --name before-deploy", "before-deploy --name before-deploy --read-only"),
     ("status --plugin", "status --plugin || test $? -le 2"),
+    ("--before-drop shop.orders --table", "--yes --before-drop shop.orders --table"),
+    ("undo 4d8d17e9-c6a7-11f0-9d2c-525400123456:6484", 'undo --yes "$gtid"'),
+    ("--to -5m", "--to now"),
+    ("tank/mysql@autosnap_2026-05-03_04:00:00_hourly", "practice/mysql@autosnap_1 --name base"),
 )
 """Nobody is there to be asked, and the pages' days are over."""
+
+SQL = "mysql -u root -S /practice/run/sql.sock -N -e"
+ROWS = f'test "$({SQL} "SELECT GROUP_CONCAT(item ORDER BY id) FROM shop.orders")" = apple,pear,plum\n'
+LAST = "[line['transaction']['gtid'] for line in map(json.loads, sys.stdin) if 'transaction' in line][-1]"
+FIND = f'python3 -c "import json, sys; print({LAST})"'
+UPDATED = "zbackup log shop --table shop.orders --kind update --since -1h --json"
+
+BEFORE = {
+    "README.md": f'{{account}}{SQL} "DROP TABLE shop.orders"\n',
+    "undo-a-transaction.md": f"""{ROWS}{SQL} "UPDATE shop.orders SET item = 'oops'"
+gtid=$({UPDATED} | {FIND})
+""",
+    "protect-a-host.md": ROWS,
+    "coming-from.md": "zfs snapshot -r practice/mysql@autosnap_1\n",
+    "change-what-is-protected.md": f"""{SQL} "ALTER USER zbackup@localhost IDENTIFIED BY 'a new one'"
+echo -n 'a new one' > /practice/password
+""",
+}
+"""What happened before somebody opens the page, and what the page before has put right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +117,43 @@ def alike(text: str) -> list[str]:
     return [line for line in lines if not (line.startswith("zbackup: ") and line.endswith(", for TIME"))]
 
 
+def page_of(command: Command) -> str:
+    return Path(command.where).name.partition(":")[0]
+
+
 def of_how_tos() -> list[Command]:
     """The commands of those pages, in their order, as they are run here."""
-    found = [c for c in commands() if c.whole and Path(c.where).name.partition(":")[0] in HOW_TOS]
+    pages = list(HOW_TOS)
+    found = [c for c in commands() if c.whole and page_of(c) in HOW_TOS and "contrib" not in c.where]
+    found.sort(key=lambda c: pages.index(page_of(c)))
     return [c for c in found if not LEFT_OUT.search(shlex.join(c.words))]
+
+
+def account() -> str:
+    """Make the account that writes to production, and add it to the configuration, as the pages say."""
+    pages = [
+        PROJECT / "docs/how-to" / f"{name}.md" for name in ("restore-a-dropped-table", "undo-a-transaction")
+    ]
+    found = [block for page in pages for block in blocks(page)]
+    granted = "".join(block.text for block in found if block.kind == "sql").replace("'...'", "'for copies'")
+    (table,) = [block.text for block in found if block.kind == "toml" and "copy_back" in block.text]
+    table = table.replace("/etc/zbackup/shop-copy.password", "/practice/copies")
+    return (
+        f"{SQL} {shlex.quote(granted)}\n"
+        "install -m 600 /dev/null /practice/copies\necho -n 'for copies' > /practice/copies\n"
+        f"printf '\\n%s' {shlex.quote(table)} >> /practice/zbackup.toml\n"
+    )
+
+
+def guided() -> str:
+    """The commands of the how-tos as one script, each page after what led to it."""
+    script, page = [], ""
+    for command in of_how_tos():
+        if page_of(command) != page:
+            page = page_of(command)
+            script.append(BEFORE.get(page, "").replace("{account}", account()))
+        script.append(f"{in_shell(command)} || {{ echo {shlex.quote(str(command))}; exit 1; }}\n")
+    return "".join(script)
 
 
 def in_shell(command: Command) -> str:
@@ -97,6 +162,15 @@ def in_shell(command: Command) -> str:
     for written, instead in INSTEAD:
         line = line.replace(written.replace('"', "'"), instead)
     return line
+
+
+def removed() -> str:
+    """The end of it all: clones are destroyed, and then all backups, as the page says."""
+    page = (PROJECT / "docs/how-to/change-what-is-protected.md").read_text()
+    lines = re.findall(r"# (zfs list .*)", page)
+    clones = "for clone in before-deploy base; do zbackup clone destroy $clone --yes; done\n"
+    left = "! zfs list -H -o name -t snapshot -r practice/mysql | grep @zbackup-\n"
+    return clones + "".join(f"{line.replace('tank/mysql', 'practice/mysql')}\n" for line in lines) + left
 
 
 @pytest.fixture
@@ -113,8 +187,7 @@ def unused_names() -> Iterator[None]:
 def test_every_step_of_the_tutorial_works_and_prints_what_it_says(unused_names: None) -> None:
     """The how-tos come before the end, which removes everything."""
     marked = [f"{step.commands}\necho '{MARK}{number}'\n" for number, step in enumerate(steps())]
-    guides = [f"{in_shell(c)} || {{ echo {shlex.quote(str(c))}; exit 1; }}\n" for c in of_how_tos()]
-    marked.insert(-1, "".join(guides) + "zbackup clone destroy before-deploy --yes\n")
+    marked.insert(-1, guided() + removed())
     done = subprocess.run(
         ["bash", "-c", "exec 2>&1\nset -eu\n" + "".join(marked)],
         cwd=PROJECT,
@@ -132,7 +205,7 @@ def test_every_step_of_the_tutorial_works_and_prints_what_it_says(unused_names: 
 
 
 def test_the_commands_of_the_how_tos_are_found() -> None:
-    run = Counter(Path(c.where).name.partition(":")[0] for c in of_how_tos())
+    run = Counter(map(page_of, of_how_tos()))
     assert {page: run[page] >= least for page, least in HOW_TOS.items()} == dict.fromkeys(HOW_TOS, True), run
 
 
