@@ -111,6 +111,8 @@ MARIADB: Kinds = {
         "CREATE TABLE lived (id INT, s DATE, e DATE, PERIOD FOR life (s, e)) ENGINE=InnoDB",
         "INSERT INTO lived VALUES (1, '2024-01-01', '2024-12-31')",
         "DELETE FROM lived FOR PORTION OF life FROM '2024-03-01' TO '2024-04-01'",
+    ),
+    "its own types": (
         "CREATE TABLE special (u UUID, i INET6) ENGINE=InnoDB",
         "INSERT INTO special VALUES ('123e4567-e89b-12d3-a456-426655440000', '::1')",
     ),
@@ -139,3 +141,10 @@ MARIADB: Kinds = {
         "SET SESSION binlog_row_image = DEFAULT",
     ),
 }
+
+SINCE: dict[str, tuple[int, ...]] = {
+    "invisible primary keys": (8, 0, 30),
+    "tagged GTIDs": (8, 3),
+    "its own types": (10, 7),
+}
+"""The first version that knows some of these, where not all that zbackup takes do."""

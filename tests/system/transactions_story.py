@@ -19,7 +19,7 @@ import pytest
 from tests.system.house import Connection, House, next_second, utc, wait_until
 from tests.system.portrait import Portrait, ask, portrait
 from tests.system.transaction_kinds import COMMON, UNREPEATABLE, ZONE, Kinds, play
-from tests.system.transaction_kinds_own import MARIADB, MIXED_ENGINES, MYSQL, MYSQL_GTIDS
+from tests.system.transaction_kinds_own import MARIADB, MIXED_ENGINES, MYSQL, MYSQL_GTIDS, SINCE
 
 OPTIONS = ("--local-infile=ON", "--max-allowed-packet=64M", "--event-scheduler=ON")
 LINES = 3000
@@ -203,9 +203,11 @@ def _of_this_kind(house: House) -> None:
 
 
 def _own_kinds(house: House) -> Kinds:
-    if not _is_mysql(house):
-        return MARIADB
-    return MYSQL | (MYSQL_GTIDS if house.server.settings.gtid else {"both engines": MIXED_ENGINES})
+    text = str(house.server.sql("SELECT VERSION()")[0][0])
+    version = tuple(int(part) for part in text.split("-")[0].split("."))
+    more = MYSQL_GTIDS if house.server.settings.gtid else {"both engines": MIXED_ENGINES}
+    known = MYSQL | more if _is_mysql(house) else MARIADB
+    return {name: kind for name, kind in known.items() if version >= SINCE.get(name, ())}
 
 
 def _is_mysql(house: House) -> bool:
