@@ -27,6 +27,8 @@ UNITS = (
     "zbackup-drill@.service",
     "zbackup-read.socket",
     "zbackup-read@.service",
+    "zbackup-cloner.socket",
+    "zbackup-cloner@.service",
     "zbackup-web.service",
 )
 INSTALLED, PACKAGED = "/usr/local/bin/zbackup", "/usr/bin/zbackup"

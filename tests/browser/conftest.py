@@ -5,8 +5,9 @@ import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -75,21 +76,38 @@ class _Reader(socketserver.BaseRequestHandler):
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
+    with served(_Reader, _Nobody) as found:
+        yield found
+
+
+Handler = type[socketserver.BaseRequestHandler]
+
+
+class _Nobody(socketserver.BaseRequestHandler):
+    """Where clones are not made from the page nobody answers."""
+
+
+@contextmanager
+def served(reader: Handler, cloner: Handler, clock: Callable[[], datetime] = lambda: NOW) -> Iterator[Site]:
+    """The page, with these two at the sockets where it asks."""
     # A socket's path is short.
     with TemporaryDirectory(prefix="zb") as name, socket.socket() as probe:
         home = Path(name)
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
         probe.close()
-        with socketserver.ThreadingUnixStreamServer(str(home / "read"), _Reader) as reader:
-            threading.Thread(target=reader.serve_forever, daemon=True).start()
+        with ExitStack() as open_:
+            for handler, path in ((reader, "read"), (cloner, "clone")):
+                server = socketserver.ThreadingUnixStreamServer(str(home / path), handler)
+                open_.enter_context(server)
+                open_.callback(server.shutdown)
+                threading.Thread(target=server.serve_forever, daemon=True).start()
             listening = Listening(port=port)
-            arguments = (listening, home / "read", home / "run", lambda: NOW)
+            arguments = (listening, home / "read", home / "clone", home / "run", clock)
             threading.Thread(target=serve, args=arguments, daemon=True).start()
             found = Site(f"http://127.0.0.1:{port}", home / "run")
             _wait(found, port)
             yield found
-            reader.shutdown()
 
 
 def _wait(site: Site, port: int) -> None:
@@ -126,6 +144,25 @@ def log_in(browser: Browser, site: Site) -> None:
     browser.get(site.link())
     browser.find_element("css selector", "main button").click()
     until(browser, lambda: browser.current_url == f"{site.address}/")
+
+
+def sized(browser: Browser, width: int, height: int = 900, *, dark: bool = False) -> None:
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+
+
+HERE = Path(__file__).parent
+CONTRAST = (HERE / "contrast.js").read_text()
+NAMES = (HERE / "names.js").read_text()
+
+
+def require_readable(browser: Browser) -> None:
+    """Everybody can read the page that is shown, and it is no wider than the screen."""
+    assert browser.execute_script(CONTRAST) == []
+    assert browser.execute_script(NAMES) == []
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 // What a screen reader needs: names of what can be used, headings in order, landmarks, a language.
 const problems = [];
 const name = e => (e.getAttribute('aria-label') || (e.labels && e.labels[0] ? e.labels[0].textContent : '') || e.textContent).trim();
-for (const e of document.querySelectorAll('a, button, input:not([type=hidden])'))
+for (const e of document.querySelectorAll('a, button, select, progress, input:not([type=hidden])'))
   if (!e.closest('[aria-hidden]') && !name(e)) problems.push('no name: ' + e.outerHTML.slice(0, 80));
 let level = 0;
 for (const h of document.querySelectorAll('h1, h2, h3')) { const n = +h.tagName[1];

@@ -23,11 +23,12 @@ that only root can write. With --drills, for zbackup-drill.socket, it makes a dr
 starts a server as the user who owns the files.
 
 With --read, for zbackup-read.socket, it needs no root and changes nothing: it answers zbackup web what the
-page shows.
+page shows. With --clones, for zbackup-cloner.socket, it makes, resets, extends and destroys clones for that
+page, and restores, where [web] clones = true.
 
 \b
 systemctl enable --now zbackup-helper.socket
-systemctl enable --now zbackup-read.socket
+systemctl enable --now zbackup-read.socket zbackup-cloner.socket
 """
 
 log = structlog.get_logger()
@@ -44,7 +45,15 @@ def command(
     read: Annotated[
         bool, typer.Option("--read", help="Answer what the web page asks, and change nothing.")
     ] = False,
+    clones: Annotated[
+        bool, typer.Option("--clones", help="Do what the web page asks for with clones, and nothing else.")
+    ] = False,
 ) -> None:
+    if clones:
+        from zbackup.cli import cloner
+
+        cloner.serve_one(options, _require_trust)
+        return
     if read:
         # Only who asks for it waits for its import.
         from zbackup.cli.reader import serve_one

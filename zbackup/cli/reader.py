@@ -15,6 +15,7 @@ from zbackup.config.effective import effective
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
 from zbackup.jobs.journal import Journal
+from zbackup.jobs.operations.record import Operations
 from zbackup.jobs.overview.look import Subject, look
 from zbackup.jobs.overview.reader import obey, parse, require_role
 from zbackup.model.errors import ZbackupError
@@ -47,7 +48,7 @@ def answer(settings: Settings, uid: int, said: str) -> bytes:
     question = parse(said)
     contexts = {i.name: app.context(settings, i, Silent()) for i in settings.instance.values()}
     log.info("reader.asked", verb=question.verb, instance=question.instance)
-    return obey(question, contexts, lambda: overview(settings))
+    return obey(question, contexts, lambda: overview(settings), Operations(settings.run_dir).read)
 
 
 def readers(settings: Settings) -> frozenset[int]:
@@ -75,4 +76,5 @@ def overview(settings: Settings) -> Overview:
         app.operator_file(settings).read(),
         daemon_runs=bool(holder(app.daemon_lock(settings))),
         settings=effective(settings),
+        may_clone=settings.web.clones,
     )

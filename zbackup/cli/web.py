@@ -16,12 +16,14 @@ from zbackup.proc.helper import ask
 
 HELP = """Serve a web page: what can be restored, where the gaps are and why, clones, jobs.
 
-It changes nothing, and has no rights of its own: what it shows it asks at the socket of zbackup-read.socket.
+It has no rights of its own: what it shows it asks at the socket of zbackup-read.socket. It changes nothing,
+unless [web] clones = true lets it ask for dev clones and restores, at the socket of zbackup-cloner.socket.
 It listens on this machine alone; to let others see it, put a proxy with TLS in front. Whoever wants in needs
 a link, which works once: --login prints one.
 
 \b
 systemctl enable --now zbackup-read.socket zbackup-web
+systemctl enable --now zbackup-cloner.socket                        where clones = true
 zbackup web --login
 zbackup web --listen 127.0.0.1:8421
 zbackup web --socket /run/zbackup-web/http.sock --origin https://zbackup.example.net
@@ -65,6 +67,9 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     reader: Annotated[
         Path, typer.Option("--reader", metavar="PATH", help="The socket of zbackup-read.socket.")
     ] = Path("/run/zbackup-read.sock"),
+    cloner: Annotated[
+        Path, typer.Option("--cloner", metavar="PATH", help="The socket of zbackup-cloner.socket.")
+    ] = Path("/run/zbackup-cloner.sock"),
     run_dir: Annotated[
         Path, typer.Option("--run-dir", metavar="DIRECTORY", help="Where links are asked for.")
     ] = Path("/run/zbackup-web"),
@@ -85,7 +90,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     host, port = _address(listen)
     logs.set_up(debug=options.debug, log_format=options.log_format, events=True)
     listening = Listening(host=host, port=port, path=path, origin=origin, header=header)
-    serve(listening, reader, run_dir, app.clock().now)
+    serve(listening, reader, cloner, run_dir, app.clock().now)
 
 
 def _link(run_dir: Path) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, StrictBool
 
 from zbackup.config import units
 from zbackup.config.table import Table
@@ -15,10 +15,16 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 class Web(Table):
-    """The answers of `zbackup helper --read` to `zbackup web`, which has no rights of its own."""
+    """The answers of `zbackup helper --read` to `zbackup web`, which has no rights of its own, and what
+    `zbackup helper --clones` does for it."""
 
     readers: Annotated[tuple[str, ...], BeforeValidator(_names)] = Field(
         default=("zbackup-web",),
         description="users who may read backups, moments and statements that changed tables, by its socket; "
         "root may",
+    )
+    clones: StrictBool = Field(
+        default=False,
+        description="whether they may have dev clones made, reset, extended and destroyed, and restores "
+        "started, by the socket of zbackup-cloner.socket; production is never touched from there",
     )

@@ -121,7 +121,9 @@ class Room:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
     """An instance, as status, window and list have it. `note` says why the live log is not counted, ""
-    where it is. `problem` is why nothing else is known of it, "" where it is."""
+    where it is. `problem` is why nothing else is known of it, "" where it is. Its dev clones are kept for
+    `clone_lease` seconds (None: until destroyed), may grow by `clone_quota` bytes (0: as the pool allows),
+    and are masked in `clone_masks` steps."""
 
     name: str
     engine: str
@@ -145,11 +147,15 @@ class Instance:
     room: Room | None = None
     working: str = ""
     paused: str = ""
+    clone_lease: float | None = None
+    clone_quota: int = 0
+    clone_masks: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clone:
-    """A clone, as `zbackup clone list` has it. `lease_ends` is None for never."""
+    """A clone, as `zbackup clone list` has it. `lease_ends` is None for never; `quota` is how far it may
+    grow, in bytes, 0 as the pool allows."""
 
     name: str
     instance: str
@@ -165,11 +171,13 @@ class Clone:
     lease_ends: datetime | None
     protected_until: datetime | None
     masked: bool
+    quota: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """All of it. `settings` are (name, value) of the effective configuration, without secrets."""
+    """All of it. `settings` are (name, value) of the effective configuration, without secrets.
+    `may_clone`: clones may be made and destroyed from the page."""
 
     host: str
     zone: str
@@ -180,6 +188,7 @@ class Overview:
     unreadable_clones: tuple[tuple[str, str], ...] = ()
     clones_problem: str = ""
     settings: tuple[tuple[str, str], ...] = ()
+    may_clone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

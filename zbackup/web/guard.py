@@ -22,12 +22,13 @@ COOKIE = "zbackup"
 LONGEST_FORM = 4096
 LONGEST_NAME = 128
 LONGEST_URL = 2048
-OPEN = ("/login", "/static/style.css", "/static/copy.js", "/static/icon.svg")
+ORDERS = "/operations"
+OPEN = ("/login", "/static/style.css", "/static/page.js", "/static/icon.svg")
 """What is shown to everybody."""
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     # With "no-referrer" a browser says of its own forms that they come from nowhere (Origin: null).
@@ -55,6 +56,7 @@ class Guard:
     def __init__(self, access: Access, sessions: Sessions) -> None:
         self.access, self.sessions = access, sessions
         self._asking, self._logins = Rate(120, 20), Rate(10, 1 / 6)
+        self._ordering = Rate(20, 1 / 6)
 
     async def __call__(
         self, request: Request, following: Callable[[Request], Awaitable[Response]]
@@ -111,24 +113,30 @@ class Guard:
             return None if self._logins.admits("") else _refused(429, "Too many logins: wait a minute.")
         if not who or not self.sessions.is_form_token(who, form.get("token", "")):
             return _refused(403, "The form is too old: load the page again.")
+        if request.url.path == ORDERS and not self._ordering.admits(who):
+            return _refused(429, "Too many operations: wait a minute.")
         return None
 
     def _note(self, request: Request, answer: Response) -> None:
         """For the audit log; a secret is never in it, for none is in a path."""
         if request.url.path.startswith("/static/") and answer.status_code < 400:
             return
-        who = getattr(request.state, "who", "")
-        # A cookie is a key: of it only what tells one session from another.
-        name = self.sessions.form_token(who)[:8] if who.startswith("session:") else who
         tell = log.warning if answer.status_code >= 400 else log.info
         tell(
             "web.request",
-            who=printable(name) or None,
+            who=audit_name(request) or None,
             method=request.method,
             path=printable(request.url.path[:LONGEST_URL]),
             status=answer.status_code,
             peer=request.client.host if request.client else None,
         )
+
+
+def audit_name(request: Request) -> str:
+    """Tell who that is, "" for nobody. A cookie is a key: of it only what tells one session from another."""
+    state = request.state
+    who: str = getattr(state, "who", "")
+    return printable(who) if getattr(state, "by_header", False) else state.form_token[:8] if who else ""
 
 
 async def _form(request: Request) -> Mapping[str, str] | None:
@@ -138,7 +146,10 @@ async def _form(request: Request) -> Mapping[str, str] | None:
         body += part
         if len(body) > LONGEST_FORM:
             return None
-    fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=20)
+    try:
+        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=20)
+    except ValueError:
+        return None
     return {name: values[-1] for name, values in fields.items()}
 
 

@@ -1,14 +1,13 @@
 """The pages: each looks at the overview, asks what more it needs, and is drawn by a template."""
 
+import secrets
 import shlex
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import wraps
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import structlog
@@ -17,20 +16,22 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from zbackup.model.errors import NotFound, Refused, UsageError, ZbackupError
+from zbackup.model.errors import Refused, UsageError, ZbackupError
 from zbackup.model.moment import Moment, parse_moment, utc_text
 from zbackup.model.overview import Instance, Overview
 from zbackup.plan.timeline.answer import best_destination, can_be_restored, estimate
 from zbackup.plan.timeline.axis import View, view_of
 from zbackup.plan.timeline.picture import Picture, draw, zoom
+from zbackup.web import clone_pages
 from zbackup.web.guard import COOKIE, Guard
+from zbackup.web.page import Pages, instance_of, link, shown
 from zbackup.web.sessions import SESSION_S
 from zbackup.web.source import Source
-from zbackup.web.words import ORDER, Words
+from zbackup.web.words import ORDER
 
 log = structlog.get_logger()
 
@@ -50,35 +51,6 @@ SPANS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Pages:
-    """The things that every page is made of. `clock` tells the time."""
-
-    source: Source
-    guard: Guard
-    clock: Callable[[], datetime]
-    environment: Environment
-
-    def page(self, request: Request, template: str, seen: Overview | None, /, **values: Any) -> Response:
-        """A page, with what all of them have."""
-        now = self.clock()
-        zone = ZoneInfo(seen.zone) if seen else ZoneInfo("UTC")
-        status = values.pop("status", 200)
-        text = self.environment.get_template(template).render(
-            seen=seen,
-            words=Words(zone, now),
-            path=request.url.path,
-            who=request.state.who,
-            by_header=request.state.by_header,
-            token=request.state.form_token,
-            **values,
-        )
-        return HTMLResponse(text, status_code=status)
-
-
-Handler = Callable[[Pages, Request, Overview], Response]
-
-
 def build(source: Source, guard: Guard, clock: Callable[[], datetime]) -> Starlette:
     """The application: every request passes the guard."""
     environment = Environment(
@@ -89,15 +61,18 @@ def build(source: Source, guard: Guard, clock: Callable[[], datetime]) -> Starle
         lstrip_blocks=True,
     )
     environment.globals["quote"] = shlex.quote
-    environment.globals["link"] = _link
+    environment.globals["link"] = link
     pages = Pages(source, guard, clock, environment)
     routes = [
-        Route("/", _shown(pages, overview)),
-        Route("/instance/{name}", _shown(pages, instance)),
-        Route("/instance/{name}/moment", _shown(pages, moment)),
-        Route("/clones", _shown(pages, clones)),
-        Route("/jobs", _shown(pages, jobs)),
-        Route("/settings", _shown(pages, settings)),
+        Route("/", shown(pages, overview)),
+        Route("/instance/{name}", shown(pages, instance)),
+        Route("/instance/{name}/moment", shown(pages, moment)),
+        *(
+            Route(path, shown(pages, handler), methods=[method])
+            for path, method, handler in clone_pages.handlers()
+        ),
+        Route("/jobs", shown(pages, jobs)),
+        Route("/settings", shown(pages, settings)),
         Route("/login", pages_login(pages), methods=["GET", "POST"]),
         Route("/logout", pages_logout(pages), methods=["POST"]),
         Mount("/static", StaticFiles(directory=HERE / "static")),
@@ -107,29 +82,6 @@ def build(source: Source, guard: Guard, clock: Callable[[], datetime]) -> Starle
         middleware=[Middleware(BaseHTTPMiddleware, dispatch=guard)],
         exception_handlers={404: _nothing(pages)},
     )
-
-
-def _link(path: str, **query: str) -> str:
-    return f"{path}?{urlencode(query)}" if query else path
-
-
-def _shown(pages: Pages, handler: Handler) -> Callable[[Request], Response]:
-    """A page, or why it cannot be shown. It runs in a thread: to ask takes a while."""
-
-    @wraps(handler)
-    def answer(request: Request) -> Response:
-        try:
-            seen = pages.source.overview()
-        except ZbackupError as problem:
-            return pages.page(request, "problem.html", None, problem=str(problem), status=503)
-        try:
-            return handler(pages, request, seen)
-        except NotFound as problem:
-            return pages.page(request, "problem.html", seen, problem=str(problem), status=404)
-        except ZbackupError as problem:
-            return pages.page(request, "problem.html", seen, problem=str(problem), status=400)
-
-    return answer
 
 
 def _nothing(pages: Pages) -> Callable[[Request, Exception], Response]:
@@ -156,7 +108,7 @@ def overview(pages: Pages, request: Request, seen: Overview) -> Response:
 
 def instance(pages: Pages, request: Request, seen: Overview) -> Response:
     """One instance: the picture, and below it what is in the view, in words."""
-    found = _instance(seen, request.path_params["name"])
+    found = instance_of(seen, request.path_params["name"])
     view = _view(request, found, ZoneInfo(seen.zone))
     picture, narrow = _drawn(found, view, ZoneInfo(seen.zone))
     backups = [b for b in found.backups if view.start <= b.taken <= view.end]
@@ -170,7 +122,7 @@ def instance(pages: Pages, request: Request, seen: Overview) -> Response:
     path = f"/instance/{found.name}"
 
     def at(start: datetime, end: datetime) -> str:
-        return _link(path, **{"from": utc_text(start), "to": utc_text(end)})
+        return link(path, **{"from": utc_text(start), "to": utc_text(end)})
 
     return pages.page(
         request,
@@ -208,7 +160,7 @@ def instance(pages: Pages, request: Request, seen: Overview) -> Response:
 
 def moment(pages: Pages, request: Request, seen: Overview) -> Response:
     """Tell whether a moment can be restored, what that takes, and the command."""
-    found = _instance(seen, request.path_params["name"])
+    found = instance_of(seen, request.path_params["name"])
     zone = ZoneInfo(seen.zone)
     text = request.query_params.get("at", "")
     wanted = _moment(text, zone, pages.clock())
@@ -235,24 +187,19 @@ def moment(pages: Pages, request: Request, seen: Overview) -> Response:
         plan_problem=problem,
         estimate=estimate(found.drills, plan.transactions) if plan else None,
         command=command,
-        around=_link(
+        once=secrets.token_hex(16),
+        around=link(
             f"/instance/{found.name}",
             **{"from": utc_text(wanted.at - half), "to": utc_text(wanted.at + half)},
         ),
     )
 
 
-def clones(pages: Pages, request: Request, seen: Overview) -> Response:
-    """All clones, those whose lease ends first in front."""
-    far = seen.looked + FAR
-    rows = sorted(seen.clones, key=lambda c: (c.lease_ends or far, c.name))
-    return pages.page(request, "clones.html", seen, rows=rows)
-
-
 def jobs(pages: Pages, request: Request, seen: Overview) -> Response:
     """Show how the daemon's jobs and the drills went."""
     drills = {i.name: sorted(i.drills, key=lambda d: d.at, reverse=True) for i in seen.instances}
-    return pages.page(request, "jobs.html", seen, drills=drills)
+    operations = pages.source.operations() if seen.may_clone else ()
+    return pages.page(request, "jobs.html", seen, drills=drills, operations=operations)
 
 
 def settings(pages: Pages, request: Request, seen: Overview) -> Response:
@@ -305,13 +252,6 @@ def pages_logout(pages: Pages) -> Callable[[Request], Any]:
 def _drawn(found: Instance, view: View, zone: ZoneInfo) -> tuple[Picture, Picture]:
     """For wide screens, and for phones."""
     return draw(found, view, zone), draw(found, replace(view, width=NARROW), zone)
-
-
-def _instance(seen: Overview, name: str) -> Instance:
-    found = next((i for i in seen.instances if i.name == name), None)
-    if found is None:
-        raise NotFound("There is no such instance.")
-    return found
 
 
 def _usual(found: Instance) -> View:

@@ -86,11 +86,13 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def serve(listening: Listening, reader: Path, run_dir: Path, clock: Callable[[], datetime]) -> None:
+def serve(
+    listening: Listening, reader: Path, cloner: Path, run_dir: Path, clock: Callable[[], datetime]
+) -> None:
     """Serve until told to stop. Raise UsageError or Refused when it cannot begin."""
     access = listening.access()
     sessions = Sessions()
-    app = build(Kept(SocketSource(reader)), Guard(access, sessions), clock)
+    app = build(Kept(SocketSource(reader, cloner)), Guard(access, sessions), clock)
     config = uvicorn.Config(
         app,
         log_config=None,

@@ -1,9 +1,11 @@
 """The source of the pages' facts: questions to the reader's socket, and answers that are kept a while."""
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -11,8 +13,9 @@ from typing import Any, Protocol, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from zbackup.model.errors import Refused
+from zbackup.model.operation import Operation
 from zbackup.model.overview import Marks, MomentPlan, Overview
-from zbackup.proc.helper import ask_much
+from zbackup.proc.helper import ask, ask_much
 
 LONGEST = 64 << 20
 """Bytes of an answer: 100,000 backups have room."""
@@ -22,6 +25,20 @@ FRESH_S = 10.0
 
 T = TypeVar("T")
 _OVERVIEW, _MOMENT, _MARKS = TypeAdapter(Overview), TypeAdapter(MomentPlan), TypeAdapter(Marks)
+_OPERATIONS = TypeAdapter(tuple[Operation, ...])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """An order of somebody's (jobs.operations.order), as he wrote it. `id` makes asking twice the same."""
+
+    verb: str
+    who: str
+    instance: str
+    clone: str
+    id: str = "0" * 16
+    at: str = ""
+    lease: str = ""
 
 
 class Source(Protocol):
@@ -36,12 +53,24 @@ class Source(Protocol):
     def marks(self, instance: str, since: datetime, until: datetime) -> Marks:
         """Statements that changed what tables there are."""
 
+    def operations(self) -> tuple[Operation, ...]:
+        """Operations that were asked for, the newest first."""
+
+    def order(self, wish: Wish) -> str:
+        """Ask for an operation; its id."""
+
+    def connect(self, wish: Wish) -> str:
+        """The address of a clone, with its password."""
+
+    def forget(self) -> None:
+        """Something has changed: look again, next time."""
+
 
 class SocketSource:
     """See Source: asks at the reader's socket, again each time."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, cloner: Path) -> None:
+        self._path, self._cloner = path, cloner
 
     def overview(self) -> Overview:
         """See Source."""
@@ -56,6 +85,28 @@ class SocketSource:
         """See Source."""
         times = {"since": since.isoformat(), "until": until.isoformat()}
         return self._ask(_MARKS, {"verb": "marks", "instance": instance, **times})
+
+    def operations(self) -> tuple[Operation, ...]:
+        """See Source."""
+        return self._ask(_OPERATIONS, {"verb": "operations", "instance": "", "since": "", "until": ""})
+
+    def order(self, wish: Wish) -> str:
+        """See Source."""
+        return self._answer(wish, "operation")
+
+    def connect(self, wish: Wish) -> str:
+        """See Source."""
+        return self._answer(wish, "address")
+
+    def forget(self) -> None:
+        """See Source."""
+
+    def _answer(self, wish: Wish, key: str) -> str:
+        said = ask(self._cloner, asdict(wish))
+        try:
+            return str(said[key])
+        except KeyError as wrong:
+            raise Refused(f"what answers at {self._cloner} is of another version") from wrong
 
     def _ask(self, shape: TypeAdapter[T], question: dict[str, str]) -> T:
         said = ask_much(self._path, question, longest=LONGEST, limit_s=LIMIT_S)
@@ -102,3 +153,20 @@ class Kept:
         """See Source."""
         with self._asking:
             return self._source.marks(instance, since, until)
+
+    def operations(self) -> tuple[Operation, ...]:
+        """See Source."""
+        return self._source.operations()
+
+    def order(self, wish: Wish) -> str:
+        """See Source."""
+        self.forget()
+        return self._source.order(wish)
+
+    def connect(self, wish: Wish) -> str:
+        """See Source."""
+        return self._source.connect(wish)
+
+    def forget(self) -> None:
+        """See Source."""
+        self._asked = -math.inf

@@ -62,11 +62,11 @@ def test_who_is_not_named_hears_nothing() -> None:
 @pytest.mark.parametrize("changes", [{"instance": "other"}, {"instance": ""}, {"instance": "../shop"}])
 def test_an_instance_that_is_not_there(changes: dict[str, str]) -> None:
     with pytest.raises(Refused, match="no such instance"):
-        obey(Question(**(GOOD | changes)), {}, host)
+        obey(Question(**(GOOD | changes)), {}, host, tuple)
 
 
 def test_an_overview_travels_whole() -> None:
-    said = obey(Question("overview", "", "", ""), {}, host)
+    said = obey(Question("overview", "", "", ""), {}, host, tuple)
     assert TypeAdapter(Overview).validate_json(said) == host()
     assert host().looked == datetime(2026, 11, 22, 2, 58, 10, tzinfo=UTC)
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from zbackup.model.errors import Refused
+from zbackup.model.operation import Operation
 from zbackup.model.overview import (
     Backup,
     Clone,
@@ -19,6 +20,7 @@ from zbackup.model.overview import (
     Range,
     Room,
 )
+from zbackup.web.source import Wish
 
 NOW = datetime(2026, 11, 22, 2, 58, 10, tzinfo=UTC)
 """02:58 UTC is 03:58 in Berlin."""
@@ -173,7 +175,9 @@ class Told:
 
     def __init__(self, seen: Overview | None = None) -> None:
         self.seen = seen or host()
-        self.refuses = self.no_plan = ""
+        self.refuses = self.no_plan = self.no_order = ""
+        self.wishes: list[Wish] = []
+        self.went: tuple[Operation, ...] = ()
 
     def overview(self) -> Overview:
         if self.refuses:
@@ -195,6 +199,22 @@ class Told:
             first_skipped="2026-11-21 10:02:00.039 CET 4d8d17e9:6484 binlog.000051:4893524 drop shop.orders",
             warnings=(),
         )
+
+    def operations(self) -> tuple[Operation, ...]:
+        return self.went
+
+    def order(self, wish: Wish) -> str:
+        if self.no_order:
+            raise Refused(self.no_order)
+        self.wishes.append(wish)
+        return wish.id
+
+    def connect(self, wish: Wish) -> str:
+        self.wishes.append(wish)
+        return f"mysql://zbackup_clone:s3cret@127.0.0.1:33100/{wish.clone}"
+
+    def forget(self) -> None:
+        pass
 
     def marks(self, instance: str, since: datetime, until: datetime) -> Marks:
         drop = Mark(at=ago(hours=17, minutes=56), kind="drop", tables=("shop.orders",), name="4d8d17e9:6484",

@@ -54,7 +54,7 @@ def test_no_page_has_a_script_or_a_style_in_it(page: str) -> None:
     assert "<style" not in text
     assert " style=" not in text
     assert " onclick" not in text
-    assert text.count("<script") == text.count('<script src="/static/copy.js" defer></script>') == 1
+    assert text.count("<script") == text.count('<script src="/static/page.js" defer></script>') == 1
 
 
 def test_a_link_logs_in_once() -> None:

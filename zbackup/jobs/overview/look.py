@@ -13,13 +13,14 @@ from zbackup.jobs.watch import status as instance_status
 from zbackup.jobs.watch.status import Status, written_a_day
 from zbackup.jobs.watch.window import WindowReport, window
 from zbackup.model import backup, drill, overview
-from zbackup.model.errors import ZbackupError
+from zbackup.model.errors import DatasetNotFound, ZbackupError
 from zbackup.model.moment import local_text
 from zbackup.model.operator_notes import OperatorNotes
 from zbackup.model.retention import Retention
 from zbackup.plan.clones.lease import end_of
 from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.retention.retention import Kept
+from zbackup.zfs.facts import ZfsFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,12 @@ def look(
     *,
     daemon_runs: bool,
     settings: tuple[tuple[str, str], ...] = (),
+    may_clone: bool = False,
 ) -> overview.Overview:
     """Look at all of them. What cannot be looked at says why, and keeps nothing else from being shown."""
     ctx = subjects[0].ctx
     instances = [_instance(subject, remembered, notes, daemon_runs=daemon_runs) for subject in subjects]
-    clones, unreadable, problem = _clones([at for each in subjects for at in each.ctx.everywhere()])
+    clones, unreadable, problem = clones_of([at for each in subjects for at in each.ctx.everywhere()])
     return overview.Overview(
         host=host,
         zone=ctx.zone.key,
@@ -53,6 +55,7 @@ def look(
         unreadable_clones=unreadable,
         clones_problem=problem,
         settings=settings,
+        may_clone=may_clone,
     )
 
 
@@ -104,6 +107,9 @@ def _instance(
         room=_room(status, written_a_day(catalog.backups, status.looked)),
         working=status.working,
         paused=_paused(ctx, status),
+        clone_lease=ctx.cloning.lease,
+        clone_quota=ctx.cloning.quota,
+        clone_masks=len(ctx.cloning.mask),
     )
 
 
@@ -212,17 +218,29 @@ def _room(status: Status, a_day: float | None) -> overview.Room:
     )
 
 
-def _clones(
+def clones_of(
     contexts: Sequence[Context],
 ) -> tuple[tuple[overview.Clone, ...], tuple[tuple[str, str], ...], str]:
     try:
         found = list_clones(contexts)
+        quotas = _quotas(contexts, found.clones)
     except ZbackupError as problem:
         return (), (), str(problem)
-    return tuple(map(_clone, found.clones)), found.unreadable, ""
+    return tuple(_clone(c, quotas.get(c.dataset, 0)) for c in found.clones), found.unreadable, ""
 
 
-def _clone(subject: CloneStatus) -> overview.Clone:
+def _quotas(contexts: Sequence[Context], clones: Sequence[CloneStatus]) -> dict[str, int]:
+    """Map each clone's dataset to how far it may grow, in bytes; one that is destroyed meanwhile is not in
+    it."""
+    names = [clone.dataset for clone in clones]
+    try:
+        found = ZfsFacts(contexts[0].zfs.runner).settings(names) if names else ()
+    except DatasetNotFound:
+        return {}
+    return {each.name: each.number("quota") for each in found}
+
+
+def _clone(subject: CloneStatus, quota: int) -> overview.Clone:
     clone = subject.clone
 
     def at(text: str) -> datetime | None:
@@ -243,4 +261,5 @@ def _clone(subject: CloneStatus) -> overview.Clone:
         lease_ends=end_of(clone),
         protected_until=at(clone.protected),
         masked=clone.masked,
+        quota=quota,
     )

@@ -16,16 +16,18 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.overview.moment import find_marks, plan_moment
 from zbackup.model import bounds
 from zbackup.model.errors import Refused
+from zbackup.model.operation import Operation
 from zbackup.model.overview import Marks, MomentPlan, Overview
 
 FIELDS = frozenset(("verb", "instance", "since", "until"))
-VERBS = ("overview", "moment", "marks")
+VERBS = ("overview", "moment", "marks", "operations")
 _OVERVIEW, _MOMENT, _MARKS = TypeAdapter(Overview), TypeAdapter(MomentPlan), TypeAdapter(Marks)
+_OPERATIONS = TypeAdapter(tuple[Operation, ...])
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`instance` is "" for an overview, and so are the times."""
+    """`instance` is "" for an overview and for the operations, and so are the times."""
 
     verb: str
     instance: str
@@ -52,10 +54,17 @@ def parse(line: str) -> Question:
     return Question(**asked)
 
 
-def obey(question: Question, contexts: Mapping[str, Context], overview: Callable[[], Overview]) -> bytes:
+def obey(
+    question: Question,
+    contexts: Mapping[str, Context],
+    overview: Callable[[], Overview],
+    operations: Callable[[], tuple[Operation, ...]],
+) -> bytes:
     """The answer, as JSON. Raise Refused for a question that nobody asks, and what looking raises."""
     if question.verb == "overview":
         return _OVERVIEW.dump_json(overview())
+    if question.verb == "operations":
+        return _OPERATIONS.dump_json(operations())
     if question.instance not in contexts:
         raise Refused("no such instance in the reader's configuration")
     ctx = contexts[question.instance]

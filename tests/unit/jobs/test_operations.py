@@ -1,0 +1,211 @@
+"""What may be ordered and by whom, and what is remembered of it."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zbackup.jobs.operations.order import MOST_LEASE, Order, parse, require_lease, require_role
+from zbackup.jobs.operations.record import (
+    EVERY_S,
+    MOST_KEPT,
+    MOST_NOTES,
+    MOST_RUNNING,
+    MOST_TEXT,
+    Noted,
+    Operations,
+    ourselves,
+)
+from zbackup.model.errors import Refused, Taken, UsageError
+from zbackup.model.operation import Operation
+
+T0 = datetime(2026, 11, 22, 2, 58, tzinfo=UTC)
+GOOD = {
+    "verb": "create",
+    "id": "ab" * 16,
+    "who": "ann",
+    "instance": "shop",
+    "clone": "dev1",
+    "at": "2026-11-21T09:02:00+00:00",
+    "lease": "14400",
+}
+ONE = Operation(id="ab" * 16, verb="create", instance="shop", clone="dev1", who="ann", began=T0)
+
+
+def test_an_order() -> None:
+    wanted = Order(
+        verb="create",
+        id="ab" * 16,
+        who="ann",
+        instance="shop",
+        clone="dev1",
+        at=datetime(2026, 11, 21, 9, 2, tzinfo=UTC),
+        lease=14400.0,
+    )
+    assert parse(json.dumps(GOOD)) == wanted
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"verb": verb} for verb in ("switch", "prune", "copy", "promote", "undo", "protect", "", "Create")),
+        {"more": ""},
+        {"lease": 14400},
+        {"lease": "0"},
+        {"lease": "-1"},
+        {"lease": "1e9"},
+        {"lease": "9" * 30},
+        {"id": "../../etc/passwd"},
+        {"id": ""},
+        {"id": "AB" * 16},
+        {"at": "yesterday"},
+        {"at": "2026-11-21T09:02:00"},
+        {"at": "9999-11-21T09:02:00+00:00"},
+        {"verb": "restore", "at": ""},
+        {"verb": "reset", "at": "2026-11-21T09:02:00+00:00"},
+        {"who": "a\x1bb"},
+        {"who": "a" * 200},
+    ],
+)
+def test_no_order_that_is_ever_given(changes: dict[str, object]) -> None:
+    with pytest.raises(Refused, match="not an order"):
+        parse(json.dumps(GOOD | changes))
+
+
+@pytest.mark.parametrize("name", ["../shop", "Shop", "a" * 64, "a b", "-x", "x\n", "shop.log"])
+def test_a_name_that_no_clone_can_have(name: str) -> None:
+    for verb in ("create", "destroy", "connect"):
+        with pytest.raises(UsageError, match="cannot be a clone's name"):
+            parse(json.dumps(GOOD | {"clone": name, "verb": verb}))
+
+
+def test_only_a_new_clone_may_have_no_name_yet() -> None:
+    assert parse(json.dumps(GOOD | {"clone": ""})).clone == ""
+    with pytest.raises(UsageError):
+        parse(json.dumps(GOOD | {"clone": "", "verb": "destroy"}))
+
+
+@given(st.text() | st.dictionaries(st.sampled_from(sorted(GOOD)), st.text() | st.integers()).map(json.dumps))
+def test_whatever_is_said_is_an_order_or_refused(line: str) -> None:
+    with suppress(Refused, UsageError):
+        assert parse(line).verb in ("create", "reset", "extend", "destroy", "restore", "connect")
+
+
+def test_who_may_order() -> None:
+    require_role(17, frozenset((0, 17)), clones=True)
+    with pytest.raises(Refused, match="user id 18 may not ask for clones"):
+        require_role(18, frozenset((0, 17)), clones=True)
+    for uid in (0, 17):
+        with pytest.raises(Refused, match="clones = true in \\[web\\]"):
+            require_role(uid, frozenset((0, 17)), clones=False)
+
+
+def test_no_lease_is_longer_than_a_page_may_give() -> None:
+    month = MOST_LEASE.total_seconds()
+    assert require_lease(None, None) is None
+    assert require_lease(None, month * 9) == month * 9
+    assert require_lease(month, None) == month
+    assert require_lease(month * 2, month * 3) == month * 2
+    with pytest.raises(Refused, match="more than 31 days"):
+        require_lease(month + 1, 60.0)
+
+
+@pytest.fixture
+def operations() -> Iterator[Operations]:
+    with TemporaryDirectory(prefix="zb") as home:
+        yield Operations(Path(home, "run"))
+
+
+def running(number: int) -> Operation:
+    return replace(ONE, id=f"{number:032x}", process=ourselves(), began=T0 + timedelta(seconds=number))
+
+
+def test_asking_twice_does_it_once(operations: Operations) -> None:
+    assert operations.read() == ()
+    assert operations.begin(running(1))
+    assert not operations.begin(replace(running(1), clone="dev2"))
+    assert [o.clone for o in operations.read()] == ["dev1"]
+
+
+def test_too_many_at_once_are_not_begun(operations: Operations) -> None:
+    for number in range(MOST_RUNNING):
+        assert operations.begin(running(number))
+    with pytest.raises(Taken, match="wait until one is done"):
+        operations.begin(running(99))
+    operations.write(replace(running(0), state="done"))
+    assert operations.begin(running(99))
+
+
+def test_the_oldest_are_forgotten_and_none_that_runs(operations: Operations) -> None:
+    assert operations.begin(running(0))
+    for number in range(1, MOST_KEPT + 10):
+        assert operations.begin(running(number))
+        operations.write(replace(running(number), state="done"))
+    found = operations.read()
+    assert len(found) == MOST_KEPT + 1
+    assert found[0].id == running(MOST_KEPT + 9).id  # the newest first
+    assert found[-1].state == "running"
+
+
+def test_one_whose_process_is_gone_was_cut_short(operations: Operations) -> None:
+    assert operations.begin(replace(ONE, process="999999999 1"))
+    assert [(o.state, "ask again" in o.said) for o in operations.read()] == [("cut short", True)]
+    assert operations.begin(running(2))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"id": "x"}', "x" * 100_000])
+def test_a_record_that_makes_no_sense_is_left_out(operations: Operations, text: str) -> None:
+    assert operations.begin(running(1))
+    (operations.directory / "bad.json").write_text(text)
+    assert len(operations.read()) == 1
+
+
+def test_records_are_not_everybodys(operations: Operations) -> None:
+    operations.begin(running(1))
+    assert operations.directory.stat().st_mode & 0o777 == 0o750
+    (file,) = operations.directory.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert file.stat().st_uid == os.geteuid()
+
+
+def test_how_far_it_is_is_written_down_and_bounded(operations: Operations) -> None:
+    now = [0.0]
+    operations.begin(running(1))
+    noted = Noted(operations, running(1), lambda: now[0])
+    noted.phase("cloning", "x\x1b[2J" + "y" * 5000)
+    noted.advance(1, 10)
+    (read,) = operations.read()
+    assert (read.phase, read.done, len(read.detail)) == ("cloning", 0, MOST_TEXT)
+    assert "\x1b" not in read.detail
+    now[0] += EVERY_S
+    noted.advance(5, 10, "transactions")
+    assert (operations.read()[0].done, operations.read()[0].unit) == (5, "transactions")
+    for number in range(100):
+        noted.note(f"note {number}")
+    assert operations.read()[0].notes[-1] == "note 99"
+    assert len(operations.read()[0].notes) == MOST_NOTES
+
+
+def test_how_it_ended_is_written_down(operations: Operations) -> None:
+    operations.begin(running(1))
+    noted = Noted(operations, running(1))
+    with noted.ending(lambda: T0) as say:
+        noted.name("shop-dev1")
+        say("it runs")
+    (read,) = operations.read()
+    assert (read.state, read.said, read.clone, read.ended) == ("done", "it runs", "shop-dev1", T0)
+    for failure in (Refused("no room"), KeyboardInterrupt()):
+        with (
+            pytest.raises(type(failure)),
+            Noted(operations, running(1)).ending(lambda: T0),
+        ):
+            raise failure
+        assert operations.read()[0].state == "failed"

@@ -1,0 +1,84 @@
+"""One order of the web page's, from the connection on standard input: `zbackup helper --clones`"""
+
+from collections.abc import Callable, Sequence
+from socket import socket
+
+import structlog
+import typer
+
+from zbackup import app
+from zbackup.cli import logs
+from zbackup.cli.options import Options
+from zbackup.cli.reader import readers
+from zbackup.config.load import load
+from zbackup.config.settings import Settings
+from zbackup.jobs.context import Context
+from zbackup.jobs.operations.act import act, expected_name, require_possible, way_in
+from zbackup.jobs.operations.order import Order, parse, require_role
+from zbackup.jobs.operations.record import Noted, Operations, ourselves
+from zbackup.model.errors import ZbackupError
+from zbackup.model.operation import Operation
+from zbackup.model.progress import Progress, Silent
+from zbackup.plan.clones.connection_url import url
+from zbackup.proc.helper import answer, hear
+
+log = structlog.get_logger()
+
+Contexts = Callable[[Progress], Sequence[Context]]
+
+
+def serve_one(options: Options, require_trust: Callable[[Options], None]) -> None:
+    """Obey one order, and leave with the exit status of what went wrong."""
+    logs.set_up(debug=options.debug, log_format=options.log_format, events=True)
+    line, uid, said = hear(0)
+    logs.bind(asked_by=str(uid))
+    try:
+        require_trust(options)
+        settings = load(options.config)
+        require_role(uid, readers(settings), clones=settings.web.clones)
+        order = parse(said)
+        logs.bind(who=order.who, verb=order.verb, instance=order.instance)
+        obey(line, order, lambda progress: contexts(settings, progress), Operations(settings.run_dir))
+    except ZbackupError as failure:
+        # Whoever asked has heard it already, unless it failed before it began.
+        answer(line, {"refused": " ".join(str(failure).split())})
+        log.warning("operation.failed", why=str(failure))
+        raise typer.Exit(failure.exit_status) from None
+
+
+def contexts(settings: Settings, progress: Progress) -> list[Context]:
+    """Return the contexts of all instances, and of each place of their clones."""
+    own = [app.context(settings, instance, progress) for instance in settings.instance.values()]
+    return [each for context in own for each in context.everywhere()]
+
+
+def obey(line: socket, order: Order, contexts: Contexts, operations: Operations) -> None:
+    """Answer at once with the operation's name, and do it. Raise Refused, NotFound, UsageError or Taken
+    before anything is begun, and what the operation raises."""
+    if order.verb == "connect":
+        found = way_in(order, contexts(Silent()))
+        log.info("operation.connect", clone=order.clone)
+        answer(line, {"address": url(found.engine, found.port, found.login)})
+        return
+    require_possible(order, contexts(Silent()))
+    clock = app.clock()
+    one = Operation(
+        id=order.id,
+        verb=order.verb,
+        instance=order.instance,
+        clone=expected_name(order),
+        who=order.who,
+        began=clock.now(),
+        process=ourselves(),
+    )
+    if not operations.begin(one):
+        answer(line, {"operation": order.id})
+        return
+    answer(line, {"operation": order.id})
+    log.info("operation.begun", operation=order.id, clone=one.clone, at=str(order.at), lease=order.lease)
+    noted = Noted(operations, one)
+    with noted.ending(clock.now) as say:
+        clone, said = act(order, contexts(noted))
+        noted.name(clone)
+        say(said)
+    log.info("operation.done", operation=order.id, clone=clone, said=said)

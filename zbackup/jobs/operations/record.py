@@ -1,0 +1,162 @@
+"""The record of operations: a small file for each, in a directory that root writes to and the reader sees.
+
+It is in the run directory, so a reboot, after which no operation runs, empties it.
+"""
+
+import grp
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from zbackup.model.errors import Refused, Taken
+from zbackup.model.operation import Operation
+from zbackup.model.printable import printable
+from zbackup.proc import secure_files
+from zbackup.proc.detached import Process
+from zbackup.proc.lock import exclusive
+from zbackup.proc.run_directory import USER, daemon_directory
+
+log = structlog.get_logger()
+
+DIRECTORY = ".operations"
+"""No clone's name begins with a dot."""
+MOST_KEPT = 50
+MOST_RUNNING = 4
+MOST_NOTES = 20
+MOST_TEXT = 1000
+EVERY_S = 0.5
+"""How far a phase is, is written down so often."""
+LIMIT = 1 << 16
+_ONE = TypeAdapter(Operation)
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """All operations that there are a record of, in the run directory."""
+
+    run_dir: Path
+
+    @property
+    def directory(self) -> Path:
+        return self.run_dir / DIRECTORY
+
+    def read(self) -> tuple[Operation, ...]:
+        """All of them, the newest first. One whose process is gone was cut short."""
+        try:
+            names = secure_files.names(self.directory)
+        except OSError:
+            return ()
+        found = [one for name in names if name.endswith(".json") if (one := self._one(name))]
+        return tuple(sorted(found, key=lambda each: (each.began, each.id), reverse=True))
+
+    def begin(self, wanted: Operation) -> bool:
+        """Write down that it begins; False when it was asked for already. Raise Taken when too many run."""
+        self._prepare()
+        with exclusive(daemon_directory(self.run_dir) / "zbackup.operations.lock", "zbackup helper --clones"):
+            there = self.read()
+            if any(each.id == wanted.id for each in there):
+                return False
+            running = [each for each in there if each.state == "running"]
+            if len(running) >= MOST_RUNNING:
+                raise Taken(f"{len(running)} operations run, and more are not begun: wait until one is done")
+            for old in [each for each in there if each.state != "running"][MOST_KEPT - 1 :]:
+                secure_files.unlink(self.directory / f"{old.id}.json")
+            self.write(wanted)
+        return True
+
+    def write(self, one: Operation) -> None:
+        """Write down how it is now."""
+        secure_files.replace(self.directory / f"{one.id}.json", _ONE.dump_json(one).decode(), mode=0o640)
+
+    def _prepare(self) -> None:
+        group = os.getegid()
+        with suppress(KeyError):
+            group = grp.getgrnam(USER).gr_gid if os.geteuid() == 0 else group
+        secure_files.ensure_directory(self.run_dir)
+        if not secure_files.exists(self.directory):
+            # What is made in it belongs to the group, which the reader is in.
+            secure_files.make_directory(self.directory, mode=0o2750, owner=(os.geteuid(), group))
+
+    def _one(self, name: str) -> Operation | None:
+        try:
+            one = _ONE.validate_json(secure_files.read_text(self.directory / name, LIMIT))
+        except (OSError, Refused, ValidationError) as unreadable:
+            log.warning("operation.unreadable", file=name, reason=str(unreadable))
+            return None
+        if one.state == "running" and not _lives(one.process):
+            return replace(one, state="cut short", said="its process ended before it was done: ask again")
+        return one
+
+
+def _lives(process: str) -> bool:
+    try:
+        return Process.parse(process).alive
+    except ValueError:
+        return False
+
+
+def ourselves() -> str:
+    """Tell this process from all others, as Operation.process has it."""
+    return str(Process.of(os.getpid()))
+
+
+class Noted:
+    """Progress (see model.progress) that is written down for whoever looks later."""
+
+    def __init__(
+        self, operations: Operations, one: Operation, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._operations, self.one, self._clock = operations, one, clock
+        self._written = clock()
+
+    def phase(self, name: str, detail: str = "") -> None:
+        """See Progress."""
+        self._write(replace(self.one, phase=_short(name), detail=_short(detail), done=0, total=0))
+
+    def advance(self, done: int, total: int, unit: str = "B") -> None:
+        """See Progress."""
+        self.one = replace(self.one, done=done, total=total, unit=_short(unit))
+        if self._clock() - self._written >= EVERY_S:
+            self._write(self.one)
+
+    def note(self, text: str) -> None:
+        """See Progress."""
+        self._write(replace(self.one, notes=(*self.one.notes, _short(text))[-MOST_NOTES:]))
+
+    def name(self, clone: str) -> None:
+        """The clone has its name now."""
+        self._write(replace(self.one, clone=clone))
+
+    @contextmanager
+    def ending(self, now: Callable[[], datetime]) -> Iterator[Callable[[str], None]]:
+        """Write down how it ends: with what is told to what is yielded, or why it failed."""
+        said = ""
+
+        def say(text: str) -> None:
+            nonlocal said
+            said = _short(text)
+
+        try:
+            yield say
+        except BaseException as failure:
+            why = _short(str(failure) or type(failure).__name__)
+            with suppress(OSError, Refused):
+                self._write(replace(self.one, state="failed", said=why, ended=now()))
+            raise
+        self._write(replace(self.one, state="done", said=said, ended=now(), phase="", detail=""))
+
+    def _write(self, one: Operation) -> None:
+        self.one, self._written = one, self._clock()
+        self._operations.write(one)
+
+
+def _short(text: str) -> str:
+    plain = printable(" ".join(text.split()))
+    return plain if len(plain) <= MOST_TEXT else f"{plain[: MOST_TEXT - 1]}…"
