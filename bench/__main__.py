@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from bench import archive, copying, log, mongodb_replay, replay, retention, s3, shippers, web
+from bench import archive, copying, fleet, log, mongodb_replay, replay, retention, s3, shippers, web
 from bench.report import circumstances, write
 
 LAB = Path(__file__).resolve().parents[1] / "tests" / "lab" / "lab"
@@ -30,6 +30,7 @@ def main(wanted: Sequence[str]) -> int:
         "log": log.main,
         "retention": retention.main,
         "web": web.main,
+        "fleet": fleet.main,
         "s3": s3.main,
         "copy": copying.main,
         "archive": archive.main,

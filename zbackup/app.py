@@ -50,13 +50,13 @@ MOST_WORKERS = 8
 
 def choose(settings: Settings, name: str | None) -> list[Instance]:
     """The instance of that name, or all of them. Raise NotFound, with the nearest name there is."""
-    if name is None:
-        return list(settings.instance.values())
-    if name in settings.instance:
-        return [settings.instance[name]]
-    near = difflib.get_close_matches(name, settings.instance, n=1)
-    hint = f'did you mean "{near[0]}"?' if near else f"there is {', '.join(settings.instance)}"
-    raise NotFound(f'no instance "{name}" in the configuration; {hint}')
+    chosen = [each for each in settings.instance.values() if name in (None, each.name)]
+    if chosen:
+        return chosen
+    near = difflib.get_close_matches(name or "", settings.instance, n=1)
+    hint = f'did you mean "{near[0]}"?' if near else f"there is {', '.join(settings.instance) or 'none'}"
+    wanted = f'"{name}" ' if name else ""
+    raise NotFound(f"no instance {wanted}in the configuration; {hint}")
 
 
 def choose_one(settings: Settings, name: str | None) -> Instance:

@@ -39,7 +39,8 @@ COMMANDS = (
     ("clone",), ("clone", "create"), ("clone", "list"), ("clone", "show"), ("clone", "dsn"), ("clone", "env"),
     ("clone", "reset"), ("clone", "snapshot"), ("clone", "promote"), ("clone", "extend"),
     ("clone", "protect"), ("clone", "stop"), ("clone", "start"), ("clone", "destroy"), ("copy",), ("undo",),
-    ("switch",), ("verify",), ("received",), ("release",), ("gate",), ("status",), ("daemon",), ("pause",),
+    ("switch",), ("verify",), ("received",), ("fleet",), ("release",), ("gate",), ("status",), ("daemon",),
+    ("pause",),
     ("resume",), ("acknowledge",), ("notify",), ("web",),
 )  # fmt: skip
 GLOBAL = frozenset((*FLAGS, *VALUED, "--help", "--version", "--install-completion", "--show-completion"))
@@ -144,7 +145,7 @@ An error that none of these names stands for (a defect in zbackup) ends with {Zb
 and asks for `--debug`. When a command works on several instances and some fail, the others are still done,
 and the status is that of the first failure. `zbackup check` ends with the status of the first critical
 finding (with 1 where that has none of its own, such as a pool that lacks a disk), and
-`zbackup received` with 1 when something is critical.
+`zbackup received` and `zbackup fleet` with 1 when something is critical.
 """
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +21,7 @@ from tests.lab import apt, host_packages
 from tests.unit.web.host import NOW, Told
 from zbackup.jobs.overview.reader import parse
 from zbackup.model import bounds
+from zbackup.model.fleet import Fleet
 from zbackup.model.overview import Marks, MomentPlan, Overview
 from zbackup.proc.helper import answer_much, ask, hear
 from zbackup.web.server import LOGIN_SOCKET, Listening, serve
@@ -65,7 +66,9 @@ class _Reader(socketserver.BaseRequestHandler):
         question = parse(said)
         match question.verb:
             case "overview":
-                answer_much(line, TypeAdapter(Overview).dump_json(told.overview()))
+                answer_much(line, TypeAdapter(Overview).dump_json(replace(told.overview(), fleet=True)))
+            case "fleet":
+                answer_much(line, TypeAdapter(Fleet).dump_json(told.fleet()))
             case "moment":
                 plan = told.moment(question.instance, bounds.moment(question.since))
                 answer_much(line, TypeAdapter(MomentPlan).dump_json(plan))

@@ -27,7 +27,7 @@ from tests.browser.conftest import (
     until_said,
 )
 from tests.fast.world import World, at_the_doors
-from tests.unit.web.host import Told, host, shop
+from tests.unit.web.host import Told, fleet, host, shop
 from zbackup.cli.cloner import obey
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones.lifecycle import list_clones
@@ -117,7 +117,7 @@ def cloning(machine: Machine) -> Iterator[Site]:
             if question.verb == "moment":
                 answer_much(line, TypeAdapter(MomentPlan).dump_json(Told().moment("shop", machine.world.now)))
             else:
-                answer_much(line, reader.obey(question, {}, machine.overview, machine.operations.read))
+                answer_much(line, reader.obey(question, {}, machine.overview, machine.operations.read, fleet))
 
     class Cloner(socketserver.BaseRequestHandler):
         def handle(self) -> None:

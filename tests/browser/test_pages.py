@@ -19,7 +19,16 @@ from tests.browser.conftest import (
     until_said,
 )
 
-PAGES = ("/", "/instance/shop", "/instance/shop/moment?at=-1h", "/clones", "/jobs", "/settings", "/login")
+PAGES = (
+    "/",
+    "/instance/shop",
+    "/instance/shop/moment?at=-1h",
+    "/clones",
+    "/fleet",
+    "/jobs",
+    "/settings",
+    "/login",
+)
 
 
 def pick_a_moment(browser: Browser, site: Site) -> None:
@@ -83,14 +92,14 @@ def test_by_keyboard(browser: Browser, site: Site) -> None:
     sized(browser, 1000)
     browser.get(f"{site.address}/")
     seen = []
-    for _ in range(12):
+    for _ in range(13):
         browser.switch_to.active_element.send_keys(Keys.TAB)
         focused = browser.switch_to.active_element
         seen.append(focused.get_attribute("aria-label") or focused.text or focused.get_attribute("id"))
         outline = browser.execute_script("return getComputedStyle(arguments[0]).outlineStyle", focused)
         assert outline == "solid"
     assert seen[0] == "Skip to content"
-    assert seen[1:5] == ["Overview", "Clones", "Jobs", "Settings"]
+    assert seen[1:6] == ["Overview", "Fleet", "Clones", "Jobs", "Settings"]
     assert "Timeline of shop" in seen
 
 
@@ -107,6 +116,7 @@ def test_pictures_for_the_docs(browser: Browser, site: Site, tmp_path: Path) -> 
         ("overview", "/", 900, 820, False),
         ("timeline", "/instance/shop", 900, 760, False),
         ("moment", "/instance/shop/moment?at=yesterday+10:02", 900, 660, True),
+        ("fleet", "/fleet", 900, 480, False),
         ("phone", "/instance/shop", 400, 860, False),
     ):
         sized(browser, width, height, dark=dark)

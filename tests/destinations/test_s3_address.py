@@ -12,6 +12,7 @@ from tests.destinations.shop import BUCKET, Shop, new_shop, part, ship, stream
 from tests.destinations.test_s3_seal import at
 from tests.lab.s3_server import S3Server
 from zbackup.cli.at_address import Elsewhere, Rebuilt, all_at
+from zbackup.cli.main import invoke
 from zbackup.cli.options import Options
 from zbackup.cli.working import Done, Failed
 from zbackup.config.from_address import access
@@ -53,6 +54,23 @@ def test_what_lies_there_names_itself(shop: Shop, key: bytes) -> None:
     assert [b.record.backup for b in done.result.found.copies.backups] == ["backup-1", "backup-2"]
     assert (done.context.instance, done.context.engine_name) == ("shop", "mysql")
     assert "[instance.shop]" in done.result.configuration
+
+
+def test_a_bucket_tells_how_old_and_how_exposed(
+    shop: Shop, key: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reached = ["--endpoint", shop.server.endpoint, "--json"]
+    words = ["fleet", f"s3://{BUCKET}/{shop.prefix}", *reached]
+    assert invoke([*words, "--key", str(file_with(shop, key))]) == 0
+    (member,) = json.loads(capsys.readouterr().out)["data"]["instances"]
+    assert (member["instance"], member["engine"], member["backups"]) == ("shop", "mysql", 2)
+    assert member["exposed_seconds"] > 0
+    assert invoke([*words, "--key", str(file_with(shop, key)), "--max-age", "1s"]) == 1
+    capsys.readouterr()
+    # Without the key nobody can tell which of them are real.
+    invoke(words)
+    (member,) = json.loads(capsys.readouterr().out)["data"]["instances"]
+    assert member["health"] != "ok" and member["problems"]
 
 
 def test_a_key_is_missing_wrong_or_open_to_others(shop: Shop, key: bytes) -> None:

@@ -95,6 +95,11 @@ def test_a_host_that_receives_says_how_it_is(yard: Yard, program: Program, tmp_p
     run("zfs", "hold", "somebody", newest)
     rc, report = received(yard.root)
     (lot,) = report["instances"]
+    rc_fleet, said, _ = program.forks.run(("fleet", yard.root, "--max-age", "9d", "--json"), {}, 180)
+    fleet = json.loads(said)["data"]
+    (member,) = fleet["instances"]
+    assert (rc_fleet, fleet["health"], member["instance"], member["newest"]) == (0, "ok", "shop", names[-1])
+    assert member["backups"] == 2 and member["exposed_seconds"] > 3600
     assert (rc, report["health"], lot["instance"], lot["dataset"]) == (0, "ok", "shop", yard.home)
     assert (lot["newest"]["name"], report["held"]) == (names[-1], [{"snapshot": newest, "tag": "somebody"}])
     assert lot["age_seconds"] > 3600 and report["space"]["available"] > 1_000_000

@@ -244,10 +244,10 @@ def _survey(wanted: Elsewhere) -> list[Found]:
     reached = wanted.reached
 
     def opened(path: str, name: str) -> Destination:
-        return _destination(_below(reached, path), name)
+        return destination(below(reached, path), name)
 
     everywhere = not isinstance(reached.to, S3Place)
-    return survey(_destination(reached, ""), opened, wanted.instance, everywhere=everywhere)
+    return survey(destination(reached, ""), opened, wanted.instance, everywhere=everywhere)
 
 
 def _settings(found: Found, wanted: Elsewhere, base: str) -> tuple[Settings, str]:
@@ -260,18 +260,19 @@ def _settings(found: Found, wanted: Elsewhere, base: str) -> tuple[Settings, str
             below=wanted.below,
             server=wanted.server,
         ),
-        _below(wanted.reached, found.path),
+        below(wanted.reached, found.path),
     )
 
 
-def _below(reached: Access, path: str) -> Access:
+def below(reached: Access, path: str) -> Access:
+    """The same address, at a path below it."""
     if not path or not isinstance(reached.to, ZfsPlace):
         return reached
     to = dataclasses.replace(reached.to, dataset=f"{reached.to.dataset}/{path}")
     return dataclasses.replace(reached, to=to)
 
 
-def _destination(reached: Access, instance: str) -> Destination:
-    """With what a configuration says that has nothing in it."""
+def destination(reached: Access, instance: str) -> Destination:
+    """Return the adapter, with what a configuration says that has nothing in it."""
     ship: Ship = reached.ship()
     return app.destination(Settings(instance={}), instance, ship)

@@ -59,6 +59,7 @@ _COMMANDS = {
     "gate": "gate",
     "verify": "verify",
     "received": "received",
+    "fleet": "fleet",
     "release": "release",
     "helper": "helper",
     "install-service": "install_service",

@@ -4,12 +4,14 @@ import json
 import os
 import pwd
 import socket
+from dataclasses import replace
 
 import structlog
 import typer
 
 from zbackup import app
 from zbackup.cli import logs
+from zbackup.cli.fleet import configured
 from zbackup.cli.options import Options
 from zbackup.config.effective import effective
 from zbackup.config.load import load
@@ -48,7 +50,8 @@ def answer(settings: Settings, uid: int, said: str) -> bytes:
     question = parse(said)
     contexts = {i.name: app.context(settings, i, Silent()) for i in settings.instance.values()}
     log.info("reader.asked", verb=question.verb, instance=question.instance)
-    return obey(question, contexts, lambda: overview(settings), Operations(settings.run_dir).read)
+    operations = Operations(settings.run_dir)
+    return obey(question, contexts, lambda: overview(settings), operations.read, lambda: configured(settings))
 
 
 def readers(settings: Settings) -> frozenset[int]:
@@ -65,16 +68,26 @@ def readers(settings: Settings) -> frozenset[int]:
 def overview(settings: Settings) -> Overview:
     """All that the pages show."""
     now = app.clock().now()
+    if not settings.instance:
+        return Overview(
+            host=socket.gethostname(),
+            zone=settings.timezone.key,
+            looked=now,
+            daemon_runs=bool(holder(app.daemon_lock(settings))),
+            instances=(),
+            settings=effective(settings),
+            fleet=bool(settings.web.fleet),
+        )
     subjects = [
         Subject(app.context(settings, instance, Silent()), app.expected(settings, instance, now))
         for instance in settings.instance.values()
     ]
-    return look(
+    seen = look(
         subjects,
         socket.gethostname(),
         Journal(settings.daemon.state_dir).read(),
         app.operator_file(settings).read(),
         daemon_runs=bool(holder(app.daemon_lock(settings))),
         settings=effective(settings),
-        may_clone=settings.web.clones,
     )
+    return replace(seen, may_clone=settings.web.clones, fleet=bool(settings.web.fleet))

@@ -60,7 +60,7 @@ def command(
         ),
     ] = None,
 ) -> None:
-    most = _age(max_age) if max_age else None
+    most = age(max_age) if max_age else None
     zone = local_zone()
     if root:
         reports = [look(Zfs(), SystemClock(), root, most=most)]
@@ -77,7 +77,8 @@ def command(
         raise typer.Exit(CRITICAL)
 
 
-def _age(text: str) -> timedelta:
+def age(text: str) -> timedelta:
+    """Read a length of time that somebody gave as an age. Raise UsageError."""
     try:
         return timedelta(seconds=duration(text))
     except PydanticCustomError:

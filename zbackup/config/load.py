@@ -4,6 +4,7 @@ import os
 import tomllib
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -50,13 +51,20 @@ def parse(text: str, file: str = "config.toml") -> Settings:
     found = broken_rules(raw)
     settings: Settings | None = None
     try:
-        settings = Settings.model_validate(raw)
+        settings = Settings.model_validate(_with_instances(raw))
     except ValidationError as failure:
         errors = failure.errors(include_url=False)
         found = [(e["loc"], explain(e, Settings)) for e in errors if not _is_misspelled(e, errors)] + found
     if settings is None or found:
         raise ConfigError(_in_order(found, text, file))
     return settings
+
+
+def _with_instances(raw: dict[str, Any]) -> dict[str, Any]:
+    """A host that only receives names what is received there, and has no instance; all others forgot it."""
+    web = raw.get("web")
+    receives = isinstance(web, dict) and bool(web.get("fleet"))
+    return {**raw, "instance": {}} if receives and "instance" not in raw else raw
 
 
 def _is_misspelled(error: ErrorDetails, all_: list[ErrorDetails]) -> bool:

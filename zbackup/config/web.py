@@ -7,10 +7,20 @@ from pydantic import BeforeValidator, Field, StrictBool
 from zbackup.config import units
 from zbackup.config.table import Table
 
+Seconds = Annotated[float, BeforeValidator(units.duration)]
+
 
 def _names(value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) and name for name in value):
         units.refuse('a list of users, such as ["zbackup-web"]')
+    return tuple(value)
+
+
+def _datasets(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(
+        isinstance(name, str) and units.dataset_name_is_valid(name) for name in value
+    ):
+        units.refuse('a list of datasets, such as ["tank/backups"]')
     return tuple(value)
 
 
@@ -27,4 +37,13 @@ class Web(Table):
         default=False,
         description="whether they may have dev clones made, reset, extended and destroyed, and restores "
         "started, by the socket of zbackup-cloner.socket; production is never touched from there",
+    )
+    fleet: Annotated[tuple[str, ...], BeforeValidator(_datasets)] = Field(
+        default=(),
+        description="datasets of this host below which others' backups are received, which `zbackup fleet` "
+        "and the page show; with them there need be no instance",
+    )
+    fleet_max_age: Seconds | None = Field(
+        default=None,
+        description="how much of an instance may be exposed there before it is critical; default: no limit",
     )

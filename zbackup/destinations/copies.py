@@ -77,11 +77,12 @@ def by_home(root: str, snapshots: Sequence[Snapshot]) -> dict[str, list[Snapshot
     homes: dict[str, list[Snapshot]] = {}
     for snapshot in snapshots:
         if instance := dict(snapshot.properties).get(INSTANCE):
-            homes.setdefault(_home(root, snapshot.dataset, instance), []).append(snapshot)
+            homes.setdefault(home_of(root, snapshot.dataset, instance), []).append(snapshot)
     return dict(sorted(homes.items()))
 
 
-def _home(root: str, dataset: str, instance: str) -> str:
+def home_of(root: str, dataset: str, instance: str) -> str:
+    """Return the dataset that an instance's copies lie in, by one of them."""
     parts = dataset.removeprefix(f"{root}/").split("/")
     end = parts.index(instance) + 1 if instance in parts else len(parts)
     return "/".join((root, *parts[:end]))

@@ -177,7 +177,7 @@ class Clone:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """All of it. `settings` are (name, value) of the effective configuration, without secrets.
-    `may_clone`: clones may be made and destroyed from the page."""
+    `may_clone`: clones may be made and destroyed from the page. `fleet`: others' backups arrive here."""
 
     host: str
     zone: str
@@ -189,6 +189,7 @@ class Overview:
     clones_problem: str = ""
     settings: tuple[tuple[str, str], ...] = ()
     may_clone: bool = False
+    fleet: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

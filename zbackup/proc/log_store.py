@@ -70,6 +70,16 @@ class LogStore:
                     continue  # it was removed meanwhile
         return inventory_of(place, files, problems, headless)
 
+    def newest(self, server: str) -> ArchivedFile | None:
+        """The file of a server that was begun last; None where there is none of it. Raise ValueError where
+        its name or its lines cannot be understood, and Refused."""
+        if server not in self._servers():
+            return None
+        names = _some(self.directory / server, MOST_FILES)
+        keys = [name[: -len(CHUNKS)] for name in names if name.endswith(CHUNKS)]
+        # Epoch and number are written with leading zeros.
+        return self._known(LogFileId.parse(server, max(keys))) if keys else None
+
     def claim(self, server: str, epoch: int, writer: str) -> str:
         """See destinations.base.Archiving.claim_log. Raise Refused for an epoch that none is in front of."""
         directory = self.directory / server

@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 HERE = Path(__file__).parent
 WIDTH, NARROW = 960, 360
-MOST_ROWS = 60
+MOST_ROWS, MOST_MEMBERS = 60, 500
 FINE = timedelta(minutes=12)
 """A view that is no longer than this is chosen moments from; in a longer one a click goes closer."""
 FAR = timedelta(days=366 * 50)
@@ -71,6 +71,7 @@ def build(source: Source, guard: Guard, clock: Callable[[], datetime]) -> Starle
             Route(path, shown(pages, handler), methods=[method])
             for path, method, handler in clone_pages.handlers()
         ),
+        Route("/fleet", shown(pages, fleet)),
         Route("/jobs", shown(pages, jobs)),
         Route("/settings", shown(pages, settings)),
         Route("/login", pages_login(pages), methods=["GET", "POST"]),
@@ -93,6 +94,8 @@ def _nothing(pages: Pages) -> Callable[[Request, Exception], Response]:
 
 def overview(pages: Pages, request: Request, seen: Overview) -> Response:
     """All instances, the worst first."""
+    if seen.fleet and not seen.instances:
+        return RedirectResponse("/fleet", status_code=303)
     now = pages.clock()
     ending = sorted(
         (c for c in seen.clones if c.lease_ends),
@@ -200,6 +203,12 @@ def jobs(pages: Pages, request: Request, seen: Overview) -> Response:
     drills = {i.name: sorted(i.drills, key=lambda d: d.at, reverse=True) for i in seen.instances}
     operations = pages.source.operations() if seen.may_clone else ()
     return pages.page(request, "jobs.html", seen, drills=drills, operations=operations)
+
+
+def fleet(pages: Pages, request: Request, seen: Overview) -> Response:
+    """Every instance that ships here, the worst first."""
+    found = pages.source.fleet()
+    return pages.page(request, "fleet.html", seen, fleet=found, most=MOST_MEMBERS)
 
 
 def settings(pages: Pages, request: Request, seen: Overview) -> Response:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from zbackup.model.errors import Refused
+from zbackup.model.fleet import Fleet
 from zbackup.model.operation import Operation
 from zbackup.model.overview import Marks, MomentPlan, Overview
 from zbackup.proc.helper import ask, ask_much
@@ -20,12 +21,12 @@ from zbackup.proc.helper import ask, ask_much
 LONGEST = 64 << 20
 """Bytes of an answer: 100,000 backups have room."""
 LIMIT_S = 120.0
-FRESH_S = 10.0
-"""So long an overview is shown again without asking."""
+FRESH_S, FLEET_FRESH_S = 10.0, 60.0
+"""So long an overview, or the fleet, is shown again without asking."""
 
 T = TypeVar("T")
 _OVERVIEW, _MOMENT, _MARKS = TypeAdapter(Overview), TypeAdapter(MomentPlan), TypeAdapter(Marks)
-_OPERATIONS = TypeAdapter(tuple[Operation, ...])
+_OPERATIONS, _FLEET = TypeAdapter(tuple[Operation, ...]), TypeAdapter(Fleet)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,9 @@ class Source(Protocol):
 
     def operations(self) -> tuple[Operation, ...]:
         """Operations that were asked for, the newest first."""
+
+    def fleet(self) -> Fleet:
+        """Every instance that ships to this host."""
 
     def order(self, wish: Wish) -> str:
         """Ask for an operation; its id."""
@@ -89,6 +93,10 @@ class SocketSource:
     def operations(self) -> tuple[Operation, ...]:
         """See Source."""
         return self._ask(_OPERATIONS, {"verb": "operations", "instance": "", "since": "", "until": ""})
+
+    def fleet(self) -> Fleet:
+        """See Source."""
+        return self._ask(_FLEET, {"verb": "fleet", "instance": "", "since": "", "until": ""})
 
     def order(self, wish: Wish) -> str:
         """See Source."""
@@ -134,6 +142,8 @@ class Kept:
         self._asking = threading.Lock()
         self._found: Overview | None = None
         self._asked = 0.0
+        self._fleet: Fleet | None = None
+        self._fleet_asked = 0.0
 
     def overview(self) -> Overview:
         """See Source."""
@@ -157,6 +167,15 @@ class Kept:
     def operations(self) -> tuple[Operation, ...]:
         """See Source."""
         return self._source.operations()
+
+    def fleet(self) -> Fleet:
+        """See Source."""
+        with self._asking:
+            if self._fleet is None or self._clock() - self._fleet_asked > FLEET_FRESH_S:
+                self._fleet = None
+                self._fleet = self._source.fleet()
+                self._fleet_asked = self._clock()
+            return self._fleet
 
     def order(self, wish: Wish) -> str:
         """See Source."""

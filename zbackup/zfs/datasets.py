@@ -76,6 +76,36 @@ class Zfs:
         listing = self._zfs("list", "-Hp", *where, "-o", parse.SNAPSHOT_COLUMNS, "--", root, mutates=False)
         return parse.snapshots(listing, self._own_properties(root, where=where))
 
+    def snapshots_with(self, root: str, *properties: str) -> list[tuple[str, int, tuple[str, ...]]]:
+        """Those of `root` and below: each with its createtxg, and these user properties ("" for none).
+
+        Much quicker than snapshots_below() where there are many. A value with a line break in it could be
+        taken for the line of another snapshot: what counts is a line of one as it is listed without values.
+        """
+        where = ("-Hp", "-t", "snapshot", "-r", "-o")
+        names = self._zfs("list", *where, parse.SNAPSHOT_IDENTITY, "--", root, mutates=False)
+        columns = ",".join((parse.SNAPSHOT_IDENTITY, *properties))
+        listing = self._zfs("list", *where, columns, "--", root, mutates=False)
+        return parse.snapshots_with(names, listing, len(properties))
+
+    def snapshots_of_many(self, names: Sequence[str]) -> tuple[list[Snapshot], set[str]]:
+        """Those of these snapshots that there are, of owners who do not trust each other, and the names of
+        those left out because somebody's value speaks of another's snapshot."""
+        try:
+            columns = ("-t", "snapshot", "-o", parse.SNAPSHOT_COLUMNS)
+            listing = self._zfs("list", "-Hp", *columns, "--", *names, mutates=False)
+            own = self._own_properties(*names)
+        except DatasetNotFound:
+            # One by one then: what is said of one snapshot alone speaks of no other.
+            return [found for name in names for found in self.snapshots_named((name,))], set()
+        disputed = parse.disputed(own)
+        return [s for s in parse.snapshots(listing, own) if str(s) not in disputed], disputed
+
+    def mounted_below(self, root: str) -> list[tuple[str, bool, str]]:
+        """The file systems below `root` and itself, whether each is mounted, and where it would be."""
+        columns = ("-t", "filesystem", "-r", "-o", "name,mounted,mountpoint")
+        return parse.mounted(self._zfs("list", "-Hp", *columns, "--", root, mutates=False))
+
     def snapshot_named(self, name: str) -> Snapshot | None:
         """One snapshot, with its properties; None when there is none of that name."""
         return next(iter(self.snapshots_named((name,))), None)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from zbackup.model.snapshot import Dataset, Snapshot
 
 SNAPSHOT_COLUMNS = "name,guid,createtxg,creation,used,written,userrefs,clones"
+SNAPSHOT_IDENTITY = "name,guid,createtxg"
 DATASET_COLUMNS = "name,guid,snapdir"
 
 
@@ -32,6 +33,39 @@ def _snapshot(line: str, own: Mapping[str, Mapping[str, str]]) -> Snapshot:
         clones=tuple(c for c in clones.split(",") if c not in ("", "-")),
         properties=tuple(sorted(own.get(full, {}).items())),
     )
+
+
+def disputed(listing: str) -> set[str]:
+    """From what user_properties() takes: the names of which it says two things about one property.
+
+    ZFS never does. A value with a line break in it does, which somebody wrote to speak of another's snapshot.
+    """
+    said: dict[tuple[str, str], str] = {}
+    rows = (line.split("\t", 2) for line in _lines(listing))
+    return {row[0] for row in rows if len(row) == 3 and said.setdefault((row[0], row[1]), row[2]) != row[2]}
+
+
+def snapshots_with(identities: str, listing: str, count: int) -> list[tuple[str, int, tuple[str, ...]]]:
+    """From `zfs list` with SNAPSHOT_IDENTITY, and with `count` user properties behind it: name, createtxg and
+    these.
+
+    A guid is nobody's to know who did not take or receive the snapshot, so no value forges another's line.
+    """
+    known = set(_lines(identities))
+    found: dict[str, tuple[str, int, tuple[str, ...]]] = {}
+    for line in _lines(listing):
+        fields = line.split("\t")
+        if "\t".join(fields[:3]) in known:
+            told = fields[3:] if len(fields) == 3 + count else []
+            values = [*("" if value == "-" else value for value in told), *[""] * count][:count]
+            found.setdefault(fields[0], (fields[0], int(fields[2]), tuple(values)))
+    return list(found.values())
+
+
+def mounted(listing: str) -> list[tuple[str, bool, str]]:
+    """From `zfs list -o name,mounted,mountpoint`. A mountpoint with a line break is left out."""
+    rows = (line.split("\t") for line in _lines(listing))
+    return [(row[0], row[1] == "yes", row[2]) for row in rows if len(row) == 3]
 
 
 def _size(text: str) -> int:

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from tests.unit.shipped import in_json
 from zbackup.cli import (
     check,
     clone_create,
+    fleet,
     init_text,
     listing,
     prune,
@@ -54,6 +56,7 @@ from zbackup.jobs.dev_clones.create import CreatePlan
 from zbackup.jobs.watch.check import CheckReport
 from zbackup.model.errors import DatabaseError, ZbackupError
 from zbackup.model.finding import Finding
+from zbackup.model.fleet import Fleet, Member
 from zbackup.model.foreign import Foreign
 from zbackup.model.server import LockChoice
 from zbackup.model.setup import Step
@@ -61,6 +64,11 @@ from zbackup.model.setup import Step
 JSON_PAGE = (Path(__file__).parents[3] / "docs/reference/json.md").read_text()
 
 
+FLEET = Fleet(
+    looked=datetime(2024, 5, 1, 12, tzinfo=UTC),
+    members=(Member(address="tank/b", path="db1", instance="shop"),),
+    unreachable=(("zfs:x", "gone"),),
+)
 FOREIGN = Foreign(name="auto", snapshots=a_backup().snapshots, missing=("tank/other",))
 STEP = Step(kind="run", text="let it", argv=("zfs", "allow"))
 
@@ -98,6 +106,7 @@ def everything_in_json() -> dict[str, Any]:
         "verify --drill here": verify._shape(done(verify.Verified(None, DRILLED))),
         "verify --drill": verify._shape(done(verify.Verified(SOUND, DRILLED))),
         "received": [received._shape(RECEIVED)],
+        "fleet": fleet.shape(FLEET),
         "release": release._shape(done([STALE]), yes=False),
         "release --keep": release._kept_shape("shop", [a_backup()], yes=True),
         "log": [entry_shape(DROP), read_shape(READ)],

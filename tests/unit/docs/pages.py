@@ -12,6 +12,8 @@ from typing import Any
 PROJECT = Path(__file__).resolve().parents[3]
 MADE = {"commands.md", "exit-status.md", "configuration.md"}
 """Pages that are made from the code."""
+TOP = {"daemon", "notify", "clones", "web", "timezone", "run_dir"}
+"""What stands in no instance's table."""
 NO_COMMANDS = {"s3-layout.md"}
 """Pages that quote other texts which begin with the program's name."""
 
@@ -116,7 +118,7 @@ def settings() -> Iterator[tuple[Block, dict[str, Any]]]:
             if block.kind != "toml":
                 continue
             raw = tomllib.loads(block.text)
-            if "instance" not in raw and not set(raw) & {"daemon", "notify", "clones", "timezone", "run_dir"}:
+            if "instance" not in raw and not set(raw) & TOP:
                 raw = {"instance": {_only(above): raw}}
             whole = any("engine" in table for table in raw.get("instance", {}).values())
             above = raw if whole else _merged(above or _USUAL, raw)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from tests.unit.web.host import host
+from tests.unit.web.host import fleet, host
 from zbackup.config.effective import HIDDEN, effective
 from zbackup.config.load import parse as parse_configuration
 from zbackup.jobs.overview.reader import Question, obey, parse, require_role
@@ -62,11 +62,11 @@ def test_who_is_not_named_hears_nothing() -> None:
 @pytest.mark.parametrize("changes", [{"instance": "other"}, {"instance": ""}, {"instance": "../shop"}])
 def test_an_instance_that_is_not_there(changes: dict[str, str]) -> None:
     with pytest.raises(Refused, match="no such instance"):
-        obey(Question(**(GOOD | changes)), {}, host, tuple)
+        obey(Question(**(GOOD | changes)), {}, host, tuple, fleet)
 
 
 def test_an_overview_travels_whole() -> None:
-    said = obey(Question("overview", "", "", ""), {}, host, tuple)
+    said = obey(Question("overview", "", "", ""), {}, host, tuple, fleet)
     assert TypeAdapter(Overview).validate_json(said) == host()
     assert host().looked == datetime(2026, 11, 22, 2, 58, 10, tzinfo=UTC)
 

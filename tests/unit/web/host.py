@@ -1,8 +1,10 @@
 """A host for pages to show: a shop with gaps, a wiki with trouble, clones that run out, and a clock."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from zbackup.model.errors import Refused
+from zbackup.model.fleet import Fleet, Member
 from zbackup.model.operation import Operation
 from zbackup.model.overview import (
     Backup,
@@ -170,6 +172,29 @@ def host(*instances: Instance) -> Overview:
     )
 
 
+def fleet() -> Fleet:
+    """What two other hosts and a silent one ship here."""
+
+    def member(host: str, instance: str, **facts: Any) -> Member:
+        return Member(address="vault/backups", path=host, instance=instance, **facts)
+
+    return Fleet(
+        looked=NOW,
+        members=(
+            member("db7", "docs", exposed=None, health="critical", problems=("nothing can be restored",)),
+            member(
+                "db2", "shop", engine="mysql", backups=90, newest="zbackup-20261120T025810Z",
+                taken=ago(hours=48), exposed=48 * 3600.0, health="critical",
+                problems=("2 days would be lost, and 26 h is the most",),
+            ),
+            member(
+                "db1", "shop", engine="mariadb", backups=240, newest="zbackup-20261122T015810Z",
+                taken=ago(hours=1), archived=ago(seconds=4), exposed=4.0, drilled=ago(days=2), health="ok",
+            ),
+        ),
+    )  # fmt: skip
+
+
 class Told:
     """A source that says what it was told to."""
 
@@ -178,6 +203,7 @@ class Told:
         self.refuses = self.no_plan = self.no_order = ""
         self.wishes: list[Wish] = []
         self.went: tuple[Operation, ...] = ()
+        self.ships = fleet()
 
     def overview(self) -> Overview:
         if self.refuses:
@@ -202,6 +228,9 @@ class Told:
 
     def operations(self) -> tuple[Operation, ...]:
         return self.went
+
+    def fleet(self) -> Fleet:
+        return self.ships
 
     def order(self, wish: Wish) -> str:
         if self.no_order:

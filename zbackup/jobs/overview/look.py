@@ -39,7 +39,6 @@ def look(
     *,
     daemon_runs: bool,
     settings: tuple[tuple[str, str], ...] = (),
-    may_clone: bool = False,
 ) -> overview.Overview:
     """Look at all of them. What cannot be looked at says why, and keeps nothing else from being shown."""
     ctx = subjects[0].ctx
@@ -55,7 +54,6 @@ def look(
         unreadable_clones=unreadable,
         clones_problem=problem,
         settings=settings,
-        may_clone=may_clone,
     )
 
 

@@ -16,18 +16,19 @@ from zbackup.jobs.context import Context
 from zbackup.jobs.overview.moment import find_marks, plan_moment
 from zbackup.model import bounds
 from zbackup.model.errors import Refused
+from zbackup.model.fleet import Fleet
 from zbackup.model.operation import Operation
 from zbackup.model.overview import Marks, MomentPlan, Overview
 
 FIELDS = frozenset(("verb", "instance", "since", "until"))
-VERBS = ("overview", "moment", "marks", "operations")
+VERBS = ("overview", "moment", "marks", "operations", "fleet")
 _OVERVIEW, _MOMENT, _MARKS = TypeAdapter(Overview), TypeAdapter(MomentPlan), TypeAdapter(Marks)
-_OPERATIONS = TypeAdapter(tuple[Operation, ...])
+_OPERATIONS, _FLEET = TypeAdapter(tuple[Operation, ...]), TypeAdapter(Fleet)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`instance` is "" for an overview and for the operations, and so are the times."""
+    """`instance` is "" where all are meant, and so are the times."""
 
     verb: str
     instance: str
@@ -59,12 +60,15 @@ def obey(
     contexts: Mapping[str, Context],
     overview: Callable[[], Overview],
     operations: Callable[[], tuple[Operation, ...]],
+    fleet: Callable[[], Fleet],
 ) -> bytes:
     """The answer, as JSON. Raise Refused for a question that nobody asks, and what looking raises."""
     if question.verb == "overview":
         return _OVERVIEW.dump_json(overview())
     if question.verb == "operations":
         return _OPERATIONS.dump_json(operations())
+    if question.verb == "fleet":
+        return _FLEET.dump_json(fleet())
     if question.instance not in contexts:
         raise Refused("no such instance in the reader's configuration")
     ctx = contexts[question.instance]
