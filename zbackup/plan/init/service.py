@@ -15,6 +15,8 @@ UNITS = (
     "zbackup-drill@.service",
     "zbackup-read.socket",
     "zbackup-read@.service",
+    "zbackup-cloner.socket",
+    "zbackup-cloner@.service",
     "zbackup-web.service",
 )
 """File names of the units, in the source's systemd/ and in the wheel."""
