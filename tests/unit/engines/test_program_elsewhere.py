@@ -25,7 +25,7 @@ def test_check_says_so_before_a_restore_does(rooted: Path, name: str) -> None:
     linked.symlink_to(program)
     version, wanted = (
         VERSIONS[name],
-        "lies on the instance's own datasets, and nothing in a clone is run: set rec",
+        "lies on the instance's own datasets, and nothing in a clone is run: name one elsewhere in rec",
     )
     for path in (program, linked):
         recovery = recovery_with(name, str(path))

@@ -132,7 +132,10 @@ def test_a_program_of_the_same_series_is_taken(rooted: Path) -> None:
 
 
 def test_another_series_is_refused(rooted: Path) -> None:
-    with pytest.raises(Refused, match=r"is version 7\.0, but the files are of 6\.0: set recovery\.server"):
+    with pytest.raises(
+        Refused,
+        match=r"is version 7\.0, but the files are of 6\.0: name a mongod of 6\.0 in recovery\.server",
+    ):
         find_program((program(rooted, "db version v7.0.2"),), "", "6.0.5")
 
 

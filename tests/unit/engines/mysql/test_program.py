@@ -55,7 +55,10 @@ def test_an_installed_one_is_found_without_a_record(rooted: Path, monkeypatch: p
 
 def test_another_series_would_upgrade_the_files_and_is_refused(rooted: Path) -> None:
     mine = server(rooted / "mysqld", MYSQL)
-    with pytest.raises(Refused, match=r"is version 9\.7, but the files are of 8\.4: set recovery\.server"):
+    with pytest.raises(
+        Refused,
+        match=r"is version 9\.7, but the files are of 8\.4: name a server of 8\.4 in recovery\.server",
+    ):
         find_program([mine], "mysql", {}, "8.4.3")
 
 
