@@ -1,13 +1,16 @@
 """Hosts that are lost while they write, again and again, each with all of its datasets.
 
 At a random moment under load the archiver and the server are killed (SIGKILL), with sync_binlog 0 and 1 in
-turn, and the datasets are destroyed. What the destination has is restored, and judged by the journal of what
+turn, and the datasets are destroyed. Two of four have their archive on another pool, two in a bucket,
+encrypted. What the destination has is restored, and judged by the journal of what
 was acknowledged: all that was archived is there, it is a prefix of each writer's transactions, none in part.
 And no more is lost than was promised: nothing that was acknowledged longer before the end than the interval
 and the longest time that an append took.
 """
 
+import base64
 import json
+import os
 import random
 import shutil
 import threading
@@ -17,16 +20,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.destinations.shop import BUCKET
 from tests.lab.load import verify
 from tests.lab.load_journal import Verdict, nanoseconds, read
 from tests.lab.pool import Pool, create_pool, run
+from tests.lab.s3_server import ACCESS, SECRET, client, s3_server
 from tests.system.archive_story import EVERY, Loss, archiving, lose_host
 from tests.system.conftest import end_clones
 from tests.system.forked import forks
 from tests.system.house import House, Variant, build, utc
 from zbackup.proc.run_directory import daemon_directory
 
-ROUNDS = 50
+ROUNDS = int(os.environ.get("ZBACKUP_SLOW_ROUNDS", "50"))
 EVERY_S = float(EVERY.removesuffix("s"))
 SLACK_S = 2.0
 """For the last append, which was under way: nobody knows how long it would have taken."""
@@ -96,12 +101,9 @@ def _round(pool: Pool, others: tuple[Pool, Pool], flavour: str, number: int, cho
     home.mkdir()
     data = pool.dataset(f"data {number}")
     log = pool.dataset(f"data {number}/log")
-    root = f"{there.name}/copies{number}"
-    run("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", root)
     variant = Variant(flavour=flavour, options=(f"--sync-binlog={number % 2}",))
-    with build(pool, home, variant, data, log) as server:
+    with _destination(there, home, number) as ship, build(pool, home, variant, data, log) as server:
         house = House(pool, home, server, (data.name,))
-        ship = {"name": "there", "to": f"zfs:{root}", "initial": "allow"}
         config = house.configure("archiving", **archiving(ship))
         burnt = house.configure(
             "burnt",
@@ -123,9 +125,34 @@ def _round(pool: Pool, others: tuple[Pool, Pool], flavour: str, number: int, cho
             assert house.zb("clone", "destroy", "back", "--yes", config=burnt).rc == 0
             end_clones(house)
     lost = _require_promise(loss, verdict, appends.longest)
-    run("zfs", "destroy", "-r", root)
     shutil.rmtree(home, ignore_errors=True)
     return lost
+
+
+@contextmanager
+def _destination(there: Pool, home: Path, number: int) -> Iterator[dict[str, object]]:
+    """The destination's table in the configuration."""
+    if number // 2 % 2 == 0:
+        root = f"{there.name}/copies{number}"
+        run("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", root)
+        yield {"name": "there", "to": f"zfs:{root}", "initial": "allow"}
+        run("zfs", "destroy", "-r", root)
+        return
+    files = {"secret": SECRET, "key": base64.b64encode(os.urandom(32)).decode()}
+    for name, text in files.items():
+        (home / name).write_text(text)
+        (home / name).chmod(0o600)
+    with s3_server() as server:
+        client(server).create_bucket(Bucket=BUCKET)
+        s3 = {
+            "endpoint": server.endpoint,
+            "region": "us-east-1",
+            "access_key": ACCESS,
+            "secret_key": {"file": str(home / "secret")},
+            "path_style": True,
+            "key": {"file": str(home / "key")},
+        }
+        yield {"name": "there", "to": f"s3://{BUCKET}/lost", "initial": "allow", "s3": s3}
 
 
 def _require_promise(loss: Loss, verdict: Verdict, append: float) -> _Lost:
