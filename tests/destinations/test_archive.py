@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.destinations.archives import KINDS, NOW, chunk_of, named, session_of
-from tests.destinations.shop import Shop, new_shop, part, ship, stream
+from tests.destinations.shop import Shop, new_shop, part, ship, some_key, stream
 from tests.lab.s3_server import S3Server
 from zbackup.destinations.archive_leftovers import remove_leftovers
 from zbackup.destinations.base import Archiving
@@ -322,3 +322,33 @@ def test_who_may_only_append_takes_no_number_that_is_not_the_next(
         with pytest.raises(Refused, match="is not the next one"):
             session.claim_log(named().server, epoch, "a" * 32)
         append(session, named(7, 1), 0, 100)
+
+
+def test_with_another_key_nothing_is_read_and_nothing_is_lost(shop: Shop, tmp_path: Path) -> None:
+    with session_of("s3 encrypted", tmp_path, shop) as session:
+        append(session, named(), 0, 100)
+        append(session, named(), 100, 200)
+    before = {key: shop.body(key) for key in shop.objects("log/")}
+    with shop.session(keys=(some_key(),)) as stranger:
+        assert [f.size for f in stranger.archived().files] == [200]
+        with pytest.raises(VerificationFailed, match="needs the key") as refused:
+            read(stranger, named(), 0, 200)
+        assert "\n" not in str(refused.value)
+        assert stranger.proven_to(stranger.archived().files[0]) is None
+        assert stranger.collect_garbage() == ()
+    assert {key: shop.body(key) for key in shop.objects("log/")} == before
+
+
+def test_what_a_stranger_encrypts_beside_it_hides_nothing(shop: Shop, tmp_path: Path) -> None:
+    with session_of("s3 encrypted", tmp_path, shop) as session:
+        append(session, named(), 0, 100)
+        (honest,) = shop.objects("log/")
+        kept = shop.body(honest)
+        shop.direct.delete_object(Bucket=shop.bucket, Key=honest)
+    with shop.session(keys=(some_key(),)) as stranger:
+        append(stranger, named(), 0, 300)
+        append(stranger, named(8), 0, 300)
+    shop.replace(honest, kept)
+    with session_of("s3 encrypted", tmp_path, shop) as another:
+        assert read(another, named(), 0, 100) == CONTENT[:100]
+        assert [another.proven_to(each) for each in another.archived().files] == [NOW, None]

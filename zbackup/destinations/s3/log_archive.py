@@ -149,22 +149,20 @@ class S3Logs:
     def proven_to(self, archived: ArchivedFile) -> datetime | None:
         """See destinations.base.Archiving: what says so is opened, the newest first."""
         bound: datetime | None = None
+        wrong: VerificationFailed | None = None
         chunks = [o.chunk for o in self._objects_of(archived.file) if o.chunk.end <= archived.size]
         for chunk in sorted(chunks, key=lambda c: (c.end, c.read), reverse=True)[:_MOST_TRIED]:
-            if not self._proves(archived.file, chunk):
+            try:
+                self._first_good(archived.file, [chunk])
+            except VerificationFailed as failure:
+                if not wrong:
+                    log.warning("archive.not_believed", file=str(archived.file), error=str(failure))
+                wrong = failure
                 continue
             bound = min(chunk.read, bound) if bound else chunk.read
             if chunk.complete_to:
                 return min(chunk.complete_to, bound)
         return None
-
-    def _proves(self, file: LogFileId, chunk: Chunk) -> bool:
-        try:
-            data = self._get(file, chunk)
-        except VerificationFailed as wrong:
-            log.warning("archive.not_believed", file=str(file), error=str(wrong))
-            return False
-        return len(data) == chunk.size and hashlib.sha256(data).hexdigest() == chunk.sha256
 
     def remove(self, file: LogFileId) -> None:
         """See destinations.base.Archiving.remove_log: the first bytes first, without which none counts."""
@@ -236,7 +234,7 @@ class S3Logs:
         return _line(head) + bytes(room)
 
     def _get(self, file: LogFileId, chunk: Chunk) -> bytes:
-        """The bytes; whether they are the right ones their hash tells. Raise VerificationFailed, Refused."""
+        """The bytes; whether they are the right ones their hash tells. Raise VerificationFailed."""
         where = f"{self.place}: {file}, bytes {chunk.begin} to {chunk.end}"
         try:
             found = self.bucket.get(f"{self._of(file)}{chunk}", MOST_CHUNK + _AROUND)
@@ -248,7 +246,11 @@ class S3Logs:
                 if self.storing.sealed_only:
                     raise VerificationFailed(f"{where} is not encrypted, and may be anybody's")
                 return _plain(bytes(content), compression, chunk, where)
-            key = data_key(self.storing.keys, envelope, self._scope(file.server))
+            try:
+                key = data_key(self.storing.keys, envelope, self._scope(file.server))
+            except Refused as other:
+                # Anybody can have put it there who may add; where all need that key, this is what is said.
+                raise VerificationFailed(f"{where}: {other}") from other
             if key is None or len(content) < NONCE + TAG:
                 raise VerificationFailed(f"{where} is damaged")
             own = DataKey(key.key, _name(file, chunk, compression))
