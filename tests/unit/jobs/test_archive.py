@@ -4,7 +4,7 @@ import copy
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +12,9 @@ from typing import Any, cast
 
 import pytest
 
+from tests.unit import samples
 from tests.unit.engines.mysql.archived import UUID, Archive, Server, check, require_up_to_date
+from tests.unit.reports import a_backup
 from tests.unit.samples import NOON
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.jobs.archive import archive as archiving
@@ -29,9 +31,12 @@ from zbackup.jobs.archive.keep_up import KeepUp
 from zbackup.jobs.archive.state import ArchiveState, read_state
 from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.archive import ArchiveRules
+from zbackup.model.backup import Backup
 from zbackup.model.clock_reading import Reading
 from zbackup.model.errors import ConnectionFailed, NotFound, Refused, Taken, VerificationFailed
 from zbackup.model.progress import Silent
+
+SUBJECT_OF = archiving._subject
 
 
 @dataclass
@@ -366,3 +371,21 @@ def test_an_epoch_that_was_taken_and_never_begun_is_left_out(world: World) -> No
         archive_once(world.ctx, world.destination)
     done = archive_once(world.ctx, world.destination, take_over=True)
     assert done.end and done.end.file.epoch == 2
+
+
+def test_a_log_that_nobody_can_read_is_refused_with_the_reason(world: World) -> None:
+    encrypted = replace(
+        samples.PLAIN,
+        server={"blockers": "the binlog is encrypted (binlog_encryption)"},
+        log_from="",
+        log_to="",
+    )
+    backups: list[Backup] = []
+    cast(Any, world.ctx).catalog = lambda: SimpleNamespace(backups=backups)
+    with pytest.raises(NotFound, match="has no backup yet that says which log is its own"):
+        SUBJECT_OF(world.ctx, world.destination, 0.0)
+    backups += [Backup(record=encrypted, snapshots=a_backup().snapshots)]
+    with pytest.raises(
+        Refused, match=r"cannot be archived: the binlog is encrypted \(binlog_encryption\) \(by"
+    ):
+        SUBJECT_OF(world.ctx, world.destination, 0.0)

@@ -255,6 +255,7 @@ def _subject(ctx: Context, destination: ShipDestination, now: float) -> _Subject
     catalog = ctx.catalog()
     holders = log_holders(catalog.backups)
     if not holders:
+        _require_readable(ctx, catalog)
         raise NotFound(
             f"{ctx.instance} has no backup yet that says which log is its own: "
             f"zbackup snapshot {ctx.instance}"
@@ -262,6 +263,17 @@ def _subject(ctx: Context, destination: ShipDestination, now: float) -> _Subject
     newest = max(holders, key=lambda b: b.createtxg)
     live = BackupFiles(newest.record, live_files(catalog.datasets))
     return _Subject(live, catalog, _since(ctx, destination, holders), now)
+
+
+def _require_readable(ctx: Context, catalog: Catalog) -> None:
+    """Raise Refused where the newest backup says that no log can be read: another backup would say the
+    same."""
+    newest = max(catalog.backups, key=lambda b: b.createtxg, default=None)
+    if newest and newest.record.log_lacks:
+        raise Refused(
+            f"the log of {ctx.instance} cannot be archived: {newest.record.log_lacks} (by {newest.name}, the "
+            "newest backup)"
+        )
 
 
 def _since(ctx: Context, destination: ShipDestination, holders: list[Backup]) -> str:
