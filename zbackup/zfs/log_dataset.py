@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,8 +27,25 @@ class LogDataset:
     runner: Runner = run
 
     def directory(self) -> Path | None:
-        """Return where it is mounted; None when there is no such dataset. Raise Refused when it is not
-        mounted."""
+        """Return where it is mounted; None when there is no such dataset.
+
+        Where it is not mounted, root mounts it: who made it was killed before, or its key came late after a
+        start. Raise Refused when it cannot be.
+        """
+        found = self._mounted()
+        if found == "" and os.geteuid() == 0:
+            with suppress(CommandFailed):
+                self._zfs("mount", self.name)
+            found = self._mounted()
+        if found == "":
+            raise Refused(
+                f"{self.name}, which the log archive lies in, is not mounted: as root, zfs mount "
+                f"{shlex.quote(self.name)}"
+            )
+        return Path(found) if found else None
+
+    def _mounted(self) -> str | None:
+        """Return where it is mounted, "" for nowhere; None when there is no such dataset."""
         try:
             said = self._zfs(
                 "get", "-Hp", "-o", "value", "mounted,mountpoint", "--", self.name, mutates=False
@@ -35,21 +53,16 @@ class LogDataset:
         except DatasetNotFound:
             return None
         mounted, mountpoint, *_ = [*said.split("\n"), "", ""]
-        if mounted != "yes" or not mountpoint.startswith("/"):
-            raise Refused(
-                f"{self.name}, which the log archive lies in, is not mounted: as root, zfs mount "
-                f"{shlex.quote(self.name)}"
-            )
-        return Path(mountpoint)
+        return mountpoint if mounted == "yes" and mountpoint.startswith("/") else ""
 
     def prepared(self) -> Path:
         """The same, made if it is not there, which only root can. Raise Refused, saying how, where not."""
-        found = self._mounted()
+        found = self.directory()
         if found is None:
             if os.geteuid() != 0:
                 raise Refused(f"there is no dataset {self.name} for the log archive: as root, {self._how()}")
             self._make()
-            found = self._mounted()
+            found = self.directory()
         if found is None:
             raise DatasetNotFound(("zfs", "get"), 1, f"dataset does not exist: {self.name}")
         if not os.access(found, os.W_OK | os.X_OK):
@@ -57,16 +70,6 @@ class LogDataset:
                 f"{found}, where {self.name} is mounted, is not ours to write to: as root, {_own(found)}"
             )
         return found
-
-    def _mounted(self) -> Path | None:
-        try:
-            return self.directory()
-        except Refused:
-            if os.geteuid() != 0:
-                raise
-            # What was made and not mounted, or not mounted after a start, for its key came late.
-            self._zfs("mount", self.name)
-            return self.directory()
 
     def _make(self) -> None:
         ZfsStreams(self.runner).container(self.home)

@@ -1,0 +1,79 @@
+"""The dataset of a log archive: made once, and found again wherever a run that made it was cut short."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from zbackup.model.errors import CommandFailed, Refused
+from zbackup.zfs.log_dataset import LogDataset
+
+NAME = "tank/b/shop/log"
+
+
+class Pool:
+    """A zfs that knows the container and the archive's dataset; killed before a command of that number."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.datasets: dict[str, bool] = {"tank": True, "tank/b": True}
+        self.mountable = True
+        self.changes = 0
+        self.killed_at = 0
+
+    def __call__(self, argv: tuple[str, ...], *, mutates: bool = True, timeout: float = 600) -> str:
+        verb, name = argv[1], argv[-1]
+        if mutates:
+            self.changes += 1
+            if self.changes == self.killed_at:
+                if verb == "create":
+                    self.datasets[name] = False  # it is there before it is mounted
+                raise KeyboardInterrupt
+        if verb == "create":
+            self.datasets[name] = self.mountable
+        elif name not in self.datasets:
+            raise CommandFailed(argv, 1, f"cannot open '{name}': dataset does not exist")
+        elif verb == "mount":
+            if not self.mountable:
+                raise CommandFailed(argv, 1, f"cannot mount '{name}': encryption key not loaded")
+            self.datasets[name] = True
+        elif verb == "get":
+            return f"{'yes' if self.datasets[name] else 'no'}\n{self.directory}\n"
+        return name
+
+
+def archive(pool: Pool) -> LogDataset:
+    return LogDataset(home="tank/b/shop", name=NAME, runner=pool)
+
+
+@pytest.fixture
+def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pool:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return Pool(tmp_path)
+
+
+@pytest.mark.parametrize("killed_at", range(1, 4))
+def test_killed_while_it_is_made_the_next_run_goes_on(pool: Pool, killed_at: int) -> None:
+    """With the look at what is archived, which comes first."""
+    assert archive(pool).directory() is None and not pool.changes
+    pool.killed_at = killed_at
+    try:
+        archive(pool).prepared()
+    except KeyboardInterrupt:
+        assert pool.changes == killed_at
+    assert archive(pool).directory() in (None, pool.directory)
+    assert archive(pool).prepared() == pool.directory
+    assert pool.datasets[NAME]
+
+
+def test_what_cannot_be_mounted_is_told_with_the_command(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive(pool).prepared()
+    pool.datasets[NAME], pool.mountable = False, False
+    with pytest.raises(Refused, match=f"is not mounted: as root, zfs mount {NAME}"):
+        archive(pool).directory()
+    pool.mountable = True
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    changes = pool.changes
+    with pytest.raises(Refused, match="is not mounted"):
+        archive(pool).directory()
+    assert pool.changes == changes
