@@ -5,6 +5,7 @@ is ours and a token, a person by a cookie that a one-time link was exchanged for
 that alone reaches the Unix socket.
 """
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs
@@ -14,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from zbackup.model.printable import is_plain, printable
-from zbackup.web.sessions import Rate, Sessions
+from zbackup.web.sessions import Clock, Rate, Sessions
 
 log = structlog.get_logger()
 
@@ -53,10 +54,10 @@ class Access:
 class Guard:
     """Lets a request through, or answers it."""
 
-    def __init__(self, access: Access, sessions: Sessions) -> None:
+    def __init__(self, access: Access, sessions: Sessions, clock: Clock = time.monotonic) -> None:
         self.access, self.sessions = access, sessions
-        self._asking, self._logins = Rate(120, 20), Rate(10, 1 / 6)
-        self._ordering = Rate(20, 1 / 6)
+        self._asking, self._logins = Rate(120, 20, clock), Rate(10, 1 / 6, clock)
+        self._ordering = Rate(20, 1 / 6, clock)
 
     async def __call__(
         self, request: Request, following: Callable[[Request], Awaitable[Response]]
