@@ -16,6 +16,7 @@ from zbackup.cli.options import Options
 from zbackup.config.effective import effective
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
+from zbackup.jobs.job_history import JobHistory
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.operations.record import Operations
 from zbackup.jobs.overview.look import Subject, look
@@ -50,8 +51,14 @@ def answer(settings: Settings, uid: int, said: str) -> bytes:
     question = parse(said)
     contexts = {i.name: app.context(settings, i, Silent()) for i in settings.instance.values()}
     log.info("reader.asked", verb=question.verb, instance=question.instance)
-    operations = Operations(settings.run_dir)
-    return obey(question, contexts, lambda: overview(settings), operations.read, lambda: configured(settings))
+    return obey(
+        question,
+        contexts,
+        lambda: overview(settings),
+        Operations(settings.run_dir).read,
+        lambda: configured(settings),
+        JobHistory(settings.daemon.state_dir).read,
+    )
 
 
 def readers(settings: Settings) -> frozenset[int]:

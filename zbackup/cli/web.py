@@ -76,7 +76,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 ) -> None:
     if login:
         link = _link(run_dir)
-        emit(options, "web", {"link": link}, lambda: link)
+        emit(options, "web", shape(link), lambda: link)
         return
     if os.geteuid() == 0:
         raise Refused(
@@ -91,6 +91,10 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     logs.set_up(debug=options.debug, log_format=options.log_format, events=True)
     listening = Listening(host=host, port=port, path=path, origin=origin, header=header)
     serve(listening, reader, cloner, run_dir, app.clock().now)
+
+
+def shape(link: str) -> dict[str, str]:
+    return {"link": link}
 
 
 def _link(run_dir: Path) -> str:

@@ -7,10 +7,12 @@ from zbackup.daemon.metrics import Metrics
 from zbackup.daemon.sd_notify import Notifier
 from zbackup.jobs.backup.snapshot import SnapshotReport
 from zbackup.jobs.cleanup.cleanup import Reconciled
+from zbackup.jobs.job_history import MOST_SAID, JobHistory
 from zbackup.jobs.journal import Journal, Remembered
 from zbackup.jobs.watch.status import Status
 from zbackup.model.errors import Refused
 from zbackup.model.finding import Severity
+from zbackup.model.run import Result, Run
 from zbackup.model.schedule import Due, Outcome
 from zbackup.plan.due import History
 
@@ -40,6 +42,7 @@ class EventHandler:
                 self._note_health(report)
         self._job_table.ended(outcome)
         self._metrics.ended(outcome)
+        self._remember(outcome)
 
     def write(self) -> None:
         """Write down what is known now, for the next start and for zbackup status."""
@@ -57,6 +60,23 @@ class EventHandler:
             self._writable = False
         else:
             self._writable = True
+
+    def _remember(self, outcome: Outcome) -> None:
+        """For who asks how it went. Nothing depends on it."""
+        result: Result = "failed" if outcome.error else "postponed" if outcome.postponed else "done"
+        run = Run(
+            instance=outcome.instance,
+            job=outcome.job,
+            began=outcome.started,
+            seconds=round(outcome.seconds, 3),
+            result=result,
+            message=outcome.message[:MOST_SAID],
+        )
+        try:
+            JobHistory(self._journal.state_dir).add(run)
+        except (OSError, Refused) as failure:
+            if self._writable:
+                log.warning("history.not_written", reason=str(failure))
 
     def _note_window(self, status: Status) -> None:
         """A promise that is not kept is an event of its own, also for an instance that was ill before."""

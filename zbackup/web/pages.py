@@ -23,6 +23,7 @@ from starlette.staticfiles import StaticFiles
 from zbackup.model.errors import Refused, UsageError, ZbackupError
 from zbackup.model.moment import Moment, parse_moment, utc_text
 from zbackup.model.overview import Instance, Overview
+from zbackup.model.run import Run
 from zbackup.plan.timeline.answer import best_destination, can_be_restored, estimate
 from zbackup.plan.timeline.axis import View, view_of
 from zbackup.plan.timeline.picture import Picture, draw, zoom
@@ -37,7 +38,7 @@ log = structlog.get_logger()
 
 HERE = Path(__file__).parent
 WIDTH, NARROW = 960, 360
-MOST_ROWS, MOST_MEMBERS = 60, 500
+MOST_ROWS, MOST_RUNS, MOST_MEMBERS = 60, 400, 500
 FINE = timedelta(minutes=12)
 """A view that is no longer than this is chosen moments from; in a longer one a click goes closer."""
 FAR = timedelta(days=366 * 50)
@@ -199,10 +200,30 @@ def moment(pages: Pages, request: Request, seen: Overview) -> Response:
 
 
 def jobs(pages: Pages, request: Request, seen: Overview) -> Response:
-    """Show how the daemon's jobs and the drills went."""
+    """Show how the daemon's jobs and the drills went: of one instance, or of all, and failures alone."""
+    only, failed = request.query_params.get("of", ""), "failed" in request.query_params
     drills = {i.name: sorted(i.drills, key=lambda d: d.at, reverse=True) for i in seen.instances}
     operations = pages.source.operations() if seen.may_clone else ()
-    return pages.page(request, "jobs.html", seen, drills=drills, operations=operations)
+    found: tuple[Run, ...] = ()
+    problem = ""
+    try:
+        found = pages.source.history()
+    except ZbackupError as failure:
+        problem = str(failure)
+    runs = [r for r in found if only in ("", r.instance) and (r.result == "failed" or not failed)]
+    most = MOST_RUNS if only or failed else MOST_ROWS
+    return pages.page(
+        request,
+        "jobs.html",
+        seen,
+        drills=drills,
+        operations=operations,
+        runs=runs[:most],
+        runs_more=max(0, len(runs) - most),
+        runs_problem=problem,
+        only=only,
+        failed=failed,
+    )
 
 
 def fleet(pages: Pages, request: Request, seen: Overview) -> Response:

@@ -16,6 +16,7 @@ from zbackup.model.errors import Refused
 from zbackup.model.fleet import Fleet
 from zbackup.model.operation import Operation
 from zbackup.model.overview import Marks, MomentPlan, Overview
+from zbackup.model.run import Run
 from zbackup.proc.helper import ask, ask_much
 
 LONGEST = 64 << 20
@@ -26,6 +27,7 @@ FRESH_S, FLEET_FRESH_S = 10.0, 60.0
 
 T = TypeVar("T")
 _OVERVIEW, _MOMENT, _MARKS = TypeAdapter(Overview), TypeAdapter(MomentPlan), TypeAdapter(Marks)
+_HISTORY = TypeAdapter(tuple[Run, ...])
 _OPERATIONS, _FLEET = TypeAdapter(tuple[Operation, ...]), TypeAdapter(Fleet)
 
 
@@ -56,6 +58,9 @@ class Source(Protocol):
 
     def operations(self) -> tuple[Operation, ...]:
         """Operations that were asked for, the newest first."""
+
+    def history(self) -> tuple[Run, ...]:
+        """Runs of the daemon's jobs, the newest first."""
 
     def fleet(self) -> Fleet:
         """Every instance that ships to this host."""
@@ -93,6 +98,10 @@ class SocketSource:
     def operations(self) -> tuple[Operation, ...]:
         """See Source."""
         return self._ask(_OPERATIONS, {"verb": "operations", "instance": "", "since": "", "until": ""})
+
+    def history(self) -> tuple[Run, ...]:
+        """See Source."""
+        return self._ask(_HISTORY, {"verb": "history", "instance": "", "since": "", "until": ""})
 
     def fleet(self) -> Fleet:
         """See Source."""
@@ -167,6 +176,10 @@ class Kept:
     def operations(self) -> tuple[Operation, ...]:
         """See Source."""
         return self._source.operations()
+
+    def history(self) -> tuple[Run, ...]:
+        """See Source."""
+        return self._source.history()
 
     def fleet(self) -> Fleet:
         """See Source."""

@@ -46,6 +46,7 @@ from zbackup.cli import (
     snapshot,
     status,
     verify,
+    web,
     window,
 )
 from zbackup.cli.log_lines import entry_shape, read_shape
@@ -107,6 +108,7 @@ def everything_in_json() -> dict[str, Any]:
         "verify --drill": verify._shape(done(verify.Verified(SOUND, DRILLED))),
         "received": [received._shape(RECEIVED)],
         "fleet": fleet.shape(FLEET),
+        "web --login": web.shape("http://127.0.0.1:8420/login?link=x"),
         "release": release._shape(done([STALE]), yes=False),
         "release --keep": release._kept_shape("shop", [a_backup()], yes=True),
         "log": [entry_shape(DROP), read_shape(READ)],

@@ -22,6 +22,7 @@ from zbackup.model.overview import (
     Range,
     Room,
 )
+from zbackup.model.run import Run
 from zbackup.web.source import Wish
 
 NOW = datetime(2026, 11, 22, 2, 58, 10, tzinfo=UTC)
@@ -172,6 +173,20 @@ def host(*instances: Instance) -> Overview:
     )
 
 
+def runs() -> tuple[Run, ...]:
+    """An hour of jobs, with a destination that did not answer."""
+    done = [
+        Run(instance="shop", job="snapshot", began=ago(minutes=m), seconds=1.2, result="done")
+        for m in range(0, 60, 5)
+    ]
+    failed = Run(
+        instance="shop", job="ship:offsite", began=ago(minutes=12), seconds=30.0, result="failed",
+        message="vault.example.net: Connection timed out",
+    )  # fmt: skip
+    late = Run(instance="wiki", job="drill", began=ago(minutes=40), seconds=0.1, result="postponed")
+    return tuple(sorted((*done, failed, late), key=lambda r: r.began, reverse=True))
+
+
 def fleet() -> Fleet:
     """What two other hosts and a silent one ship here."""
 
@@ -204,6 +219,7 @@ class Told:
         self.wishes: list[Wish] = []
         self.went: tuple[Operation, ...] = ()
         self.ships = fleet()
+        self.runs = runs()
 
     def overview(self) -> Overview:
         if self.refuses:
@@ -228,6 +244,9 @@ class Told:
 
     def operations(self) -> tuple[Operation, ...]:
         return self.went
+
+    def history(self) -> tuple[Run, ...]:
+        return self.runs
 
     def fleet(self) -> Fleet:
         return self.ships

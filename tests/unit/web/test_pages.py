@@ -145,3 +145,31 @@ def test_a_year_of_minutes_fits_a_page() -> None:
     there = backups(10_000, timedelta(days=365) / 10_000, oldest=NOW - timedelta(days=365))
     text = logged_in(Told(host(replace(shop(), backups=there, gaps=gaps)))).get("/instance/shop").text
     assert len(text.encode()) < 200_000
+
+
+def test_the_history_tells_what_failed_and_why() -> None:
+    text = page("/jobs")
+    history = text[text.index(">History<") :]
+    assert history.index("ship:offsite") < history.index("postponed")
+    assert "vault.example.net: Connection timed out" in history
+    failures = page("/jobs?failed=1")
+    assert "snapshot" not in failures[failures.index(">History: failures<") :]
+    of_wiki = page("/jobs?of=wiki")
+    assert "ship:offsite" not in of_wiki[of_wiki.index(">History of wiki<") :]
+    assert "None, as far as it is remembered" in page("/jobs?of=nobody")
+
+
+def test_each_destination_says_how_much_is_exposed() -> None:
+    text = page("/")
+    assert "offsite: <strong" in text
+    assert 'cloud: <strong class="bad">everything' in text
+
+
+def test_archived_log_is_drawn_behind_the_newest_backup_there() -> None:
+    there = shop()
+    offsite = replace(there.destinations[0], archived=ago(seconds=4), lost=4.0)
+    seen = host(replace(there, destinations=(offsite, *there.destinations[1:])))
+    text = page("/instance/shop?from=-1d&to=now", Told(seen))
+    assert '<rect class="archived"' in text
+    assert "log archived there" in text
+    assert '<rect class="archived"' not in page("/instance/shop?from=-1d&to=now")

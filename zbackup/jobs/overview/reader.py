@@ -19,10 +19,12 @@ from zbackup.model.errors import Refused
 from zbackup.model.fleet import Fleet
 from zbackup.model.operation import Operation
 from zbackup.model.overview import Marks, MomentPlan, Overview
+from zbackup.model.run import Run
 
 FIELDS = frozenset(("verb", "instance", "since", "until"))
-VERBS = ("overview", "moment", "marks", "operations", "fleet")
+VERBS = ("overview", "moment", "marks", "operations", "fleet", "history")
 _OVERVIEW, _MOMENT, _MARKS = TypeAdapter(Overview), TypeAdapter(MomentPlan), TypeAdapter(Marks)
+_HISTORY = TypeAdapter(tuple[Run, ...])
 _OPERATIONS, _FLEET = TypeAdapter(tuple[Operation, ...]), TypeAdapter(Fleet)
 
 
@@ -61,12 +63,15 @@ def obey(
     overview: Callable[[], Overview],
     operations: Callable[[], tuple[Operation, ...]],
     fleet: Callable[[], Fleet],
+    history: Callable[[], tuple[Run, ...]] = tuple,
 ) -> bytes:
     """The answer, as JSON. Raise Refused for a question that nobody asks, and what looking raises."""
     if question.verb == "overview":
         return _OVERVIEW.dump_json(overview())
     if question.verb == "operations":
         return _OPERATIONS.dump_json(operations())
+    if question.verb == "history":
+        return _HISTORY.dump_json(history())
     if question.verb == "fleet":
         return _FLEET.dump_json(fleet())
     if question.instance not in contexts:

@@ -136,16 +136,19 @@ def _lane(name: str, found: Sequence[Backup], view: View) -> Lane:
 
 
 def _destinations(instance: Instance, view: View) -> Iterable[Lane]:
-    """Draw what has arrived, and what has not and would be lost with this host."""
+    """Draw what has arrived, the log that is archived behind it, and what would be lost with this host."""
     first = min((*(b.taken for b in instance.backups), instance.looked))
     for each in instance.destinations:
         lost = timedelta(seconds=each.lost) if each.lost is not None else instance.looked - first
         arrived = instance.looked - lost
         exposed = [(arrived, instance.looked)] if arrived < instance.looked else []
         taken = [each.taken] if each.taken else []
+        # Without a backup there, archived log leads nowhere.
+        log = [(each.taken, each.archived)] if each.taken and each.archived else []
+        log = [(after, to) for after, to in log if to > after]
         yield Lane(
             name=f"At {each.name}",
-            bars=(("exposed", bars(exposed, view)),),
+            bars=(("archived", bars(log, view)), ("exposed", bars(exposed, view))),
             marks=marks(taken, view),
             count=len(taken),
             total=len(taken),
