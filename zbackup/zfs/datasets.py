@@ -71,9 +71,12 @@ class Zfs:
         """Those of `root` and of every file system and volume below it, oldest first.
 
         Two commands for all of them: reading properties takes long where there are thousands of snapshots.
+        One where there are none.
         """
         where = ("-t", "snapshot", "-r")
         listing = self._zfs("list", "-Hp", *where, "-o", parse.SNAPSHOT_COLUMNS, "--", root, mutates=False)
+        if not listing:
+            return []
         return parse.snapshots(listing, self._own_properties(root, where=where))
 
     def snapshots_with(self, root: str, *properties: str) -> list[tuple[str, int, tuple[str, ...]]]:

@@ -222,7 +222,7 @@ def _destroy(ctx: Context, dataset: Dataset) -> None:
 
 def _require_own(ctx: Context, clone: Clone, datasets: Sequence[Dataset]) -> list[Snapshot]:
     """The snapshots in it, which are its own too."""
-    snapshots = [s for d in datasets for s in ctx.zfs.snapshots(d.name)]
+    snapshots = ctx.zfs.snapshots_below(datasets[0].name)
     fetched = held(ctx, datasets[0].name) if clone.kind == "copy" else set()
     own = [s for s in snapshots if dict(s.properties).get(SNAPSHOT) == clone.id or str(s.guid) in fetched]
     if children := sorted({_owner(ctx, c) for s in own for c in s.clones} - {clone.name}):

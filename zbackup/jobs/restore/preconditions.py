@@ -1,5 +1,6 @@
 """Check what has to be so before a restore makes anything: options, names, ports, and what can be opened."""
 
+from zbackup.catalog.local import read_clones
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import everywhere, require_free_port
 from zbackup.jobs.context import Context
@@ -53,8 +54,10 @@ def require_unused(ctx: Context, name: str, options: RestoreOptions) -> list[tup
     if options.port:
         require_free_port(options.port, everywhere(ctx))
     leftovers = []
+    there = read_clones(ctx.zfs, ctx.clones)
     for wanted in (name, log_name(name)):
-        found = clone_datasets.find_clone(ctx, wanted)
+        there.require_readable(wanted)
+        found = next((pair for pair in there.found if pair[0].name == wanted), None)
         if found and found[0].state == "building":
             leftovers.append(found)
         for place in ctx.everywhere()[1:] if found in leftovers else ctx.everywhere():

@@ -327,7 +327,7 @@ def test_a_server_on_a_backup_as_it_is_finds_its_log_too(
 
     class Server:
         def __getattr__(self, name: str) -> Any:
-            if name == "temporary":
+            if name == "recovering":
                 raise ConnectionAbortedError
             return lambda: called.append(name)
 

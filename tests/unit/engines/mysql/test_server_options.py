@@ -172,10 +172,3 @@ def test_a_replay_takes_transactions_with_gtids_and_without(recorded: str, repla
     replay = Shape(server_id=7, memory=1 << 28, workers=4, replaying=True)
     assert options("mysql", facts, replay)["gtid-mode"] == replaying
     assert options("mysql", facts)["gtid-mode"] == recorded
-
-
-def test_a_server_that_only_gives_out_its_log_needs_no_innodb() -> None:
-    facts = LEAST | {"default_storage_engine": "InnoDB"}
-    found = options("mariadb", facts, Shape(server_id=7, memory=1 << 28, workers=4, log_only=True))
-    assert (found["innodb"], found["default-storage-engine"]) == ("OFF", "Aria")
-    assert "innodb" not in options("mariadb", facts)

@@ -3,7 +3,6 @@
 import os
 import random
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -11,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.files import index_without_links
-from zbackup.engines.mysql.clone import outside_directories
+from zbackup.engines.mysql.clone import outside_directories, settling
 from zbackup.engines.mysql.clone.accounts import Account
 from zbackup.engines.mysql.clone.disk_full_guard import killed_when_full
 from zbackup.engines.mysql.clone.error_log_tail import error_log_tail
@@ -70,7 +69,7 @@ class CloneServer:
     def make_room(self) -> None:
         """The directories it needs beside its data, owned by whom it runs as."""
         for directory in (self.place.relay, self.place.scratch, self.place.run):
-            secure_files.make_directory(directory, owner=self._owner())
+            secure_files.make_directory(directory, owner=self.owner)
 
     def make_room_outside(self, directories: Sequence[str]) -> None:
         """The same for what tables were made in elsewhere: see outside."""
@@ -80,7 +79,7 @@ class CloneServer:
         program = map(os.path.realpath, self.program)
         keyring = filter(None, [recorded.get("keyring_file")])
         needed = (*members, *named_paths(argv), *program, *keyring, str(self.files.run))
-        outside_directories.make_room(self.files.home, directories, needed, self._owner())
+        outside_directories.make_room(self.files.home, directories, needed, self.owner)
 
     def forget_identity(self) -> None:
         """A copied auto.cnf would make two servers with one UUID; without it the server makes a new one."""
@@ -99,7 +98,7 @@ class CloneServer:
         wanted = index_without_links(text, str(Path(recorded["log_bin_basename"]).parent))
         if wanted != text:
             content = wanted.encode("utf-8", "surrogateescape")
-            secure_files.replace(index, content, mode=0o640, owner=self._owner())
+            secure_files.replace(index, content, mode=0o640, owner=self.owner)
 
     @contextmanager
     def temporary(self, before: str = "") -> Iterator["Temporary"]:
@@ -117,21 +116,42 @@ class CloneServer:
             temporary.process.stop(STOP_LIMIT_S)
 
     @contextmanager
-    def log_server(self, port: int, reader: Process) -> Iterator["Temporary"]:
-        """A server that gives out its log on a loopback port of the network that `reader` is in.
+    def recovering(self, serving: Serving | None) -> Iterator["Temporary"]:
+        """A server for our own use while the body runs, see temporary, and its users' afterwards.
 
-        Killed at the end: nobody needs its files.
+        It goes on as theirs where that makes no difference, else it is stopped and started: so is one that
+        sees another clone, which it would keep busy. With None it is gone at the end.
         """
-        shape = replace(self._shape(Serving(port=port), replaying=True), log_only=True)
-        with self._ours(shape, beside=reader) as temporary, self._last_words(temporary.process):
+        if serving and settling.can_stay(serving) and self.files.beside in ((), (self.files.home,)):
+            with self._staying(serving) as temporary:
+                yield temporary
+            return
+        with self.temporary() as temporary:
             yield temporary
+            temporary.hand_over()
+        if serving:
+            self.serve(serving)
 
     @contextmanager
-    def _ours(self, shape: Shape, before: str = "", beside: Process | None = None) -> Iterator["Temporary"]:
+    def _staying(self, serving: Serving) -> Iterator["Temporary"]:
+        shape = replace(self._shape(replace(serving, read_only=False), replaying=True), stays=True)
+        secure_files.set_mode(self.place.run, 0o700)
+        with ExitStack() as ended:
+            process, account = self._begun(shape, "", ended)
+            with self._given_up_when_full(process), self._last_words(process):
+                temporary = self._entered(process, account, REFUSED_LIMIT_S)
+                yield temporary
+                temporary.settle(serving)
+            secure_files.set_mode(self.place.run, 0o755)
+            # It goes on: what would end it is forgotten.
+            ended.pop_all()
+
+    @contextmanager
+    def _ours(self, shape: Shape, before: str = "") -> Iterator["Temporary"]:
         """Started with an account of ours; surely gone at the end."""
         secure_files.set_mode(self.place.run, 0o700)
         with ExitStack() as ended:
-            process, account = self._begun(shape, before, ended, beside)
+            process, account = self._begun(shape, before, ended)
             with self._given_up_when_full(process):
                 yield self._entered(process, account, REFUSED_LIMIT_S)
 
@@ -156,14 +176,12 @@ class CloneServer:
             # It goes on: what would end it is forgotten.
             ended.pop_all()
 
-    def _begun(
-        self, shape: Shape, before: str, ended: ExitStack, beside: Process | None = None
-    ) -> tuple[Process, Account]:
+    def _begun(self, shape: Shape, before: str, ended: ExitStack) -> tuple[Process, Account]:
         """A server with an account of ours; `ended` gets what takes both away."""
         account = Account.fresh()
         ended.callback(secure_files.unlink, self._init)
-        secure_files.write_new(self._init, before + account.creation(), mode=0o600, owner=self._owner())
-        process = self.start(replace(shape, init=self._init), beside)
+        secure_files.write_new(self._init, before + account.creation(), mode=0o600, owner=self.owner)
+        process = self.start(replace(shape, init=self._init))
         ended.callback(self._kill, process)
         return process, account
 
@@ -213,9 +231,9 @@ class CloneServer:
             self._await_answer(process)
         return process
 
-    def start(self, shape: Shape, beside: Process | None = None) -> Process:
+    def start(self, shape: Shape) -> Process:
         """Start; the process is noted, see Files.process; see launch for errors."""
-        uid, gid = self._owner()
+        uid, gid = self.owner
         recorded = self.files.record.server
         elsewhere = outside_directories.shown(self.files.home)
         shape = replace(shape, outside=tuple(place for _, place in elsewhere))
@@ -232,7 +250,6 @@ class CloneServer:
             own=self.files.own(for_users=not shape.replaying),
             cover=self.closed,
             network="host" if shape.port and not shape.replaying else "own",
-            beside=beside,
             calls_out=shape.calls_out or shape.follows,
             limits=shape.limits,
         )
@@ -253,7 +270,8 @@ class CloneServer:
             follows=serving.follows,
         )
 
-    def _owner(self) -> tuple[int, int]:
+    @property
+    def owner(self) -> tuple[int, int]:
         """Whoever owns the data directory: the server must run as nobody else."""
         return owner_of(self._datadir)
 
@@ -346,6 +364,14 @@ class Temporary:
                 self.connection.execute(statement)
         self.connection.close()
 
+    def settle(self, serving: Serving) -> None:
+        """Remove what we brought along, and let it be its users' server: see settling."""
+        flavor = self.server.flavor
+        with self.progressing():
+            for statement in settling.taken_back(flavor, self.server.files.record.server):
+                self.connection.execute(statement)
+        self.leave(settling.at_last(flavor, read_only=serving.read_only))
+
     def hand_over(self, after: Sequence[str] = ()) -> None:
         """Remove what we brought along, see leave, and stop the server in good order.
 
@@ -355,10 +381,3 @@ class Temporary:
         self.leave(after)
         if not self.process.stop(STOP_LIMIT_S):
             raise self.server.failure(f"did not shut down within {STOP_LIMIT_S:g} s")
-
-
-def free_port() -> int:
-    """A loopback TCP port nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -108,7 +108,7 @@ class Shape:
     `restricted`: its accounts are developers' (see developer). `outside` are directories in which it may make
     tables besides its own.
     `follows`: what it was told to replicate it continues at every start, and `calls_out`: it will be told.
-    `log_only` is a MariaDB that only gives out its log: InnoDB, whose recovery can take long, stays off.
+    `stays`: what replays is its users' server afterwards (see settling).
     """
 
     server_id: int
@@ -118,7 +118,7 @@ class Shape:
     read_only: bool = False
     init: Path | None = None
     replaying: bool = False
-    log_only: bool = False
+    stays: bool = False
     limits: Limits = NO_LIMITS
     sealed: bool = False
     restricted: bool = False
@@ -163,8 +163,6 @@ def arguments(flavor: str, recorded: Mapping[str, str], place: Place, shape: Sha
     if searched and flavor == "mysql":
         # Crash recovery asks for files of tables and tablespaces that lie elsewhere before it can read where.
         options["innodb-directories"] = ";".join(dict.fromkeys(searched))
-    if shape.log_only:
-        options |= {"innodb": "OFF", "default_storage_engine": "Aria"}
     given = (f"--{name.replace('_', '-')}={value}" for name, value in options.items())
     return ["--no-defaults", *plugins.options(recorded), *_log(recorded), *given]
 
@@ -177,7 +175,8 @@ def _log(recorded: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _replaying(recorded: Mapping[str, str]) -> dict[str, str]:
-    # Nobody's data is at stake while replaying: killed in the middle, the recovery starts again.
+    # Nobody's data is at stake while replaying: killed in the middle, the recovery starts again. What is said
+    # here is taken back by settling, where the server stays.
     options = {"innodb-flush-log-at-trx-commit": "0", "sync-binlog": "0"}
     # What the original allowed is in the log and has to be allowed again, by whichever session it was:
     # the log does not carry these two, and the applier goes by the server's.
@@ -214,7 +213,7 @@ def _mysql(shape: Shape) -> dict[str, str]:
         "super-read-only": "ON" if shape.read_only else "OFF",
         # Statistics take more memory and a longer start than all else of a small server.
         # How replication fares can be asked without them.
-        **({"performance-schema": "OFF"} if shape.sealed or shape.replaying else {}),
+        **({"performance-schema": "OFF"} if shape.sealed or (shape.replaying and not shape.stays) else {}),
     }
 
 

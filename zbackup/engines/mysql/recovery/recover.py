@@ -3,14 +3,14 @@
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.find_stop import Cut
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.binlog.torn_end import torn_at
-from zbackup.engines.mysql.clone.clone_server import CloneServer, Temporary, free_port
+from zbackup.engines.mysql.clone.clone_server import CloneServer, Temporary
 from zbackup.engines.mysql.clone.program import find_program
 from zbackup.engines.mysql.recovery import memory_tables, replay_mariadb, replay_mysql, replay_remarks
 from zbackup.engines.mysql.recovery.added_log import add_log
@@ -18,6 +18,7 @@ from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
 from zbackup.engines.mysql.recovery.covered_log import end_of, held_files, is_readable
 from zbackup.engines.mysql.recovery.images import images
+from zbackup.engines.mysql.recovery.log_source import log_source
 from zbackup.engines.mysql.recovery.replay import LogRange, applier_threads
 from zbackup.engines.mysql.recovery.replay_bounds import effective_stop, find_stop_behind_base, tables_outside
 from zbackup.engines.mysql.recovery.skip import Hole
@@ -27,7 +28,7 @@ from zbackup.engines.mysql.recovery.verify_replay import (
     require_openable,
     require_recorded_state,
 )
-from zbackup.engines.owner import owner_of, require_own_user
+from zbackup.engines.owner import require_own_user
 from zbackup.engines.stall import STALL_S
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
@@ -94,16 +95,14 @@ class MysqlRecovery:
         skip: Transaction | None = None,
     ) -> Recovered:
         """Open the base, prove it is what was recorded, replay to the target, and serve the result."""
-        server = self._server(base)
         progress.phase("starting the temporary server", f"crash recovery of {base.record.called}")
+        base_files, log_files = held_files(base.record, base.where), held_files(log.record, log.where)
+        server = self._server(_out_of_sight(base, base_files[-1], log_files))
         server.make_room()
         server.forget_identity()
         server.name_log_files()
-        base_files = held_files(base.record, base.where)
-        server.make_room_outside(
-            tables_outside(base.record, base_files[-1], held_files(log.record, log.where))
-        )
-        with server.temporary() as temporary:
+        server.make_room_outside(tables_outside(base.record, base_files[-1], log_files))
+        with server.recovering(serving) as temporary:
             with temporary.progressing():
                 require_recorded_state(temporary.connection, base.record, base_files[-1])
                 forget_replication(server.flavor, temporary.connection)
@@ -119,9 +118,6 @@ class MysqlRecovery:
                 recovered = outcome(temporary.connection, base.record, cut)
                 replay_remarks.tell(temporary.connection, server.flavor, progress)
             progress.phase("handing over")
-            temporary.hand_over()
-        if serving:
-            server.serve(serving)
         return recovered
 
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
@@ -132,15 +128,12 @@ class MysqlRecovery:
         server.forget_identity()
         server.name_log_files()
         files = held_files(base.record, base.where) if is_readable(base.record) else []
-        with server.temporary() as temporary:
+        with server.recovering(serving) as temporary:
             with temporary.progressing():
                 recovered = as_it_is(temporary.connection, base.record, base.where, files)
                 forget_replication(server.flavor, temporary.connection)
                 replay_remarks.tell(temporary.connection, server.flavor, progress)
             progress.phase("handing over")
-            temporary.hand_over()
-        if serving:
-            server.serve(serving)
         return recovered
 
     def add_log(self, files: BackupFiles, added: Sequence[AddedFile], progress: Progress) -> LogSpan:
@@ -228,7 +221,7 @@ class MysqlRecovery:
         last = last_in_file(within[-1])
         ends_file = last is not None and last.end == cut.stop
         span = LogRange(files=tuple(within), start=start, stop=cut.stop, ends_file=ends_file)
-        owner, _ = owner_of(log.where.path(log.record.server["datadir"]))
+        owner, _ = temporary.server.owner
         for file in (f for f in files if LogPosition.of(f.name, 0).sequence >= start.sequence):
             if (end := torn_at(file)) is not None:
                 progress.note(f"{file.name} ends within an event, at {end}: what is behind it is left out")
@@ -236,19 +229,31 @@ class MysqlRecovery:
         progress.phase("replaying", how_many(cut.transactions))
         if temporary.server.flavor == "mysql":
             relay = temporary.server.place.relay
+            if log.home not in temporary.server.files.beside:
+                span = replay_mysql.copied(span, relay)
             if hole:
                 hole.fill(temporary.connection)
             with temporary.progressing() as told:
                 replay_mysql.replay(temporary.connection, span, relay, progress, told)
             return
-        source = self._server(log)
-        source.make_room()
-        source.forget_identity()
-        source.name_log_files()
-        port = free_port()
-        with source.log_server(port, temporary.process) as serving:
-            account = serving.account
-            login = (port, account.user, account.password)
-            with temporary.progressing(serving.process) as told:
-                for part in hole.around(span) if hole else (span,):
-                    replay_mariadb.replay(temporary.connection, login, part, progress, told)
+        recorded, version = log.record.server, log.record.server_version
+        for part in hole.around(span) if hole else (span,):
+            with (
+                log_source(temporary.process, part, recorded, version) as source,
+                temporary.progressing() as told,
+            ):
+                replay_mariadb.replay(temporary.connection, source, part, progress, told)
+
+
+def _out_of_sight(base: Files, newest: Path, log: Sequence[Path]) -> Files:
+    """The base's files, for a server that does not see the clone of the log, where it need not.
+
+    MariaDB's gets a log through the network, MySQL's copies of a small one. `newest` is the base's own newest
+    file of the log.
+    """
+    since = LogPosition.of(newest.name, 0).sequence
+    replayed = [file for file in log if LogPosition.of(file.name, 0).sequence >= since]
+    if base.record.engine == "mysql" and not replay_mysql.is_small(replayed):
+        return base
+    others = tuple(str(home) for home in base.beside if home != base.home)
+    return replace(base, beside=(), hide=(*base.hide, *others))

@@ -12,6 +12,7 @@ from zbackup.model.progress import Progress
 from zbackup.proc import secure_files
 
 POLL_S = 0.2
+FIRST_POLL_S = 0.01
 FIRST_EVENT = 4
 MOST_APPLIERS = 16
 
@@ -81,7 +82,7 @@ def follow(
     `told` hears where it is. Raise VerificationFailed when it fails, stops elsewhere, or runs out of log
     before the end.
     """
-    idle = 0
+    idle, pause = 0, min(FIRST_POLL_S, POLL_S)
     while True:
         now = look()
         if now.error:
@@ -96,7 +97,9 @@ def follow(
             raise VerificationFailed(
                 f"replay has read all of the log but not reached {log.stop}; it is at {now.position}"
             )
-        time.sleep(POLL_S)
+        # A small log takes less than a long one is looked at.
+        time.sleep(pause)
+        pause = min(2 * pause, POLL_S)
     if not log.is_end(now.position):
         raise VerificationFailed(f"replay stopped at {now.position}, not at {log.stop}")
 

@@ -1,16 +1,21 @@
-"""Replay on MariaDB: the server on the base replicates over loopback from a server on the log source.
+"""Replay on MariaDB: the server on the base replicates over loopback from whoever gives it the log.
 
-Giving binlogs to MariaDB as relay logs ends in a crash of the server (10.11), so a second temporary server
-is started on the log source's clone and serves its binlog; `START SLAVE UNTIL MASTER_LOG_FILE` stops the
-first one between two transactions (MariaDB knowledge base, "START REPLICA").
+Giving binlogs to MariaDB as relay logs ends in a crash of the server (10.11), so we are its source
+(log_source). `START SLAVE UNTIL MASTER_LOG_FILE` stops it between two transactions (MariaDB knowledge base,
+"START REPLICA").
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.recovery.log_source import LogSource
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange, as_sql, follow
 from zbackup.engines.mysql.server.connection import Connection
 from zbackup.model.progress import Progress
+from zbackup.proc.listen_beside import LOOPBACK
+
+PATIENCE_S = 7 * 24 * 3600
 
 
 def forget_replication(connection: Connection) -> None:
@@ -21,28 +26,36 @@ def forget_replication(connection: Connection) -> None:
 
 def replay(
     connection: Connection,
-    source: tuple[int, str, str],
+    source: LogSource,
     log: LogRange,
     progress: Progress,
     told: Callable[[object], None],
 ) -> None:
-    """Apply the range from the server at `source` (loopback port, user, password); `told` as for follow.
+    """Apply the range from the source; `told` as for follow.
 
     Raise VerificationFailed if it fails or does not stop where it must.
     """
-    port, user, password = source
+    # When all is sent, nothing comes for as long as it takes to apply it.
+    connection.execute(f"SET GLOBAL slave_net_timeout = {PATIENCE_S}")
     connection.execute(
-        f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {port}, MASTER_USER = {as_sql(user)}, "
-        f"MASTER_PASSWORD = {as_sql(password)}, MASTER_LOG_FILE = {as_sql(log.start.file)}, "
-        f"MASTER_LOG_POS = {log.start.offset}, MASTER_USE_GTID = no, MASTER_SSL = 0, "
-        f"MASTER_SSL_VERIFY_SERVER_CERT = 0, MASTER_CONNECT_RETRY = 1"
+        f"CHANGE MASTER TO MASTER_HOST = {as_sql(LOOPBACK)}, MASTER_PORT = {source.port}, "
+        f"MASTER_USER = {as_sql(source.user)}, MASTER_PASSWORD = {as_sql(source.password)}, "
+        f"MASTER_LOG_FILE = {as_sql(log.start.file)}, MASTER_LOG_POS = {log.start.offset}, "
+        f"MASTER_USE_GTID = no, MASTER_SSL = 0, MASTER_SSL_VERIFY_SERVER_CERT = 0, MASTER_CONNECT_RETRY = 1, "
+        f"MASTER_HEARTBEAT_PERIOD = 0"
     )
     connection.execute(
         f"START SLAVE UNTIL MASTER_LOG_FILE = {as_sql(log.stop.file)}, MASTER_LOG_POS = {log.stop.offset}"
     )
-    follow(lambda: look(connection), log, progress, told)
+    follow(lambda: _with_failures(look(connection), source), log, progress, told)
     connection.execute("STOP SLAVE")
     connection.execute("RESET SLAVE ALL")
+    connection.execute("SET GLOBAL slave_net_timeout = DEFAULT")
+
+
+def _with_failures(seen: Applier, source: LogSource) -> Applier:
+    """What the source could not give is why the applier will not get any further."""
+    return replace(seen, error=seen.error or source.failures[0]) if source.failures else seen
 
 
 def look(connection: Connection) -> Applier:

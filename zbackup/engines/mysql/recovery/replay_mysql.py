@@ -2,11 +2,12 @@
 
 The server applies them with its own parallel applier (CHANGE REPLICATION SOURCE TO ... RELAY_LOG_FILE;
 MySQL manual, "START REPLICA Statement", UNTIL RELAY_LOG_FILE). A channel of our own brings its own relay
-log index, so the files stay where they are: no copy, no restart. The last file is cut off at the stop
+log index, so a large log stays where it is, and no restart is needed. The last file is cut off at the stop
 position first, so nothing from the target on can be read even by mistake.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,37 @@ from zbackup.model.progress import Progress
 from zbackup.proc import secure_files
 
 CHANNEL = "zbackup"
+SMALL = 64 << 20
+"""Bytes of log that are copied rather than shown to the server where they are: some 100,000 transactions."""
+_AT_ONCE = 1 << 20
 
 
 def forget_replication(connection: Connection) -> None:
     """Remove every channel that came with the files: a clone must never call production's source."""
     for row in connection.rows("SHOW REPLICA STATUS"):
         connection.execute(f"RESET REPLICA ALL FOR CHANNEL {as_sql(row['Channel_Name'])}")
+
+
+def is_small(files: Sequence[Path]) -> bool:
+    """Tell whether these are so few bytes that a server is better off with copies of them.
+
+    It can then go on as its users' server: one that was shown the clone of the log would keep that busy.
+    """
+    return sum(map(secure_files.size, files)) <= SMALL
+
+
+def copied(log: LogRange, relay: Path) -> LogRange:
+    """The same range in copies of its files in the relay log directory."""
+    facts = secure_files.stat(relay)
+    copies = []
+    for file in log.files:
+        copy = relay / file.name
+        secure_files.write_new(copy, b"", mode=0o640, owner=(facts.st_uid, facts.st_gid))
+        with secure_files.open_regular(file) as source, secure_files.open_to_append(copy) as sink:
+            while part := source.read(_AT_ONCE):
+                sink.write(part)
+        copies.append(copy)
+    return replace(log, files=tuple(copies))
 
 
 def replay(
