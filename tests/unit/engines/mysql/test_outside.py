@@ -66,7 +66,7 @@ def test_what_a_server_needs_is_what_it_is_started_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its program, where it is told that its files are, its keys, and the directory of its socket."""
-    monkeypatch.setattr(CloneServer, "_owner", lambda _: (os.geteuid(), os.getegid()))
+    monkeypatch.setattr(CloneServer, "owner", property(lambda _: (os.geteuid(), os.getegid())))
     base, given = tmp_path / "base", tmp_path / "given"
     for directory in (base, given):
         directory.mkdir()

@@ -32,7 +32,6 @@ _CREATED_AT: Final = HEADER_SIZE + 52
 _LENGTH_AT, _POSITION_AT = 9, 13
 _ALGORITHM_BEFORE_END: Final = 5
 _CRC32: Final = 1
-_AT_ONCE: Final = 1 << 20
 
 
 @dataclass(slots=True)
@@ -109,11 +108,8 @@ def _going_on(event: bytes, position: int = 0) -> bytes:
 
 
 def _changed(event: bytes, at: int, data: bytes) -> bytes:
-    """With these bytes there, and the checksum of that if it has one."""
-    new = event[:at] + data + event[at + len(data) :]
-    if not _File(event).summed:
-        return new
-    body = new[:-CHECKSUM_SIZE]
+    """With these bytes there, and the checksum of that: this event has one, whatever the others have."""
+    body = (event[:at] + data + event[at + len(data) :])[:-CHECKSUM_SIZE]
     return body + struct.pack("<I", zlib.crc32(body))
 
 

@@ -54,7 +54,7 @@ def replay(
 
 
 def _with_failures(seen: Applier, source: LogSource) -> Applier:
-    """What the source could not give is why the applier will not get any further."""
+    """Add why the source gave up: what it could not give is why the applier will not get any further."""
     return replace(seen, error=seen.error or source.failures[0]) if source.failures else seen
 
 

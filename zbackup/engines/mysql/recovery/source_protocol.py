@@ -47,7 +47,7 @@ def packet(number: int, payload: bytes) -> bytes:
 
 
 def greeting(version: str, scramble: bytes) -> bytes:
-    """What a server says first. `scramble` is 20 bytes, none of them 0."""
+    """A server's first words. `scramble` is 20 bytes, none of them 0."""
     return b"".join(
         (
             b"\x0a" + version.encode() + b"\0",

@@ -1,0 +1,201 @@
+"""The log as a MariaDB is given it: asked for by a client of the same protocol, byte by byte."""
+
+import socket
+import struct
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from tests.unit.engines.binlog.builder import Builder
+from zbackup.engines.mysql.binlog import events
+from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.recovery import log_events, log_source, source_protocol
+from zbackup.engines.mysql.recovery.replay import LogRange
+from zbackup.model.errors import DatabaseError, NotRecoverable
+
+KNOWN = {"server_id": "1", "gtid_domain_id": "7"}
+NOON = 1_700_000_000
+
+
+def written(path: Path, *, checksum: bool = True, count: int = 3) -> Builder:
+    log = Builder(checksum=checksum, mariadb=True)
+    for number in range(count):
+        log.maria(NOON + number, number)
+    path.write_bytes(log.data)
+    return log
+
+
+@pytest.fixture(params=[True, False])
+def logs(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[LogRange, list[Builder]]:
+    """Two files: from behind the first transaction of the one to behind the second of the other."""
+    paths = [tmp_path / f"binlog.00000{number}" for number in (1, 2)]
+    made = [written(path, checksum=request.param) for path in paths]
+    start = LogPosition.of(paths[0].name, made[0].written[0].end)
+    stop = LogPosition.of(paths[1].name, made[1].written[1].end)
+    return LogRange(files=tuple(paths), start=start, stop=stop, ends_file=False), made
+
+
+@contextmanager
+def source(span: LogRange) -> Iterator[log_source.LogSource]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        made = log_source.LogSource(listening.getsockname()[1], "zbackup", "secret")
+        calls: list[socket.socket] = []
+        words = (listening, calls, span, made, KNOWN, "10.11.6-MariaDB-log")
+        serving = threading.Thread(target=log_source._serve, args=words, daemon=True)
+        serving.start()
+        yield made
+        for each in (listening, *calls):
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+        serving.join(60)
+        assert not serving.is_alive()
+
+
+def connected(made: log_source.LogSource, password: str = "secret") -> Any:
+    return pymysql.connect(
+        host="127.0.0.1", port=made.port, user=made.user, password=password, read_timeout=60
+    )
+
+
+def kind(event: bytes) -> int:
+    return event[4]
+
+
+def test_a_client_logs_in_and_asks_what_replicas_ask(logs: tuple[LogRange, list[Builder]]) -> None:
+    with source(logs[0]) as made, connected(made) as client, client.cursor() as cursor:
+        cursor.execute("SET @master_heartbeat_period= 0")
+        cursor.execute("SHOW VARIABLES LIKE 'SERVER_ID'")
+        assert cursor.fetchall() == (("server_id", "1"),)
+        cursor.execute("SELECT @@GLOBAL.gtid_domain_id")
+        assert cursor.fetchall() == (("7",),)
+        cursor.execute("SHOW VARIABLES LIKE 'anything_else'")
+        assert cursor.fetchall() == ()
+        with pytest.raises(pymysql.err.OperationalError, match="unknown variable"):
+            cursor.execute("SELECT @@GLOBAL.anything_else")
+        client.ping(reconnect=False)
+
+
+def test_nobody_else_gets_the_log(logs: tuple[LogRange, list[Builder]]) -> None:
+    with source(logs[0]) as made:
+        for word in ("", "wrong"):
+            with pytest.raises(pymysql.err.OperationalError, match="for another"):
+                connected(made, word)
+        assert connected(made).open, "the one that may is let in after them"
+
+
+def test_a_replica_gets_the_range_and_one_event_behind_it(logs: tuple[LogRange, list[Builder]]) -> None:
+    span, (first, second) = logs
+    begin, end = first.written[0].end, second.written[1].end
+    wanted = bytes(first.data[begin:]) + bytes(second.data[4:end])
+    with source(span) as made, connected(made) as client:
+        asked = struct.pack("<IHI", begin, source_protocol.WITH_ANNOTATIONS, 9) + b"binlog.000001"
+        client._execute_command(source_protocol.BINLOG_DUMP, asked)
+        got = [client._read_packet().get_all_data()]
+        while b"".join(each[1:] for each in got if real(each[1:]))[: len(wanted)] != wanted:
+            got.append(client._read_packet().get_all_data())
+            assert len(got) < 100
+        behind = client._read_packet().get_all_data()[1:]
+        assert kind(behind) == events.MARIADB_GTID and second.data[end:].startswith(behind)
+    assert kind(got[0][1:]) == events.ROTATE and got[0][20:28] == struct.pack("<Q", begin)
+    assert kind(got[1][1:]) == events.FORMAT_DESCRIPTION and got[1][14:18] == bytes(4), "no place of its own"
+    assert not made.failures
+
+
+def real(event: bytes) -> bool:
+    """Not one that only says where what follows stands."""
+    return kind(event) != events.ROTATE and (
+        kind(event) != events.FORMAT_DESCRIPTION or event[13:17] != bytes(4)
+    )
+
+
+def test_what_is_not_to_be_read_is_not_given(logs: tuple[LogRange, list[Builder]]) -> None:
+    with source(logs[0]) as made, connected(made) as client:
+        client._execute_command(source_protocol.BINLOG_DUMP, struct.pack("<IHI", 4, 0, 9) + b"../etc/passwd")
+        with pytest.raises(pymysql.err.OperationalError):
+            client._read_packet()
+    assert "passwd" in made.failures[0]
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+def test_at_the_end_of_a_file_the_next_one_is_begun(tmp_path: Path, checksum: bool) -> None:
+    path = tmp_path / "binlog.000009"
+    log = written(path, checksum=checksum)
+    stop = LogPosition.of(path.name, len(log.data))
+    span = LogRange(files=(path,), start=LogPosition.of(path.name, 4), stop=stop, ends_file=True)
+    *rest, rotation, description = log_events.events(span, span.start, annotated=True)
+    assert b"".join(rest[1:]) == log.data[4:]
+    assert kind(rotation) == events.ROTATE and b"binlog.000010" in rotation
+    assert kind(description) == events.FORMAT_DESCRIPTION and description[13:17] != bytes(4)
+    assert zlib.crc32(description[:-4]) == struct.unpack("<I", description[-4:])[0]
+
+
+def test_a_file_that_is_still_written_is_given_as_one_that_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "binlog.000001"
+    log = Builder(mariadb=True)
+    log.data = log.data[:4]
+    log.describe(in_use=True)
+    path.write_bytes(log.data)
+    begin = LogPosition.of(path.name, 4)
+    span = LogRange(files=(path,), start=begin, stop=begin, ends_file=True)
+    described = next(e for e in log_events.events(span, begin, annotated=True) if kind(e) == 15)
+    assert described[17] & events.FLAG_IN_USE == 0
+    assert zlib.crc32(described[:-4]) == struct.unpack("<I", described[-4:])[0]
+
+
+def test_texts_of_statements_are_given_to_whom_asks_for_them(tmp_path: Path) -> None:
+    path = tmp_path / "binlog.000001"
+    log = Builder(mariadb=True)
+    log.event(events.ANNOTATE_ROWS, b"INSERT INTO t VALUES (1)")
+    path.write_bytes(log.data)
+    begin = LogPosition.of(path.name, 4)
+    span = LogRange(files=(path,), start=begin, stop=begin, ends_file=True)
+    kinds = [[kind(e) for e in log_events.events(span, begin, annotated=wanted)] for wanted in (True, False)]
+    assert events.ANNOTATE_ROWS in kinds[0] and events.ANNOTATE_ROWS not in kinds[1]
+
+
+@pytest.mark.parametrize("cut", [1, 10, 30])
+def test_what_is_torn_is_no_log(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "binlog.000001"
+    log = written(path)
+    path.write_bytes(log.data[:-cut])
+    begin = LogPosition.of(path.name, 4)
+    span = LogRange(files=(path,), start=begin, stop=begin, ends_file=True)
+    with pytest.raises(NotRecoverable, match=r"binlog\.000001 holds no whole event at \d+"):
+        list(log_events.events(span, begin, annotated=True))
+
+
+def test_a_file_of_something_else_is_no_log(tmp_path: Path) -> None:
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(bytes(200))
+    begin = LogPosition.of(path.name, 4)
+    span = LogRange(files=(path,), start=begin, stop=begin, ends_file=True)
+    with pytest.raises(NotRecoverable):
+        list(log_events.events(span, begin, annotated=True))
+
+
+def test_a_long_message_is_several_packets() -> None:
+    long = source_protocol.LONGEST
+    parts = source_protocol.packet(255, bytes(long + 5))
+    assert parts[:4] == b"\xff\xff\xff\xff" and len(parts) == long + 5 + 8
+    assert parts[4 + long :][:4] == b"\x05\0\0\0"
+    assert source_protocol.packet(0, bytes(long))[4 + long :] == b"\0\0\0\x01"
+
+
+def test_who_sends_more_than_a_replica_has_to_say_is_not_listened_to() -> None:
+    with pytest.raises(DatabaseError):
+        list(source_protocol.messages(iter([struct.pack("<I", 1 << 20), b"x"])))
+    pieces = [bytes([each]) for each in source_protocol.packet(3, b"ab") + source_protocol.packet(4, b"")]
+    assert list(source_protocol.messages(iter(pieces))) == [(3, b"ab"), (4, b"")]
+
+
+def test_a_request_that_is_cut_short_is_refused() -> None:
+    with pytest.raises(DatabaseError):
+        source_protocol.asked_for(b"\x12\0\0")
