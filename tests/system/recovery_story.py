@@ -5,6 +5,7 @@ then moments of its past are restored: quiet ones compared by checksum, busy one
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -29,6 +30,7 @@ from tests.system.house import (
     wait_until,
 )
 from tests.system.recovered import application, assert_made_safe, assert_stops_and_starts
+from zbackup.proc.detached import Process
 
 THREADS, RATE = 3, 80.0
 GENTLE = {"mysql": "backup-lock", "mariadb": "backup-stage"}
@@ -78,6 +80,26 @@ def history(house: House) -> Iterator[History]:
     yield History(
         journal=journal, backups=[first, second, third], early=early, late=late, quiet=quiet, sums=sums
     )
+
+
+@contextmanager
+def without_files(house: House) -> Iterator[None]:
+    """The server's data directory is gone while the body runs; its log is elsewhere."""
+    data = house.server.settings.datadir
+    aside = data.with_name("taken away")
+    data.rename(aside)
+    try:
+        yield
+    finally:
+        aside.rename(data)
+
+
+def crash_of_clone(house: House, name: str) -> None:
+    """End a clone's server as a power cut would, and start it again."""
+    process = Process.parse((house.home / "run" / f"{name}.process").read_text())
+    process.kill(60)
+    assert not process.alive
+    assert house.zb("clone", "start", name).rc == 0
 
 
 class RecoveryStory:
@@ -221,14 +243,19 @@ class RecoveryStory:
         house.destroy("ago")
         assert house.snapshots() == before, "the log was there, and yet a snapshot was taken"
 
-    def test_now_after_a_crash_under_load(self, house: House, history: History) -> None:
+    def test_now_after_a_crash_under_load_that_took_the_servers_files(
+        self, house: House, history: History
+    ) -> None:
+        """Its log is left. What was handed over is not lost in a crash of its own, right after."""
         house.server.start()
         with Load.start(house.server, THREADS, RATE, history.journal) as load:
             after_writing(history.journal, 40)
             house.server.kill()
             wait_until("the load has noticed", lambda: not load.running, 90)
         before = house.snapshots()
-        report = house.restore("now", "crashed")
+        with without_files(house):
+            report = house.restore("now", "crashed")
+        crash_of_clone(house, "crashed")
         assert report["recovered"]["first_skipped"] is None
         taken = house.snapshots() - before
         assert {name.partition("@")[2] for name in taken} == {report["log"]["name"]}
