@@ -1,19 +1,31 @@
 """Measure everything and write the tables into docs/reference/benchmarks.md: `make bench`.
 
-`python -m bench SECTION...` measures those alone.
+`python -m bench SECTION...` measures those alone. What follows a section's name and begins with a dash is for
+that section: `python -m bench disaster --gib 3 10`.
 """
 
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from bench import archive, copying, fleet, log, mongodb_replay, replay, retention, s3, shippers, web
+from bench import (
+    archive,
+    copying,
+    disaster,
+    fleet,
+    log,
+    mongodb_replay,
+    replay,
+    retention,
+    s3,
+    shippers,
+    web,
+)
+from bench.guest import end_in_order, in_a_guest
 from bench.report import circumstances, write
 
-LAB = Path(__file__).resolve().parents[1] / "tests" / "lab" / "lab"
 IN_THE_LAB = {
     "standstill": "bench.standstill",
     "restoring": "bench.restoring",
@@ -21,25 +33,53 @@ IN_THE_LAB = {
     "idle daemon": "bench.idle_daemon",
 }
 
+Section = Callable[[Sequence[str]], int]
 
-def main(wanted: Sequence[str]) -> int:
-    """What needs ZFS runs in the lab, one after the other; what does not runs on this machine."""
-    sections: dict[str, Callable[[], int]] = {
+
+def sections() -> Mapping[str, Section]:
+    """All there are, in the order in which they are measured. Each is given its own options."""
+    return {
         "replay": replay.main,
         "mongodb-replay": mongodb_replay.main,
-        "log": log.main,
-        "retention": retention.main,
-        "web": web.main,
-        "fleet": fleet.main,
+        "log": without_options(log.main),
+        "retention": without_options(retention.main),
+        "web": without_options(web.main),
+        "fleet": without_options(fleet.main),
         "s3": s3.main,
-        "copy": copying.main,
-        "archive": archive.main,
-        **{name: partial(in_the_lab, name, module) for name, module in IN_THE_LAB.items()},
-        "shipping": shipping,
+        "copy": without_options(copying.main),
+        "archive": without_options(archive.main),
+        **{n: without_options(partial(in_the_lab, n, module)) for n, module in IN_THE_LAB.items()},
+        "shipping": without_options(shipping),
+        "disaster": disaster.main,
     }
-    if unknown := set(wanted) - sections.keys():
-        sys.exit(f"there is no {', '.join(sorted(unknown))}, but {', '.join(sections)}")
-    return max(measure() for name, measure in sections.items() if name in wanted or not wanted)
+
+
+def without_options(measure: Callable[[], int]) -> Section:
+    """A section that has none."""
+
+    def section(options: Sequence[str]) -> int:
+        if options:
+            sys.exit(f"this section takes no options: {' '.join(options)}")
+        return measure()
+
+    return section
+
+
+def split(words: Sequence[str]) -> dict[str, list[str]]:
+    """Sections and their options. Ends with a message where there is no such section, or none for options."""
+    at = next((n for n, word in enumerate(words) if word.startswith("-")), len(words))
+    names, options = list(words[:at]), list(words[at:])
+    if unknown := set(names) - sections().keys():
+        sys.exit(f"there is no {', '.join(sorted(unknown))}, but {', '.join(sections())}")
+    if options and len(names) != 1:
+        sys.exit(f"say for which one section this is: {' '.join(options)}")
+    return dict.fromkeys(names or sections(), options)
+
+
+def main(words: Sequence[str]) -> int:
+    """What needs ZFS runs in the lab, one after the other; what does not runs on this machine."""
+    end_in_order()
+    return max([sections()[name](options) for name, options in split(words).items()])
 
 
 def shipping() -> int:
@@ -51,11 +91,10 @@ def in_the_lab(section: str, module: str, more: Sequence[str] = (), *, disks: in
     """Run a module in a guest, and take over the table it leaves; returns its exit status."""
     with tempfile.TemporaryDirectory(prefix="zbench-") as directory:
         out = Path(directory) / "table.md"
-        argv = [str(LAB), "run", *("--disk", "8G") * disks, "--timeout", "30m", "--share", directory, "--"]
-        done = subprocess.run([*argv, sys.executable, "-m", module, str(out), *more], check=False)
+        status = in_a_guest(module, [str(out), *more], directory, ["8G"] * disks, "30m")
         if out.exists():
             write(section, f"{circumstances('make bench')}; {out.read_text()}")
-        return done.returncode
+        return status
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Replay of an oplog measured against applyOps, which is how mongorestore and PBM replay one.
 
-    python -m bench.mongodb_replay [--entries 200000] [--rounds 3] [FLAVOUR...]
+    python -m bench mongodb-replay [--entries 200000] [--rounds 3] [--server mongodb-6.0]
 
 All replay the same oplog onto copies of the same cleanly stopped server, in turn, in one run. Of zbackup
 all is timed that comes before handing over: starting two servers, merging the oplogs, the restart that
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +28,7 @@ import bson
 from pymongo import InsertOne, UpdateOne
 
 from bench import apply_ops
+from bench.guest import end_in_order
 from bench.quiet import Silent, quiet
 from bench.report import circumstances, median, table, write
 from tests.lab import servers
@@ -40,6 +42,7 @@ from zbackup.model.relocation import Relocation
 from zbackup.model.target import Time
 from zbackup.proc.detached import Process
 
+SERVERS = ("mongodb-6.0",)
 THREADS = 4
 IN_ONE_COMMAND = 1000
 CACHE = 1024**3
@@ -58,24 +61,35 @@ class Scene:
     hashes: dict[str, str]
 
 
-def main() -> int:
+def parser() -> argparse.ArgumentParser:
+    """The options."""
     options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m bench mongodb-replay",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument("flavours", nargs="*", default=["mongodb-6.0"])
+    options.add_argument("--server", action="append", choices=SERVERS)
     options.add_argument("--entries", type=int, default=200_000)
     options.add_argument("--rounds", type=int, default=3)
-    said = options.parse_args()
+    options.add_argument("--dry", action="store_true", help="print the table only")
+    return options
+
+
+def main(argv: Sequence[str] = ()) -> int:
+    """Measure, and put the table into the page."""
+    said = parser().parse_args(argv)
     quiet()
-    servers.ensure(said.flavours)
-    rows = [measure(flavour, said.entries, said.rounds) for flavour in said.flavours]
+    chosen = said.server or SERVERS
+    servers.ensure(chosen)
+    rows = [measure(flavour, said.entries, said.rounds) for flavour in chosen]
     head = ["server", "version", "zbackup", "applyOps", "/ zbackup", "in each round"]
     head += ["a thousand in one", "/ zbackup"]
-    write(
-        "mongodb-replay",
-        f"{circumstances('python -m bench.mongodb_replay')}; {said.entries} entries, seconds, median of "
-        f"{said.rounds} rounds side by side\n\n{table(head, rows)}",
+    text = (
+        f"{said.entries} entries, seconds, median of {said.rounds} rounds side by side\n\n{table(head, rows)}"
     )
+    print(text)
+    if not said.dry:
+        write("mongodb-replay", f"{circumstances('python -m bench mongodb-replay')}; {text}")
     return 0
 
 
@@ -271,4 +285,5 @@ def remove(*directories: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_in_order()
+    sys.exit(main(sys.argv[1:]))

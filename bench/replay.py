@@ -1,10 +1,10 @@
 """Replay measured against what a DBA would run instead: the log decoded and piped into a client.
 
-    python -m bench.replay [--transactions 48000] [--rounds 3] [FLAVOUR...]
+    python -m bench replay [--transactions 500 2000 48000] [--rounds 3] [--server mysql-9.7]
 
 Both replay the same logs onto copies of the same cleanly stopped server, in turn, in one run. Timed is the
-replay alone: zbackup's "replaying" phase (which, on MariaDB, includes starting the second server), and the
-pipe from its first byte to the client's end. Every result is compared by checksum with the original.
+replay alone: zbackup's "replaying" phase, and the pipe from its first byte to the client's end. Told apart is
+what comes before the first event is applied. Every result is compared by checksum with the original.
 """
 
 import argparse
@@ -14,12 +14,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pymysql
 
+from bench.guest import end_in_order
 from bench.quiet import Silent, quiet
 from bench.report import circumstances, median, table, write
 from tests.lab import servers
@@ -35,6 +37,7 @@ from zbackup.model.relocation import Relocation
 from zbackup.model.target import Time
 from zbackup.proc.detached import Process
 
+SERVERS = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")
 THREADS = 4
 LOG_FILES = "binlog.[0-9][0-9][0-9][0-9][0-9][0-9]"
 TOOLS = {"mysql": ("mysqlbinlog", "mysql"), "mariadb": ("mariadb-binlog", "mariadb")}
@@ -59,23 +62,32 @@ class Scene:
         return self.original.kind
 
 
-def main() -> int:
+def parser() -> argparse.ArgumentParser:
+    """The options."""
     options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m bench replay",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument("flavours", nargs="*", default=["mysql-9.7", "mariadb-10.11", "mariadb-11.8"])
-    options.add_argument("--transactions", type=int, default=48_000)
+    options.add_argument("--server", action="append", choices=SERVERS)
+    options.add_argument("--transactions", type=int, nargs="+", default=[500, 2000, 48_000])
     options.add_argument("--rounds", type=int, default=3)
-    said = options.parse_args()
+    options.add_argument("--dry", action="store_true", help="print the table only")
+    return options
+
+
+def main(argv: Sequence[str] = ()) -> int:
+    """Measure, and put the table into the page."""
+    said = parser().parse_args(argv)
     quiet()
-    servers.ensure(said.flavours)
-    rows = [measure(flavour, said.transactions, said.rounds) for flavour in said.flavours]
-    head = ["server", "version", "zbackup", "pipe", "pipe / zbackup", "in each round"]
-    write(
-        "replay",
-        f"{circumstances('make bench')}; {said.transactions} transactions, seconds, median of {said.rounds} "
-        f"rounds side by side\n\n{table(head, rows)}",
-    )
+    chosen = said.server or SERVERS
+    servers.ensure(chosen)
+    rows = [measure(flavour, count, said.rounds) for flavour in chosen for count in said.transactions]
+    head = ["server", "version", "transactions", "zbackup", "of it to begin", "pipe", "pipe / zbackup"]
+    text = f"seconds, median of {said.rounds} rounds side by side\n\n{table([*head, 'in each round'], rows)}"
+    print(text)
+    if not said.dry:
+        write("replay", f"{circumstances('python -m bench replay')}; {text}")
     return 0
 
 
@@ -85,16 +97,20 @@ def measure(flavour: str, transactions: int, rounds: int) -> list[str]:
         work = Path(directory)
         work.chmod(0o755)
         scene = prepare(flavour, work, transactions)
-        ours, theirs = [], []
+        ours, theirs, begun = [], [], []
         for number in range(rounds):
-            ours.append(by_zbackup(scene, number))
+            took, to_begin = by_zbackup(scene, number)
+            ours.append(took)
+            begun.append(to_begin)
             theirs.append(by_pipe(scene, number))
             print(f"{flavour}: zbackup {ours[-1]:.2f} s, pipe {theirs[-1]:.2f} s", flush=True)
         ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
         return [
             flavour,
             scene.record.server_version,
+            f"{transactions}",
             f"{median(ours):.2f}",
+            f"{median(begun):.2f}",
             f"{median(theirs):.2f}",
             f"{median(ratios):.2f}",
             ", ".join(f"{ratio:.2f}" for ratio in ratios),
@@ -162,8 +178,8 @@ def write_rows(server: DatabaseServer, transactions: int) -> None:
         writer.join()
 
 
-def by_zbackup(scene: Scene, number: int) -> float:
-    """Seconds of the replaying phase."""
+def by_zbackup(scene: Scene, number: int) -> tuple[float, float]:
+    """Seconds of the replaying phase, and how much of it had gone when the applier was first looked at."""
     base, log = copies(scene, f"z{number}", "base", "log")
     clock = Silent()
     recovery = MysqlRecovery(
@@ -183,7 +199,8 @@ def by_zbackup(scene: Scene, number: int) -> float:
     finally:
         process.stop(60)
         remove(base, log)
-    return clock.began["verifying"] - clock.began["replaying"]
+    began = clock.began["replaying"]
+    return clock.began["verifying"] - began, clock.advanced.get("replaying", began) - began
 
 
 def _files(scene: Scene, where: Path, run: Path) -> Files:
@@ -257,4 +274,5 @@ def remove(*directories: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_in_order()
+    sys.exit(main(sys.argv[1:]))

@@ -165,14 +165,19 @@ def _cells(mib: int, costs: Sequence[Cost]) -> list[str]:
     ]
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    options = argparse.ArgumentParser(prog="python -m bench s3")
+    options.add_argument("--mib", type=int, default=4096)
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--dry", action="store_true", help="print the table only")
+    options.add_argument("--tls", action="store_true", help="a table of its own: the same by TLS")
+    return options
+
+
 def main(argv: Sequence[str] = ()) -> int:
     """Measure, and put the table into the page."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--mib", type=int, default=4096)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--dry", action="store_true", help="print the table only")
-    parser.add_argument("--tls", action="store_true", help="a table of its own: the same by TLS")
-    given = parser.parse_args(argv)
+    given = parser().parse_args(argv)
     text = measure(
         given.mib, given.rounds, lambda said: print(said, file=sys.stderr, flush=True), tls=given.tls
     )

@@ -1,0 +1,141 @@
+"""How long from a disaster to a server that answers, beside what people use instead; and what taking costs.
+
+    python -m bench disaster [--gib 0.3 1] [--rounds 3] [--server mariadb-10.11] [--server mysql-9.7]
+
+Runs `bench.disaster_in_guest` in the lab for each server and size, writes docs/reference/disaster.json, the
+plot beside it, and the tables. `--gib 3` takes a quarter of an hour for each server, `--gib 10` an hour.
+Sizes that are not measured stay as they were.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.disaster_ways import DUMP, HAND, PHYSICAL, SCENES, WAYS, ZBACKUP
+from bench.guest import in_a_guest
+from bench.plot import Series, plot
+from bench.report import circumstances, table, write
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+RESULT = DOCS / "reference" / "disaster.json"
+PICTURE = DOCS / "images" / "disaster.svg"
+SERVERS = ("mariadb-10.11", "mysql-9.7")
+MOST_ROUNDS_OF_A_DUMP = 1
+HEAD = ("server", "GiB", "what happened", "by", "seconds", "CPU seconds", "zbackup is", "rounds")
+TAKING = ("server", "GiB", "taken by", "seconds", "CPU seconds", "MiB")
+
+Rows = list[dict[str, Any]]
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    options = argparse.ArgumentParser(
+        prog="python -m bench disaster",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    options.add_argument("--gib", type=float, nargs="+", default=[0.3, 1.0])
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--transactions", type=int, default=2000)
+    options.add_argument("--server", action="append", choices=SERVERS)
+    options.add_argument("--draw", action="store_true", help="only the tables and the plot, of what is there")
+    return options
+
+
+def main(argv: Sequence[str] = ()) -> int:
+    """Measure, and write tables and plot. The exit status is that of the worst run."""
+    said = parser().parse_args(argv)
+    known: Rows = json.loads(RESULT.read_text()) if RESULT.exists() else []
+    worst = 0
+    for server in said.server or ([] if said.draw else SERVERS):
+        for gib in said.gib:
+            status, fresh = measured(server, gib, said.rounds, said.transactions)
+            worst = max(worst, status)
+            if status == 0:
+                known = [row for row in known if (row["server"], row["gib"]) != (server, gib)] + fresh
+    known.sort(key=lambda row: (row["server"], row["gib"]))
+    RESULT.write_text(json.dumps(known, indent=1) + "\n")
+    draw(known)
+    return worst
+
+
+def measured(server: str, gib: float, rounds: int, transactions: int) -> tuple[int, Rows]:
+    """One server of one size in a guest of its own."""
+    with tempfile.TemporaryDirectory(prefix="zbench-") as directory:
+        out = Path(directory) / "rows.json"
+        disk = f"{int(8 + 12 * gib)}G"
+        words = [server, str(gib), str(rounds), str(transactions)]
+        status = in_a_guest("bench.disaster_in_guest", [str(out), *words], directory, (disk, disk), "3h")
+        if status:
+            return status, []
+        under = circumstances("python -m bench disaster")
+        return 0, [row | {"circumstances": under} for row in json.loads(out.read_text())]
+
+
+def draw(known: Rows) -> None:
+    """Write the tables into the page, and the plot."""
+    write("disaster", f"{_under(known)}\n\n{table(HEAD, _times(known))}")
+    write("disaster taking", table(TAKING, _taking(known)))
+    panels = {
+        server: [
+            Series(WAYS[way], [(row["gib"], row["seconds"]) for row in _of(known, server, "destroyed", way)])
+            for way in (ZBACKUP, HAND, PHYSICAL, DUMP)
+        ]
+        for server in SERVERS
+    }
+    PICTURE.write_text(plot("From the command to a server that answers, in seconds", "GiB of data", panels))
+
+
+def _under(known: Rows) -> str:
+    lines = {f"{row['server']}, {row['gib']:g} GiB: {row['circumstances']}": None for row in known}
+    return "  \n".join(lines)
+
+
+def _of(known: Rows, server: str, scene: str, way: str) -> Rows:
+    return [r for r in known if (r["server"], r["scene"], r["way"]) == (server, scene, way)]
+
+
+def _times(known: Rows) -> list[list[str]]:
+    rows = []
+    for row in known:
+        if row["scene"] == "taking":
+            continue
+        same = [r for r in known if all(r[k] == row[k] for k in ("server", "gib", "scene"))]
+        ours = next(r for r in same if r["way"].startswith(ZBACKUP))
+        ratio = "-" if row is ours else f"{row['seconds'] / ours['seconds']:.2f} times as fast"
+        rows.append(
+            [
+                row["server"],
+                f"{row['gib']:g}",
+                SCENES[row["scene"]],
+                WAYS[row["way"]],
+                f"{row['seconds']:.1f}",
+                f"{row['cpu']:.1f}",
+                ratio,
+                ", ".join(f"{seconds:.1f}" for seconds in row["rounds"]),
+            ]
+        )
+    return rows
+
+
+def _taking(known: Rows) -> list[list[str]]:
+    return [
+        [
+            row["server"],
+            f"{row['gib']:g}",
+            WAYS[row["way"]],
+            f"{row['seconds']:.1f}",
+            f"{row['cpu']:.1f}",
+            f"{row['bytes'] / (1 << 20):.1f}",
+        ]
+        for row in known
+        if row["scene"] == "taking"
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

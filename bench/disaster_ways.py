@@ -1,0 +1,340 @@
+"""The ways back after a disaster that are measured beside each other."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.replay import TOOLS
+from tests.lab import servers
+from tests.lab.demo_stage import Stage
+from tests.lab.mysql_fixture import DatabaseServer, Settings
+from tests.lab.pool import run
+from tests.lab.server_user import SERVER_UID
+
+ZBACKUP, HAND, PHYSICAL, DUMP = "zbackup", "hand", "physical", "dump"
+IN_PLACE, FETCHED, RECEIVE = "zbackup there", "zbackup fetched", "receive"
+WAYS = {
+    ZBACKUP: "zbackup",
+    HAND: "zfs clone, start, pipe",
+    PHYSICAL: "mariadb-backup",
+    DUMP: "dump, load, pipe",
+    IN_PLACE: "zbackup, on the copies' pool",
+    FETCHED: "zbackup, fetched",
+    RECEIVE: "zfs send and receive, start",
+}
+SCENES = {
+    "dropped": "a table was dropped",
+    "destroyed": "the server's files are gone",
+    "host": "the pool is gone",
+}
+DUMPS = {"mysql": ("mysqldump", "--set-gtid-purged=OFF"), "mariadb": ("mariadb-dump", "--gtid=0")}
+
+Checksums = dict[str, int | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """A server with a base and what was committed since; what a server has to hold that was brought back.
+
+    `base` is the snapshot's name, `start` where its log ends, `stop` where what is wanted ends.
+    """
+
+    made: Stage
+    base: str
+    start: tuple[str, int]
+    stop: tuple[str, int]
+    wanted: Checksums
+
+    @property
+    def original(self) -> Settings:
+        """Those of the server that had the disaster."""
+        return self.made.server.settings
+
+    @property
+    def datasets(self) -> dict[str, str]:
+        """Its parts, and the dataset of each."""
+        return {"data": self.made.pool.data.name, "log": self.made.pool.log.name}
+
+    def program(self, name: str) -> str:
+        """The path of one of the server's programs."""
+        return str(self.made.programs / name)
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What one run took: seconds on the clock, and CPU seconds of the whole guest."""
+
+    seconds: float
+    cpu: float
+
+
+class Stopwatch:
+    """Begins when it is made."""
+
+    def __init__(self) -> None:
+        self._began, self._busy = time.monotonic(), _busy()
+
+    def spent(self) -> Spent:
+        return Spent(time.monotonic() - self._began, _busy() - self._busy)
+
+
+def _busy() -> float:
+    numbers = [int(n) for n in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return (sum(numbers) - numbers[3] - numbers[4]) / os.sysconf("SC_CLK_TCK")
+
+
+Way = Callable[[Scene, str], Spent]
+
+
+def by_zbackup(*words: str) -> Way:
+    """The command of a user with these words; a query at the end, as everywhere here."""
+
+    def way(scene: Scene, name: str) -> Spent:
+        made = scene.made
+        watch = Stopwatch()
+        zbackup(made, "restore", *words, "--name", name)
+        server = DatabaseServer(replace(scene.original, run_dir=made.home / "zbackup" / name))
+        ask(_Elsewhere(server, made.home / "zbackup" / name / "mysqld.sock"))
+        spent = watch.spent()
+        compare(scene, _Elsewhere(server, made.home / "zbackup" / name / "mysqld.sock"))
+        zbackup(made, "clone", "destroy", name, "--yes")
+        return spent
+
+    return way
+
+
+def zbackup(made: Stage, *words: str) -> None:
+    """Run it as a user does. Ends with what it said when it fails."""
+    environment = {**os.environ, "ZBACKUP_CONFIG": str(made.home / "zbackup.toml")}
+    _quietly(sys.executable, "-m", "zbackup", *words, environment=environment)
+
+
+class _Elsewhere(DatabaseServer):
+    """A server that others started, by its socket."""
+
+    def __init__(self, like: DatabaseServer, socket: Path) -> None:
+        super().__init__(like.settings)
+        self._socket = socket
+
+    def connect(self, user: str = "root", password: str = "", **more: object):  # type: ignore[no-untyped-def]
+        return super().connect(user, password, **{"unix_socket": str(self._socket), **more})
+
+
+def ask(server: DatabaseServer) -> None:
+    """The first question of a user."""
+    server.sql("SELECT COUNT(*) FROM workload.t")
+
+
+def compare(scene: Scene, server: DatabaseServer) -> None:
+    """Ends with a message unless the server holds what it has to."""
+    found = server.checksum(scene.wanted)
+    if found != scene.wanted:
+        sys.exit(f"the tables have checksums {found}, not {scene.wanted}")
+
+
+def by_hand(scene: Scene, name: str) -> Spent:
+    """zfs clone of the base, the same server on it, and the log of a second snapshot piped into it."""
+    with _home(scene, name) as home:
+        watch = Stopwatch()
+        run("zfs", "snapshot", *(f"{dataset}@{name}" for dataset in scene.datasets.values()))
+        for part, dataset in scene.datasets.items():
+            run(
+                "zfs",
+                "clone",
+                "-o",
+                f"mountpoint={home / part}",
+                f"{dataset}@{scene.base}",
+                f"{_pool(scene)}/{name}-{part}",
+            )
+        settings = _opened(scene, home)
+        with DatabaseServer(settings) as server:
+            pipe(
+                scene,
+                settings,
+                scene.original.binlog_dir / ".zfs" / "snapshot" / name if scene.original.binlog_dir else home,
+            )
+            ask(server)
+            spent = watch.spent()
+            compare(scene, server)
+        for part, dataset in scene.datasets.items():
+            run("zfs", "destroy", f"{_pool(scene)}/{name}-{part}")
+            run("zfs", "destroy", f"{dataset}@{name}")
+        return spent
+
+
+def by_receive(place: str, newest: str) -> Way:
+    """All of a backup by zfs send and receive, and the server on it: the least that has to be done."""
+
+    def way(scene: Scene, name: str) -> Spent:
+        with _home(scene, name) as home:
+            watch = Stopwatch()
+            for part, dataset in scene.datasets.items():
+                copy = f"{place}/{dataset.partition('/')[2]}"
+                target = ("-o", f"mountpoint={home / part}", f"{_pool(scene)}/{name}-{part}")
+                with subprocess.Popen(
+                    ("zfs", "send", "-Lec", f"{copy}@{newest}"), stdout=subprocess.PIPE
+                ) as stream:
+                    subprocess.run(("zfs", "receive", *target), stdin=stream.stdout, check=True)
+            with DatabaseServer(_opened(scene, home)) as server:
+                ask(server)
+                spent = watch.spent()
+                compare(scene, server)
+            for part in scene.datasets:
+                run("zfs", "destroy", "-r", f"{_pool(scene)}/{name}-{part}")
+            return spent
+
+    return way
+
+
+def _opened(scene: Scene, home: Path) -> Settings:
+    """The original's settings, on files that were put below `home`."""
+    index = home / "log" / "binlog.index"
+    index.write_text(index.read_text().replace(str(scene.original.binlog_dir), str(home / "log")))
+    (home / "data" / "data" / "auto.cnf").unlink(missing_ok=True)
+    return replace(
+        scene.original, datadir=home / "data" / "data", binlog_dir=home / "log", run_dir=home / "run"
+    )
+
+
+def take_physical(scene_of: Stage, where: Path) -> None:
+    """As mariadb-backup's manual says."""
+    socket = scene_of.server.settings.socket
+    backup = (str(scene_of.programs / "mariadb-backup"), "--no-defaults", "--backup")
+    _quietly(*backup, f"--target-dir={where}", "--user=root", f"--socket={socket}")
+
+
+def by_physical(taken: Path) -> Way:
+    """Prepare, copy back, start, pipe. Preparing changes the backup, so that it is done on a copy of it."""
+
+    def way(scene: Scene, name: str) -> Spent:
+        copy = taken.with_name(name)
+        shutil.copytree(taken, copy)
+        run("zpool", "sync", _pool(scene))
+        program = (scene.program("mariadb-backup"), "--no-defaults")
+        with _home(scene, name, "files") as home:
+            data = home / "files" / "data"
+            settings = replace(
+                scene.original, datadir=data, binlog_dir=home / "files" / "log", run_dir=home / "run"
+            )
+            watch = Stopwatch()
+            _quietly(*program, "--prepare", f"--target-dir={copy}")
+            data.mkdir()
+            (home / "files" / "log").mkdir()
+            _quietly(*program, "--copy-back", f"--target-dir={copy}", f"--datadir={data}")
+            subprocess.run(("chown", "-R", f"{SERVER_UID}:{SERVER_UID}", str(home / "files")), check=True)
+            with DatabaseServer(settings) as server:
+                pipe(scene, settings, _log(scene))
+                ask(server)
+                spent = watch.spent()
+                compare(scene, server)
+            run("zfs", "destroy", f"{_pool(scene)}/{name}-files")
+        shutil.rmtree(copy)
+        return spent
+
+    return way
+
+
+def take_dump(made: Stage, where: Path) -> None:
+    """All schemas of users, in one transaction."""
+    program, option = DUMPS[made.kind]
+    argv = (
+        str(made.programs / program),
+        "--no-defaults",
+        f"--socket={made.server.settings.socket}",
+        "--user=root",
+    )
+    schemas = sorted({name.partition(".")[0] for name in made.server.tables()})
+    with where.open("wb") as sink:
+        subprocess.run(
+            [*argv, "--single-transaction", option, "--databases", *schemas], stdout=sink, check=True
+        )
+
+
+def by_dump(taken: Path) -> Way:
+    """Into a new server that was made before, as quick to load as servers allow."""
+
+    def way(scene: Scene, name: str) -> Spent:
+        with _home(scene, name, "files") as home:
+            settings = replace(
+                scene.original,
+                datadir=home / "files" / "data",
+                binlog_dir=home / "files" / "log",
+                run_dir=home / "run",
+                options=(*scene.original.options, "--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0"),
+            )
+            server = DatabaseServer(settings)
+            server.prepare()
+            watch = Stopwatch()
+            with server:
+                with taken.open("rb") as dump:
+                    subprocess.run(
+                        [*_client(scene, settings), "--init-command=SET sql_log_bin=0"],
+                        stdin=dump,
+                        check=True,
+                    )
+                pipe(scene, settings, _log(scene))
+                ask(server)
+                spent = watch.spent()
+                compare(scene, server)
+            run("zfs", "destroy", f"{_pool(scene)}/{name}-files")
+        return spent
+
+    return way
+
+
+def pipe(scene: Scene, settings: Settings, log: Path) -> None:
+    """What was committed since the base, up to where it has to end, decoded and piped into a client."""
+    names = [str(f) for f in sorted(log.glob("binlog.[0-9]*")) if scene.start[0] <= f.name <= scene.stop[0]]
+    decode = scene.program(TOOLS[scene.made.kind][0])
+    bounds = (f"--start-position={scene.start[1]}", f"--stop-position={scene.stop[1]}")
+    with subprocess.Popen([decode, "--disable-log-bin", *bounds, *names], stdout=subprocess.PIPE) as decoded:
+        subprocess.run([*_client(scene, settings), "--binary-mode"], stdin=decoded.stdout, check=True)
+    if decoded.returncode:
+        sys.exit(f"{decode} failed")
+
+
+def _client(scene: Scene, settings: Settings) -> list[str]:
+    return [
+        scene.program(TOOLS[scene.made.kind][1]),
+        "--no-defaults",
+        f"--socket={settings.socket}",
+        "--user=root",
+    ]
+
+
+def _log(scene: Scene) -> Path:
+    return scene.original.binlog_dir or scene.original.datadir
+
+
+def _pool(scene: Scene) -> str:
+    return scene.made.pool.name
+
+
+@contextmanager
+def _home(scene: Scene, name: str, dataset: str = "") -> Iterator[Path]:
+    """A directory with one for the server to run in, and a dataset mounted in it if one is named."""
+    home = scene.made.home / name
+    (home / "run").mkdir(parents=True)
+    shutil.chown(home / "run", SERVER_UID, SERVER_UID)
+    if dataset:
+        run("zfs", "create", "-o", f"mountpoint={home / dataset}", f"{_pool(scene)}/{name}-{dataset}")
+        shutil.chown(home / dataset, SERVER_UID, SERVER_UID)
+    yield home
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def _quietly(*argv: str, environment: Mapping[str, str] | None = None) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        sys.exit(f"{' '.join(argv)} failed: {done.stderr[-2000:]}")
+
+
+def fetch(flavours: list[str]) -> None:
+    """The servers, before a guest is started that has no network."""
+    servers.ensure(flavours)

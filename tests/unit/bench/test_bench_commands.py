@@ -1,0 +1,89 @@
+"""Every command by which a benchmark is said to be run is one that can be run, and ends what it started."""
+
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bench.__main__ as commands
+from bench import disaster, mongodb_replay, replay, s3
+
+HOUSE = Path(__file__).parents[3]
+PAGES = [*(HOUSE / "docs").rglob("*.md"), *(HOUSE / "bench").glob("*.py"), HOUSE / "README.md"]
+PARSERS = {
+    "replay": replay.parser,
+    "mongodb-replay": mongodb_replay.parser,
+    "s3": s3.parser,
+    "disaster": disaster.parser,
+}
+_BEHIND = re.compile(r"python -m bench([ .][^`\n'\"]*)")
+
+
+def documented() -> list[str]:
+    """What stands behind `python -m bench` anywhere, with all that may be left out."""
+    found = {match[1] for page in PAGES for match in _BEHIND.finditer(page.read_text())}
+    return sorted(text.replace("[", "").replace("]", "").rstrip(" .,:;)") for text in found)
+
+
+def test_there_are_documented_commands() -> None:
+    assert {" replay", " disaster"} <= {text.rpartition(" -")[0].partition(" -")[0] for text in documented()}
+
+
+@pytest.mark.parametrize("text", documented())
+def test_a_documented_command_can_be_run(text: str) -> None:
+    first, *words = shlex.split(text[1:])
+    if text.startswith("."):
+        # A module of its own: what it is told in a guest are places of files.
+        assert (HOUSE / "bench" / f"{first}.py").is_file()
+        parts = {first.replace("_", "-"): words}
+    elif first.isupper() or first.startswith(("SECTION", "{")):
+        return  # it stands for any
+    else:
+        parts = commands.split([first, *words])
+    for name, options in parts.items():
+        if name in PARSERS:
+            PARSERS[name]().parse_args(options)
+
+
+def test_a_sections_name_is_not_taken_for_a_server() -> None:
+    assert commands.split(["replay", "--transactions", "500"]) == {"replay": ["--transactions", "500"]}
+    assert replay.parser().parse_args(["--transactions", "500"]).transactions == [500]
+    assert list(commands.split([])) == list(commands.sections())
+
+
+@pytest.mark.parametrize("words", [["nothing"], ["--gib", "3"], ["web", "s3", "--mib", "1"]])
+def test_what_cannot_be_meant_is_refused(words: list[str]) -> None:
+    with pytest.raises(SystemExit, match=r"there is no nothing|say for which one"):
+        commands.split(words)
+
+
+def test_a_bench_that_is_told_to_end_lets_go_of_what_it_holds(tmp_path: Path) -> None:
+    story = """
+import pathlib, sys, time
+from contextlib import contextmanager
+from bench.guest import end_in_order
+
+@contextmanager
+def server():
+    try:
+        print("started", flush=True)
+        yield
+    finally:
+        pathlib.Path(sys.argv[1]).write_text("ended")
+
+end_in_order()
+with server():
+    while True:
+        time.sleep(60)
+"""
+    ended = tmp_path / "ended"
+    argv = [sys.executable, "-c", story, str(ended)]
+    with subprocess.Popen(argv, cwd=HOUSE, stdout=subprocess.PIPE) as running:
+        assert running.stdout and running.stdout.readline() == b"started\n"
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 128 + signal.SIGTERM
+    assert ended.read_text() == "ended"
