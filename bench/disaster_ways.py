@@ -175,7 +175,7 @@ def by_receive(place: str, newest: str) -> Way:
         with _home(scene, name) as home:
             watch = Stopwatch()
             for part, dataset in scene.datasets.items():
-                copy = f"{place}/{dataset.partition('/')[2]}"
+                copy = _copy_of(place, dataset)
                 target = ("-o", f"mountpoint={home / part}", f"{_pool(scene)}/{name}-{part}")
                 with subprocess.Popen(
                     ("zfs", "send", "-Lec", f"{copy}@{newest}"), stdout=subprocess.PIPE
@@ -190,6 +190,12 @@ def by_receive(place: str, newest: str) -> Way:
             return spent
 
     return way
+
+
+def _copy_of(place: str, dataset: str) -> str:
+    """The dataset that one was shipped to."""
+    below = run("zfs", "list", "-Hro", "name", place).splitlines()
+    return next(name for name in below if name.endswith("/" + dataset.partition("/")[2]))
 
 
 def _opened(scene: Scene, home: Path) -> Settings:
