@@ -20,6 +20,7 @@ from zbackup.model.errors import CommandFailed
 from zbackup.model.snapshot import Dataset
 from zbackup.proc import detached
 from zbackup.proc.detached import Confinement, Process, last_lines, launch
+from zbackup.proc.listen_beside import listen_beside
 from zbackup.proc.start import FIXED_PATH
 from zbackup.zfs.datasets import Zfs
 
@@ -315,21 +316,53 @@ def tries(started: list[Process], confinement: Confinement, output: Path, words:
     return found
 
 
-def test_two_can_be_in_a_network_of_their_own(started: list[Process], tmp_path: Path) -> None:
-    """They reach each other, and nobody of the host."""
+CALLING = """
+import socket, time
+while True:
+    for line in open("/proc/net/tcp").readlines()[1:]:
+        port = int(line.split()[1].rpartition(":")[2], 16)
+        with socket.create_connection(("127.0.0.1", port)) as call:
+            print(call.recv(100).decode(), flush=True)
+            time.sleep(600)
+    time.sleep(0.05)
+"""
+
+
+def test_a_port_beside_a_server_is_for_that_server_alone(started: list[Process], tmp_path: Path) -> None:
+    """It reaches us there, and nobody of the host does; nor does it reach a port of the host's."""
+    let_reach(Path(sys.executable))
     alone = Confinement(hide=(), bind=(), uid=UID, gid=GID)
-    serving = "import socket, time; s = socket.create_server(('127.0.0.1', 7777)); time.sleep(120)"
-    first = launch((sys.executable, "-c", serving), alone, tmp_path / "1")
-    started.append(first)
-    wanted = json.dumps([[], 7777, "/nobody"])
-    seen = tries(started, replace(alone, beside=first), tmp_path / "2", wanted)
-    if seen["call"] != "done":  # it may not have listened yet
-        time.sleep(2)
-        seen = tries(started, replace(alone, beside=first), tmp_path / "3", wanted)
-    assert seen["call"] == "done"
+    process = launch((sys.executable, "-c", CALLING), alone, tmp_path / "1")
+    started.append(process)
+    deadline = time.monotonic() + LIMIT_S
+    while "python" not in Path(f"/proc/{process.pid}/cmdline").read_text().partition("\0")[0]:
+        assert process.alive and time.monotonic() < deadline
+        time.sleep(0.05)
+    while "enter_namespace" in Path(f"/proc/{process.pid}/cmdline").read_text():
+        assert process.alive and time.monotonic() < deadline, last_lines(tmp_path / "1")
+        time.sleep(0.05)
+    assert process.alive, last_lines(tmp_path / "1")
+    with listen_beside(process) as listening:
+        listening.settimeout(LIMIT_S)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(listening.getsockname())
+        call, _ = listening.accept()
+        with call:
+            call.sendall(b"for you alone")
+            while "for you alone" not in last_lines(tmp_path / "1"):
+                assert process.alive and time.monotonic() < deadline, last_lines(tmp_path / "1")
+                time.sleep(0.05)
     with socket.create_server(("127.0.0.1", 7778)):
         seen = tries(started, alone, tmp_path / "4", json.dumps([[], 7778, "/nobody"]))
     assert seen["call"] == "ECONNREFUSED"
+
+
+def test_a_port_beside_a_server_that_has_ended_is_not_opened(tmp_path: Path) -> None:
+    alone = Confinement(hide=(), bind=(), uid=UID, gid=GID)
+    process = launch((sys.executable, "-c", ""), alone, tmp_path / "1")
+    assert process.wait(LIMIT_S)
+    with pytest.raises(CommandFailed, match="where the server is"):
+        listen_beside(process)
 
 
 def ended(process: Process, output: Path) -> str:

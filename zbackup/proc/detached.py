@@ -49,8 +49,8 @@ class Confinement:
     These and its `own` directories it may write to; what else it sees of the host is read-only, and of
     `cover` it sees empty directories. proc.mount_namespace tells more.
 
-    `network` "own" is a network in which there is nobody else; `beside` is a server whose network it joins
-    instead. In the host's network it cannot call anybody but for one that `calls_out`.
+    `network` "own" is a network in which there is nobody else (see listen_beside). In the host's network it
+    cannot call anybody but for one that `calls_out`.
     """
 
     hide: tuple[str, ...]
@@ -60,7 +60,6 @@ class Confinement:
     own: tuple[str, ...] = ()
     cover: tuple[str, ...] = ()
     network: Network = "own"
-    beside: "Process | None" = None
     calls_out: bool = False
     limits: Limits = NO_LIMITS
 

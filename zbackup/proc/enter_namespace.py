@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from zbackup.proc.mount_namespace import View, arrange, named_paths
-from zbackup.proc.network_namespace import join_network, leave_network
+from zbackup.proc.network_namespace import leave_network
 from zbackup.proc.privileges import become_user, call_nobody, last_capability
 from zbackup.proc.secure_files import write_new
 from zbackup.proc.start import become
@@ -53,9 +53,7 @@ def _view(wanted: dict[str, Any]) -> View:
 
 
 def _choose_network(wanted: dict[str, Any]) -> None:
-    if wanted["beside"]:
-        join_network(wanted["beside"]["pid"])
-    elif wanted["network"] == "own":
+    if wanted["network"] == "own":
         leave_network()
 
 
