@@ -174,6 +174,19 @@ def test_archived_log_shortens_what_would_be_lost(archive: Path) -> None:
     assert "archived log cannot be read" in found.problems[0]
 
 
+def test_who_may_not_read_the_archived_log_is_told(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = Receiver(mounted={f"{ROOT}/db1/shop/log": str(archive)})
+    there.ship("db1", "shop", NOW - 5 * HOUR)
+
+    def closed(_: object, server: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("zbackup.proc.log_store.LogStore.newest", closed)
+    (found,) = members(there)
+    assert (found.exposed, found.health) == (5 * 3600.0, "warning")
+    assert "may not read it: ask as its owner" in found.problems[0]
+
+
 @given(
     st.lists(
         st.tuples(st.none() | st.floats(-1e6, 1e9), st.booleans(), st.booleans()).map(

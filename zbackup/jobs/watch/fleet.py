@@ -4,6 +4,7 @@ Of a dataset on this host the names of all snapshots are listed, and only the ne
 are read. At other addresses each instance is looked at by itself.
 """
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -183,6 +184,9 @@ def _archived(newest: Backup | None, log: _LocalLog | _ListedLog) -> tuple[datet
         return None, ()
     try:
         found = log.newest(server_key(newest.record.server_uuid))
+    except PermissionError:
+        who = f"user id {os.geteuid()}"
+        return None, (f"its archived log counts for nothing, for {who} may not read it: ask as its owner",)
     except (OSError, ValueError, Refused, VerificationFailed) as problem:
         return None, (f"its archived log cannot be read: {_line(problem)}",)
     return (found.last.read if found else None), ()
