@@ -31,6 +31,7 @@ pytest.register_assert_rewrite(
     "tests.system.switch_kills",
     "tests.system.switch_story",
     "tests.slow.large_transactions",
+    "tests.slow.hard_archive",
     "tests.slow.destination_faults",
     "tests.platform.shipping",
 )

@@ -40,9 +40,9 @@ class LargeTransactions:
         house.snapshot()
         before = next_second()
         before_sums = server.checksum()
-        size = _log_size(house)
-        _insert(house)
-        assert _log_size(house) - size > 1 << 30
+        size = log_size(house)
+        insert_large(house)
+        assert log_size(house) - size > 1 << 30
         after = next_second()
         after_sums = server.checksum()
         server.sql("UPDATE shop.big SET b = CONCAT('u', b) WHERE id % 4 = 0")
@@ -51,7 +51,8 @@ class LargeTransactions:
         assert _restored(house, after, "after") == after_sums
 
 
-def _insert(house: House) -> None:
+def insert_large(house: House) -> None:
+    """Commit more than 1 GiB at once into shop.big."""
     with house.server.connect(database="shop") as connection, connection.cursor() as cursor:
         cursor.execute("BEGIN")
         for number in range(1, ROWS + 1):
@@ -61,7 +62,8 @@ def _insert(house: House) -> None:
         cursor.execute("COMMIT")
 
 
-def _log_size(house: House) -> int:
+def log_size(house: House) -> int:
+    """Return the bytes of all of the server's log files."""
     return sum(int(row[1]) for row in house.server.sql("SHOW BINARY LOGS"))
 
 
