@@ -26,6 +26,8 @@ zbackup list >/dev/null 2>/said || say "the example is read: $(head -c 60 /said)
 loose=$(find /usr/lib/zbackup-pitr -not -type l -perm /022 | head -3)
 test -z "$loose" && say "nobody but root may change the program"
 ! grep -rl /usr/local/bin/zbackup /usr/lib/systemd/system && say "units start the packaged program"
+test -f /usr/lib/systemd/system/zbackup-web.service && getent passwd zbackup-web >/dev/null && say "the web page's units and user"
+zbackup web --help >/dev/null && /usr/lib/zbackup-pitr/bin/python -I -c 'import starlette, uvicorn, jinja2' && say "what the page is made with"
 man -w zbackup-restore >/dev/null 2>&1 && MANWIDTH=90 man zbackup.toml 2>/dev/null | grep -q max_age && say "man pages"
 bash -n /usr/share/bash-completion/completions/zbackup && say completion
 mkdir -p /var/lib/zbackup/clones/shop && echo data >/var/lib/zbackup/clones/shop/ibdata1

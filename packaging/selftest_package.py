@@ -18,6 +18,8 @@ PROVEN = (
     "check without a configuration ends with 2",
     "nobody but root may change the program",
     "units start the packaged program",
+    "the web page's units and user",
+    "what the page is made with",
     "man pages",
     "completion",
     "an upgrade keeps the configuration",

@@ -22,6 +22,8 @@ UNIT = """[Service]
 ExecStart=/usr/bin/setpriv --reuid={uid} --regid={uid} --clear-groups {argv}
 """
 SERVICE = "mariadb.service"
+GROUP = "mariadb"
+"""Of the server's files: not the one that the units name."""
 # For tests alone: the lab's zfs and Python may lie in somebody's home.
 LAB = "[Service]\nProtectHome=read-only\n"
 
@@ -43,8 +45,9 @@ def bare_host() -> Iterator[Host]:
     drop_in.mkdir(parents=True)
     (drop_in / "lab.conf").write_text(LAB)
     Path("/dev/zfs").chmod(0o666)  # as the rules of udev that come with OpenZFS do
-    with Path("/etc/group").open("a") as groups:
-        groups.write(f"mysql:x:{SERVER_UID}:\n")
+    groups = Path("/etc/group")
+    others = [line for line in groups.read_text().splitlines() if line.split(":")[2] != str(SERVER_UID)]
+    groups.write_text("\n".join([*others, f"{GROUP}:x:{SERVER_UID}:"]) + "\n")
     Path("/usr/local/sbin/mariadbd").symlink_to(trusted(servers.path("mariadb-11.8") / "bin/mariadbd"))
     # The unit's PrivateTmp hides what is below /tmp.
     before, tempfile.tempdir = tempfile.tempdir, "/srv"

@@ -1,19 +1,25 @@
 """`zbackup install-service` and `zbackup init` under a real systemd: the daemon runs, and is not root."""
 
 import json
+import re
+import subprocess
 import sys
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.lab.reach import let_reach
-from tests.slow.init_under_systemd import Host, bare_host
+from tests.slow.init_under_systemd import GROUP, LAB, Host, bare_host
 from tests.slow.systemd_machine import ETC
 from tests.system.house import wait_until
 
 PROJECT = Path(__file__).resolve().parents[2]
 INSTALLED = Path("/usr/local/bin/zbackup")
+NO_USER_NAMESPACES = "PrivateUsers=no\n"
+"""The lab's kernel has none."""
 START = """#!{python}
 import sys
 sys.path.insert(0, "{project}")
@@ -37,6 +43,7 @@ def test_the_service_is_installed_once(host: Host) -> None:
     done = host.systemd.zbackup("install-service")
     assert done.rc == 0, done
     assert "ExecStart=/usr/local/bin/zbackup daemon" in (ETC / "zbackup.service").read_text()
+    assert "ExecStart=/usr/local/bin/zbackup web" in (ETC / "zbackup-web.service").read_text()
     assert host.systemd.inside("id", "zbackup").rc == 0
     assert "nothing to do" in host.systemd.zbackup("install-service").out
     (ETC / "zbackup-helper@.service").write_text("# mine\n")
@@ -70,3 +77,51 @@ def test_run_again_nothing_is_done_and_the_daemon_stays(host: Host) -> None:
     assert again.rc == 0 and "  1. " not in again.err, again
     after = host.systemd.show("zbackup.service", "MainPID"), Path("/etc/zbackup/config.toml").read_bytes()
     assert after == before
+
+
+def test_the_reader_of_the_page_is_in_the_servers_group_and_the_page_shows_the_log(host: Host) -> None:
+    for unit in ("zbackup.service", "zbackup-read@0.service"):
+        assert GROUP in host.systemd.show(unit, "SupplementaryGroups").split(), unit
+    for unit, more in (("zbackup-read@.service", ""), ("zbackup-web.service", NO_USER_NAMESPACES)):
+        at_home = ETC / f"{unit}.d"
+        at_home.mkdir(exist_ok=True)
+        (at_home / "lab.conf").write_text(LAB + more)
+    host.systemd.do("daemon-reload")
+    host.systemd.do("enable", "--now", "zbackup-read.socket", "zbackup-web.service")
+    try:
+        wait_until("a link is given", lambda: host.systemd.zbackup("web", "--login").rc == 0, 120)
+    except AssertionError as never:
+        raise AssertionError(host.systemd.ask("status", "zbackup-web.service")) from never
+    link = host.systemd.zbackup("web", "--login").succeeded.strip()
+    form = urllib.parse.urlsplit(link)
+    site = f"{form.scheme}://{form.netloc}"
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    browser.open(urllib.request.Request(f"{site}/login", form.query.encode(), {"Origin": site}))
+
+    def page(path: str) -> str:
+        with browser.open(f"{site}{path}") as answer:
+            return str(answer.read().decode())
+
+    assert "shop" in page("/")
+    host.server.sql("CREATE DATABASE seen_in_the_page")
+    host.server.sql("DROP DATABASE seen_in_the_page")
+    assert host.systemd.zbackup("snapshot", "shop").rc == 0
+    # The overview that says up to when one may look is kept for a while.
+    try:
+        told = "DROP DATABASE seen_in_the_page"
+        wait_until("the page shows it", lambda: told in page("/instance/shop?marks=1"), 120)
+    except AssertionError as never:
+        raise AssertionError(re.sub(r"<[^>]*>|\s+", " ", page("/instance/shop?marks=1"))) from never
+    assert "Permission denied" not in host.systemd.journal("zbackup-read@*")
+
+
+def test_a_drill_of_the_daemons_is_waited_for(host: Host) -> None:
+    """For longer than commands wait for one another: how long it takes depends on the data."""
+    for name in (f"{host.pool.name}/shop", f"{host.pool.name}/zbackup"):
+        for mark in ("zbackup:drill", "zbackup:drill:shop"):
+            subprocess.run(("zfs", "inherit", "-r", mark, name), check=True)
+    host.systemd.do("stop", "zbackup-drill.socket")
+    lock = "/run/zbackup/.daemon/zbackup.drill.lock"
+    with subprocess.Popen(("flock", lock, "sleep", "70")):
+        done = host.systemd.zbackup("init", "--yes")
+    assert done.rc == 0 and "tables checked: passed" in done.err, done
