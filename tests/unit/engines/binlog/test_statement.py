@@ -164,6 +164,16 @@ def test_a_comment_that_begins_with_m_is_one() -> None:
         ("ALTER TABLE import TABLESPACE = x", False),
         ("ALTER TABLE import TABLESPACE s", False),
         ("ALTER TABLE t COMMENT 'IMPORT TABLESPACE'", False),
+        ("CREATE TABLESPACE ts ADD DATAFILE '/elsewhere/ts.ibd' ENGINE=InnoDB", True),
+        ('create tablespace `ts` add datafile "../ts.ibd"', True),
+        ("CREATE UNDO TABLESPACE u ADD DATAFILE '/elsewhere/u.ibu'", True),
+        ("CREATE TABLESPACE ts ADD DATAFILE 'sub/ts.ibd'", True),
+        ("CREATE TABLESPACE ts ADD DATAFILE 'ts.ibd' COMMENT '/x/y'", False),
+        ("CREATE TABLESPACE ts ADD DATAFILE './ts.ibd'", False),
+        ("CREATE TABLESPACE datafile ENGINE=InnoDB", False),
+        ("CREATE TABLESPACE ts ADD DATAFILE", False),
+        ("DROP TABLESPACE ts", False),
+        ("CREATE TABLE t (a INT COMMENT 'ADD DATAFILE /x') TABLESPACE ts", False),
     ],
 )
 def test_files_that_are_brought_in_end_a_replay(text: str, stops: bool) -> None:

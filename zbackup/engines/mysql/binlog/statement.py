@@ -64,10 +64,12 @@ _ON_TABLE: Final = frozenset({"INDEX", "TRIGGER", "KEY"})
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word in capitals as `word`, its name as it stands there; "" for what it cannot be."""
+    """A word in capitals as `word`, its name as it stands there; "" for what it cannot be. `text` is what a
+    string holds, as far as nothing in it is escaped."""
 
     word: str
     name: str
+    text: str = ""
 
 
 @dataclass(slots=True)
@@ -125,7 +127,7 @@ def _tokens(matches: Iterator[re.Match[str]], *, ansi_quotes: bool) -> Iterator[
         elif kind == "symbol":
             yield Token(said, "")
         elif kind in ("string", "double"):
-            yield Token("'", "")
+            yield Token("'", "", _inner(said))
 
 
 def _inner(said: str) -> str:

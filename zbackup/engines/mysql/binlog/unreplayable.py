@@ -1,4 +1,9 @@
-"""Statements in a log that no server can replay on a clone: they need files that were never logged. Pure."""
+"""Statements in a log that no server can replay on a clone: they need files that were never logged, or write
+where a clone must not. Pure.
+
+A data file of CREATE TABLESPACE may lie anywhere in innodb_directories (MySQL reference manual, "CREATE
+TABLESPACE Statement"); a name without a directory is in the data directory, which a clone has.
+"""
 
 from typing import Final
 
@@ -18,7 +23,16 @@ def why_unreplayable(statement: Statement) -> str:
         imports = (n for n, word in enumerate(words) if word == "IMPORT" and words[n - 1] not in _BEFORE_NAME)
         if any(_imports_files(words, at + 1) for at in imports):
             return "IMPORT TABLESPACE needs a file that is not in the log"
+    if statement.verb in ("CREATE", "ALTER") and "TABLESPACE" in words[1:3]:
+        files = (n + 1 for n, word in enumerate(words) if word == "DATAFILE" and words[n - 1] == "ADD")
+        if any(_is_elsewhere(statement.tokens[at].text) for at in files if at < len(words)):
+            return "ADD DATAFILE puts a file outside of the data directory"
     return ""
+
+
+def _is_elsewhere(path: str) -> bool:
+    """Tell whether a data file may lie outside of the data directory: an absolute name does not tell."""
+    return "/" in path.removeprefix("./") or "\\" in path
 
 
 def _imports_files(words: list[str], at: int) -> bool:
