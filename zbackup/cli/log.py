@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from zbackup.cli import complete
 from zbackup.cli.log_lines import LogLines, entry_shape, read_shape
 from zbackup.cli.options import Options
 from zbackup.cli.output import print_line, say
+from zbackup.cli.pager import Pager, paged
 from zbackup.cli.working import At, OneInstance, on_one
 from zbackup.jobs.context import Context
 from zbackup.jobs.log.log import follow, largest, rows_of
@@ -32,7 +34,7 @@ just before the last one that is shown.
 Where the log holds statements instead of rows (binlog_format STATEMENT or MIXED), tables are those that the
 statement's text names, and "by text" is said: triggers and functions may have changed others.
 
-A moment is {FORMS}.
+On a terminal it goes through PAGER, or less -FRX; PAGER=cat prints it as it comes. A moment is {FORMS}.
 
 \b
 zbackup log shop --table shop.orders --since -1h
@@ -121,9 +123,13 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         raise UsageError("--rows shows one transaction as a whole: leave out what chooses among several")
     if follow_on and (largest_n or until):
         raise UsageError("--follow has no end: leave out --largest and --until")
-    with on_one(options, "log", instance) as ctx:
+    with (
+        on_one(options, "log", instance) as plain,
+        paged(plain.progress, wanted=not (options.json or follow_on)) as pager,
+    ):
+        ctx = replace(plain, progress=pager)
         if rows is not None:
-            _show_rows(options, rows_of(ctx, parse_transaction(rows)))
+            _show_rows(options, pager, rows_of(ctx, parse_transaction(rows)))
             return
         wanted = LogFilter(
             tables=tuple(_table(name) for name in table or ()),
@@ -136,6 +142,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         _show(
             options,
             ctx,
+            pager,
             largest(found, largest_n) if largest_n else found,
             by_size=bool(largest_n),
             at=at or "",
@@ -151,7 +158,13 @@ def _found(
 
 
 def _show(
-    options: Options, ctx: Context, found: Iterable[LogEntry | LogRead], *, by_size: bool, at: str
+    options: Options,
+    ctx: Context,
+    pager: Pager,
+    found: Iterable[LogEntry | LogRead],
+    *,
+    by_size: bool,
+    at: str,
 ) -> None:
     """Print each as it is found. Raise what kept the log from being read as a whole, at the end."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
@@ -164,6 +177,7 @@ def _show(
                 ctx.progress.note(each.problem)
             continue
         ctx.progress.phase("")
+        pager.begin()
         if not _show_one(options, lines, each):
             return
     ctx.progress.phase("")
@@ -183,8 +197,9 @@ def _show_one(options: Options, lines: LogLines, entry: LogEntry) -> bool:
     return say(lines.line(entry))
 
 
-def _show_rows(options: Options, lines: Iterator[str]) -> None:
+def _show_rows(options: Options, pager: Pager, lines: Iterator[str]) -> None:
     for line in lines:
+        pager.begin()
         if not (print_line({"row": line}) if options.json else say(line)):
             return
 

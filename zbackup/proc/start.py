@@ -30,6 +30,8 @@ OWN = (*TOOLS, "SSL_CERT_FILE", "SSL_CERT_DIR")
 """What a process of our own gets: one that logs in to a server checks certificates as we do."""
 HOOKS = ("PATH", "HOME", "LANG")
 """What an operator's program gets."""
+PAGERS = (*HOOKS, "TERM", "LC_ALL", "LC_CTYPE", "LESS", "LESSCHARSET")
+"""What a pager gets."""
 
 
 def for_tools() -> dict[str, str]:
@@ -45,6 +47,12 @@ def for_our_own() -> dict[str, str]:
 def for_hook(facts: Mapping[str, str]) -> dict[str, str]:
     """The environment of an operator's program that is told `facts`."""
     return _kept(HOOKS) | dict(facts)
+
+
+def for_pager() -> dict[str, str]:
+    """The environment of a pager at our terminal. less ends by itself where all fits, keeps colours, and
+    neither runs programs nor writes files (its manual, "SECURITY")."""
+    return {"LESS": "FRX"} | _kept(PAGERS) | {"LESSSECURE": "1"}
 
 
 def for_server(zone: str = "") -> dict[str, str]:
