@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,7 +106,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
 ) -> None:
     statement = _statement(before_drop, before_truncate)
     if skip is not None:
-        to = _end_behind(to, (before, statement), never=(to_timestamp, to_backup, to_label, origin))
+        never = {"--to-timestamp": to_timestamp, "--to-backup": to_backup, "--to-label": to_label}
+        to = _end_behind(to, (before, statement), never | {"--from": origin})
     foreign = _foreign(base, origin, (to, to_timestamp, before, to_backup, to_label, statement))
     named_target = foreign or _named_target(to, to_timestamp, before, to_backup, to_label, statement)
     if base and isinstance(named_target, _Backup | _Label):
@@ -229,14 +230,24 @@ def _foreign(base: str, origin: str | None, targets: Sequence[object]) -> _Forei
     return _Foreign(base)
 
 
-def _end_behind(to: str | None, others: Sequence[object], never: Sequence[object]) -> str | None:
+def _end_behind(to: str | None, others: Sequence[object], never: Mapping[str, str | None]) -> str | None:
     """The moment up to which all but one transaction is restored: all there is, if nothing else is named.
 
-    Raise UsageError for what has no log to leave it out of.
+    Raise UsageError for each of `never` that was said: no log is replayed, or none that can be read before.
     """
-    if any(each is not None for each in never):
-        raise UsageError("--skip goes with --to, --before, --before-drop and --before-truncate, on this host")
+    for option, said in never.items():
+        if said is not None:
+            raise UsageError(f"--skip does not go with {option}: {_NEVER_SKIPPED[option]}")
     return to if to is not None or any(each is not None for each in others) else "now"
+
+
+_AS_IT_IS = "a backup as it is replays no log to leave anything out of: name a moment (--to)"
+_NEVER_SKIPPED = {
+    "--to-timestamp": "MongoDB's oplog cannot leave a transaction out",
+    "--to-backup": _AS_IT_IS,
+    "--to-label": _AS_IT_IS,
+    "--from": "what came after it is looked for in the log of this host, and a destination's is not here yet",
+}
 
 
 def _named_target(

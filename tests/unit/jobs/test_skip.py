@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -97,8 +97,18 @@ def test_the_plan_says_what_is_left_out_and_what_came_later() -> None:
 
 
 def test_all_but_one_transaction_is_up_to_now_unless_an_end_is_named() -> None:
-    assert _end_behind(None, (None, None), never=(None,)) == "now"
-    assert _end_behind("-1h", (None, None), never=(None,)) == "-1h"
-    assert _end_behind(None, ("binlog.000001:4", None), never=(None,)) is None
-    with pytest.raises(UsageError, match="--skip goes with"):
-        _end_behind(None, (None, None), never=("zbackup-1",))
+    never = {"--to-timestamp": None, "--to-backup": None, "--to-label": None, "--from": None}
+    assert _end_behind(None, (None, None), never) == "now"
+    assert _end_behind("-1h", (None, None), never) == "-1h"
+    assert _end_behind(None, ("binlog.000001:4", None), never) is None
+    for option in never:
+        with pytest.raises(UsageError, match=f"--skip does not go with {option}: "):
+            _end_behind(None, (None, None), never | {option: "said"})
+
+
+@pytest.mark.parametrize("half", [{"prepared": True}, {"text": "XA COMMIT X'01',X'',1"}])
+def test_half_an_xa_transaction_is_not_left_out(
+    half: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Refused, match="one half of an XA transaction"):
+        planned(monkeypatch, replace(entry(SUBJECT, "shop.orders"), **half))

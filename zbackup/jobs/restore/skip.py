@@ -19,6 +19,7 @@ from zbackup.model.transaction_name import parse_transaction
 from zbackup.plan.clones.clone_name import default_name
 
 _SHOWN = 10
+_XA = ("XA COMMIT", "XA ROLLBACK")
 _SET_BACK = timedelta(hours=1)
 """What stands behind a transaction in the log may say that it was committed before it, by so much at most."""
 
@@ -77,6 +78,11 @@ def _left_out(ctx: Context, subject: Transaction, last: Transaction) -> LeftOut:
     entry = next(_from(ctx, subject, moment), None)
     if entry is None:
         raise Refused(f"{subject.start} was in the log just now, and is not any more: try again")
+    if entry.prepared or entry.text.upper().startswith(_XA):
+        raise Refused(
+            f"{subject.gtid or subject.start} is one half of an XA transaction, which the log has in two (XA "
+            "PREPARE, XA COMMIT): neither can be applied without the other, so restore --before the first"
+        )
     tables = tuple(touched.name for touched in entry.tables if touched.name)
     found = LeftOut(transaction=subject, tables=tables)
     if not tables:
