@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from zbackup.engines.mysql.copy import statements
-from zbackup.engines.mysql.copy.fill import BATCH_ROWS, Ends, batches, ranges
+from zbackup.engines.mysql.copy.fill import BATCH_ROWS, Ends, batches, on_both, ranges
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.tables import Column, Table, quoted_name
 from zbackup.engines.mysql.server.connection import ConnectionLost, Row, StatementFailed
@@ -104,8 +104,8 @@ def _pairs(ends: Ends, job: TableJob, wish: CopyWish) -> Iterator[list[Pair]]:
 
 def _same(ends: Ends, job: TableJob, span: bytes) -> bool:
     """Tell whether a range holds the same rows on both sides."""
-    ask = [(ends.clone, job.table.name), (ends.production, job.work)]
-    found = [c.read(statements.digest(name, job.table.stored, span)) for c, name in ask]
+    asked = [statements.digest(name, job.table.stored, span) for name in (job.table.name, job.work)]
+    found = on_both(ends, *asked)
     return found[0] == found[1] and statements.is_whole(found[0][0])
 
 
@@ -124,8 +124,11 @@ def _select(
 def _lacking(ends: Ends, job: TableJob, span: bytes, wanted: bytes) -> Iterator[list[Pair]]:
     """Only the rows whose key production lacks: keys are read first, and whole rows of those alone."""
     table = job.table
-    have = set(ends.production.read(_select(job.work, table.key, span)))
-    keys = [k for k in ends.clone.read(_select(table.name, table.key, wanted, table.key)) if k not in have]
+    there, here = on_both(
+        ends, _select(table.name, table.key, wanted, table.key), _select(job.work, table.key, span)
+    )
+    have = set(here)
+    keys = [key for key in there if key not in have]
     for start in range(0, len(keys), BATCH_ROWS // 2):
         some = statements.one_of(table.key, keys[start : start + BATCH_ROWS // 2])
         rows = ends.clone.stream(_select(table.name, table.stored, some, table.key))

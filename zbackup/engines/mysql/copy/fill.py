@@ -1,6 +1,7 @@
 """Fill a new table with the clone's rows, and prove that it holds them."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from zbackup.engines.mysql.copy import statements
@@ -39,13 +40,28 @@ def fill(ends: Ends, job: TableJob, where: str) -> int:
         ends.production.write(f"TRUNCATE TABLE {quoted_name(job.work)}".encode())
     query = statements.read_rows(table, columns, after=after, where=where)
     written = 0
-    for rows in batches(ends.clone.stream(query)):
-        statement = statements.insert(job.work, columns, rows)
-        ends.brake.wait(len(statement))
-        ends.production.write(statement)
-        written += len(rows)
-        ends.progress.advance(written, max(table.rows, written), "rows")
+    with ThreadPoolExecutor(max_workers=1) as writer:
+        # One statement is done while the next is read and made; they stay in their order.
+        begun: Future[int] | None = None
+        for rows in batches(ends.clone.stream(query)):
+            statement = statements.insert(job.work, columns, rows)
+            if begun:
+                begun.result()
+            ends.brake.wait(len(statement))
+            begun = writer.submit(ends.production.write, statement)
+            written += len(rows)
+            ends.progress.advance(written, max(table.rows, written), "rows")
+        if begun:
+            begun.result()
     return written
+
+
+def on_both(ends: Ends, in_clone: bytes, in_production: bytes) -> tuple[list[Row], list[Row]]:
+    """Ask both servers at once."""
+    with ThreadPoolExecutor(max_workers=1) as other:
+        there = other.submit(ends.clone.read, in_clone)
+        here = ends.production.read(in_production)
+        return there.result(), here
 
 
 def batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
@@ -79,8 +95,11 @@ def prove(ends: Ends, job: TableJob, where: str) -> None:
     for after, to in ranges(ends.clone, table):
         ends.brake.wait()
         span = statements.between(table.key, after, to)
-        there = ends.clone.read(statements.digest(table.name, table.stored, span + limit))[0]
-        here = ends.production.read(statements.digest(job.work, table.stored, span))[0]
+        (there,), (here,) = on_both(
+            ends,
+            statements.digest(table.name, table.stored, span + limit),
+            statements.digest(job.work, table.stored, span),
+        )
         if there != here or not statements.is_whole(here):
             counts = ", ".join(
                 f"{int(row[0] or 0)} {whose}"
