@@ -83,13 +83,13 @@ class Zbackup:
         recovery = {"server": str(self.program), "mountpoint": str(self.home / "clones"), **(recovery or {})}
         instance = {**self._instance, **changes}
         lines = [
-            f"timezone = {_toml(ZONE.key)}",
-            f"run_dir = {_toml(str(run_dir or self.home / 'run'))}",
-            f"daemon = {_toml({'state_dir': str(self.home / 'state'), **(daemon or {})})}",
+            f"timezone = {toml(ZONE.key)}",
+            f"run_dir = {toml(str(run_dir or self.home / 'run'))}",
+            f"daemon = {toml({'state_dir': str(self.home / 'state'), **(daemon or {})})}",
             f"[instance.{INSTANCE}]",
-            *(f"{key} = {_toml(value)}" for key, value in instance.items() if value is not None),
+            *(f"{key} = {toml(value)}" for key, value in instance.items() if value is not None),
             f"[instance.{INSTANCE}.recovery]",
-            *(f"{key} = {_toml(value)}" for key, value in recovery.items() if value is not None),
+            *(f"{key} = {toml(value)}" for key, value in recovery.items() if value is not None),
         ]
         file = self.home / f"{name}.toml"
         file.write_text("\n".join(lines) + "\n")
@@ -260,10 +260,10 @@ def build(
     )
 
 
-def _toml(value: object) -> str:
+def toml(value: object) -> str:
     """A value as TOML. JSON's strings and numbers are TOML's too."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
+        return "[" + ", ".join(toml(item) for item in value) + "]"
     return json.dumps(value)

@@ -5,10 +5,12 @@ from typing import Any
 import typer
 
 from zbackup import app
-from zbackup.cli import shapes, tables
+from zbackup.cli import on_cluster, shapes, tables
 from zbackup.cli.options import Options
+from zbackup.cli.output import emit
 from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.config.load import load
+from zbackup.jobs.cluster.check import check_cluster
 from zbackup.jobs.context import Context
 from zbackup.jobs.watch.check import CheckReport, check
 from zbackup.model.finding import Finding
@@ -24,12 +26,17 @@ Ends with the exit status of the first critical finding.
 \b
 zbackup check
 zbackup check shop --json
+zbackup check --cluster shop    all members of a sharded MongoDB, and whether they have a common window
 """
 
 WIDEST = len("critical")
 
 
-def command(options: Options, instance: AnyInstance = None) -> None:
+def command(options: Options, instance: AnyInstance = None, cluster: on_cluster.Name = "") -> None:
+    if cluster:
+        on_cluster.require_no_instance(instance)
+        _of_cluster(options, cluster)
+        return
     settings = load(options.config)
 
     def action(ctx: Context) -> CheckReport:
@@ -42,8 +49,29 @@ def command(options: Options, instance: AnyInstance = None) -> None:
         raise typer.Exit(status)
 
 
+def _of_cluster(options: Options, name: str) -> None:
+    """Check each member, and all of them as one."""
+    settings = load(options.config)
+    with on_cluster.on_members(options, "check", name) as (cluster, contexts):
+        reports = [
+            check(c, app.expected(settings, settings.instance[c.instance], c.clock.now())) for c in contexts
+        ]
+        whole = check_cluster(cluster, on_cluster.looked_at(contexts, None))
+    rows = [
+        {"instance": c.instance, "cluster": None} | _rows(r) for c, r in zip(contexts, reports, strict=True)
+    ]
+    rows.append({"instance": None, "cluster": cluster.name} | _rows(whole))
+    emit(options, "check", rows, lambda: "\n\n".join(map(render, (*reports, whole))))
+    if status := next((r.exit_status for r in (*reports, whole) if r.exit_status), 0):
+        raise typer.Exit(status)
+
+
+def _rows(report: CheckReport) -> dict[str, Any]:
+    return {"health": report.health, "findings": [shapes.finding(f) for f in report.findings]}
+
+
 def _shape(done: Done[CheckReport]) -> dict[str, Any]:
-    return {"health": done.result.health, "findings": [shapes.finding(f) for f in done.result.findings]}
+    return _rows(done.result)
 
 
 def _text(reports: list[Done[CheckReport]]) -> str:
@@ -56,7 +84,12 @@ def render(report: CheckReport) -> str:
     counts = (
         f"{_count(report, 'critical')} critical, {how_many(_count(report, 'warning'), 'warning', 'warnings')}"
     )
-    return "\n".join([f"Instance {report.instance}: {report.health} ({counts})", *lines])
+    return "\n".join([f"{_titled(report.instance)}: {report.health} ({counts})", *lines])
+
+
+def _titled(name: str) -> str:
+    """Tell what was checked. No instance's name has a space."""
+    return name[0].upper() + name[1:] if " " in name else f"Instance {name}"
 
 
 def _lines(finding: Finding) -> list[str]:

@@ -20,6 +20,12 @@ def destinations(incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 
 
+def clusters(incomplete: str) -> list[str]:
+    """Names of clusters in the configuration that would be used."""
+    settings = _settings()
+    return [name for name in settings.cluster if name.startswith(incomplete)] if settings else []
+
+
 def clones(incomplete: str) -> list[str]:
     """Names of the clones there are, as far as ZFS tells without being asked for long."""
     settings = _settings()

@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from zbackup import app
-from zbackup.cli import at_address, restore_copy
+from zbackup.cli import at_address, on_cluster, restore_copy
 from zbackup.cli import restore_options as given
 from zbackup.cli.at_address import Elsewhere, Given, on_address
 from zbackup.cli.log_lines import in_words
@@ -19,6 +19,7 @@ from zbackup.cli.output import emit
 from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan
 from zbackup.cli.working import OneInstance, on_one
 from zbackup.config import from_address
+from zbackup.jobs.cluster.restore import ClusterOptions
 from zbackup.jobs.context import Context
 from zbackup.jobs.copy.after_restore import require_possible
 from zbackup.jobs.restore.destination_source import DestinationSource
@@ -63,6 +64,7 @@ zbackup restore shop --from here --run-at-destination --to latest    on the dest
 zbackup restore --from s3://bucket/db1 --key FILE --below tank/recovered --to latest   with no configuration
 zbackup restore shop --before-drop shop.orders --table shop.orders   and back into production with it
 zbackup restore docs --to-timestamp 1714557720,1 --port 27018 --as-replica-set rescue
+zbackup restore --cluster shop --to "10:02" --port 27100    a sharded MongoDB: all of its members to one time
 """
 
 
@@ -103,7 +105,18 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     named_instance: at_address.Named = "",
     below: at_address.Below = "",
     server: at_address.Program = None,
+    cluster: on_cluster.Name = "",
 ) -> None:
+    if cluster:
+        on_cluster.require_alone(
+            *(instance, before, before_drop, before_truncate, to_backup, to_label, base, epoch, read_only),
+            *(as_replica_set, accept_clock, accept_older, skip, table, into, missing, changed, yes),
+            *(key, endpoint, identity, known_hosts, sudo, named_instance, below, server),
+        )
+        asked_for = on_cluster.Wish(to=to, to_timestamp=to_timestamp, origin=origin, there=there)
+        ways = ClusterOptions(name=name, port=port, keep=keep)
+        on_cluster.restore(options, cluster, asked_for, ways, dry_run=dry_run)
+        return
     statement = _statement(before_drop, before_truncate)
     if skip is not None:
         never = {"--to-timestamp": to_timestamp, "--to-backup": to_backup, "--to-label": to_label}
@@ -134,10 +147,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         instance=named_instance,
         below=below,
     ).of(origin, instance, options, program)
-    if elsewhere and there:
-        elsewhere.require_same_pool()
-    if wish and elsewhere:
-        raise UsageError("--table copies into production, which a host without a configuration does not know")
+    if elsewhere:
+        _require_together(elsewhere, there=there, copies=wish is not None)
     with _context(options, instance, elsewhere, base, program) as (ctx, configuration):
         if wish:
             require_possible(ctx, wish)
@@ -162,6 +173,14 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         restore_copy.tell(options, asked, report, copied, configuration)
     if (plan if dry_run else report).clock_accepted:
         raise typer.Exit(ClockAccepted.exit_status)
+
+
+def _require_together(elsewhere: Elsewhere, *, there: bool, copies: bool) -> None:
+    """Raise UsageError where what is asked for cannot be had without a configuration."""
+    if there:
+        elsewhere.require_same_pool()
+    if copies:
+        raise UsageError("--table copies into production, which a host without a configuration does not know")
 
 
 @contextmanager

@@ -7,16 +7,18 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from zbackup import app
-from zbackup.cli import complete, shapes, tables
+from zbackup.cli import complete, on_cluster, shapes, tables
 from zbackup.cli.options import Options
-from zbackup.cli.output import plain
+from zbackup.cli.output import emit, plain
 from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.config.ship import Sample
+from zbackup.jobs.cluster.drill import drill_cluster
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.drill import DrillReport, drill, drill_here, plan_at, plan_here
 from zbackup.jobs.ship.archived import CheckedLog
 from zbackup.jobs.ship.verify_at import ReadBack, VerifyReport, verify_at
 from zbackup.model.errors import UsageError, VerificationFailed
+from zbackup.model.log import how_many
 from zbackup.model.moment import local_text
 from zbackup.plan.recovery.drills import DrillPlan
 
@@ -42,6 +44,7 @@ zbackup verify --at cloud --read all        fetch, hash and decrypt all that is 
 zbackup verify --at cloud --drill           and recover the newest of it into a server, which is removed again
 zbackup verify shop --drill                 recover what is here
 zbackup verify shop --drill --dry-run       only say which backup, and up to when
+zbackup verify --cluster shop --drill       recover all members of a sharded MongoDB to one cluster time
 
 The exit status is that of a failed verification when anything is different.
 """
@@ -73,7 +76,16 @@ def command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Of a drill only say what it would recover.")
     ] = False,
+    cluster: on_cluster.Name = "",
 ) -> None:
+    if cluster:
+        on_cluster.require_no_instance(instance)
+        if not with_drill or dry_run:
+            raise UsageError(
+                "--cluster goes with --drill, and --at, only: compare each member's copies by itself"
+            )
+        _drill_cluster(options, cluster, at)
+        return
     if not at and not with_drill:
         raise UsageError(
             "say which destination: --at DESTINATION; or --drill to try the backups that are here"
@@ -97,6 +109,25 @@ def command(
     conclude(options, "verify", outcomes, shape=_shape, text=_text)
     if any(isinstance(o, Done) and o.result.report and o.result.report.problems for o in outcomes):
         raise typer.Exit(VerificationFailed.exit_status)
+
+
+def _drill_cluster(options: Options, name: str, at: str) -> None:
+    """Recover all members of a cluster to one cluster time, and remove them again."""
+    with on_cluster.on_members(options, "verify", name) as (cluster, contexts):
+        report = drill_cluster(cluster, on_cluster.looked_at(contexts, at or None, stored=True))
+    shape = {
+        "cluster": cluster.name,
+        "destination": at or None,
+        "cluster_time": str(report.at),
+        "took_s": report.took.total_seconds(),
+        "members": [{"instance": m.name, "tables": c.tables} for m, c in report.members],
+    }
+    collections = how_many(sum(c.tables for _, c in report.members), "collection", "collections")
+    text = (
+        f"Cluster {cluster.name}: {len(report.members)} members recovered to cluster time {report.at}, "
+        f"{collections} checked, all removed again, in {tables.length(report.took.total_seconds())}"
+    )
+    emit(options, "verify", shape, lambda: text)
 
 
 @dataclass(frozen=True, slots=True)

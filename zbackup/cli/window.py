@@ -6,16 +6,18 @@ from datetime import datetime
 from typing import Any
 
 from zbackup import app
-from zbackup.cli import at_address, shapes, tables
+from zbackup.cli import at_address, on_cluster, shapes, tables
 from zbackup.cli.at_address import Given, Rebuilt, all_at
 from zbackup.cli.options import Options
-from zbackup.cli.output import plain
+from zbackup.cli.output import emit, plain
 from zbackup.cli.timeline import picture
 from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
+from zbackup.jobs.cluster.members import facts_of
 from zbackup.jobs.context import Context
 from zbackup.jobs.watch.window import WindowReport, window, window_at
 from zbackup.model.errors import UsageError
 from zbackup.model.moment import local_text
+from zbackup.plan.cluster import common, newest_or_none
 
 HELP = """Show which moments can be restored, and every gap with its cause.
 
@@ -27,6 +29,7 @@ zbackup window
 zbackup window shop --json
 zbackup window shop --at offsite    what the backups at a destination can restore
 zbackup window --from s3://bucket/db1 --key FILE    the same on a host without a configuration
+zbackup window --cluster shop       what all members of a sharded MongoDB hold
 """
 
 
@@ -49,7 +52,15 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     known_hosts: at_address.KnownHosts = None,
     sudo: at_address.Sudo = False,
     named_instance: at_address.Named = "",
+    cluster: on_cluster.Name = "",
 ) -> None:
+    if cluster:
+        on_cluster.require_no_instance(instance)
+        if origin:
+            raise UsageError("--cluster takes members from the configuration: --at DESTINATION, not --from")
+        _of_cluster(options, cluster, at)
+        return
+
     def look(ctx: Context) -> Seen:
         return Seen(window_at(ctx, app.choose_destination(ctx, at)) if at else window(ctx))
 
@@ -77,6 +88,31 @@ def _look_there(rebuilt: Rebuilt) -> Seen:
     report = window_at(rebuilt.context, rebuilt.context.destinations[0])
     trust = report.on_trust.partition(";")[0]
     return Seen(replace(report, promised=None, lacking=(), on_trust=trust), rebuilt.found.place)
+
+
+def _of_cluster(options: Options, name: str, at: str | None) -> None:
+    """Show each member's window, and what all of them hold."""
+    with on_cluster.on_members(options, "window", name) as (cluster, contexts):
+        members = on_cluster.looked_at(contexts, at)
+        reports = [Done(c, Seen(window_at(c, app.choose_destination(c, at)) if at else window(c))) for c in contexts]
+    facts, zone = facts_of(members), contexts[0].zone
+    spans = common(facts)
+    reach = newest_or_none(facts, zone)
+    shape = {
+        "cluster": cluster.name,
+        "common": plain(spans),
+        "newest": str(reach) if reach else None,
+        "members": [{"instance": d.context.instance} | _shape(d) for d in reports],
+    }
+    lines = [f"Cluster {cluster.name}"]
+    for span in spans:
+        held = f"after {local_text(span.after, zone)} and up to {local_text(span.to, zone)}"
+        lines.append(f"Any whole second {held} is held by all members.")
+    if not spans:
+        lines.append("No moment is held by all members: take a backup of each, and another of each later.")
+    if reach:
+        lines.append(f"The newest cluster time that all of their logs are proven to reach is {reach}.")
+    emit(options, "window", shape, lambda: "\n".join([*lines, "", _text(reports)]))
 
 
 def _shape(done: Done[Seen]) -> dict[str, Any]:

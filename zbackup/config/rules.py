@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from zbackup.config.archive import of_archive
+from zbackup.config.cluster import of_clusters
 from zbackup.config.engine_rules import of_engine
 from zbackup.config.lines import Path_
 from zbackup.config.schedule import url_is_valid
@@ -31,7 +32,7 @@ def broken_rules(raw: dict[str, Any]) -> list[Found]:
         found.append((("instance",), "no instance; there must be at least one [instance.NAME] table"))
     for name, table in tables.items():
         found += [(("instance", name, *path), text) for rule in _RULES for path, text in rule(name, table)]
-    return found + list(_shared_datasets(tables))
+    return [*found, *_shared_datasets(tables), *of_clusters(raw, tables)]
 
 
 _THIS_HOST = ("localhost", "127.0.0.1", "::1")

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt
 from zbackup.config import units
 from zbackup.config.archive import Archive
 from zbackup.config.clones import ClonePool, Clones
+from zbackup.config.cluster import Cluster
 from zbackup.config.copying import CopyBack
 from zbackup.config.notify import HealthNotify
 from zbackup.config.retention import Retention
@@ -226,6 +227,9 @@ class Settings(Table):
     clones: ClonePool = Field(default_factory=ClonePool, description="what all dev clones share")
     web: Web = Field(default_factory=Web, description="who may read what the web page shows")
     instance: dict[str, Instance] = Field(description="the database servers, one table each")
+    cluster: dict[str, Cluster] = Field(
+        default_factory=dict, description="sharded clusters of MongoDB, one table each"
+    )
 
     def model_post_init(self, context: object, /) -> None:
         for name, instance in self.instance.items():

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 from zbackup.model import bounds
+from zbackup.model.cluster import CONFIG, SHARD
 from zbackup.model.switch import Switch, from_values
 
 PROPERTY = "zbackup:clone"
@@ -33,7 +34,8 @@ class Clone:
     "copy" what was fetched from a destination to recover from.
     `target` is the moment it was recovered to and `reached` its last transaction, both for people.
     `port` is 0 without TCP, `replica_set` "" for a server that is in none. State "building" means that it
-    was never handed over, "failed" that it was kept for a look all the same.
+    was never handed over, "failed" that it was kept for a look all the same. `cluster` is the restore of a
+    sharded cluster that it was made by, NAME.ID, and `role` what it is in that; "" outside of one.
 
     Of dev clones: `login` is the user whose password is in the clone's password file, "" when production's
     accounts were kept; `own_root`: it, and who was one in production, is an administrator. `memory`, `nice`,
@@ -60,6 +62,8 @@ class Clone:
     port: int = 0
     read_only: bool = False
     replica_set: str = ""
+    cluster: str = ""
+    role: str = ""
     login: str = ""
     own_root: bool = False
     memory: int = 0
@@ -109,6 +113,8 @@ def _require_sound(clone: Clone) -> None:
     """Raise ValueError unless every value is of its kind and within bounds."""
     if clone.state not in get_args(State) or clone.kind not in get_args(Kind):
         raise ValueError(f"not a clone's description: state {clone.state!r}, kind {clone.kind!r}")
+    if clone.role not in ("", CONFIG, SHARD):
+        raise ValueError(f"not a clone's description: role {bounds.shown(str(clone.role))}")
     for each in fields(clone):
         value, kind = getattr(clone, each.name), _KINDS.get(each.name, str)
         if each.name not in ("created", "switch") and type(value) is not kind:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from zbackup.model.cluster import Addresses
 from zbackup.model.log import Transaction, how_many
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
@@ -140,7 +141,8 @@ class Serving:
     `replica_set` is the name of a set to be made of it alone; "" for a server that is in none. `memory` is in
     bytes, 0 for what recovered servers get. `sealed`: events cannot even be turned on; `login`: it asks for
     logins, whatever the original did. `restricted`: its accounts are developers'. `follows`: it is a replica,
-    and goes on being one.
+    and goes on being one. `role` is a member's in a sharded cluster, "" outside of one, and `addresses` where
+    its members are; None once that is written in the files.
     """
 
     port: int = 0
@@ -148,6 +150,8 @@ class Serving:
     replica_set: str = ""
     memory: int = 0
     limits: Limits = NO_LIMITS
+    role: str = ""
+    addresses: Addresses | None = None
     sealed: bool = False
     login: bool = False
     restricted: bool = False

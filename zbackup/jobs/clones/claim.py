@@ -191,6 +191,13 @@ def require_free_ports(ctx: Context, wanted: int, others: list[tuple[Clone, Data
         raise _too_few(ctx, taken, free=free, wanted=wanted)
 
 
+def free_ports(ctx: Context, wanted: int) -> list[int]:
+    """So many of the configured ports that are nobody's at this moment. Raise Taken when there are fewer."""
+    others = everywhere(ctx)
+    require_free_ports(ctx, wanted, others)
+    return list(islice(_unused(ctx, {clone.port for clone, _ in others}), wanted))
+
+
 def _unused(ctx: Context, taken: set[int]) -> Iterator[int]:
     first, last = ctx.cloning.ports
     return (port for port in range(first, last + 1) if port not in taken and not _in_use(port))

@@ -42,6 +42,7 @@ def serving(clone: Clone) -> Serving:
         port=clone.port,
         read_only=clone.read_only,
         replica_set=clone.replica_set,
+        role=clone.role,
         memory=clone.memory,
         limits=Limits(nice=clone.nice, memory=clone.memory_max, cpu=clone.cpu_quota),
         sealed=clone.kind == "dev",

@@ -11,10 +11,12 @@ from zbackup.model.recovery import Files, Serving
 @dataclass(frozen=True, slots=True)
 class Finish:
     """Another end of a restore than to serve what was recovered: `begin` announces the clone, and is given
-    how a restore describes it; `hand_over` leaves it ready, with its server running."""
+    how a restore describes it; `hand_over` leaves it ready, with its server running. `serving` is how the
+    engine starts that server before; None where it does not."""
 
     begin: Callable[[Clone], Clone]
     hand_over: Callable[[Files, Clone], Clone]
+    serving: Serving | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,7 @@ class RestoreOptions:
 
     @property
     def serving(self) -> Serving | None:
-        """Tell how the recovered server is handed over; None where `finish` does that."""
+        """Tell how the engine hands the recovered server over; None where it does not."""
         if self.finish:
-            return None
+            return self.finish.serving
         return Serving(port=self.port, read_only=self.read_only, replica_set=self.replica_set)

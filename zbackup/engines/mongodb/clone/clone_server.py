@@ -107,6 +107,7 @@ class CloneServer:
             auth=asks,
             key=bool(asks and serving.replica_set),
             replica_set=serving.replica_set,
+            role=serving.role,
             limits=serving.limits,
         )
         return self.await_answer(self._start(shape), self.by_socket)
@@ -116,13 +117,14 @@ class CloneServer:
         """Our way to the server, without a login."""
         return ConnectOptions(socket=str(self.place.socket))
 
-    def by_key(self) -> ConnectOptions:
-        """The same as the server itself, with a new key for its file; all who know that are the server."""
-        key = self._make_key()
-        return as_internal_user(str(self.place.socket), key)
+    def by_key(self, key: str = "") -> ConnectOptions:
+        """The same as the server itself, with a key for its file; all who know that are the server.
 
-    def _make_key(self) -> str:
-        key = secrets.token_urlsafe(KEY_BYTES).replace("_", "/").replace("-", "+")
+        It is a new one, or that which the members of its cluster have.
+        """
+        return as_internal_user(str(self.place.socket), self._write_key(key or new_key()))
+
+    def _write_key(self, key: str) -> str:
         secure_files.write_new(self.place.key, key + "\n", mode=0o400, owner=self._owner())
         return key
 
@@ -187,6 +189,11 @@ class CloneServer:
                     pass
             time.sleep(POLL_S)
         raise self.failure("did not answer within its time limit")
+
+
+def new_key() -> str:
+    """A key that nobody knows yet."""
+    return secrets.token_urlsafe(KEY_BYTES).replace("_", "/").replace("-", "+")
 
 
 def require_private(login: Login, record: Record, serving: Serving) -> None:

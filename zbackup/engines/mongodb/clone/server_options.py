@@ -45,7 +45,8 @@ class Shape:
     "open": looked into and written to by zbackup only. "replay": applies its oplog while it starts, is read
     only then, and puts what it applied on disk when it ends. "serve": for its users; `port` 0 is no network,
     `auth` asks for logins, and `key` lets whoever has the key log
-    in as the server itself. `replica_set` is the set it is the only member of, "" for standalone.
+    in as the server itself. `replica_set` is the set it is the only member of, "" for standalone, and
+    `role` what that is in a sharded cluster.
     """
 
     purpose: Purpose
@@ -56,6 +57,7 @@ class Shape:
     auth: bool = False
     key: bool = False
     replica_set: str = ""
+    role: str = ""
     limits: Limits = NO_LIMITS
 
 
@@ -126,6 +128,8 @@ def _serving(shape: Shape) -> list[str]:
         options.append("--filePermissions=0777")
     if shape.replica_set:
         options.append(f"--replSet={shape.replica_set}")
+    if shape.role:
+        options.append(f"--{shape.role}")
     if shape.read_only:
         options.append("--queryableBackupMode")
     return options

@@ -12,6 +12,7 @@ from zbackup.engines.mongodb.oplog.oplog_entry import LARGEST_WRITABLE, describe
 from zbackup.engines.mongodb.optime import OPLOG, OpTime
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.model.errors import NotRecoverable
+from zbackup.model.log import how_many
 from zbackup.model.progress import Progress
 
 # Under the 16 MiB of one command. A single entry may be larger than this, and goes alone.
@@ -44,6 +45,29 @@ def append(
         if written:
             written.result()
     return entries, bytes_
+
+
+def add_commits(
+    base: Connection, applied: oplog.Entry, commits: Sequence[bytes], progress: Progress
+) -> OpTime:
+    """Append entries that commit what is prepared up to `applied`, the cut's; the end that the oplog gets.
+
+    Raise NotRecoverable when the base has entries behind the cut already: they would come with them.
+    """
+    end = OpTime.of(applied)
+    if not commits:
+        return end
+    tail = OpTime.of(oplog.last(base))
+    if tail.ts > end.ts:
+        raise NotRecoverable(
+            f"the base's oplog leads up to {tail}, behind the target, before which transactions are to be "
+            "committed: start from an older backup (--base)"
+        )
+    base.insert_raw(OPLOG, list(commits))
+    progress.note(
+        f"{how_many(len(commits))} prepared and committed before the target, as other shards have it"
+    )
+    return OpTime.of(oplog.last(base))
 
 
 def batches(documents: Iterable[bytes]) -> Iterator[list[bytes]]:

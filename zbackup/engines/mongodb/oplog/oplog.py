@@ -7,7 +7,7 @@ under fsyncLock). A server that starts without its replica set's name drops noth
 nothing behind it is read from a log source.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -74,6 +74,15 @@ def raw(connection: Connection, wanted: Mapping[str, Any]) -> Iterator[bytes]:
     """Entries in the order of the log, as they are stored (BSON)."""
     for batch in connection.raw_batches(OPLOG, wanted):
         yield from documents(batch)
+
+
+def two_phase(connection: Connection, upto: Timestamp, fields: Sequence[str]) -> Iterator[Entry]:
+    """The entries that prepare, commit or abort a transaction in two phases, in the order of the log."""
+    kinds = [
+        {f"o.{name}": {"$exists": True}} for name in ("prepare", "commitTransaction", "abortTransaction")
+    ]
+    wanted = {"ts": {"$lte": upto}, "op": "c", "ns": "admin.$cmd", "$or": kinds}
+    yield from connection.in_order(OPLOG, wanted, fields)
 
 
 def documents(batch: bytes) -> Iterator[bytes]:

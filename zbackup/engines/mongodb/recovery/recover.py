@@ -10,14 +10,16 @@ from urllib.parse import quote
 from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb.clone.clone_server import CloneServer, Temporary, require_private
+from zbackup.engines.mongodb.clone.cluster_metadata import rewrite
 from zbackup.engines.mongodb.clone.identity import make_replica_set
 from zbackup.engines.mongodb.clone.program import find_program
 from zbackup.engines.mongodb.clone.server_options import Place
 from zbackup.engines.mongodb.oplog import oplog
-from zbackup.engines.mongodb.oplog.append import append
-from zbackup.engines.mongodb.oplog.continuation import continuation
+from zbackup.engines.mongodb.oplog.append import add_commits, append
+from zbackup.engines.mongodb.oplog.continuation import Continuation, continuation
 from zbackup.engines.mongodb.oplog.find_stop import Cut, find_stop, shortfall
 from zbackup.engines.mongodb.oplog.oplog_entry import transaction
+from zbackup.engines.mongodb.oplog.prepared import committed_behind
 from zbackup.engines.mongodb.oplog.search_by_filter import search
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
 from zbackup.engines.mongodb.options import Login
@@ -37,9 +39,10 @@ from zbackup.engines.stall import STALL_S
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
+from zbackup.model.cluster import TooLate, role_of
 from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused
-from zbackup.model.log import LogSpan, Transaction
+from zbackup.model.log import ClusterTime, LogSpan, Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
@@ -50,10 +53,14 @@ from zbackup.proc.programs import require_elsewhere
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """A base whose oplog has all it needs, and no more: what a server will do that starts to replay it."""
+    """A base whose oplog has all it needs, and no more: what a server will do that starts to replay it.
+
+    `end` is its last entry: the cut's, or that of the last transaction behind it that belongs before it.
+    """
 
     begin: Timestamp
     cut: Cut
+    end: OpTime
     replay: ReplayRange
     base_exact: bool
 
@@ -126,13 +133,15 @@ class MongoRecovery:
             progress.note(warning)
         progress.phase("replaying", f"{merged.replay.transactions} oplog entries")
         with server.temporary("replay") as replayed:
-            require_replayed(replayed, merged.begin, OpTime.of(merged.cut.applied))
+            require_replayed(replayed, merged.begin, merged.end)
             replayed.shut_down()
         progress.phase("handing over")
         with server.temporary("open") as finished:
             connection = finished.connection
             with finished.progressing():
                 hand_over(connection, progress)
+                if serving and serving.addresses:
+                    rewrite(connection, serving.role, serving.addresses)
             finished.shut_down()
         if serving:
             _serve_first(server, serving)
@@ -250,8 +259,10 @@ def _merge(
     base_exact = _require_recorded(base, log, opened.server.files.record)
     taken = reading.server.files.record.taken
     cut = find_stop(log, continued, begin, stop, taken)
+    commits = _late_commits(log, opened.server.files.record, stop, continued, cut)
     entries, bytes_ = append(base, log, continued, cut.applied["ts"], progress)
-    oplog.end_at(base, cut.applied["ts"])
+    end = add_commits(base, cut.applied, commits, progress)
+    oplog.end_at(base, end.ts)
     replay = ReplayRange(
         last_applied=transaction(cut.applied),
         first_skipped=transaction(cut.skipped) if cut.skipped else None,
@@ -260,7 +271,24 @@ def _merge(
         out_of_order=cut.behind,
         effective_target=time_of(stop),
     )
-    return Merged(begin=begin, cut=cut, replay=replay, base_exact=base_exact)
+    return Merged(begin=begin, cut=cut, end=end, replay=replay, base_exact=base_exact)
+
+
+def _late_commits(
+    log: Connection, record: Record, stop: Stop, continued: Continuation, cut: Cut
+) -> tuple[bytes, ...]:
+    """Of a cluster's member that is cut at a cluster time: see prepared."""
+    if not isinstance(stop, ClusterTime) or not role_of(record.server):
+        return ()
+    if cut.skipped is None:
+        end = OpTime.of(cut.applied)
+        raise TooLate(
+            f"the log source's oplog is sure up to {end}, and nothing in it is from {stop} on: that the "
+            "member wrote no more before that is not known; take a snapshot and restore again, or restore "
+            "every member to an earlier cluster time",
+            ClusterTime(end.seconds, end.increment),
+        )
+    return committed_behind(log, Timestamp(stop.seconds, stop.increment), continued.sure)
 
 
 def _require_recorded(base: Connection, log: Connection, record: Record) -> bool:
@@ -286,6 +314,7 @@ def _serve_first(server: CloneServer, serving: Serving) -> None:
     if not serving.replica_set:
         server.serve(serving).close()
         return
-    login = server.by_key() if server.asks_for_login else server.by_socket
+    shared = serving.addresses.key if serving.addresses else ""
+    login = server.by_key(shared) if server.asks_for_login else server.by_socket
     server.serve(serving).close()
     make_replica_set(login, serving.replica_set, serving.port)

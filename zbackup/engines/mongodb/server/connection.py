@@ -133,6 +133,17 @@ class Connection:
         except PyMongoError as failure:
             raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
 
+    def in_order(
+        self, collection: tuple[str, str], wanted: Mapping[str, Any], fields: Sequence[str]
+    ) -> Iterator[Document]:
+        """All documents of (database, collection) in natural order, with these fields alone."""
+        database, name = collection
+        try:
+            found = self._client[database][name].find(dict(wanted), {field: 1 for field in fields})
+            yield from found.hint([("$natural", 1)])
+        except PyMongoError as failure:
+            raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
+
     def raw_batches(self, collection: tuple[str, str], wanted: Mapping[str, Any]) -> Iterator[bytes]:
         """Documents of (database, collection) in natural order: BSON, many at a time, one behind another."""
         database, name = collection

@@ -1,0 +1,346 @@
+"""A sharded cluster on a pool under load, and what is asked of one that was restored to one cluster time.
+
+The judge is the original itself: mongod reads its own past at a cluster time (snapshot reads), and what it
+says is what each restored member has to hold, document by document.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bson.timestamp import Timestamp
+
+from tests.lab import mongo_cluster
+from tests.lab.mongo_cluster import DATABASE, ORDERS, SPAN, Cluster, Router, create_collection, move
+from tests.lab.pool import Pool
+from tests.system.house import ZONE, Zbackup, toml
+
+CONFIG, SHARDS = "config", ("rs0", "rs1")
+ACCOUNTS, EACH = 20, 1000
+MARKS, FREE, WANDERING = 1_000, 400_000, 600_000
+"""Where in a shard's keys the marks of transactions begin, what is written alone, and what moves."""
+MOVED = 50
+"""Documents in the range that is moved to and fro."""
+MOST_MADE = 12
+
+Documents = dict[Any, dict[str, Any]]
+
+
+class ClusterHouse(Zbackup):
+    """A config server and two shards, each an instance on a dataset of its own."""
+
+    def __init__(self, pool: Pool, cluster: Cluster, datasets: Mapping[str, str], home: Path) -> None:
+        self.cluster = cluster
+        self.members = dict(datasets)
+        super().__init__(
+            pool,
+            home,
+            tuple(datasets.values()),
+            instance={"engine": "mongodb"},
+            password="",
+            program=cluster.config.settings.program,
+        )
+
+    def configure(self, name: str, **changes: Any) -> Path:
+        """The three instances and the cluster; `changes` are in each of the instances."""
+        lines = [
+            f"timezone = {toml(ZONE.key)}",
+            f"run_dir = {toml(str(self.home / 'run'))}",
+            f"daemon = {toml({'state_dir': str(self.home / 'state')})}",
+            "[cluster.shop]",
+            f"config = {toml(CONFIG)}",
+            f"shards = {toml(list(SHARDS))}",
+        ]
+        recovery = {"server": str(self.program), "mountpoint": str(self.home / "clones")}
+        for server in self.cluster.members:
+            member = server.settings.replica_set
+            own = {
+                "engine": "mongodb",
+                "datasets": [self.members[member]],
+                "socket": str(server.settings.socket),
+                "lock": "none",
+                **changes,
+            }
+            lines += [f"[instance.{member}]", *(f"{key} = {toml(value)}" for key, value in own.items())]
+            lines += [f"[instance.{member}.recovery]", *(f"{k} = {toml(v)}" for k, v in recovery.items())]
+        file = self.home / f"{name}.toml"
+        file.write_text("\n".join(lines) + "\n")
+        return file
+
+    def back_up(self, *members: str) -> None:
+        """A backup of each member, one after the other: at different instants."""
+        for member in members or (CONFIG, *SHARDS):
+            self.zb("snapshot", member, "--json").data  # noqa: B018  checks the exit status
+
+    def restore_all(self, at: Timestamp, name: str, *words: str) -> dict[str, Any]:
+        """The whole cluster at a cluster time; the report's JSON."""
+        stamp = f"{at.time},{at.inc}"
+        argv = ("restore", "--cluster", "shop", "--to-timestamp", stamp, "--name", name, "--json", *words)
+        report: dict[str, Any] = self.zb(*argv).data
+        return report
+
+    def remove(self, report: Mapping[str, Any]) -> None:
+        """The restored cluster's clones."""
+        self.destroy(*(member["clone"] for member in report["members"]))
+
+
+@contextmanager
+def cluster_house(pool: Pool, **more: Any) -> Iterator[ClusterHouse]:
+    """A running cluster with accounts on both shards."""
+    home = pool.home / "cluster"
+    home.mkdir()
+    datasets, settings = {}, {}
+    for name in (CONFIG, *SHARDS):
+        data = pool.dataset(f"of {name}")
+        (home / name).mkdir()
+        datasets[name] = data.name
+        settings[name] = mongo_cluster.settings(data.mountpoint / "data", home / name, name, **more)
+    cluster = mongo_cluster.start(settings[CONFIG], [settings[name] for name in SHARDS])
+    try:
+        router = cluster.router()
+        for shard in range(len(SHARDS)):
+            for number in range(ACCOUNTS):
+                insert(router, shard * SPAN + number, n=EACH)
+        for number in range(MOVED):
+            insert(router, WANDERING + number, n=0)
+        router.close()
+        yield ClusterHouse(pool, cluster, datasets, home)
+    finally:
+        cluster.end()
+
+
+def insert(router: Router, key: int, collection: str = ORDERS, **values: Any) -> dict[str, Any]:
+    return router.write(key, {"insert": collection, "documents": [{"_id": key, **values}]}, collection)
+
+
+@dataclass
+class Load:
+    """Threads that work with a cluster as applications do, and what they were told.
+
+    `written` are the keys of documents that were written alone, each acknowledged at that cluster time.
+    """
+
+    cluster: Cluster
+    transfers: int = 0
+    moves: int = 0
+    made: list[str] = field(default_factory=list)
+    written: dict[int, Timestamp] = field(default_factory=dict)
+    failures: list[BaseException] = field(default_factory=list)
+    clock: dict[str, Any] = field(default_factory=dict)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def running(self, *, base: int = 0) -> Iterator["Load"]:
+        """While the body runs. `base` sets the keys of one such time apart from another's."""
+        works = (self._transfer, self._transfer, self._write, self._administer)
+        threads = [
+            threading.Thread(target=self._run, args=(work, base * 10_000 + number * 100_000))
+            for number, work in enumerate(works)
+        ]
+        self._stop.clear()
+        for thread in threads:
+            thread.start()
+        try:
+            yield self
+        finally:
+            self._stop.set()
+            for thread in threads:
+                thread.join()
+        if self.failures:
+            raise self.failures[0]
+
+    def _run(self, work: Any, base: int) -> None:
+        router = self.cluster.router()
+        router.clock = self.clock
+        number = base
+        try:
+            while not self._stop.is_set():
+                work(router, number)
+                number += 1
+        except BaseException as failure:  # noqa: BLE001  told where the load ends
+            self.failures.append(failure)
+        finally:
+            router.close()
+
+    def _transfer(self, router: Router, number: int) -> None:
+        """From an account on one shard to one on the other, with a mark of the same number on each."""
+        amount, one, other = number % 7 + 1, number % ACCOUNTS, SPAN + number * 3 % ACCOUNTS
+        if number % 2:
+            one, other = other, one
+        marks = (MARKS + number, SPAN + MARKS + number)
+        router.transaction(
+            [
+                (one, {"update": ORDERS, "updates": [{"q": {"_id": one}, "u": {"$inc": {"n": -amount}}}]}),
+                (other, {"update": ORDERS, "updates": [{"q": {"_id": other}, "u": {"$inc": {"n": amount}}}]}),
+                *((mark, {"insert": ORDERS, "documents": [{"_id": mark, "mark": number}]}) for mark in marks),
+            ]
+        )
+        self.transfers += 1
+
+    def _write(self, router: Router, number: int) -> None:
+        key = FREE + number % 100_000 + number % 2 * SPAN
+        self.written[key] = insert(router, key, alone=number)["operationTime"]
+
+    def _administer(self, router: Router, number: int) -> None:
+        """One thing after the other, as balancers do: a shard moves one range at a time."""
+        if number % 3 == 0 and len(self.made) < MOST_MADE:
+            self._make(router, number)
+        else:
+            self._move(router)
+
+    def _move(self, router: Router) -> None:
+        """A range of one shard's keys to the other, and back."""
+        for key in range(WANDERING, WANDERING + MOVED, 7):
+            change = {"q": {"_id": key}, "u": {"$inc": {"n": 1}}}
+            router.write(key, {"update": ORDERS, "updates": [change]})
+        there = router.owner(WANDERING).shard
+        move(router, ORDERS, WANDERING, WANDERING + MOVED, next(s for s in SHARDS if s != there))
+        self.moves += 1
+
+    def _make(self, router: Router, number: int) -> None:
+        """A new collection on both shards."""
+        name = f"made{number}"
+        create_collection(router, name)
+        insert(router, 1, name, of=number)
+        move(router, name, 1000, 2000, SHARDS[1])
+        insert(router, 1001, name, of=number)
+        self.made.append(name)
+
+
+def torn(cluster: Cluster) -> list[tuple[Timestamp, Timestamp, Timestamp]]:
+    """Transactions on both shards: the commit timestamp, and where the first and last commit entry stand."""
+    router = cluster.router()
+    found: dict[tuple[bytes, int], list[tuple[Timestamp, Timestamp]]] = {}
+    for shard in SHARDS:
+        for entry in router.find(shard, "local", "oplog.rs", {"o.commitTransaction": 1}):
+            key = bytes(entry["lsid"]["id"]), int(entry["txnNumber"])
+            found.setdefault(key, []).append((entry["o"]["commitTimestamp"], entry["ts"]))
+    router.close()
+    both = [both for both in found.values() if len(both) == len(SHARDS)]
+    assert all(one[0][0] == one[1][0] for one in both), "one commit timestamp on all shards"
+    return sorted((one[0][0], min(e for _, e in one), max(e for _, e in one)) for one in both)
+
+
+def before(at: Timestamp) -> Timestamp:
+    """The cluster time just before one."""
+    return Timestamp(at.time, at.inc - 1) if at.inc else Timestamp(at.time - 1, 2**31 - 1)
+
+
+@dataclass(frozen=True)
+class Past:
+    """The original as it was just before a cluster time, by what it says itself."""
+
+    chunks: list[dict[str, Any]]
+    uuids: dict[str, Any]
+    """Of the sharded collections, by name."""
+    documents: dict[tuple[str, str], Documents]
+    """By shard and collection, orphans included."""
+
+    def owned(self, shard: str, collection: str) -> Documents:
+        """Of these, what the routing table gives to the shard."""
+        uuid = self.uuids[f"{DATABASE}.{collection}"]
+        own = [c for c in self.chunks if c["uuid"] == uuid and c["shard"] == shard]
+        return {k: d for k, d in self.documents[shard, collection].items() if any(_inside(c, k) for c in own)}
+
+
+def _inside(chunk: Mapping[str, Any], key: int) -> bool:
+    low, high = chunk["min"]["_id"], chunk["max"]["_id"]
+    return (not isinstance(low, int) or key >= low) and (not isinstance(high, int) or key < high)
+
+
+def past(cluster: Cluster, at: Timestamp) -> Past:
+    """What the original held just before a cluster time; within the five minutes that it keeps."""
+    router = cluster.router()
+    concern = {"level": "snapshot", "atClusterTime": before(at)}
+    try:
+        collections = router.find(CONFIG, "config", "collections", {}, concern)
+        uuids = {row["_id"]: row["uuid"] for row in collections if row["_id"].startswith(f"{DATABASE}.")}
+        documents = {
+            (shard, name.partition(".")[2]): _by_id(
+                router.find(shard, DATABASE, name.partition(".")[2], {}, concern)
+            )
+            for shard in SHARDS
+            for name in uuids
+        }
+        return Past(router.find(CONFIG, "config", "chunks", {}, concern), uuids, documents)
+    finally:
+        router.close()
+
+
+def _by_id(rows: list[dict[str, Any]]) -> Documents:
+    assert len({row["_id"] for row in rows}) == len(rows), "no document is there twice"
+    return {row["_id"]: row for row in rows}
+
+
+def restored_router(report: Mapping[str, Any]) -> Router:
+    """As an application finds the restored cluster."""
+    return Router({member["replica_set"]: Path(member["socket"]) for member in report["members"]})
+
+
+def require_same(
+    report: Mapping[str, Any], was: Past, load: Load, at: Timestamp, *, whole: bool = False
+) -> int:
+    """Every restored member holds what it held; nothing is lost, doubled or torn. How many orphans it had.
+
+    What is not the shard's own (orphans) may have been cleaned up since its server runs, if not `whole`.
+    """
+    router = restored_router(report)
+    orphans = 0
+    everywhere: Documents = {}
+    for shard in SHARDS:
+        for collection in {name for of, name in was.documents if of == shard}:
+            found = _by_id(router.find(shard, DATABASE, collection, {}))
+            then, own = was.documents[shard, collection], was.owned(shard, collection)
+            orphans += len(then) - len(own)
+            assert {k: d for k, d in found.items() if k in own} == own, f"{collection} on {shard}"
+            assert found.items() <= then.items() if not whole else found == then, f"{collection} on {shard}"
+            if collection == ORDERS:
+                assert not own.keys() & everywhere.keys(), "a document has one owner"
+                everywhere |= own
+    assert router.find(CONFIG, "config", "chunks", {}) == was.chunks
+    router.close()
+    require_sound(everywhere, load, at)
+    return orphans
+
+
+def require_sound(orders: Documents, load: Load, at: Timestamp) -> None:
+    """What the applications know: sums, pairs, and what was acknowledged before and after."""
+    accounts = [d["n"] for k, d in orders.items() if k % SPAN < ACCOUNTS]
+    assert (len(accounts), sum(accounts)) == (len(SHARDS) * ACCOUNTS, len(SHARDS) * ACCOUNTS * EACH)
+    marks = [
+        {k - shard * SPAN for k, d in orders.items() if "mark" in d and k // SPAN == shard}
+        for shard in (0, 1)
+    ]
+    assert marks[0] == marks[1], f"torn: {sorted(marks[0] ^ marks[1])}"
+    assert sum(WANDERING <= k < WANDERING + MOVED for k in orders) == MOVED
+    lost = [key for key, told in load.written.items() if told < at and key not in orders]
+    assert not lost, f"acknowledged before {at}, and not there: {lost[:3]}"
+
+
+def require_it_works(report: Mapping[str, Any]) -> None:
+    """A mongos could be put in front: config server and shards find each other where they are now."""
+    router = restored_router(report)
+    for shard in SHARDS:
+        [identity] = router.find(shard, "admin", "system.version", {"_id": "shardIdentity"})
+        assert identity["configsvrConnectionString"] == report["configdb"]
+    hosts = {row["host"] for row in router.find(CONFIG, "config", "shards", {})}
+    assert hosts == {
+        f"{m['replica_set']}/127.0.0.1:{m['port']}" for m in report["members"] if m["role"] == "shardsvr"
+    }
+    router.transaction(
+        [
+            (key, {"update": ORDERS, "updates": [{"q": {"_id": key}, "u": {"$set": {"new": True}}}]})
+            for key in (0, SPAN)
+        ]
+    )
+    assert router.find(SHARDS[0], DATABASE, ORDERS, {"new": True}) and router.find(
+        SHARDS[1], DATABASE, ORDERS, {"new": True}
+    )
+    create_collection(router, "anew")
+    move(router, "anew", 10, 20, SHARDS[1])
+    insert(router, 15, "anew")
+    assert [row["_id"] for row in router.find(SHARDS[1], DATABASE, "anew", {})] == [15]
+    router.close()

@@ -1,0 +1,103 @@
+"""Transactions that are prepared at a cut, decided by their commit timestamp alike on all shards."""
+
+from dataclasses import dataclass
+
+from bson.timestamp import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zbackup.engines.mongodb.oplog.prepared import Key, Step, decide, steps
+
+
+def ts(number: int) -> Timestamp:
+    return Timestamp(1, number)
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """The places on each shard where it is prepared and where it ends; `commit` is None if it was aborted."""
+
+    key: Key
+    commit: int | None
+    prepared: tuple[int, int]
+    ended: tuple[int, int]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Transaction]:
+    """On two shards, with places that no two entries of a shard share; commit entries come behind."""
+    found: list[Transaction] = []
+    free = [list(range(1, 200)), list(range(1, 200))]
+    for number in range(draw(st.integers(0, 8))):
+        prepared = tuple(draw(st.sampled_from(free[shard][:-20])) for shard in (0, 1))
+        commit = max(prepared) + draw(st.integers(0, 5))
+        ended = tuple(draw(st.sampled_from([p for p in free[shard] if p > commit])) for shard in (0, 1))
+        for shard in (0, 1):
+            free[shard] = [p for p in free[shard] if p not in (prepared[shard], ended[shard])]
+        key = (bytes([number]), b"", 1)
+        done = commit if draw(st.booleans()) else None
+        found.append(Transaction(key, done, (prepared[0], prepared[1]), (ended[0], ended[1])))
+    return found
+
+
+def log_of(history: list[Transaction], shard: int, upto: int) -> list[Step]:
+    """The shard's entries up to a place, in their order."""
+    found = [Step(ts(t.prepared[shard]), t.key, prepares=True) for t in history]
+    found += [Step(ts(t.ended[shard]), t.key, commit=ts(t.commit) if t.commit else None) for t in history]
+    return sorted((step for step in found if step.at <= ts(upto)), key=lambda step: step.at)
+
+
+def kept(history: list[Transaction], shard: int, stop: int) -> set[bytes]:
+    """What is there after a replay up to the cut, and of the commit entries behind it that were chosen."""
+    log = log_of(history, shard, 1000)
+    decided = decide(log, ts(stop))
+    assert decided.open == (), "all of the log decides everything"
+    applied = [step for step in log if step.at < ts(stop)] + [s for s in log if s.at in decided.commits]
+    return {step.key[0] for step in applied if step.commit}
+
+
+@given(histories(), st.integers(1, 220))
+def test_a_cut_keeps_on_every_shard_what_was_committed_before_it_and_nothing_else(
+    history: list[Transaction], stop: int
+) -> None:
+    committed = {t.key[0] for t in history if t.commit is not None and t.commit < stop}
+    assert kept(history, 0, stop) == kept(history, 1, stop) == committed
+
+
+@given(histories(), st.integers(1, 220), st.integers(0, 220))
+def test_what_the_log_does_not_decide_is_open_and_never_guessed(
+    history: list[Transaction], stop: int, end: int
+) -> None:
+    decided = decide(log_of(history, 0, end), ts(stop))
+    undecided = {t.prepared[0] for t in history if t.prepared[0] < stop and t.prepared[0] <= end < t.ended[0]}
+    assert set(decided.open) == {ts(place) for place in undecided}
+
+
+@given(histories(), st.integers(1, 220), st.integers(0, 220))
+def test_up_to_the_first_open_one_nothing_is_in_doubt(
+    history: list[Transaction], stop: int, end: int
+) -> None:
+    log = log_of(history, 0, end)
+    if first := decide(log, ts(stop)).open:
+        assert decide(log, first[0]).open == ()
+
+
+def test_a_cut_between_the_commit_entries_of_two_shards_does_not_tear() -> None:
+    """As it was seen: one commit timestamp, and commit entries behind it at two places."""
+    both = [Transaction((b"x", b"", 1), 3, (2, 3), (5, 8))]
+    for stop in range(1, 12):
+        assert kept(both, 0, stop) == kept(both, 1, stop) == ({b"x"} if stop > 3 else set())
+
+
+def test_entries_are_read_as_mongod_writes_them() -> None:
+    session = {"id": b"s", "uid": b"u"}
+    common = {"lsid": session, "txnNumber": 4}
+    read = steps(
+        [
+            {**common, "ts": ts(1), "o": {"prepare": True}},
+            {**common, "ts": ts(2), "o": {"commitTransaction": 1, "commitTimestamp": ts(1)}},
+            {**common, "ts": ts(3), "o": {"abortTransaction": 1}},
+        ]
+    )
+    key = (b"s", b"u", 4)
+    assert list(read) == [Step(ts(1), key, prepares=True), Step(ts(2), key, commit=ts(1)), Step(ts(3), key)]

@@ -1,0 +1,201 @@
+"""The option --cluster: a command for all members of a sharded MongoDB as one."""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from zbackup import app
+from zbackup.cli import complete, logs, tables
+from zbackup.cli.options import Options
+from zbackup.cli.output import emit, plain
+from zbackup.cli.progress import shown
+from zbackup.cli.restore_report import Asked, plan_shape, report_shape
+from zbackup.config.load import load
+from zbackup.config.settings import Settings
+from zbackup.jobs.cluster.members import Member, look_at_member
+from zbackup.jobs.cluster.restore import (
+    ClusterOptions,
+    ClusterPlan,
+    ClusterReport,
+    plan_cluster,
+    restore_cluster,
+)
+from zbackup.jobs.context import Context
+from zbackup.jobs.restore.source import LATEST
+from zbackup.model.cluster import Cluster
+from zbackup.model.errors import NotFound, UsageError
+from zbackup.model.log import ClusterTime
+from zbackup.model.moment import local_text, parse_moment, utc_text
+from zbackup.plan.cluster import of_moment
+
+Name = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        metavar="NAME",
+        help="All members of this sharded cluster ([cluster.NAME]) instead of an instance.",
+        autocompletion=complete.clusters,
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What was asked for: a moment or a cluster time, from this host or from a destination."""
+
+    to: str | None
+    to_timestamp: str | None
+    origin: str | None
+    there: bool
+
+
+def require_alone(*others: object) -> None:
+    """Raise UsageError where an option was given that is about one instance."""
+    if any(other not in (None, "", False) and other != [] for other in others):
+        raise UsageError(
+            "--cluster goes with --to, --to-timestamp, --from, --run-at-destination, --name, --port, --keep "
+            "and --dry-run only"
+        )
+
+
+def choose(settings: Settings, name: str) -> Cluster:
+    """The cluster of that name. Raise NotFound, with the nearest name there is."""
+    if name in settings.cluster:
+        return settings.cluster[name].members(name)
+    near = difflib.get_close_matches(name, settings.cluster, n=1)
+    there = ", ".join(settings.cluster) or "none: see [cluster.NAME] in the configuration"
+    hint = f'did you mean "{near[0]}"?' if near else f"there is {there}"
+    raise NotFound(f'no cluster "{name}" in the configuration; {hint}')
+
+
+@contextmanager
+def on_members(options: Options, job: str, name: str) -> Iterator[tuple[Cluster, list[Context]]]:
+    """The cluster of that name, and the contexts of its members, the config server's first."""
+    settings = load(options.config)
+    cluster = choose(settings, name)
+    logs.bind(job=job, cluster=name)
+    with shown(options) as progress:
+        yield cluster, [app.context(settings, settings.instance[m], progress) for m in cluster.members]
+
+
+def looked_at(
+    contexts: Sequence[Context], origin: str | None, *, there: bool = False, stored: bool = False
+) -> list[Member]:
+    """The members, here or at the destination that each of them has under that name."""
+    targets = [app.choose_target(ctx, origin) if origin else None for ctx in contexts]
+    return [
+        look_at_member(ctx, target, in_place=there, stored=stored)
+        for ctx, target in zip(contexts, targets, strict=True)
+    ]
+
+
+def require_no_instance(instance: str | None) -> None:
+    """Raise UsageError where an instance is named, too."""
+    if instance:
+        raise UsageError(f"say either the instance {instance} or --cluster")
+
+
+def restore(options: Options, name: str, wish: Wish, choices: ClusterOptions, *, dry_run: bool) -> None:
+    """Restore all members of a cluster to one cluster time."""
+    if wish.there and not wish.origin:
+        raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
+    with on_members(options, "restore", name) as (cluster, contexts):
+        at = _target(wish, contexts[0])
+        members = looked_at(contexts, wish.origin, there=wish.there)
+        if dry_run:
+            plan = plan_cluster(cluster, members, at, choices)
+        else:
+            report = restore_cluster(cluster, members, at, choices)
+    if dry_run:
+        emit(options, "restore", _plan_shape(cluster, plan), lambda: _plan_text(cluster, plan))
+    else:
+        emit(options, "restore", _shape(cluster, report), lambda: _text(cluster, report))
+
+
+def _target(wish: Wish, ctx: Context) -> ClusterTime | None:
+    """The cluster time that is meant; None for the newest. Raise UsageError unless one is named."""
+    match (wish.to, wish.to_timestamp):
+        case (None, str(text)):
+            try:
+                return ClusterTime.parse(text)
+            except ValueError as wrong:
+                raise UsageError(f"--to-timestamp: {wrong}") from wrong
+        case (str(text), None):
+            if text.strip().lower() in (LATEST, "now"):
+                return None
+            return of_moment(parse_moment(text, ctx.zone, ctx.clock.now()))
+    raise UsageError(
+        "say where to restore the cluster to: --to MOMENT, --to latest or --to-timestamp SECONDS,INC"
+    )
+
+
+def _asked(member: Member, at: ClusterTime) -> Asked:
+    return Asked(member.name, member.ctx.zone, at)
+
+
+def _common(cluster: Cluster, at: ClusterTime) -> dict[str, Any]:
+    return {"cluster": cluster.name, "cluster_time": str(at), "at": plain(at.at)}
+
+
+def _plan_shape(cluster: Cluster, plan: ClusterPlan) -> dict[str, Any]:
+    rows = [
+        {"role": m.role, "replica_set": m.replica_set} | plan_shape(_asked(m, plan.at), each)
+        for m, each in plan.members
+    ]
+    return _common(cluster, plan.at) | {"dry_run": True, "members": rows}
+
+
+def _shape(cluster: Cluster, report: ClusterReport) -> dict[str, Any]:
+    rows = [{"role": m.role} | report_shape(_asked(m, report.at), each) for m, each in report.members]
+    return _common(cluster, report.at) | {"dry_run": False, "configdb": report.configdb, "members": rows}
+
+
+def _headline(cluster: Cluster, at: ClusterTime, member: Member) -> str:
+    zone = member.ctx.zone
+    within = f"{local_text(at.at, zone)} = {utc_text(at.at)}"
+    return f"cluster {cluster.name} as of cluster time {at}, within {within}"
+
+
+def _plan_text(cluster: Cluster, plan: ClusterPlan) -> str:
+    rows = [["  MEMBER", "REPLICA SET", "BASE", "LOG FROM", "CLONE"]] + [
+        [
+            f"  {m.name}",
+            m.replica_set,
+            each.base.name,
+            each.log.name if each.log else "a snapshot to be taken now",
+            each.name,
+        ]
+        for m, each in plan.members
+    ]
+    return f"Plan for {_headline(cluster, plan.at, plan.members[0][0])}\n{tables.aligned(rows)}"
+
+
+def _text(cluster: Cluster, report: ClusterReport) -> str:
+    rows = [["  MEMBER", "REPLICA SET", "ADDRESS", "LAST APPLIED", "CLONE"]]
+    for member, each in report.members:
+        last = each.recovered.last_applied
+        rows.append(
+            [
+                f"  {member.name}",
+                member.replica_set,
+                f"127.0.0.1:{each.clone.port}",
+                last.start if last else "",
+                each.clone.name,
+            ]
+        )
+    title = f"Restored {_headline(cluster, report.at, report.members[0][0])}"
+    return "\n".join(
+        [
+            title,
+            tables.aligned(rows),
+            "  the balancer is stopped: sh.startBalancer() once you are content with what is there",
+            "",
+            "Put a mongos in front:",
+            f"  mongos --configdb {report.configdb} --bind_ip 127.0.0.1 --port PORT",
+        ]
+    )

@@ -1,0 +1,80 @@
+"""A cluster's metadata in the files of one member, changed to where the restored members are.
+
+Source: MongoDB's manual, "Restore a Self-Managed Sharded Cluster", and what a 6.0 keeps.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from zbackup.engines.mongodb.server.connection import Connection
+from zbackup.model.cluster import CONFIG, Addresses
+from zbackup.model.errors import VerificationFailed
+
+MOST_SHARDS = 10_000
+IDENTITY = "shardIdentity"
+
+
+def rewrite(connection: Connection, role: str, addresses: Addresses) -> None:
+    """Let the member find the restored members, and none of the original's.
+
+    Raise VerificationFailed when its metadata are not those of a cluster of exactly these members.
+    """
+    if role == CONFIG:
+        _rewrite_config_server(connection, addresses)
+    else:
+        _rewrite_shard(connection, addresses)
+
+
+def _rewrite_config_server(connection: Connection, addresses: Addresses) -> None:
+    known = connection.find(("config", "shards"), {}, most=MOST_SHARDS)
+    sets = {str(shard["_id"]): str(shard["host"]).partition("/")[0] for shard in known}
+    _require_same(set(sets.values()), set(addresses.hosts) - {addresses.config})
+    for shard, replica_set in sets.items():
+        _set(connection, ("config", "shards"), shard, {"host": addresses.connection(replica_set)})
+    # Who pinged, and who held a lock, were servers of the original.
+    for name in ("mongos", "lockpings"):
+        connection.run("config", {"delete": name, "deletes": [{"q": {}, "limit": 0}]})
+    held = {"q": {"state": {"$gt": 0}}, "u": {"$set": {"state": 0}}, "multi": True}
+    connection.run("config", {"update": "locks", "updates": [held]})
+    # It would begin to move chunks as soon as its server runs, before anybody has looked.
+    _set(connection, ("config", "settings"), "balancer", {"stopped": True, "mode": "off"}, upsert=True)
+
+
+def _require_same(known: set[str], members: set[str]) -> None:
+    if unknown := ", ".join(sorted(members - known)):
+        raise VerificationFailed(
+            f"at that time the config server knew no shard whose replica set is {unknown}: it was not part "
+            "of the cluster then; leave it out of [cluster]"
+        )
+    if lacking := ", ".join(sorted(known - members)):
+        raise VerificationFailed(
+            f"at that time the cluster had a shard whose replica set is {lacking}, and no member of "
+            "[cluster] is that: add its instance"
+        )
+
+
+def _rewrite_shard(connection: Connection, addresses: Addresses) -> None:
+    version = ("admin", "system.version")
+    if not connection.find(version, {"_id": IDENTITY}):
+        raise VerificationFailed("at that time the shard had not been added to a cluster yet")
+    config = addresses.connection(addresses.config)
+    _set(connection, version, IDENTITY, {"configsvrConnectionString": config})
+    recovery = {"q": {"_id": "minOpTimeRecovery"}, "limit": 1}
+    connection.run("admin", {"delete": "system.version", "deletes": [recovery]})
+    # Every transaction on several shards is decided, and one that is not there is not to be decided again.
+    connection.run("config", {"delete": "transaction_coordinators", "deletes": [{"q": {}, "limit": 0}]})
+
+
+def _set(
+    connection: Connection,
+    collection: tuple[str, str],
+    identity: str,
+    values: Mapping[str, Any],
+    *,
+    upsert: bool = False,
+) -> None:
+    database, name = collection
+    update = {"q": {"_id": identity}, "u": {"$set": dict(values)}, "upsert": upsert}
+    said = connection.run(database, {"update": name, "updates": [update]})
+    if said.get("n") != 1 or said.get("writeErrors"):
+        raise VerificationFailed(f"{identity} in {database}.{name} could not be changed to the new addresses")

@@ -1,0 +1,100 @@
+"""Transactions that stand prepared where a member of a cluster is cut: decided by their commit timestamp.
+
+A transaction on several shards is prepared on each, and then committed at one time that is the same on all of
+them; but each shard writes its commit entry later, at a place of its own. A cut between two of these places
+would keep the transaction on one shard and lose it on the other. So at a cut it is not the commit entry's
+place that counts but the commit timestamp in it, as for a reader at that cluster time.
+
+Source: MongoDB's documentation of transactions ("Transactions and the oplog"), and what a 6.0 wrote.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bson.timestamp import Timestamp
+
+from zbackup.engines.mongodb.oplog import oplog
+from zbackup.engines.mongodb.optime import OpTime
+from zbackup.engines.mongodb.server.connection import Connection
+from zbackup.model.cluster import TooLate
+from zbackup.model.log import ClusterTime, how_many
+
+Key = tuple[bytes, bytes, int]
+"""The session's id, its user, and the transaction's number within it."""
+
+FIELDS = (
+    *("ts", "lsid", "txnNumber"),
+    *("o.prepare", "o.commitTransaction", "o.commitTimestamp", "o.abortTransaction"),
+)
+SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An entry's effect on a transaction in two phases: prepare it; commit it, at `commit`; or abort it."""
+
+    at: Timestamp
+    key: Key
+    prepares: bool = False
+    commit: Timestamp | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """At a cut: `commits` are the places of entries behind it that commit what was committed before it, and
+    `open` are the places where transactions are prepared of which nobody knows what became."""
+
+    commits: tuple[Timestamp, ...]
+    open: tuple[Timestamp, ...]
+
+
+def decide(steps: Iterable[Step], stop: Timestamp) -> Decided:
+    """Decide all that is prepared before `stop` and neither committed nor aborted there. Pure.
+
+    `steps` are in the order of the log, and may go on behind `stop`. Committed at `stop` or later is as good
+    as not committed.
+    """
+    prepared: dict[Key, Timestamp] = {}
+    commits: list[Timestamp] = []
+    for step in steps:
+        if step.prepares:
+            if step.at < stop:
+                prepared[step.key] = step.at
+        elif prepared.pop(step.key, None) and step.at >= stop and step.commit and step.commit < stop:
+            commits.append(step.at)
+    return Decided(commits=tuple(commits), open=tuple(sorted(prepared.values())))
+
+
+def steps(entries: Iterable[dict[str, Any]]) -> Iterator[Step]:
+    """Read oplog entries with the FIELDS. A commit in one phase is no entry of its own. Pure."""
+    for entry in entries:
+        content, session = entry["o"], entry["lsid"]
+        key = bytes(session["id"]), bytes(session.get("uid", b"")), int(entry["txnNumber"])
+        commit = content.get("commitTimestamp") if "commitTransaction" in content else None
+        yield Step(entry["ts"], key, prepares=bool(content.get("prepare")), commit=commit)
+
+
+def committed_behind(log: Connection, stop: Timestamp, sure: OpTime) -> tuple[bytes, ...]:
+    """The entries, as they are stored, that commit behind `stop` what was committed at a time before it.
+
+    The log is read up to `sure`. Raise TooLate when that does not decide every transaction.
+    """
+    decided = decide(steps(oplog.two_phase(log, sure.ts, FIELDS)), stop)
+    if decided.open:
+        raise _in_doubt(decided.open, stop, sure)
+    if not decided.commits:
+        return ()
+    return tuple(oplog.raw(log, {"ts": {"$in": list(decided.commits)}}))
+
+
+def _in_doubt(found: tuple[Timestamp, ...], stop: Timestamp, sure: OpTime) -> TooLate:
+    shown = ", ".join(f"{place.time},{place.inc}" for place in found[:SHOWN])
+    more = " ..." if len(found) > SHOWN else ""
+    first = ClusterTime(found[0].time, found[0].inc)
+    return TooLate(
+        f"at {stop.time},{stop.inc} {how_many(len(found))} stood prepared (at {shown}{more}), and the log up "
+        f"to {sure.seconds},{sure.increment} does not say whether they were committed: take a snapshot once "
+        f"they are decided and restore again, or restore every member to {first} at the latest",
+        first,
+    )

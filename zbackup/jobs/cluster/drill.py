@@ -1,0 +1,78 @@
+"""Prove that the members' backups lead to one cluster time: recover each, check it, destroy it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+import structlog
+
+from zbackup.jobs.clones.claim import announce
+from zbackup.jobs.clones.lifecycle import destroy
+from zbackup.jobs.cluster.members import Member
+from zbackup.jobs.cluster.restore import chosen, earlier_when_too_late, named
+from zbackup.jobs.drills.guard import one_at_a_time
+from zbackup.jobs.restore.options import Finish, RestoreOptions
+from zbackup.jobs.restore.restore import restore
+from zbackup.model.clone import Clone
+from zbackup.model.cluster import Cluster
+from zbackup.model.errors import VerificationFailed
+from zbackup.model.log import ClusterTime
+from zbackup.model.recovery import Checked, Files
+from zbackup.plan.clones.clone_name import drill_name
+
+log = structlog.get_logger()
+
+WHAT = "zbackup drill"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDrill:
+    """What was tried: each member was recovered to `at`, and that many of its collections checked."""
+
+    at: ClusterTime
+    members: tuple[tuple[Member, Checked], ...]
+    took: timedelta
+
+
+def drill_cluster(cluster: Cluster, members: Sequence[Member]) -> ClusterDrill:
+    """Recover every member to the newest cluster time that all backups hold, one after the other.
+
+    Nobody can reach their servers. No snapshot is taken; what a killed drill left, the next one removes.
+    Raise whatever a restore raises, and VerificationFailed when a collection is damaged.
+    """
+    ctx = members[0].ctx
+    began = ctx.clock.monotonic()
+    with one_at_a_time(ctx, WHAT):
+        at = chosen(cluster, members, None)
+        at, checked = earlier_when_too_late(members, at, partial(_tried, members))
+    log.info("cluster.drill_passed", cluster=cluster.name, target=str(at))
+    took = timedelta(seconds=ctx.clock.monotonic() - began)
+    return ClusterDrill(at=at, members=tuple(zip(members, checked, strict=True)), took=took)
+
+
+def _tried(members: Sequence[Member], at: ClusterTime) -> list[Checked]:
+    return [_try(member, at) for member in members]
+
+
+def _try(member: Member, at: ClusterTime) -> Checked:
+    ctx = member.source.context(member.ctx)
+    name = drill_name(member.name)
+    found: list[Checked] = []
+
+    def check(files: Files, clone: Clone) -> Clone:
+        found.append(ctx.recovery.check_tables(files, ctx.progress))
+        if damaged := found[0].damaged:
+            raise VerificationFailed(f"a collection is damaged: {damaged[0]}")
+        return clone
+
+    finish = Finish(begin=partial(announce, ctx), hand_over=check)
+    with named(member):
+        restore(
+            member.ctx,
+            at,
+            RestoreOptions(name=name, finish=finish, stored_only=not member.target),
+            member.source,
+        )
+        destroy((ctx,), name)
+    return found[0]

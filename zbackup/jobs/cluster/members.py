@@ -1,0 +1,122 @@
+"""Look at the members of a cluster: what each can be restored to, and what it was when it was backed up."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from zbackup.catalog.local import Catalog
+from zbackup.jobs.context import Context, ShipTarget, live_files
+from zbackup.jobs.restore.destination_source import DestinationSource
+from zbackup.jobs.restore.local_source import LOCAL
+from zbackup.jobs.restore.source import Source
+from zbackup.jobs.watch.window import look, look_at
+from zbackup.model.backup import Backup
+from zbackup.model.cluster import CONFIG, SHARD, Cluster, role_of
+from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
+from zbackup.model.log import ClusterTime, place
+from zbackup.plan.cluster import MemberFacts
+from zbackup.plan.recovery.window import usable_bases
+
+_WORDS = {CONFIG: "a config server", SHARD: "a shard", "": "neither a config server nor a shard"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member, and the destination where its backups are looked for; None for this host's.
+
+    `replica_set` and `role` are as its newest backup has them, "" without one.
+    """
+
+    ctx: Context
+    facts: MemberFacts
+    replica_set: str
+    role: str
+    target: ShipTarget | None = None
+    in_place: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of its instance."""
+        return self.ctx.instance
+
+    @property
+    def source(self) -> Source:
+        """Where it is restored from."""
+        return DestinationSource(self.target, in_place=self.in_place) if self.target else LOCAL
+
+
+def look_at_member(
+    ctx: Context, target: ShipTarget | None = None, *, in_place: bool = False, stored: bool = False
+) -> Member:
+    """Look at one; what is `stored` is what snapshots hold, without the running server's own log.
+
+    Raise what its catalogue or destination raises.
+    """
+    ctx.progress.phase("looking", ctx.instance)
+    if target:
+        copies, window = look_at(ctx, target)
+        backups, end = copies.backups, None
+    else:
+        catalog = ctx.catalog()
+        backups, (window, _) = catalog.backups, look(ctx, catalog)
+        end = None if stored else _live_end(ctx, catalog)
+    newest = max(usable_bases(backups), key=lambda b: b.createtxg, default=None)
+    server = newest.record.server if newest else {}
+    return Member(
+        ctx=ctx,
+        facts=MemberFacts(window=window, end=_later(end, _recorded_end(backups))),
+        replica_set=server.get("replica_set", ""),
+        role=role_of(server),
+        target=target,
+        in_place=in_place,
+    )
+
+
+def require_cluster(cluster: Cluster, members: Sequence[Member]) -> None:
+    """Raise NotRecoverable or Refused unless each newest backup is of what its member is configured to be."""
+    sets: dict[str, str] = {}
+    for member in members:
+        wanted = CONFIG if member.name == cluster.config else SHARD
+        if not member.replica_set:
+            raise NotRecoverable(
+                f"{member.name} has no backup of a member of a replica set: zbackup snapshot"
+            )
+        if member.role != wanted:
+            raise Refused(
+                f"[cluster.{cluster.name}] has {member.name} as {_WORDS[wanted]}; by its newest backup it is "
+                f"{_WORDS[member.role]} (sharding.clusterRole)"
+            )
+        if other := sets.get(member.replica_set):
+            raise Refused(
+                f"{other} and {member.name} are of one replica set, {member.replica_set}: name one of them"
+            )
+        sets[member.replica_set] = member.name
+
+
+def facts_of(members: Sequence[Member]) -> Mapping[str, MemberFacts]:
+    """By name, as the planner takes them."""
+    return {member.name: member.facts for member in members}
+
+
+def _recorded_end(backups: Sequence[Backup]) -> ClusterTime | None:
+    ends = [_cluster_time(b.record.log_to) for b in backups if b.complete and b.finished and b.record.log_to]
+    return max((end for end in ends if end), default=None)
+
+
+def _live_end(ctx: Context, catalog: Catalog) -> ClusterTime | None:
+    """The running server's; None while it does not answer, or is of another history than the backups."""
+    with suppress(ZbackupError, OSError):
+        newest = max(usable_bases(catalog.backups), key=lambda b: b.createtxg, default=None)
+        if newest:
+            span = ctx.log_reader.live_log(newest.files(catalog.places), live_files(catalog.datasets))
+            return _cluster_time(span.last) if span else None
+    return None
+
+
+def _cluster_time(text: str) -> ClusterTime | None:
+    numbers = place(text)
+    return ClusterTime(*numbers[:2]) if len(numbers) >= 2 else None
+
+
+def _later(one: ClusterTime | None, other: ClusterTime | None) -> ClusterTime | None:
+    return max((end for end in (one, other) if end), default=None)

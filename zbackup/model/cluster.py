@@ -1,0 +1,65 @@
+"""A sharded MongoDB: a config server and shards, each an instance by itself, restored to one cluster time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from zbackup.model import bounds
+from zbackup.model.errors import NotRecoverable
+from zbackup.model.log import ClusterTime
+
+Role = Literal["configsvr", "shardsvr"]
+CONFIG, SHARD = "configsvr", "shardsvr"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster as it is configured: the names of the instances of its config server and of its shards."""
+
+    name: str
+    config: str
+    shards: tuple[str, ...]
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """All of them, the config server first: the shards ask it when they start."""
+        return (self.config, *self.shards)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """The places of a restored cluster's members: of each by the name of its replica set, as HOST:PORT.
+
+    `config` names the config server's set. `key` is what the members know each other by, where the original
+    asks for logins.
+    """
+
+    config: str
+    hosts: Mapping[str, str]
+    key: str = field(default="", repr=False)
+
+    def connection(self, replica_set: str) -> str:
+        """SET/HOST:PORT, as a cluster's metadata have it. Raise KeyError for a set that is no member's."""
+        return f"{replica_set}/{self.hosts[replica_set]}"
+
+
+class TooLate(NotRecoverable):
+    """A member's log does not tell all of what was before a cluster time. Up to `latest` it does.
+
+    It ends before, or does not say whether transactions that stand prepared then were committed.
+    """
+
+    def __init__(self, message: str, latest: ClusterTime) -> None:
+        super().__init__(message)
+        self.latest = latest
+
+
+def role_of(server: Mapping[str, str]) -> str:
+    """Tell what a backup's server was in its cluster, by Record.server: "configsvr", "shardsvr" or ""."""
+    try:
+        options = bounds.from_json(server.get("options", "{}"))
+    except ValueError:
+        return ""
+    sharding = options.get("sharding") if isinstance(options, dict) else None
+    role = sharding.get("clusterRole") if isinstance(sharding, dict) else None
+    return role if role in (CONFIG, SHARD) else ""
