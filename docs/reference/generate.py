@@ -21,6 +21,7 @@ from zbackup.cli.exit_status import table as exit_status_table
 from zbackup.cli.main import invoke
 from zbackup.cli.options import FLAGS, VALUED
 from zbackup.config.clones import ClonePool, Clones, Mask, Replica
+from zbackup.config.cluster import Cluster
 from zbackup.config.copying import CopyBack
 from zbackup.config.notify import HealthNotify, Mail, Webhook
 from zbackup.config.retention import Retention
@@ -151,7 +152,7 @@ finding (with 1 where that has none of its own, such as a pool that lacks a disk
 
 def configuration() -> str:
     sections = [
-        ("The top of the file", "", Settings, ("instance", "daemon", "clones", "notify", "web")),
+        ("The top of the file", "", Settings, ("instance", "cluster", "daemon", "clones", "notify", "web")),
         ("`[daemon]`", Daemon.__doc__, Daemon, ()),
         ("`[notify]`", HealthNotify.__doc__, HealthNotify, ("webhook", "mail")),
         ("`[[notify.webhook]]`", Webhook.__doc__, Webhook, ()),
@@ -173,6 +174,7 @@ def configuration() -> str:
         ("`[[instance.NAME.ship]]`", Ship.__doc__, Ship, ("ssh", "s3")),
         ("`[instance.NAME.ship.ssh]`", Ssh.__doc__, Ssh, ()),
         ("`[instance.NAME.ship.s3]`", S3.__doc__, S3, ()),
+        ("`[cluster.NAME]`", Cluster.__doc__, Cluster, ()),
     ]
     text = """# Configuration
 

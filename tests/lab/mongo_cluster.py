@@ -29,21 +29,17 @@ DATABASE, ORDERS = "shop", "orders"
 SPAN = 1_000_000
 """So many keys of the first collection are each shard's, the first one's from 0 on."""
 OP_MSG = 2013
-STALE = (13388, 63, 249, 150, 46, 309, 112, 117, 251, 246)
-"""StaleConfig, StaleShardVersion, StaleDbVersion, StaleEpoch, LockTimeout, StaleChunkHistory, WriteConflict,
-ConflictingOperationInProgress, NoSuchTransaction, SnapshotUnavailable: try again."""
+AGAIN = (13388, 63, 249, 150)
+"""StaleConfig and its like: the routing table is to be read again."""
 
 
 class Failed(Exception):
-    """A command that a server refused; `code` is its own."""
+    """A command that a server refused. `again` says that it did nothing, and may be sent once more."""
 
     def __init__(self, said: Mapping[str, Any]) -> None:
         super().__init__(said.get("errmsg", said))
-        self.code = int(said.get("code", 0))
-
-    @property
-    def stale(self) -> bool:
-        return self.code in STALE
+        transient = "TransientTransactionError" in said.get("errorLabels", ())
+        self.again = transient or int(said.get("code", 0)) in AGAIN
 
 
 class Wire:
@@ -167,7 +163,7 @@ class Router:
             try:
                 return act()
             except Failed as failed:
-                if not failed.stale or time.monotonic() > limit:
+                if not failed.again or time.monotonic() > limit:
                     raise
                 time.sleep(0.02)
                 self.chunks(namespace, anew=True)
@@ -299,20 +295,26 @@ def move(router: Router, collection: str, low: int, high: int, to: str) -> None:
     """Move what lies between two keys to a shard, as the balancer does."""
     namespace = f"{DATABASE}.{collection}"
     owner = next(c for c in router.chunks(namespace, anew=True) if c is router.owner(low, namespace))
-    router.on(
-        "config",
-        "admin",
-        {
-            "_configsvrMoveRange": namespace,
-            "toShard": to,
-            "min": {"_id": low},
-            "max": {"_id": high},
-            "epoch": owner.version["e"],
-            "collectionTimestamp": owner.version["t"],
-            "fromShard": owner.shard,
-            "waitForDelete": False,
-            "forceJumbo": 0,
-            "writeConcern": {"w": "majority"},
-        },
-    )
+    command = {
+        "_configsvrMoveRange": namespace,
+        "toShard": to,
+        "min": {"_id": low},
+        "max": {"_id": high},
+        "epoch": owner.version["e"],
+        "collectionTimestamp": owner.version["t"],
+        "fromShard": owner.shard,
+        "waitForDelete": False,
+        "forceJumbo": 0,
+        "writeConcern": {"w": "majority"},
+    }
+    limit = time.monotonic() + 120
+    while True:
+        try:
+            router.on("config", "admin", command)
+            break
+        except Failed as failed:
+            # For a while after its start.
+            if "balancer scheduler is stopped" not in str(failed) or time.monotonic() > limit:
+                raise
+            time.sleep(0.2)
     router.chunks(namespace, anew=True)

@@ -15,6 +15,7 @@ pytest.register_assert_rewrite(
     "tests.system.house",
     "tests.system.program",
     "tests.system.clone_story",
+    "tests.system.cluster_past",
     "tests.system.clone_care_story",
     "tests.system.clone_kills_story",
     "tests.slow.many_clones",

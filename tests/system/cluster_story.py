@@ -1,8 +1,4 @@
-"""A sharded cluster on a pool under load, and what is asked of one that was restored to one cluster time.
-
-The judge is the original itself: mongod reads its own past at a cluster time (snapshot reads), and what it
-says is what each restored member has to hold, document by document.
-"""
+"""A sharded cluster on a pool, and applications, a balancer and an administrator who work with it."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -14,8 +10,9 @@ from typing import Any
 from bson.timestamp import Timestamp
 
 from tests.lab import mongo_cluster
-from tests.lab.mongo_cluster import DATABASE, ORDERS, SPAN, Cluster, Router, create_collection, move
+from tests.lab.mongo_cluster import ORDERS, SPAN, Cluster, Router, create_collection, move
 from tests.lab.pool import Pool
+from tests.system.conftest import end_clones
 from tests.system.house import ZONE, Zbackup, toml
 
 CONFIG, SHARDS = "config", ("rs0", "rs1")
@@ -25,8 +22,6 @@ MARKS, FREE, WANDERING = 1_000, 400_000, 600_000
 MOVED = 50
 """Documents in the range that is moved to and fro."""
 MOST_MADE = 12
-
-Documents = dict[Any, dict[str, Any]]
 
 
 class ClusterHouse(Zbackup):
@@ -107,7 +102,11 @@ def cluster_house(pool: Pool, **more: Any) -> Iterator[ClusterHouse]:
         for number in range(MOVED):
             insert(router, WANDERING + number, n=0)
         router.close()
-        yield ClusterHouse(pool, cluster, datasets, home)
+        house = ClusterHouse(pool, cluster, datasets, home)
+        try:
+            yield house
+        finally:
+            end_clones(house)  # type: ignore[arg-type]
     finally:
         cluster.end()
 
@@ -132,12 +131,17 @@ class Load:
     clock: dict[str, Any] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
 
+    @property
+    def over(self) -> bool:
+        """Something failed, which is told where the load ends."""
+        return bool(self.failures)
+
     @contextmanager
     def running(self, *, base: int = 0) -> Iterator["Load"]:
         """While the body runs. `base` sets the keys of one such time apart from another's."""
         works = (self._transfer, self._transfer, self._write, self._administer)
         threads = [
-            threading.Thread(target=self._run, args=(work, base * 10_000 + number * 100_000))
+            threading.Thread(target=self._run, args=(work, base * 4_000 + number * 100_000))
             for number, work in enumerate(works)
         ]
         self._stop.clear()
@@ -210,137 +214,37 @@ class Load:
         self.made.append(name)
 
 
-def torn(cluster: Cluster) -> list[tuple[Timestamp, Timestamp, Timestamp]]:
+def newest(cluster: Cluster) -> Timestamp:
+    """The newest cluster time of any member."""
+    router = cluster.router()
+    ends = [
+        router.on(name, "admin", {"ping": 1})["$clusterTime"]["clusterTime"] for name in (CONFIG, *SHARDS)
+    ]
+    router.close()
+    found: Timestamp = max(ends)
+    return found
+
+
+def torn(cluster: Cluster, since: Timestamp) -> list[tuple[Timestamp, Timestamp, Timestamp]]:
     """Transactions on both shards: the commit timestamp, and where the first and last commit entry stand."""
     router = cluster.router()
     found: dict[tuple[bytes, int], list[tuple[Timestamp, Timestamp]]] = {}
     for shard in SHARDS:
-        for entry in router.find(shard, "local", "oplog.rs", {"o.commitTransaction": 1}):
+        wanted = {"ts": {"$gt": since}, "o.commitTransaction": 1}
+        for entry in router.find(shard, "local", "oplog.rs", wanted):
             key = bytes(entry["lsid"]["id"]), int(entry["txnNumber"])
             found.setdefault(key, []).append((entry["o"]["commitTimestamp"], entry["ts"]))
     router.close()
     both = [both for both in found.values() if len(both) == len(SHARDS)]
     assert all(one[0][0] == one[1][0] for one in both), "one commit timestamp on all shards"
-    return sorted((one[0][0], min(e for _, e in one), max(e for _, e in one)) for one in both)
+    spans = sorted((one[0][0], min(e for _, e in one), max(e for _, e in one)) for one in both)
+    return [span for span in spans if span[0] < span[1] < span[2]]
 
 
-def before(at: Timestamp) -> Timestamp:
-    """The cluster time just before one."""
-    return Timestamp(at.time, at.inc - 1) if at.inc else Timestamp(at.time - 1, 2**31 - 1)
-
-
-@dataclass(frozen=True)
-class Past:
-    """The original as it was just before a cluster time, by what it says itself."""
-
-    chunks: list[dict[str, Any]]
-    uuids: dict[str, Any]
-    """Of the sharded collections, by name."""
-    documents: dict[tuple[str, str], Documents]
-    """By shard and collection, orphans included."""
-
-    def owned(self, shard: str, collection: str) -> Documents:
-        """Of these, what the routing table gives to the shard."""
-        uuid = self.uuids[f"{DATABASE}.{collection}"]
-        own = [c for c in self.chunks if c["uuid"] == uuid and c["shard"] == shard]
-        return {k: d for k, d in self.documents[shard, collection].items() if any(_inside(c, k) for c in own)}
-
-
-def _inside(chunk: Mapping[str, Any], key: int) -> bool:
-    low, high = chunk["min"]["_id"], chunk["max"]["_id"]
-    return (not isinstance(low, int) or key >= low) and (not isinstance(high, int) or key < high)
-
-
-def past(cluster: Cluster, at: Timestamp) -> Past:
-    """What the original held just before a cluster time; within the five minutes that it keeps."""
+def moved(cluster: Cluster, since: Timestamp) -> list[Timestamp]:
+    """The places in the config server's oplog where the routing table changed."""
     router = cluster.router()
-    concern = {"level": "snapshot", "atClusterTime": before(at)}
-    try:
-        collections = router.find(CONFIG, "config", "collections", {}, concern)
-        uuids = {row["_id"]: row["uuid"] for row in collections if row["_id"].startswith(f"{DATABASE}.")}
-        documents = {
-            (shard, name.partition(".")[2]): _by_id(
-                router.find(shard, DATABASE, name.partition(".")[2], {}, concern)
-            )
-            for shard in SHARDS
-            for name in uuids
-        }
-        return Past(router.find(CONFIG, "config", "chunks", {}, concern), uuids, documents)
-    finally:
-        router.close()
-
-
-def _by_id(rows: list[dict[str, Any]]) -> Documents:
-    assert len({row["_id"] for row in rows}) == len(rows), "no document is there twice"
-    return {row["_id"]: row for row in rows}
-
-
-def restored_router(report: Mapping[str, Any]) -> Router:
-    """As an application finds the restored cluster."""
-    return Router({member["replica_set"]: Path(member["socket"]) for member in report["members"]})
-
-
-def require_same(
-    report: Mapping[str, Any], was: Past, load: Load, at: Timestamp, *, whole: bool = False
-) -> int:
-    """Every restored member holds what it held; nothing is lost, doubled or torn. How many orphans it had.
-
-    What is not the shard's own (orphans) may have been cleaned up since its server runs, if not `whole`.
-    """
-    router = restored_router(report)
-    orphans = 0
-    everywhere: Documents = {}
-    for shard in SHARDS:
-        for collection in {name for of, name in was.documents if of == shard}:
-            found = _by_id(router.find(shard, DATABASE, collection, {}))
-            then, own = was.documents[shard, collection], was.owned(shard, collection)
-            orphans += len(then) - len(own)
-            assert {k: d for k, d in found.items() if k in own} == own, f"{collection} on {shard}"
-            assert found.items() <= then.items() if not whole else found == then, f"{collection} on {shard}"
-            if collection == ORDERS:
-                assert not own.keys() & everywhere.keys(), "a document has one owner"
-                everywhere |= own
-    assert router.find(CONFIG, "config", "chunks", {}) == was.chunks
+    where = [{"ns": "config.chunks"}, {"o.applyOps.ns": "config.chunks"}]
+    found = router.find(CONFIG, "local", "oplog.rs", {"ts": {"$gt": since}, "$or": where})
     router.close()
-    require_sound(everywhere, load, at)
-    return orphans
-
-
-def require_sound(orders: Documents, load: Load, at: Timestamp) -> None:
-    """What the applications know: sums, pairs, and what was acknowledged before and after."""
-    accounts = [d["n"] for k, d in orders.items() if k % SPAN < ACCOUNTS]
-    assert (len(accounts), sum(accounts)) == (len(SHARDS) * ACCOUNTS, len(SHARDS) * ACCOUNTS * EACH)
-    marks = [
-        {k - shard * SPAN for k, d in orders.items() if "mark" in d and k // SPAN == shard}
-        for shard in (0, 1)
-    ]
-    assert marks[0] == marks[1], f"torn: {sorted(marks[0] ^ marks[1])}"
-    assert sum(WANDERING <= k < WANDERING + MOVED for k in orders) == MOVED
-    lost = [key for key, told in load.written.items() if told < at and key not in orders]
-    assert not lost, f"acknowledged before {at}, and not there: {lost[:3]}"
-
-
-def require_it_works(report: Mapping[str, Any]) -> None:
-    """A mongos could be put in front: config server and shards find each other where they are now."""
-    router = restored_router(report)
-    for shard in SHARDS:
-        [identity] = router.find(shard, "admin", "system.version", {"_id": "shardIdentity"})
-        assert identity["configsvrConnectionString"] == report["configdb"]
-    hosts = {row["host"] for row in router.find(CONFIG, "config", "shards", {})}
-    assert hosts == {
-        f"{m['replica_set']}/127.0.0.1:{m['port']}" for m in report["members"] if m["role"] == "shardsvr"
-    }
-    router.transaction(
-        [
-            (key, {"update": ORDERS, "updates": [{"q": {"_id": key}, "u": {"$set": {"new": True}}}]})
-            for key in (0, SPAN)
-        ]
-    )
-    assert router.find(SHARDS[0], DATABASE, ORDERS, {"new": True}) and router.find(
-        SHARDS[1], DATABASE, ORDERS, {"new": True}
-    )
-    create_collection(router, "anew")
-    move(router, "anew", 10, 20, SHARDS[1])
-    insert(router, 15, "anew")
-    assert [row["_id"] for row in router.find(SHARDS[1], DATABASE, "anew", {})] == [15]
-    router.close()
+    return [entry["ts"] for entry in found]

@@ -18,6 +18,7 @@ pytest.register_assert_rewrite(
     "tests.system.before_story",
     "tests.system.program",
     "tests.system.clone_story",
+    "tests.system.cluster_past",
     "tests.system.copy_story",
     "tests.system.clone_care_story",
     "tests.system.clone_kills_story",

@@ -46,7 +46,7 @@ Name = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What was asked for: a moment or a cluster time, from this host or from a destination."""
+    """The wish: a moment or a cluster time, from this host or from a destination."""
 
     to: str | None
     to_timestamp: str | None
@@ -87,10 +87,10 @@ def looked_at(
     contexts: Sequence[Context], origin: str | None, *, there: bool = False, stored: bool = False
 ) -> list[Member]:
     """The members, here or at the destination that each of them has under that name."""
-    targets = [app.choose_target(ctx, origin) if origin else None for ctx in contexts]
+    destinations = [app.choose_destination(ctx, origin) if origin else None for ctx in contexts]
     return [
-        look_at_member(ctx, target, in_place=there, stored=stored)
-        for ctx, target in zip(contexts, targets, strict=True)
+        look_at_member(ctx, destination, in_place=there, stored=stored)
+        for ctx, destination in zip(contexts, destinations, strict=True)
     ]
 
 

@@ -94,7 +94,9 @@ def _of_cluster(options: Options, name: str, at: str | None) -> None:
     """Show each member's window, and what all of them hold."""
     with on_cluster.on_members(options, "window", name) as (cluster, contexts):
         members = on_cluster.looked_at(contexts, at)
-        reports = [Done(c, Seen(window_at(c, app.choose_destination(c, at)) if at else window(c))) for c in contexts]
+        reports = [
+            Done(c, Seen(window_at(c, app.choose_destination(c, at)) if at else window(c))) for c in contexts
+        ]
     facts, zone = facts_of(members), contexts[0].zone
     spans = common(facts)
     reach = newest_or_none(facts, zone)

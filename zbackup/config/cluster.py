@@ -30,7 +30,7 @@ class Cluster(Table):
     )
 
     def members(self, name: str) -> ClusterMembers:
-        """What jobs know it as."""
+        """The cluster as jobs know it."""
         return ClusterMembers(name, self.config, self.shards)
 
 

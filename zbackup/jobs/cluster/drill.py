@@ -28,7 +28,7 @@ WHAT = "zbackup drill"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDrill:
-    """What was tried: each member was recovered to `at`, and that many of its collections checked."""
+    """The report: each member was recovered to `at`, and that many of its collections checked."""
 
     at: ClusterTime
     members: tuple[tuple[Member, Checked], ...]
@@ -71,7 +71,7 @@ def _try(member: Member, at: ClusterTime) -> Checked:
         restore(
             member.ctx,
             at,
-            RestoreOptions(name=name, finish=finish, stored_only=not member.target),
+            RestoreOptions(name=name, finish=finish, stored_only=not member.destination),
             member.source,
         )
         destroy((ctx,), name)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from zbackup.catalog.local import Catalog
-from zbackup.jobs.context import Context, ShipTarget, live_files
+from zbackup.jobs.context import Context, ShipDestination, live_files
 from zbackup.jobs.restore.destination_source import DestinationSource
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.source import Source
@@ -31,7 +31,7 @@ class Member:
     facts: MemberFacts
     replica_set: str
     role: str
-    target: ShipTarget | None = None
+    destination: ShipDestination | None = None
     in_place: bool = False
 
     @property
@@ -41,20 +41,20 @@ class Member:
 
     @property
     def source(self) -> Source:
-        """Where it is restored from."""
-        return DestinationSource(self.target, in_place=self.in_place) if self.target else LOCAL
+        """The source of its backups."""
+        return DestinationSource(self.destination, in_place=self.in_place) if self.destination else LOCAL
 
 
 def look_at_member(
-    ctx: Context, target: ShipTarget | None = None, *, in_place: bool = False, stored: bool = False
+    ctx: Context, destination: ShipDestination | None = None, *, in_place: bool = False, stored: bool = False
 ) -> Member:
     """Look at one; what is `stored` is what snapshots hold, without the running server's own log.
 
     Raise what its catalogue or destination raises.
     """
     ctx.progress.phase("looking", ctx.instance)
-    if target:
-        copies, window = look_at(ctx, target)
+    if destination:
+        copies, window = look_at(ctx, destination)
         backups, end = copies.backups, None
     else:
         catalog = ctx.catalog()
@@ -67,7 +67,7 @@ def look_at_member(
         facts=MemberFacts(window=window, end=_later(end, _recorded_end(backups))),
         replica_set=server.get("replica_set", ""),
         role=role_of(server),
-        target=target,
+        destination=destination,
         in_place=in_place,
     )
 

@@ -23,6 +23,7 @@ from zbackup.jobs.cluster.members import Member, facts_of, require_cluster
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.jobs.restore.options import Finish, RestoreOptions
+from zbackup.jobs.restore.preconditions import require_free
 from zbackup.jobs.restore.restore import RestoreReport, plan_restore, restore
 from zbackup.model.clone import Clone
 from zbackup.model.cluster import Addresses, Cluster, TooLate
@@ -38,7 +39,7 @@ T = TypeVar("T")
 
 KEY_BYTES = 96
 MOST_TRIES = 10
-"""How often the newest cluster time is taken to be earlier: each time by what was found to be undecided."""
+"""So often the newest cluster time is taken to be earlier, each time as a member's log asks for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,7 @@ class ClusterOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
-    """What would be restored, of each member, the config server first."""
+    """The plan of each member's restore, the config server's first."""
 
     at: ClusterTime
     members: tuple[tuple[Member, RestorePlan], ...]
@@ -62,7 +63,7 @@ class ClusterPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterReport:
-    """What was restored, of each member, the config server first, whose place is `configdb`."""
+    """The report of each member's restore, the config server's first, which is at `configdb`."""
 
     at: ClusterTime
     members: tuple[tuple[Member, RestoreReport], ...]
@@ -147,7 +148,7 @@ def _restore(
     with ExitStack() as alone, ExitStack() as made:
         for name in sorted(names.values()):
             alone.enter_context(working_on(members[0].ctx, name, "zbackup restore --cluster"))
-        _remove_unfinished([(contexts[m.name], names[m.name]) for m in members])
+        _make_free([(contexts[m.name], names[m.name]) for m in members])
         ports = dict(zip(names, _ports(members, options), strict=True))
         addresses = Addresses(
             config=members[0].replica_set,
@@ -199,7 +200,7 @@ def _ready(ctx: Context, clone: Clone) -> Clone:
 
 @contextmanager
 def named(member: Member) -> Iterator[None]:
-    """Whatever fails is said of which member."""
+    """Name the member in whatever fails."""
     member.ctx.progress.note(f"restoring {member.name}")
     try:
         yield
@@ -208,17 +209,21 @@ def named(member: Member) -> Iterator[None]:
         raise
 
 
-def _remove_unfinished(names: Sequence[tuple[Context, str]]) -> None:
-    """Remove members that were ready when a run was killed before all were: their config server is not."""
+def _make_free(names: Sequence[tuple[Context, str]]) -> None:
+    """Remove what a run left that was killed, with the ports it had. Raise Taken where a name is not free.
+
+    Members may be ready already; as long as their config server is not, they are of no cluster.
+    """
     ctx, first = names[0]
     config = clone_datasets.find_clone(ctx, first)
-    if config is None or config[0].state != "building" or not config[0].cluster:
-        return
-    for where, name in names[1:]:
-        found = clone_datasets.find_clone(where, name)
-        if found and found[0].state == "ready" and found[0].cluster == config[0].cluster:
-            where.progress.note(f"removing {name}, a member of a cluster that was never whole")
-            clone_datasets.destroy(where, *found)
+    if config and config[0].state == "building" and config[0].cluster:
+        for where, name in names[1:]:
+            found = clone_datasets.find_clone(where, name)
+            if found and found[0].state == "ready" and found[0].cluster == config[0].cluster:
+                where.progress.note(f"removing {name}, a member of a cluster that was never whole")
+                clone_datasets.destroy(where, *found)
+    for where, name in reversed(names):
+        require_free(where, name, RestoreOptions(name=name))
 
 
 def _ports(members: Sequence[Member], options: ClusterOptions) -> Sequence[int]:

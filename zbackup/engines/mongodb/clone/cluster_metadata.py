@@ -31,8 +31,9 @@ def _rewrite_config_server(connection: Connection, addresses: Addresses) -> None
     _require_same(set(sets.values()), set(addresses.hosts) - {addresses.config})
     for shard, replica_set in sets.items():
         _set(connection, ("config", "shards"), shard, {"host": addresses.connection(replica_set)})
-    # Who pinged, and who held a lock, were servers of the original.
-    for name in ("mongos", "lockpings"):
+    # Who pinged, and who held a lock, were servers of the original. A migration that was under way would be
+    # ordered again; the shards finish or give up by themselves what of it they had begun.
+    for name in ("mongos", "lockpings", "migrations"):
         connection.run("config", {"delete": name, "deletes": [{"q": {}, "limit": 0}]})
     held = {"q": {"state": {"$gt": 0}}, "u": {"$set": {"state": 0}}, "multi": True}
     connection.run("config", {"update": "locks", "updates": [held]})

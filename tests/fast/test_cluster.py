@@ -1,0 +1,161 @@
+"""A restore of a whole cluster, broken at every change: all of its members are there in the end, or none."""
+
+import json
+import re
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.fast.breaking import every_break
+from tests.fast.right import portrait, require_nothing_left, require_well
+from tests.fast.server import FakeEngine
+from tests.fast.world import World
+from zbackup.jobs.backup.snapshot import snapshot
+from zbackup.jobs.cleanup.cleanup import reconcile
+from zbackup.jobs.clones import lifecycle as clones
+from zbackup.jobs.clones.clone_datasets import find_clone
+from zbackup.jobs.cluster.members import look_at_member
+from zbackup.jobs.cluster.restore import ClusterOptions, plan_cluster, restore_cluster
+from zbackup.jobs.context import Context
+from zbackup.model.cluster import CONFIG, SHARD, Cluster
+from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken
+from zbackup.model.log import ClusterTime
+from zbackup.model.server import ServerFacts
+
+CLUSTER = Cluster("all", "config", ("shard",))
+OPTIONS = ClusterOptions(name="r1")
+NAMES = ("r1-config", "r1-shard")
+_LOG_SNAPSHOT = re.compile(r"^tank/db[^ ]*@zbackup-")
+
+
+class Member(FakeEngine):
+    """A member of a cluster, as its engine tells of it."""
+
+    def __init__(self, world: World, name: str, role: str) -> None:
+        super().__init__(world)
+        self.name, self.role = name, role
+
+    def inspect(self) -> ServerFacts:
+        facts = super().inspect()
+        options = json.dumps({"sharding": {"clusterRole": self.role}})
+        return replace(facts, server={**facts.server, "replica_set": f"of {self.name}", "options": options})
+
+
+@pytest.fixture
+def members(world: World) -> tuple[Context, ...]:
+    """The config server and a shard, each with two backups."""
+    found = tuple(
+        world.context(instance=name, engine_name="mongodb", engine=Member(world, name, role))
+        for name, role in (("config", CONFIG), ("shard", SHARD))
+    )
+    for _ in range(2):
+        for ctx in found:
+            snapshot(ctx)
+            world.state.elapsed += timedelta(minutes=1)
+    return found
+
+
+@pytest.fixture
+def at(world: World, members: tuple[Context, ...]) -> ClusterTime:
+    """A second behind the second backup of one, and before that of the other."""
+    newest = members[0].catalog().backups[-1].record
+    assert newest.as_of
+    return ClusterTime(int(newest.as_of.timestamp()) + 2, 0)
+
+
+def restored(members: tuple[Context, ...], at: ClusterTime) -> object:
+    return restore_cluster(CLUSTER, [look_at_member(ctx) for ctx in members], at, OPTIONS)
+
+
+def _portrait(world: World) -> list[str]:
+    return [line for line in portrait(world) if not _LOG_SNAPSHOT.match(line)]
+
+
+def rows(world: World) -> list[tuple[int, ...]]:
+    found: list[tuple[int, ...]] = [world.content(f"/srv/clones/{name}/0")["rows"] for name in NAMES]
+    return found
+
+
+def _again(members: tuple[Context, ...], at: ClusterTime) -> None:
+    """It is done, or it is there already, and then it is whole."""
+    try:
+        restored(members, at)
+    except Taken:
+        states = [found[0].state for name in NAMES if (found := find_clone(members[0], name))]
+        assert states == ["ready", "ready"]
+        for ctx in members:  # what could not be removed was told of, and others do it
+            reconcile(ctx)
+
+
+def test_all_members_or_none(world: World, members: tuple[Context, ...], at: ClusterTime) -> None:
+    kept = world.keep()
+    restored(members, at)
+    wanted_rows = tuple(n for n, time in world.server.times.items() if time < at.at)
+    assert rows(world) == [wanted_rows] * 2
+    wanted = _portrait(world)
+    world.put_back(kept)
+    count = 0
+    for each in every_break(world, lambda: restored(members, at)):
+        count += 1
+        if not each.dead:
+            _require_all_or_none(members, each.broke)
+        if each.known:
+            continue
+        require_well(world, members[0])
+        _again(members, at)
+        assert rows(world) == [wanted_rows] * 2, each
+        assert _portrait(world) == wanted, each
+        for name in NAMES:
+            clones.destroy(members, name)
+        require_nothing_left(world)
+    assert count >= 4 * 20
+
+
+def _require_all_or_none(members: tuple[Context, ...], broke: tuple[str, ...]) -> None:
+    states = {found[0].state for name in NAMES if (found := find_clone(members[0], name))}
+    assert "building" not in states, f"{broke}: a member is left"
+
+
+def test_a_plan_changes_nothing_and_names_every_member(
+    world: World, members: tuple[Context, ...], at: ClusterTime
+) -> None:
+    before = portrait(world)
+    plan = plan_cluster(CLUSTER, [look_at_member(ctx) for ctx in members], at, OPTIONS)
+    assert [(m.name, each.name) for m, each in plan.members] == list(
+        zip(("config", "shard"), NAMES, strict=True)
+    )
+    assert portrait(world) == before
+
+
+def test_a_time_that_a_member_does_not_hold_is_refused_with_all_windows(
+    world: World, members: tuple[Context, ...]
+) -> None:
+    before = portrait(world)
+    first = members[1].catalog().backups[0].record
+    assert first.as_of
+    with pytest.raises(NotRecoverable, match=r"not in the window of shard\. config: after .*; shard: after "):
+        restored(members, ClusterTime(int(first.as_of.timestamp()) - 5, 0))
+    assert portrait(world) == before
+
+
+def test_what_is_no_such_member_is_refused(members: tuple[Context, ...], at: ClusterTime) -> None:
+    looked = [look_at_member(ctx) for ctx in members]
+    with pytest.raises(Refused, match="has shard as a config server; by its newest backup it is a shard"):
+        restore_cluster(Cluster("all", "shard", ("config",)), looked[::-1], at, OPTIONS)
+    with pytest.raises(Refused, match="of one replica set, of shard: name one of them"):
+        restore_cluster(
+            CLUSTER, [*looked, replace(looked[1], ctx=replace(members[1], instance="other"))], at, OPTIONS
+        )
+
+
+def test_a_cluster_that_is_whole_is_nobodys_leftover(members: tuple[Context, ...], at: ClusterTime) -> None:
+    restored(members, at)
+    with pytest.raises(Taken, match="r1-shard exists"):
+        restored(members, at)
+    clones.destroy(members, "r1-config")
+    with pytest.raises(Taken, match="r1-shard"):
+        restored(members, at)
+    clones.destroy(members, "r1-shard")
+    with pytest.raises(NotFound):
+        clones.destroy(members, "r1-shard")

@@ -1,0 +1,86 @@
+"""Twenty rounds of a sharded cluster under load, restored to one cluster time: docs/reference/slow-tests.md.
+
+Each round has another kind of cut: between two shards' commit entries, around a chunk migration, at a whole
+second.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from bson.timestamp import Timestamp
+
+from tests.lab.pool import Pool
+from tests.system.cluster_past import past, require_it_works, require_own_orphans, require_same
+from tests.system.cluster_story import (
+    SHARDS,
+    ClusterHouse,
+    Load,
+    cluster_house,
+    moved,
+    newest,
+    torn,
+)
+from tests.system.house import wait_until
+
+ROUNDS = 20
+LIMIT_S = 3 * 3600
+TRANSFERS = 40
+KINDS = ("between", "first", "at commit", "after commit", "moved", "second", "before the move")
+
+
+@pytest.fixture(scope="module")
+def house(pool: Pool) -> Iterator[ClusterHouse]:
+    with cluster_house(pool) as house:
+        yield house
+
+
+def cut(house: ClusterHouse, kind: str, since: Timestamp) -> Timestamp:
+    """The cluster time before which everything is to be there."""
+    spans, changes = torn(house.cluster, since), moved(house.cluster, since)
+    commit, first, last = spans[len(spans) // 2]
+    match kind:
+        case "between":
+            return last
+        case "first":
+            return first
+        case "at commit":
+            return commit
+        case "after commit":
+            return Timestamp(commit.time, commit.inc + 1)
+        case "moved":
+            return Timestamp(changes[-1].time, changes[-1].inc + 1)
+        case "before the move":
+            return changes[-1]
+    return Timestamp(last.time, 0) if last.time > since.time + 1 else last
+
+
+@pytest.mark.timeout(LIMIT_S)
+def test_nothing_is_lost_doubled_or_torn(house: ClusterHouse) -> None:
+    house.back_up()
+    load = Load(house.cluster)
+    orphans = 0
+    for number in range(ROUNDS):
+        kind = KINDS[number % len(KINDS)]
+        with load.running(base=number):
+            house.back_up(SHARDS[number % 2])
+            house.back_up()
+            since, transfers, moves = newest(house.cluster), load.transfers, load.moves
+            wait_until("transfers", lambda n=transfers: load.over or load.transfers >= n + TRANSFERS, 600)
+            wait_until("a move", lambda n=moves: load.over or load.moves >= n + 2, 600)
+            if number % 3 == 0:
+                house.back_up(*SHARDS)
+        at = cut(house, kind, since)
+        was = past(house.cluster, at)
+        report = house.restore_all(at, f"round{number}")
+        found = require_same(report, was, load, at)
+        require_it_works(report)
+        house.remove(report)
+        if number % 5 == 0:
+            require_own_orphans(house, was, at)
+        orphans += found
+        print(
+            f"round {number} ({kind}): {load.transfers} transfers, {load.moves} moves, {len(load.made)} new "
+            f"collections so far, {found} orphans",
+            flush=True,
+        )
+    assert orphans, "there were none to be kept"
