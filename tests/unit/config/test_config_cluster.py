@@ -1,0 +1,114 @@
+"""Settings of a sharded cluster, and the option that names one."""
+
+from pathlib import Path
+
+import pytest
+
+from zbackup.cli import complete
+from zbackup.cli.main import invoke
+from zbackup.config.load import load
+from zbackup.model.cluster import CONFIG, SHARD, Addresses, Cluster, role_of
+from zbackup.model.errors import ConfigError
+
+MEMBERS = "".join(
+    f'[instance.{name}]\nengine = "{engine}"\ndatasets = ["tank/{name}"]\n'
+    for name, engine in (("config", "mongodb"), ("a", "mongodb"), ("b", "mongodb"), ("wiki", "mysql"))
+)
+
+
+def configured(tmp_path: Path, *clusters: str) -> Path:
+    file = tmp_path / "config.toml"
+    file.write_text(MEMBERS + "\n".join(clusters) + "\n")
+    return file
+
+
+def test_a_cluster_names_its_members_the_config_server_first(tmp_path: Path) -> None:
+    settings = load(configured(tmp_path, '[cluster.shop]\nconfig = "config"\nshards = ["a", "b"]'))
+    cluster = settings.cluster["shop"].members("shop")
+    assert cluster == Cluster("shop", "config", ("a", "b"))
+    assert cluster.members == ("config", "a", "b")
+    assert load(configured(tmp_path)).cluster == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('config = "config"\nshards = ["a", "gone"]', 'cluster.shop.shards[2]: there is no instance "gone"'),
+        ('config = "wiki"\nshards = ["a"]', 'cluster.shop.config: the instance "wiki" is no mongodb'),
+        ('config = "a"\nshards = ["b", "a"]', 'cluster.shop.shards[2]: "a" is a member of shop already'),
+        ('config = "config"\nshards = []', "expected a list of instances"),
+        ('config = "config"', "cluster.shop.shards"),
+        ('config = "config"\nshards = ["a"]\nmongos = "x"', "mongos"),
+    ],
+)
+def test_what_is_no_cluster_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(configured(tmp_path, f"[cluster.shop]\n{text}"))
+    assert said in str(refused.value)
+
+
+def test_a_member_is_of_one_cluster(tmp_path: Path) -> None:
+    two = (
+        f'[cluster.{name}]\nconfig = "{config}"\nshards = ["b"]'
+        for name, config in (("x", "a"), ("y", "config"))
+    )
+    with pytest.raises(ConfigError, match=r'cluster\.y\.shards\[1\]: "b" is a member of x already'):
+        load(configured(tmp_path, *two))
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (
+            ("restore", "--cluster", "shopp", "--to", "latest"),
+            4,
+            'no cluster "shopp" in the configuration; did',
+        ),
+        (("restore", "--cluster", "shop"), 2, "say where to restore the cluster to"),
+        (("restore", "a", "--cluster", "shop", "--to", "latest"), 2, "--cluster goes with --to"),
+        (("restore", "--cluster", "shop", "--to", "latest", "--read-only"), 2, "--cluster goes with --to"),
+        (("restore", "--cluster", "shop", "--to-timestamp", "1"), 2, "is not SECONDS,INC"),
+        (
+            ("restore", "--cluster", "shop", "--to", "latest", "--run-at-destination"),
+            2,
+            "needs a destination",
+        ),
+        (("restore", "--cluster", "shop", "--to", "10:02:03.5"), 2, "whole seconds only"),
+        (("restore", "--cluster", "shop", "--to", "latest", "--from", "x"), 4, "config has no destination x"),
+        (("window", "a", "--cluster", "shop"), 2, "say either the instance a or --cluster"),
+        (("check", "a", "--cluster", "shop"), 2, "say either the instance a or --cluster"),
+        (("verify", "--cluster", "shop"), 2, "--cluster goes with --drill"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], status: int, said: str
+) -> None:
+    file = configured(tmp_path, '[cluster.shop]\nconfig = "config"\nshards = ["a", "b"]')
+    assert invoke(["--config", str(file), *words]) == status
+    assert said in capsys.readouterr().err
+
+
+def test_names_of_clusters_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = configured(tmp_path, '[cluster.shop]\nconfig = "config"\nshards = ["a", "b"]')
+    monkeypatch.setenv("ZBACKUP_CONFIG", str(file))
+    assert complete.clusters("s") == ["shop"] and complete.clusters("x") == []
+    monkeypatch.setenv("ZBACKUP_CONFIG", str(tmp_path / "none"))
+    assert complete.clusters("") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"sharding": 1}', '{"sharding": {"clusterRole": "mongos"}}']
+)
+def test_a_record_that_names_no_role_has_none(text: str) -> None:
+    assert role_of({"options": text}) == "" == role_of({})
+
+
+def test_a_role_is_read_from_the_settings_that_were_recorded() -> None:
+    for role in (CONFIG, SHARD):
+        assert role_of({"options": f'{{"sharding": {{"clusterRole": "{role}"}}}}'}) == role
+
+
+def test_an_address_is_that_of_a_set_and_the_key_is_in_no_text() -> None:
+    where = Addresses(config="cfg", hosts={"cfg": "127.0.0.1:1", "rs0": "127.0.0.1:2"}, key="secret")
+    assert where.connection("rs0") == "rs0/127.0.0.1:2"
+    assert "secret" not in repr(where)
