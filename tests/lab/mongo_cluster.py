@@ -29,6 +29,7 @@ DATABASE, ORDERS = "shop", "orders"
 SPAN = 1_000_000
 """So many keys of the first collection are each shard's, the first one's from 0 on."""
 OP_MSG = 2013
+MOVE_LIMIT_S = 300.0
 AGAIN = (13388, 63, 249, 150)
 """StaleConfig and its like: the routing table is to be read again."""
 
@@ -292,29 +293,33 @@ def create_collection(router: Router, name: str) -> None:
 
 
 def move(router: Router, collection: str, low: int, high: int, to: str) -> None:
-    """Move what lies between two keys to a shard, as the balancer does."""
+    """Move what lies between two keys to a shard, as the balancer does: if that fails, again."""
     namespace = f"{DATABASE}.{collection}"
-    owner = next(c for c in router.chunks(namespace, anew=True) if c is router.owner(low, namespace))
-    command = {
-        "_configsvrMoveRange": namespace,
-        "toShard": to,
-        "min": {"_id": low},
-        "max": {"_id": high},
-        "epoch": owner.version["e"],
-        "collectionTimestamp": owner.version["t"],
-        "fromShard": owner.shard,
-        "waitForDelete": False,
-        "forceJumbo": 0,
-        "writeConcern": {"w": "majority"},
-    }
-    limit = time.monotonic() + 120
+    limit = time.monotonic() + MOVE_LIMIT_S
     while True:
+        router.chunks(namespace, anew=True)
+        owner = router.owner(low, namespace)
+        if owner.shard == to:
+            return
         try:
-            router.on("config", "admin", command)
-            break
-        except Failed as failed:
-            # For a while after its start.
-            if "balancer scheduler is stopped" not in str(failed) or time.monotonic() > limit:
+            router.on(
+                "config",
+                "admin",
+                {
+                    "_configsvrMoveRange": namespace,
+                    "toShard": to,
+                    "min": {"_id": low},
+                    "max": {"_id": high},
+                    "epoch": owner.version["e"],
+                    "collectionTimestamp": owner.version["t"],
+                    "fromShard": owner.shard,
+                    "waitForDelete": False,
+                    "forceJumbo": 0,
+                    "writeConcern": {"w": "majority"},
+                },
+            )
+        except Failed:
+            # A lock that others have, a shard that still deletes what it moved away, a balancer that starts.
+            if time.monotonic() > limit:
                 raise
             time.sleep(0.2)
-    router.chunks(namespace, anew=True)
