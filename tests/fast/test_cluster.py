@@ -11,6 +11,7 @@ from tests.fast.breaking import Way, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
 from tests.fast.server import FakeEngine
 from tests.fast.world import World
+from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.cleanup.cleanup import reconcile
 from zbackup.jobs.clones import lifecycle as clones
@@ -18,14 +19,17 @@ from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.cluster.members import look_at_member
 from zbackup.jobs.cluster.restore import ClusterOptions, plan_cluster, restore_cluster
 from zbackup.jobs.context import Context
+from zbackup.jobs.ship.ship import ship
 from zbackup.model.cluster import CONFIG, SHARD, Cluster
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken
 from zbackup.model.log import ClusterTime
 from zbackup.model.server import ServerFacts
+from zbackup.model.shipping import hold_tag
 
 CLUSTER = Cluster("all", "config", ("shard",))
 OPTIONS = ClusterOptions(name="r1")
 NAMES = ("r1-config", "r1-shard")
+THERE = "vault/zbackup"
 WAYS: tuple[Way, ...] = ("fails late", "killed before")
 """One member's restore is broken in the other ways, too, in test_restore."""
 _LOG_SNAPSHOT = re.compile(r"^tank/db[^ ]*@zbackup-")
@@ -149,6 +153,37 @@ def test_what_is_no_such_member_is_refused(members: tuple[Context, ...], at: Clu
         restore_cluster(
             CLUSTER, [*looked, replace(looked[1], ctx=replace(members[1], instance="other"))], at, OPTIONS
         )
+
+
+@pytest.mark.parametrize("in_place", [False, True], ids=["fetched", "where the copies lie"])
+def test_from_a_destination_that_each_member_has(
+    world: World, members: tuple[Context, ...], *, in_place: bool
+) -> None:
+    world.pools.create(THERE, {"mountpoint": "/srv/clones", "canmount": "off", "zbackup:clones": "1"})
+    shipped = []
+    for ctx in members:
+        usual = world.destination()
+        assert isinstance(usual.adapter, ZfsDestination)
+        adapter = replace(usual.adapter, instance=ctx.instance)
+        own = replace(usual, adapter=adapter, tag=hold_tag("this.host", ctx.instance, "vault"))
+        shipped.append(replace(ctx, destinations=(own,), elsewhere=(THERE,)))
+    for _ in range(2):
+        for ctx in shipped:
+            snapshot(ctx)
+            ship(ctx, ctx.destinations[0])
+            world.state.elapsed += timedelta(minutes=1)
+    newest = members[0].catalog().backups[-1].record
+    assert newest.as_of
+    at = ClusterTime(int(newest.as_of.timestamp()) - 5, 0)
+    looked = [look_at_member(ctx, ctx.destinations[0], in_place=in_place) for ctx in shipped]
+    restore_cluster(CLUSTER, looked, at, OPTIONS)
+    assert rows(world) == [tuple(n for n, time in world.server.times.items() if time < at.at)] * 2
+    for name in NAMES:
+        clones.destroy([at for ctx in shipped for at in ctx.everywhere()], name)
+    require_nothing_left(world)
+    late = ClusterTime(int(newest.as_of.timestamp()) + 30, 0)
+    with pytest.raises(NotRecoverable, match="not in the window of config"):
+        restore_cluster(CLUSTER, looked, late, OPTIONS)
 
 
 def test_a_cluster_that_is_whole_is_nobodys_leftover(members: tuple[Context, ...], at: ClusterTime) -> None:

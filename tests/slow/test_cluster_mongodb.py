@@ -4,13 +4,20 @@ Each round has another kind of cut: between two shards' commit entries, around a
 second.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 from bson.timestamp import Timestamp
 
 from tests.lab.pool import Pool
-from tests.system.cluster_past import past, require_it_works, require_own_orphans, require_same
+from tests.system.cluster_past import (
+    past,
+    require_it_works,
+    require_own_orphans,
+    require_same,
+    restored_router,
+)
 from tests.system.cluster_story import (
     SHARDS,
     ClusterHouse,
@@ -54,6 +61,24 @@ def cut(house: ClusterHouse, kind: str, since: Timestamp) -> Timestamp:
     return Timestamp(last.time, 0) if last.time > since.time + 1 else last
 
 
+def restarted(house: ClusterHouse, report: Mapping[str, Any]) -> None:
+    """Stopped and started again, as after a reboot, its members know what they are."""
+    clones = [member["clone"] for member in report["members"]]
+    for what, names in (("stop", reversed(clones)), ("start", clones)):
+        for name in names:
+            house.zb("clone", what, name, "--json").data  # noqa: B018  checks the exit status
+    wait_until("it works again", lambda: works(report), 300)
+
+
+def works(report: Mapping[str, Any]) -> bool:
+    """Tell whether every shard takes writes."""
+    router = restored_router(report)
+    try:
+        return all(router.on(shard, "admin", {"hello": 1})["isWritablePrimary"] for shard in SHARDS)
+    finally:
+        router.close()
+
+
 @pytest.mark.timeout(LIMIT_S)
 def test_nothing_is_lost_doubled_or_torn(house: ClusterHouse) -> None:
     house.back_up()
@@ -74,6 +99,8 @@ def test_nothing_is_lost_doubled_or_torn(house: ClusterHouse) -> None:
         report = house.restore_all(at, f"round{number}")
         found = require_same(report, was, load, at)
         require_it_works(report)
+        if number == 0:
+            restarted(house, report)
         house.remove(report)
         if number % 5 == 0:
             require_own_orphans(house, was, at)
