@@ -19,6 +19,20 @@ class Mutant:
 
 NAMED = (
     Mutant(
+        "a shard keeps what was committed at the target or later",
+        "zbackup/engines/mongodb/oplog/prepared.py",
+        "step.at >= stop and step.commit and step.commit < stop:",
+        "step.at >= stop and step.commit:",
+        ("tests/unit/engines/mongodb/test_prepared.py",),
+    ),
+    Mutant(
+        "a cluster counts as whole before all of its members are ready",
+        "zbackup/jobs/cluster/restore.py",
+        "for member, ctx, r in reversed(done))",
+        "for member, ctx, r in done)",
+        ("tests/fast/test_cluster.py",),
+    ),
+    Mutant(
         "the nonce does not depend on the content",
         "zbackup/destinations/s3/encryption.py",
         'b"nonce"), place + digest, "sha256")',
