@@ -80,6 +80,39 @@ def works(report: Mapping[str, Any]) -> bool:
 
 
 @pytest.mark.timeout(LIMIT_S)
+def test_a_sharded_cluster_comes_back_at_one_cluster_time(house: ClusterHouse) -> None:
+    """At a time between two shards' commit entries of one transaction, with every command that knows of it."""
+    house.back_up()
+    load = Load(house.cluster)
+    with load.running():
+        house.back_up(SHARDS[0])
+        since = newest(house.cluster)
+        wait_until("a move", lambda: load.over or load.moves, 300)
+        wait_until("transfers", lambda: load.over or load.transfers >= 40, 300)
+        house.back_up()
+    spans = torn(house.cluster, since)
+    at = spans[len(spans) // 2][2]
+    was = past(house.cluster, at)
+    before = house.state()
+    planned = house.zb("window", "--cluster", "shop", "--json").data
+    assert planned["common"] and planned["newest"]
+    assert house.zb("check", "--cluster", "shop").out.count("common window: after ") == 1
+    early = house.zb("restore", "--cluster", "shop", "--to", "2024-05-01 10:02")
+    assert early.rc == 5 and "is not in the window of config, rs0, rs1. config: after " in early.err
+    alone = house.zb("restore", "rs0", "--cluster", "shop", "--to", "latest")
+    assert alone.rc == 2 and "--cluster goes with --to" in alone.err
+    assert house.state() == before
+    report = house.restore_all(at, "then")
+    assert [m["role"] for m in report["members"]] == ["configsvr", "shardsvr", "shardsvr"]
+    require_same(report, was, load, at)
+    require_it_works(report)
+    house.remove(report)
+    drilled = house.zb("verify", "--cluster", "shop", "--drill", "--json").data
+    assert all(member["tables"] for member in drilled["members"])
+    assert not {name for name in house.names() if name.startswith(house.clones + "/")}
+
+
+@pytest.mark.timeout(LIMIT_S)
 def test_nothing_is_lost_doubled_or_torn(house: ClusterHouse) -> None:
     house.back_up()
     load = Load(house.cluster)

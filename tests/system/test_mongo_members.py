@@ -1,4 +1,4 @@
-"""A hidden member that lags on purpose, a server that runs alone, and the members of a sharded cluster."""
+"""Snapshots of a hidden member that lags on purpose, and of a server that runs alone."""
 
 from collections.abc import Iterator
 from datetime import UTC, timedelta
@@ -9,14 +9,6 @@ import pytest
 from tests.lab import mongo_load
 from tests.lab.mongo_fixture import MongoServer, initiate, start_single
 from tests.lab.pool import Pool
-from tests.system.cluster_past import past, require_it_works, require_same
-from tests.system.cluster_story import (
-    SHARDS,
-    Load,
-    cluster_house,
-    newest,
-    torn,
-)
 from tests.system.house import after_writing, now, utc, wait_until
 from tests.system.mongo_house import MongoHouse, build
 from zbackup.engines.mongodb.optime import OpTime
@@ -52,39 +44,6 @@ def alone(pool: Pool) -> Iterator[MongoHouse]:
     data = pool.dataset("alone")
     with start_single(build(pool, home, "a", data=data)) as running:
         yield MongoHouse(pool, home, running, (data.name,))
-
-
-def test_a_sharded_cluster_comes_back_at_one_cluster_time(pool: Pool) -> None:
-    """At a time between two shards' commit entries of one transaction. First: its servers are gone then."""
-    with cluster_house(pool) as house:
-        house.back_up()
-        load = Load(house.cluster)
-        with load.running():
-            house.back_up(SHARDS[0])
-            since = newest(house.cluster)
-            wait_until("a move", lambda: load.over or load.moves, 300)
-            wait_until("transfers", lambda: load.over or load.transfers >= 40, 300)
-            house.back_up()
-        spans = torn(house.cluster, since)
-        at = spans[len(spans) // 2][2]
-        was = past(house.cluster, at)
-        before = house.state()
-        planned = house.zb("window", "--cluster", "shop", "--json").data
-        assert planned["common"] and planned["newest"]
-        assert house.zb("check", "--cluster", "shop").out.count("common window: after ") == 1
-        early = house.zb("restore", "--cluster", "shop", "--to", "2024-05-01 10:02")
-        assert early.rc == 5 and "is not in the window of config, rs0, rs1. config: after " in early.err
-        alone = house.zb("restore", "rs0", "--cluster", "shop", "--to", "latest")
-        assert alone.rc == 2 and "--cluster goes with --to" in alone.err
-        assert house.state() == before
-        report = house.restore_all(at, "then")
-        assert [m["role"] for m in report["members"]] == ["configsvr", "shardsvr", "shardsvr"]
-        require_same(report, was, load, at)
-        require_it_works(report)
-        house.remove(report)
-        drilled = house.zb("verify", "--cluster", "shop", "--drill", "--json").data
-        assert all(member["tables"] for member in drilled["members"])
-        assert not {name for name in house.names() if name.startswith(house.clones + "/")}
 
 
 @pytest.mark.parametrize("lock", ["fsync", "none"])
