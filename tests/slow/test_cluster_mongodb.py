@@ -81,7 +81,7 @@ def works(report: Mapping[str, Any]) -> bool:
 
 @pytest.mark.timeout(LIMIT_S)
 def test_a_sharded_cluster_comes_back_at_one_cluster_time(house: ClusterHouse) -> None:
-    """At a time between two shards' commit entries of one transaction, with every command that knows of it."""
+    """At a time between two shards' commit entries of a transaction, with all commands that know of it."""
     house.back_up()
     load = Load(house.cluster)
     with load.running():
@@ -119,7 +119,7 @@ def test_nothing_is_lost_doubled_or_torn(house: ClusterHouse) -> None:
     orphans = 0
     for number in range(ROUNDS):
         kind = KINDS[number % len(KINDS)]
-        with load.running(base=number):
+        with load.running(base=number + 1):
             house.back_up(SHARDS[number % 2])
             house.back_up()
             since, transfers, moves = newest(house.cluster), load.transfers, load.moves
