@@ -65,6 +65,11 @@ class LogDataset:
             found = self.directory()
         if found is None:
             raise DatasetNotFound(("zfs", "get"), 1, f"dataset does not exist: {self.name}")
+        if os.statvfs(found).f_flag & os.ST_RDONLY:
+            raise Refused(
+                f"{found}, where {self.name} is mounted, is read-only: as root, zfs set readonly=off "
+                f"{shlex.quote(self.name)} (or its pool was imported so)"
+            )
         if not os.access(found, os.W_OK | os.X_OK):
             raise Refused(
                 f"{found}, where {self.name} is mounted, is not ours to write to: as root, {_own(found)}"

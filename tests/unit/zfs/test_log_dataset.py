@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -77,3 +78,10 @@ def test_what_cannot_be_mounted_is_told_with_the_command(pool: Pool, monkeypatch
     with pytest.raises(Refused, match="is not mounted"):
         archive(pool).directory()
     assert pool.changes == changes
+
+
+def test_what_is_read_only_is_told_to_be_that(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive(pool).prepared()
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+    with pytest.raises(Refused, match=f"is read-only: as root, zfs set readonly=off {NAME}"):
+        archive(pool).prepared()
