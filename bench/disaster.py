@@ -86,6 +86,7 @@ def draw(known: Rows) -> None:
             for way in (ZBACKUP, HAND, PHYSICAL, DUMP)
         ]
         for server in SERVERS
+        if any(row["server"] == server for row in known)
     }
     PICTURE.write_text(plot("From the command to a server that answers, in seconds", "GiB of data", panels))
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.replay import TOOLS
+from bench.replay import LOG_FILES, TOOLS
 from tests.lab import servers
 from tests.lab.demo_stage import Stage
 from tests.lab.mysql_fixture import DatabaseServer, Settings
@@ -296,7 +296,7 @@ def by_dump(taken: Path) -> Way:
 
 def pipe(scene: Scene, settings: Settings, log: Path) -> None:
     """What was committed since the base, up to where it has to end, decoded and piped into a client."""
-    names = [str(f) for f in sorted(log.glob("binlog.[0-9]*")) if scene.start[0] <= f.name <= scene.stop[0]]
+    names = [str(f) for f in sorted(log.glob(LOG_FILES)) if scene.start[0] <= f.name <= scene.stop[0]]
     decode = scene.program(TOOLS[scene.made.kind][0])
     bounds = (f"--start-position={scene.start[1]}", f"--stop-position={scene.stop[1]}")
     with subprocess.Popen([decode, "--disable-log-bin", *bounds, *names], stdout=subprocess.PIPE) as decoded:
