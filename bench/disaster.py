@@ -107,7 +107,8 @@ def _times(known: Rows) -> list[list[str]]:
             continue
         same = [r for r in known if all(r[k] == row[k] for k in ("server", "gib", "scene"))]
         ours = next(r for r in same if r["way"].startswith(ZBACKUP))
-        ratio = "-" if row is ours else f"{row['seconds'] / ours['seconds']:.2f} times as fast"
+        own = row["way"].startswith(ZBACKUP)
+        ratio = "-" if own else f"{row['seconds'] / ours['seconds']:.2f} times as fast"
         rows.append(
             [
                 row["server"],
