@@ -16,6 +16,8 @@ PROVEN = (
     "the key is append-only",
     "quota",
     "run again, it changes nothing",
+    "the key's user may receive",
+    "a key that may only read cannot receive any more",
     "what zbackup refuses replaces nothing",
 )
 

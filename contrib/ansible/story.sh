@@ -28,7 +28,11 @@ cat >"$home/site.yml" <<'END'
           datasets = ["roletest/mysql"]
           password = { file = "/etc/zbackup/shop.password" }
         zbackup_receive:
-          - {user: zrecvtest, dataset: roletest/backups/db1, quota: 100M, key: "ssh-ed25519 AAAAC3example db1"}
+          - user: zrecvtest
+            dataset: roletest/backups/db1
+            quota: 100M
+            key: "ssh-ed25519 AAAAC3example db1"
+            power: "{{ power | default('append-only') }}"
 END
 play() { ANSIBLE_ROLES_PATH=roles "$playbook" -i localhost, -e ansible_python_interpreter="$(command -v python3)" "$@" "$home/site.yml"; }
 play
@@ -41,5 +45,9 @@ test "$line" = 'restrict,command="/usr/local/bin/zbackup gate --root roletest/ba
   && say "the key is append-only"
 test "$(zfs get -Hpo value quota roletest/backups/db1)" = 104857600 && say quota
 play | grep -q 'changed=0 ' && say "run again, it changes nothing"
+may() { zfs allow roletest/backups/db1 | sed -n 's/.*user zrecvtest //p'; }
+may | grep -q receive && ! may | grep -q destroy && say "the key's user may receive"
+play -e power=read-only >"$home/said"
+test "$(may)" = send && grep -q -- --read-only ~zrecvtest/.ssh/authorized_keys && say "a key that may only read cannot receive any more"
 if play -e engine=oracle >"$home/said"; then exit 1; fi
 grep -q 'instance.shop.engine: expected' "$home/said" && grep -q mysql /etc/zbackup/config.toml && say "what zbackup refuses replaces nothing"
