@@ -25,12 +25,12 @@ def ask(path: Path, question: Mapping[str, str]) -> dict[str, Any]:
             line.settimeout(ASK_LIMIT_S)
             line.connect(str(path))
             line.sendall(json.dumps(question).encode() + b"\n")
-            answer = json.loads(_read(line))
+            answer = _object(_read(line))
     except (OSError, ValueError) as failure:
         raise Refused(f"the helper at {path} does not answer: {failure}") from failure
     if "refused" in answer:
         raise Refused(f"the helper refuses: {answer['refused']}")
-    return dict(answer)
+    return answer
 
 
 def ask_much(path: Path, question: Mapping[str, str], *, longest: int, limit_s: float) -> bytes:
@@ -78,12 +78,12 @@ def ask_patiently(path: Path, question: Mapping[str, str], stop: Callable[[], bo
             while not _readable(line):
                 if stop():
                     raise Postponed("the daemon is told to end")
-            answer = json.loads(_read(line))
+            answer = _object(_read(line))
     except (OSError, ValueError) as failure:
         raise Refused(f"the helper at {path} does not answer: {failure}") from failure
     if "refused" in answer:
         raise Refused(f"the helper refuses: {answer['refused']}")
-    return dict(answer)
+    return answer
 
 
 def hung_up(line: socket.socket) -> bool:
@@ -123,10 +123,26 @@ def answer(line: socket.socket, content: Mapping[str, object]) -> None:
 
 
 def _read(line: socket.socket) -> str:
-    said = b""
-    while not said.endswith(b"\n"):
-        more = line.recv(LONGEST)
-        if not more or len(said) + len(more) > LONGEST:
-            raise ValueError("no line, or one that is too long")
-        said += more
+    """A line, all of it within the connection's timeout: who sends a byte now and then holds nobody up."""
+    limit, said = line.gettimeout(), b""
+    end = time.monotonic() + (ASK_LIMIT_S if limit is None else limit)
+    try:
+        while not said.endswith(b"\n"):
+            line.settimeout(max(0.001, end - time.monotonic()))
+            more = line.recv(LONGEST)
+            if not more or len(said) + len(more) > LONGEST:
+                raise ValueError("no line, or one that is too long")
+            said += more
+    finally:
+        line.settimeout(limit)
     return said.decode()
+
+
+def _object(said: str) -> dict[str, Any]:
+    try:
+        found: Any = json.loads(said)
+    except RecursionError as deep:
+        raise ValueError("it is nested too deeply") from deep
+    if not isinstance(found, dict):
+        raise ValueError("it is no JSON object")
+    return found

@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,7 +37,18 @@ def test_a_question_and_its_answer(tmp_path: Path) -> None:
     assert found == {"uid": os.getuid(), "said": '{"clone": "half"}\n'}
 
 
-@pytest.mark.parametrize("reply", [b"", b"no JSON\n", b"x" * (LONGEST + 1), b'{"refused": "no such verb"}\n'])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"",
+        b"no JSON\n",
+        b"x" * (LONGEST + 1),
+        b'{"refused": "no such verb"}\n',
+        b"5\n",
+        b'["refused"]\n',
+        b"[" * 4000 + b"\n",
+    ],
+)
 def test_no_answer_that_makes_sense(tmp_path: Path, reply: bytes) -> None:
     def serve(connection: socket.socket) -> None:
         connection.recv(LONGEST)
@@ -50,6 +62,25 @@ def test_no_answer_that_makes_sense(tmp_path: Path, reply: bytes) -> None:
 def test_nobody_listens(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="does not answer"):
         ask(tmp_path / "helper", {})
+
+
+def test_who_says_a_byte_now_and_then_is_not_heard_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zbackup.proc.helper.HEAR_LIMIT_S", 0.3)
+    ours, theirs = socket.socketpair()
+    heard = threading.Event()
+
+    def drip() -> None:
+        while not heard.is_set():
+            theirs.sendall(b"x")
+            time.sleep(0.1)
+
+    sender = threading.Thread(target=drip, daemon=True)
+    with ours, theirs:
+        sender.start()
+        with pytest.raises(Refused, match="timed out"):
+            hear(ours.fileno())
+        heard.set()
+        sender.join()
 
 
 def test_what_is_no_connection_is_refused(tmp_path: Path) -> None:
