@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from zbackup.jobs.clones.clone_datasets import describe, find_clone
 from zbackup.jobs.context import Context
 from zbackup.jobs.operations.order import parse
 from zbackup.jobs.operations.record import Operations
+from zbackup.jobs.restore.restore import RestoreReport, restore
 from zbackup.model.cloning import CloneRules
 from zbackup.model.errors import NotFound, Refused, ZbackupError
 from zbackup.model.operation import Operation
@@ -95,6 +97,35 @@ def test_a_moment_is_restored_and_cloned(desk: Desk) -> None:
         assert found
         assert (found[0].kind, found[0].target[:19]) == (kind, at.isoformat()[:19])
         desk.done("destroy", made.clone)
+    require_well(desk.world, desk.contexts()[0])
+
+
+def test_a_restore_tells_where_it_ends_and_what_to_mind(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def warned(*args: Any) -> RestoreReport:
+        report = restore(*args)
+        return replace(report, plan=replace(report.plan, warnings=("a table is not in it",)))
+
+    monkeypatch.setattr("zbackup.jobs.operations.act.restore", warned)
+    at = desk.world.now
+    desk.world.commit()
+    snapshot(desk.world.context())
+    notes = desk.done("restore", at=at.isoformat()).notes
+    assert notes[-1] == "warning: a table is not in it"
+    assert any(note.startswith("last transaction in it: ") for note in notes)
+    assert any(note.startswith("first one left out: ") for note in notes)
+
+
+def test_a_page_makes_only_so_many_restored_servers(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zbackup.jobs.operations.act.MOST_RESTORED", 2)
+    at = desk.world.now
+    desk.world.commit()
+    snapshot(desk.world.context())
+    names = [desk.done("restore", name, at=at.isoformat()).clone for name in ("one", "two")]
+    with refused("2 restored servers are there"):
+        desk.order("restore", at=at.isoformat())
+    desk.done("create", "mine")  # which has a port of its own
+    desk.done("destroy", names[0])
+    assert desk.done("restore", at=at.isoformat()).state == "done"
     require_well(desk.world, desk.contexts()[0])
 
 

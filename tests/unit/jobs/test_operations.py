@@ -194,6 +194,30 @@ def test_how_far_it_is_is_written_down_and_bounded(operations: Operations) -> No
     assert len(operations.read()[0].notes) == MOST_NOTES
 
 
+def test_the_longest_texts_are_read_again(operations: Operations) -> None:
+    operations.begin(running(1))
+    noted = Noted(operations, running(1))
+    for _ in range(MOST_NOTES):
+        noted.note("🐬" * MOST_TEXT)
+    noted.phase("🐬" * MOST_TEXT, "🐬" * MOST_TEXT)
+    with noted.ending(lambda: T0) as say:
+        say("🐬" * MOST_TEXT)
+    assert [o.state for o in operations.read()] == ["done"]
+
+
+def test_work_goes_on_where_nothing_can_be_written_down(operations: Operations) -> None:
+    operations.begin(running(1))
+    noted = Noted(operations, running(1))
+    (operations.directory / f"{running(1).id}.json").unlink()
+    operations.directory.rmdir()
+    with noted.ending(lambda: T0) as say:
+        noted.phase("cloning", "zbackup-1")
+        noted.note("a note")
+        noted.name("shop-dev1")
+        say("it runs")
+    assert noted.one.state == "done"
+
+
 def test_how_it_ended_is_written_down(operations: Operations) -> None:
     operations.begin(running(1))
     noted = Noted(operations, running(1))

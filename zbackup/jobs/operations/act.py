@@ -3,9 +3,10 @@
 None of them touches production: a switch, a prune and a copy back are nobody's order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from zbackup.catalog.local import read_clones
 from zbackup.jobs.clones import lifecycle
 from zbackup.jobs.clones.lifecycle import CloneStatus, WayIn
 from zbackup.jobs.context import Context
@@ -14,14 +15,17 @@ from zbackup.jobs.dev_clones.create import CreateOptions, create
 from zbackup.jobs.dev_clones.reset import reset
 from zbackup.jobs.operations.order import ON_CLONES, Order, require_lease
 from zbackup.jobs.restore.options import RestoreOptions
-from zbackup.jobs.restore.restore import restore
+from zbackup.jobs.restore.restore import RestoreReport, restore
 from zbackup.model.clone import Clone
 from zbackup.model.errors import Refused
+from zbackup.model.log import Transaction
 from zbackup.model.moment import Moment, local_text, utc_text
 from zbackup.plan.clones.clone_name import default_name, require_wanted
 from zbackup.plan.clones.lease import end_of
 
 KINDS = ("dev", "restore")
+MOST_RESTORED = 8
+"""Restored servers that a page makes: they have neither lease nor quota, and no port that could run out."""
 _SWITCHED = ("switching", "switched", "undoing")
 
 
@@ -35,8 +39,24 @@ def require_possible(order: Order, contexts: Sequence[Context]) -> Context:
         _require_own(order, contexts)
     if order.clone and order.verb in ("create", "restore"):
         require_wanted(order.clone, ctx.cloning.reserved)
+    if order.verb == "restore":
+        _require_few(contexts)
     require_lease(order.lease, ctx.cloning.lease)
     return ctx
+
+
+def _require_few(contexts: Sequence[Context]) -> None:
+    found = {
+        dataset.name
+        for ctx in contexts
+        for clone, dataset in read_clones(ctx.zfs, ctx.clones).found
+        if clone.kind == "restore"
+    }
+    if len(found) >= MOST_RESTORED:
+        raise Refused(
+            f"{len(found)} restored servers are there, and no page makes more: destroy one, or use "
+            "zbackup restore"
+        )
 
 
 def _require_own(order: Order, contexts: Sequence[Context]) -> None:
@@ -65,6 +85,8 @@ def act(order: Order, contexts: Sequence[Context]) -> tuple[str, str]:
             return _create(ctx, order)
         case "restore":
             report = restore(ctx, _moment(ctx, order), RestoreOptions(name=order.clone))
+            for remark in _remarks(ctx, report):
+                ctx.progress.note(remark)
             return report.clone.name, f"{report.clone.name} runs: {report.connect}"
         case "reset":
             status = reset(contexts, order.clone, latest=order.at == "latest")
@@ -95,6 +117,25 @@ def _create(ctx: Context, order: Order) -> tuple[str, str]:
     (status,) = create(ctx, options)
     said = f"{status.clone.name} runs: {status.connect}; {_lease(ctx, status.clone)}"
     return status.clone.name, said
+
+
+def _remarks(ctx: Context, report: RestoreReport) -> Iterator[str]:
+    """Yield what zbackup restore says beside the result: where the cut is, and what to mind."""
+    if not report.plan.as_it_is:
+        last, first = report.recovered.last_applied, report.recovered.first_skipped
+        yield f"last transaction in it: {_said(ctx, last) or 'none behind the backup'}"
+        yield f"first one left out: {_said(ctx, first) or 'none, the log ends before'}"
+    replay = report.replay
+    if replay and replay.effective_target < report.plan.target.at:
+        end = local_text(replay.effective_target, ctx.zone)
+        yield f"the log knows whole seconds only, so the cut is at {end}"
+    yield from (f"warning: {text}" for text in report.plan.warnings)
+
+
+def _said(ctx: Context, subject: Transaction | None) -> str:
+    if subject is None:
+        return ""
+    return " ".join(filter(None, (local_text(subject.committed, ctx.zone), subject.gtid, subject.start)))
 
 
 def _lease(ctx: Context, clone: Clone) -> str:

@@ -33,7 +33,8 @@ MOST_NOTES = 20
 MOST_TEXT = 1000
 EVERY_S = 0.5
 """How far a phase is, is written down so often."""
-LIMIT = 1 << 16
+LIMIT = 1 << 18
+"""Bytes of a record: all texts as long as they may be, in any script."""
 _ONE = TypeAdapter(Operation)
 
 
@@ -147,14 +148,17 @@ class Noted:
             yield say
         except BaseException as failure:
             why = _short(str(failure) or type(failure).__name__)
-            with suppress(OSError, Refused):
-                self._write(replace(self.one, state="failed", said=why, ended=now()))
+            self._write(replace(self.one, state="failed", said=why, ended=now()))
             raise
         self._write(replace(self.one, state="done", said=said, ended=now(), phase="", detail=""))
 
     def _write(self, one: Operation) -> None:
         self.one, self._written = one, self._clock()
-        self._operations.write(one)
+        try:
+            self._operations.write(one)
+        except (OSError, Refused) as unwritable:
+            # Nothing that is worked on fails for want of room in the run directory.
+            log.warning("operation.not_written", operation=one.id, reason=str(unwritable))
 
 
 def _short(text: str) -> str:
