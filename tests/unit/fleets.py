@@ -24,10 +24,9 @@ class Line:
 
 @dataclass
 class Receiver:
-    """It answers `zfs list` and `zfs get` of snapshots below ROOT. `mounted` are log archives by dataset."""
+    """It answers `zfs list` and `zfs get` of snapshots below ROOT."""
 
     lines: dict[str, Line] = field(default_factory=dict)
-    mounted: dict[str, str] = field(default_factory=dict)
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
     def ship(self, path: str, instance: str, taken: datetime, *, number: int = 1, commit: bool = True) -> str:
@@ -60,8 +59,6 @@ class Receiver:
             )
         assert words[:2] == ("zfs", "list")
         columns = words[words.index("-o") + 1].split(",")
-        if "filesystem" in words:
-            return "".join(f"{name}\tyes\t{at}\n" for name, at in self.mounted.items())
         chosen = (
             self.lines.values() if "-r" in words else [self.lines[n] for n in words[words.index("--") + 1 :]]
         )

@@ -22,6 +22,7 @@ from zbackup.config.ship import S3Place
 from zbackup.config.units import dataset_name_is_valid
 from zbackup.config.zone import local_zone
 from zbackup.destinations.base import Destination
+from zbackup.destinations.copies import MOST_INSTANCES
 from zbackup.jobs.drills.verdicts import read
 from zbackup.jobs.watch.fleet import of_address, of_dataset
 from zbackup.model.drill import Verdict
@@ -49,7 +50,7 @@ zbackup fleet ssh://backup@vault.example.net/tank/backups
 """
 
 Look = Callable[[], tuple[list[Member], int]]
-"""Of an address what lies there, and how many more instances than are looked at."""
+"""Of an address what lies there, and how many more instances than are looked at, at the least."""
 
 CRITICAL = 1
 HEADER = ("State", "Where", "Instance", "Exposed", "Newest backup", "Log archived to", "Backups", "Drilled")
@@ -93,6 +94,9 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             zone, found = settings.timezone, configured(settings, most)
         else:
             found = look(looks, app.clock().now(), most)
+    if not (found.members or found.unreachable):
+        where = ", ".join(looks or (settings.web.fleet if settings else ()))
+        raise NotFound(f"there is no backup below {where}: is it the dataset that hosts ship to?")
     output.emit(options, "fleet", shape(found), lambda: render(found, zone))
     if found.health == "critical":
         raise typer.Exit(CRITICAL)
@@ -122,7 +126,7 @@ class Given:
             known_hosts=self.known_hosts,
             sudo=self.sudo,
         )
-        return lambda: (_elsewhere(reached), 0)
+        return lambda: _elsewhere(reached)
 
     def require_used(self, addresses: Sequence[str]) -> None:
         """Raise UsageError where no address has a use for them."""
@@ -162,7 +166,7 @@ def look(looks: Mapping[str, Look], now: datetime, most: timedelta | None) -> Fl
     )
 
 
-def _elsewhere(reached: Access) -> list[Member]:
+def _elsewhere(reached: Access) -> tuple[list[Member], int]:
     def opened(path: str, name: str) -> Destination:
         return at_address.destination(at_address.below(reached, path), name)
 
@@ -170,7 +174,8 @@ def _elsewhere(reached: Access) -> list[Member]:
     if not found:
         what = "bucket" if isinstance(reached.to, S3Place) else "dataset"
         raise NotFound(f"there is no backup at {reached.to}: is it the {what} that hosts ship to?")
-    return found
+    # An address tells no more names than this, whoever wrote them, and not how many more there are.
+    return found, int(len(found) >= MOST_INSTANCES)
 
 
 def _drills(settings: Settings) -> dict[str, Sequence[Verdict]]:
@@ -223,8 +228,10 @@ def render(found: Fleet, zone: ZoneInfo) -> str:
         for problem in each.problems
     ]
     said += [f"{address}: nobody can look there: {why}" for address, why in found.unreachable]
-    said += [f"and {found.left_out} more, which were not looked at"] if found.left_out else []
-    return "\n".join([*listed, *map(printable, said)]) or "No backups are there."
+    said += (
+        [f"and at least {found.left_out} more, not looked at: name what is below"] if found.left_out else []
+    )
+    return "\n".join([*listed, *map(printable, said)])
 
 
 def _row(each: Member, zone: ZoneInfo) -> list[str]:

@@ -37,7 +37,8 @@ class Member:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
     """All members, the worst first. `unreachable` are (address, why) of those where nobody could look;
-    `left_out` counts instances beyond what is looked at."""
+    `left_out` counts instances beyond what is looked at, as far as they were counted. Of what nobody looked
+    at nobody knows that it is well."""
 
     looked: datetime
     members: tuple[Member, ...]
@@ -46,4 +47,6 @@ class Fleet:
 
     @property
     def health(self) -> Severity:
-        return "critical" if self.unreachable else self.members[0].health if self.members else "ok"
+        if self.unreachable or self.left_out:
+            return "critical"
+        return self.members[0].health if self.members else "ok"

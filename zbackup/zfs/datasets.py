@@ -104,10 +104,12 @@ class Zfs:
         disputed = parse.disputed(own)
         return [s for s in parse.snapshots(listing, own) if str(s) not in disputed], disputed
 
-    def mounted_below(self, root: str) -> list[tuple[str, bool, str]]:
-        """The file systems below `root` and itself, whether each is mounted, and where it would be."""
-        columns = ("-t", "filesystem", "-r", "-o", "name,mounted,mountpoint")
-        return parse.mounted(self._zfs("list", "-Hp", *columns, "--", root, mutates=False))
+    def mounted_below(self, root: str) -> dict[str, str]:
+        """Map `root` and the file systems below it that are mounted to where, as the kernel has it.
+
+        Whoever may set a `mountpoint` could write a line of somebody else's dataset into it.
+        """
+        return {n: at for n, at in self._mounts().items() if n == root or n.startswith(f"{root}/")}
 
     def snapshot_named(self, name: str) -> Snapshot | None:
         """One snapshot, with its properties; None when there is none of that name."""

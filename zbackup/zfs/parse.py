@@ -62,12 +62,6 @@ def snapshots_with(identities: str, listing: str, count: int) -> list[tuple[str,
     return list(found.values())
 
 
-def mounted(listing: str) -> list[tuple[str, bool, str]]:
-    """From `zfs list -o name,mounted,mountpoint`. A mountpoint with a line break is left out."""
-    rows = (line.split("\t") for line in _lines(listing))
-    return [(row[0], row[1] == "yes", row[2]) for row in rows if len(row) == 3]
-
-
 def _size(text: str) -> int:
     return 0 if text == "-" else int(text)
 

@@ -10,6 +10,7 @@ from tests.unit.cli.test_cli_main import invoke
 from tests.unit.web.host import fleet
 from zbackup.cli.fleet import render
 from zbackup.config.load import parse
+from zbackup.destinations.copies import MOST_INSTANCES
 from zbackup.model.errors import ConfigError
 
 
@@ -32,6 +33,23 @@ def test_hostile_names_move_no_cursor() -> None:
     bad = replace(fleet().members[0], path=evil, problems=(evil,))
     text = render(replace(fleet(), members=(bad,), unreachable=((evil, evil),)), ZoneInfo("UTC"))
     assert "\x1b" not in text
+
+
+def test_where_nothing_is_received_nothing_is_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("zbackup.cli.fleet.of_dataset", lambda *_: ([], 0))
+    assert invoke(["fleet", "tank/b"]) == 4
+    assert "no backup below tank/b" in capsys.readouterr().err
+
+
+def test_an_address_that_tells_no_more_names_may_hide_some(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = replace(fleet().members[-1], problems=())
+    monkeypatch.setattr("zbackup.cli.fleet.of_address", lambda *_: [one] * MOST_INSTANCES)
+    assert invoke(["fleet", "zfs:tank/b"]) == 1
+    assert "and at least 1 more" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from zbackup.destinations.copies import INSTANCE
 from zbackup.jobs.watch.fleet import BACKUP, MOST_TRIED, of_dataset
 from zbackup.model.archive import Chunk, LogFileId, head_hash, server_key
 from zbackup.model.drill import Verdict
-from zbackup.model.fleet import Member
+from zbackup.model.fleet import Fleet, Member
 from zbackup.model.shipping import COMMITTED
 from zbackup.plan.fleet import judged
 from zbackup.proc.log_store import CHUNKS
@@ -25,8 +25,10 @@ from zbackup.zfs.datasets import Zfs
 HOUR = timedelta(hours=1)
 
 
-def members(there: Receiver, most: timedelta | None = None, **drills: object) -> tuple[Member, ...]:
-    found, _ = of_dataset(Zfs(there), ROOT, **drills)  # type: ignore[arg-type]
+def members(
+    there: Receiver, most: timedelta | None = None, mounts: Path = Path("/dev/null"), **drills: object
+) -> tuple[Member, ...]:
+    found, _ = of_dataset(Zfs(there, mounts), ROOT, **drills)  # type: ignore[arg-type]
     return judged(found, NOW, most)
 
 
@@ -160,31 +162,49 @@ def written(archive: Path, number: int, read: datetime, text: str = "") -> None:
 
 
 def test_archived_log_shortens_what_would_be_lost(archive: Path) -> None:
-    there = Receiver(mounted={f"{ROOT}/db1/shop/log": str(archive), f"{ROOT}/log": "/nowhere"})
+    there, mounts = Receiver(), archive / "mountinfo"
+    places = {
+        f"{ROOT}/db1/shop/log": str(archive),
+        f"{ROOT}/db2/shop/log": "/x\\012vault/backups/db1/shop/log\\011yes\\011/evil",
+        f"{ROOT}/log": "/nowhere",
+        "other/db1/shop/log": "/nowhere",
+    }
+    mounts.write_text(
+        "".join(f"1 1 0:1 / {at} rw - zfs {name} rw\n" for name, at in places.items()), encoding="utf-8"
+    )
     there.ship("db1", "shop", NOW - 5 * HOUR)
     written(archive, 1, NOW - 2 * HOUR)
     written(archive, 2, NOW - timedelta(seconds=7))
-    (found,) = members(there)
+    (found,) = members(there, mounts=mounts)
     assert (found.exposed, found.archived) == (7.0, NOW - timedelta(seconds=7))
     written(archive, 3, NOW + timedelta(days=9))
-    (found,) = members(there)
+    (found,) = members(there, mounts=mounts)
     assert (found.exposed, found.health) == (5 * 3600.0, "warning")
     written(archive, 4, NOW, text="nonsense\n")
-    (found,) = members(there)
+    (found,) = members(there, mounts=mounts)
     assert "archived log cannot be read" in found.problems[0]
 
 
 def test_who_may_not_read_the_archived_log_is_told(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = Receiver(mounted={f"{ROOT}/db1/shop/log": str(archive)})
+    there, mounts = Receiver(), archive / "mountinfo"
+    mounts.write_text(f"1 1 0:1 / {archive} rw - zfs {ROOT}/db1/shop/log rw\n")
     there.ship("db1", "shop", NOW - 5 * HOUR)
 
     def closed(_: object, server: str) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("zbackup.proc.log_store.LogStore.newest", closed)
-    (found,) = members(there)
+    (found,) = members(there, mounts=mounts)
     assert (found.exposed, found.health) == (5 * 3600.0, "warning")
     assert "may not read it: ask as its owner" in found.problems[0]
+
+
+def test_where_not_all_were_looked_at_nobody_says_that_all_is_well() -> None:
+    there = Receiver()
+    there.ship("db1", "shop", NOW - HOUR)
+    well = Fleet(looked=NOW, members=members(there))
+    assert well.health == "ok"
+    assert replace(well, left_out=1).health == "critical"
 
 
 @given(

@@ -112,9 +112,9 @@ def _homes(zfs: Zfs, root: str) -> dict[str, _Home]:
 def _log_directories(zfs: Zfs, root: str, homes: Mapping[str, object]) -> dict[str, Path]:
     """Map each instance's dataset to where its log archive is mounted."""
     found = {}
-    for name, mounted, mountpoint in zfs.mounted_below(root):
+    for name, mountpoint in zfs.mounted_below(root).items():
         home, _, last = name.rpartition("/")
-        if last == LOG and home in homes and mounted and mountpoint.startswith("/"):
+        if last == LOG and home in homes:
             found[home] = Path(mountpoint)
     return found
 
