@@ -144,11 +144,14 @@ def _why(said: bytes) -> str:
 
 
 class Kept:
-    """A source whose overview is asked for by one at a time, and shown to all for a while."""
+    """A source whose overview is asked for by one at a time, and shown to all for a while.
+
+    Nobody who wants to see it waits for somebody else's log to be read.
+    """
 
     def __init__(self, source: Source, clock: Callable[[], float] = time.monotonic) -> None:
         self._source, self._clock = source, clock
-        self._asking = threading.Lock()
+        self._asking, self._reading, self._visiting = threading.Lock(), threading.Lock(), threading.Lock()
         self._found: Overview | None = None
         self._asked = 0.0
         self._fleet: Fleet | None = None
@@ -165,12 +168,12 @@ class Kept:
 
     def moment(self, instance: str, at: datetime) -> MomentPlan:
         """See Source. One at a time: each reads a log."""
-        with self._asking:
+        with self._reading:
             return self._source.moment(instance, at)
 
     def marks(self, instance: str, since: datetime, until: datetime) -> Marks:
         """See Source."""
-        with self._asking:
+        with self._reading:
             return self._source.marks(instance, since, until)
 
     def operations(self) -> tuple[Operation, ...]:
@@ -183,7 +186,7 @@ class Kept:
 
     def fleet(self) -> Fleet:
         """See Source."""
-        with self._asking:
+        with self._visiting:
             if self._fleet is None or self._clock() - self._fleet_asked > FLEET_FRESH_S:
                 self._fleet = None
                 self._fleet = self._source.fleet()
