@@ -1,6 +1,7 @@
 """The Ansible role: its syntax, and what it makes of a machine with ZFS. Needs ansible-core and the lab."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,32 @@ def test_the_role_makes_what_it_says_and_changes_nothing_when_run_again() -> Non
     )
     steps = [line.removeprefix("story: ") for line in done.stdout.splitlines() if line.startswith("story: ")]
     assert done.returncode == 0 and [step for step in PROVEN if step not in steps] == [], (
+        done.stdout + done.stderr
+    )
+
+
+def test_from_a_wheel_and_under_systemd_the_daemon_runs() -> None:
+    wheels = PROJECT / "dist" / "role"  # the guest sees nothing of /tmp
+    shutil.rmtree(wheels, ignore_errors=True)
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    lock = ("--require-hashes", "-r", "requirements-install.lock")
+    for argv in (
+        (*pip, "download", *lock, "--dest", str(wheels)),
+        (*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), "."),
+    ):
+        subprocess.run(argv, cwd=PROJECT, check=True)
+    lab = ("tests/lab/lab", "run", "--disk", "4G", "--mem", "6G", "--timeout", "20m", "--")
+    story = (
+        "env",
+        f"PYTHONPATH={PROJECT}",
+        sys.executable,
+        "contrib/ansible/systemd_story.py",
+        str(wheels),
+    )
+    done = subprocess.run((*lab, *story), cwd=PROJECT, capture_output=True, text=True, check=False)
+    told = [line.removeprefix("story: ") for line in done.stdout.splitlines() if line.startswith("story: ")]
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert told == ["applied", "the daemon runs and status is ok", "run again, it changes nothing"], (
         done.stdout + done.stderr
     )
 
