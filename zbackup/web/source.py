@@ -22,8 +22,9 @@ from zbackup.proc.helper import ask, ask_much
 LONGEST = 64 << 20
 """Bytes of an answer: 100,000 backups have room."""
 LIMIT_S = 120.0
-FRESH_S, FLEET_FRESH_S = 10.0, 60.0
-"""So long an overview, or the fleet, is shown again without asking."""
+FRESH_S, FLEET_FRESH_S, FOLLOWED_S = 10.0, 60.0, 2.0
+"""So long an overview, the fleet, or how operations go is shown again without asking: each question starts a
+process."""
 
 T = TypeVar("T")
 _OVERVIEW, _MOMENT, _MARKS = TypeAdapter(Overview), TypeAdapter(MomentPlan), TypeAdapter(Marks)
@@ -153,15 +154,18 @@ class Kept:
         self._source, self._clock = source, clock
         self._asking, self._reading, self._visiting = threading.Lock(), threading.Lock(), threading.Lock()
         self._found: Overview | None = None
-        self._asked = 0.0
+        self._began = self._asked = 0.0
         self._fleet: Fleet | None = None
         self._fleet_asked = 0.0
+        self._following = threading.Lock()
+        self._went: tuple[Operation, ...] = ()
+        self._went_began = self._went_asked = self._changed = -math.inf
 
     def overview(self) -> Overview:
         """See Source."""
         with self._asking:
-            if self._found is None or self._clock() - self._asked > FRESH_S:
-                self._found = None
+            if self._found is None or not self._is_fresh(self._began, self._asked, FRESH_S):
+                self._found, self._began = None, self._clock()
                 self._found = self._source.overview()
                 self._asked = self._clock()
             return self._found
@@ -177,8 +181,17 @@ class Kept:
             return self._source.marks(instance, since, until)
 
     def operations(self) -> tuple[Operation, ...]:
-        """See Source."""
-        return self._source.operations()
+        """See Source. However many follow one, somebody asks every other second."""
+        with self._following:
+            if not self._is_fresh(self._went_began, self._went_asked, FOLLOWED_S):
+                self._went_began, self._went_asked = self._clock(), -math.inf
+                self._went = self._source.operations()
+                self._went_asked = self._clock()
+            return self._went
+
+    def _is_fresh(self, began: float, asked: float, seconds: float) -> bool:
+        """Tell whether an answer still holds; one that was begun before something changed does not."""
+        return began > self._changed and self._clock() - asked <= seconds
 
     def history(self) -> tuple[Run, ...]:
         """See Source."""
@@ -195,8 +208,10 @@ class Kept:
 
     def order(self, wish: Wish) -> str:
         """See Source."""
-        self.forget()
-        return self._source.order(wish)
+        try:
+            return self._source.order(wish)
+        finally:
+            self.forget()
 
     def connect(self, wish: Wish) -> str:
         """See Source."""
@@ -204,4 +219,4 @@ class Kept:
 
     def forget(self) -> None:
         """See Source."""
-        self._asked = -math.inf
+        self._changed = self._clock()
