@@ -38,8 +38,8 @@ def search_copies(ctx: Context, destination: ShipDestination, wanted: LogFilter)
         ends: dict[str, str] = {}
         for backup in sooner(backups, wanted):
             known = "" if wanted.backwards else ends.get(backup.record.log_id, "")
-            with _brought(ctx, destination, session, there, backup) as catalog:
-                for each in in_one_backup(ctx, catalog, catalog.backups[-1], replace(wanted, after=known)):
+            with _brought(ctx, destination, session, there, backup) as (at, catalog):
+                for each in in_one_backup(at, catalog, catalog.backups[-1], replace(wanted, after=known)):
                     if isinstance(each, LogRead):
                         ends[backup.record.log_id] = each.end or known
                     yield each
@@ -62,8 +62,9 @@ def _until(backup: Backup) -> datetime:
 @contextmanager
 def _brought(
     ctx: Context, destination: ShipDestination, session: Session, there: ArchivedCopies, backup: Backup
-) -> Iterator[Catalog]:
-    """The datasets of the backup that hold the log, on this host, with what was archived behind it."""
+) -> Iterator[tuple[Context, Catalog]]:
+    """The datasets of the backup that hold the log, on this host, with what was archived behind it; and the
+    context in which they can be cloned."""
     name, subject, carrier = search_name(ctx.instance), _of_log(there.real(backup)), there.carrier(backup)
     here = bool(destination.adapter.here)
     at = at_destination(ctx, destination) if here else ctx
@@ -78,7 +79,7 @@ def _brought(
                 others = ""
                 if carrier:
                     catalog = with_archived_log(at, session, name, catalog, carrier, destination.limit)
-                yield catalog
+                yield at, catalog
         finally:
             found = clone_datasets.find_clone(at, copy_name(name))
             if found and found[0].id != others:

@@ -40,7 +40,7 @@ def search_log(ctx: Context, wanted: LogFilter) -> Iterator[Found]:
 
 
 def in_one_backup(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[Found]:
-    """The same of what one backup of the catalogue holds."""
+    """The same of what one backup of the catalogue holds. Whoever asks holds the lock of a search's name."""
     if ctx.log_reader.reads_files:
         yield from _in_files(ctx, [backup.files(catalog.places)], wanted)
     else:
@@ -97,7 +97,7 @@ def _through_servers(ctx: Context, catalog: Catalog, wanted: LogFilter) -> Itera
         yield from _live(ctx, wanted)
     after = wanted.after
     for backup in () if after else sooner(_needed(ctx, catalog, wanted), wanted):
-        for each in _on_a_clone(ctx, catalog, backup, replace(wanted, after=after)):
+        for each in _locked(ctx, _on_a_clone(ctx, catalog, backup, replace(wanted, after=after))):
             if isinstance(each, LogRead) and not wanted.backwards:
                 after = each.end
             yield each
@@ -134,6 +134,11 @@ def _needed(ctx: Context, catalog: Catalog, wanted: LogFilter) -> list[Backup]:
     return found
 
 
+def _locked(ctx: Context, found: Iterator[Found]) -> Iterator[Found]:
+    with working_on(ctx, search_name(ctx.instance), "zbackup log"):
+        yield from found
+
+
 def _on_a_clone(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilter) -> Iterator[Found]:
     name = search_name(ctx.instance)
     ctx.recovery.check_program(backup.record)
@@ -148,5 +153,5 @@ def _on_a_clone(ctx: Context, catalog: Catalog, backup: Backup, wanted: LogFilte
         created=ctx.clock.now(),
         backup=backup.name,
     )
-    with working_on(ctx, name, "zbackup log"), log_clone(ctx, catalog, clone, backup, keep=False) as made:
+    with log_clone(ctx, catalog, clone, backup, keep=False) as made:
         yield from ctx.recovery.history_of(made[0], wanted)
