@@ -15,7 +15,7 @@ from zbackup.config.settings import Instance, Settings
 from zbackup.config.ship import S3Place, Ship, ZfsPlace
 from zbackup.destinations.base import Destination
 from zbackup.destinations.zfs_destination import ZfsDestination
-from zbackup.engines.base import Copier, Engine, LogReader, Recovery
+from zbackup.engines.base import Copier, Engine, LogFollower, LogReader, Recovery
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
 from zbackup.engines.mongodb.options import LockOptions as MongoLockOptions
 from zbackup.engines.mongodb.options import TlsOptions as MongoTlsOptions
@@ -83,8 +83,8 @@ def choose_destination(ctx: Context, name: str) -> ShipDestination:
 
 def context(settings: Settings, instance: Instance, progress: Progress) -> Context:
     """Tell what jobs on this instance work with. Nothing is connected to or read yet."""
-    engine, recovery, log_reader = (_mongodb if instance.engine == "mongodb" else _mysql)(settings, instance)
-    copier = (_mongodb_copier if instance.engine == "mongodb" else _copier)(instance)
+    parts, copies = (_mongodb, _mongodb_copier) if instance.engine == "mongodb" else (_mysql, _copier)
+    (engine, recovery, log_reader, follower), copier = parts(settings, instance), copies(instance)
     return Context(
         instance=instance.name,
         engine_name=instance.engine,
@@ -108,7 +108,7 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         elsewhere=instance.clones_elsewhere,
         copier=copier,
         undoer=MysqlUndoer(copier=copier) if isinstance(copier, MysqlCopier) else None,
-        follower=None if instance.engine == "mongodb" else MysqlLogFollower(),
+        follower=follower,
         archive=instance.archive.rules() if instance.archive else None,
     )
 
@@ -216,7 +216,7 @@ def _cloning(settings: Settings, instance: Instance) -> CloneRules:
     )
 
 
-def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, LogReader]:
+def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, LogReader, LogFollower]:
     engine = MysqlEngine(
         instance=instance.name,
         connect=_connect(instance),
@@ -231,11 +231,12 @@ def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, Lo
         closed=_closed(settings),
         stall=instance.recovery.stall,
     )
-    return engine, recovery, MysqlLogReader(flavor=instance.engine)
+    return engine, recovery, MysqlLogReader(flavor=instance.engine), MysqlLogFollower()
 
 
-def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, LogReader]:
+def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, LogReader, LogFollower]:
     # PyMongo is a sixth of what starting a command takes: only who has a MongoDB waits for it.
+    from zbackup.engines.mongodb.archive.follow import MongoLogFollower
     from zbackup.engines.mongodb.engine import MongoEngine
     from zbackup.engines.mongodb.recovery.log_reader import MongoLogReader
     from zbackup.engines.mongodb.recovery.recover import MongoRecovery
@@ -261,7 +262,7 @@ def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, 
         closed=_closed(settings),
         stall=instance.recovery.stall,
     )
-    return engine, recovery, MongoLogReader(connect=engine.connect)
+    return engine, recovery, MongoLogReader(connect=engine.connect), MongoLogFollower(engine.connect)
 
 
 def _closed(settings: Settings) -> tuple[str, ...]:
@@ -349,8 +350,7 @@ def _ship_destination(settings: Settings, instance: Instance, ship: Ship) -> Shi
 
 
 def destination(settings: Settings, instance: str, ship: Ship) -> Destination:
-    """Return the adapter of the destination where the instance of that name has its copies. Nothing is
-    connected to or read yet."""
+    """Return the adapter of the destination where that instance has its copies; connects to nothing."""
     match ship.to:
         case S3Place() as to:
             # Reading boto3 takes over half a second: only who has a bucket waits for that.

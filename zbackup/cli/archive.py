@@ -22,11 +22,12 @@ from zbackup.jobs.context import Context, ShipDestination
 from zbackup.model.errors import NotFound, NotRecoverable, UsageError, ZbackupError
 from zbackup.plan.duration_text import length
 
-HELP = """Archive the binary log off the host while it is written.
+HELP = """Archive the binary log or oplog off the host while it is written.
 
 To the destinations of [instance.NAME.archive], every few seconds: what was acknowledged longer ago than that
 survives the loss of this host. The daemon does it by itself where it runs; this command is for who has none,
-and runs until Ctrl-C or SIGTERM. Nothing is asked of the server; what is archived is never overwritten.
+and runs until Ctrl-C or SIGTERM. What is archived is never overwritten. Of MongoDB it is what a majority of
+the replica set has.
 
 \b
 zbackup archive             all instances, until it is told to stop
@@ -141,7 +142,7 @@ def _line(turn: _Turn, done: Round) -> str:
     size = tables.size(done.appended) if done.appended else "nothing new"
     notes = [f"; a new epoch began: {done.new_epoch}"] if done.new_epoch else []
     notes += [f"; there is a gap: {done.gap}"] if done.gap else []
-    return f"{where}: archived up to {done.end.file.name}:{done.end.size}, {size}{''.join(notes)}"
+    return f"{where}: archived up to {done.end.end}, {size}{''.join(notes)}"
 
 
 def _shape(turn: _Turn) -> dict[str, Any]:
@@ -151,7 +152,7 @@ def _shape(turn: _Turn) -> dict[str, Any]:
     done = turn.result
     return about | {
         "archived_to": done.looked,
-        "end": f"{done.end.file.name}:{done.end.size}" if done.end else None,
+        "end": done.end.end if done.end else None,
         "epoch": done.end.file.epoch if done.end else None,
         "appended": done.appended,
         "new_epoch": done.new_epoch or None,

@@ -39,12 +39,10 @@ class Archive(Table):
 
 
 def of_archive(_: str, table: dict[str, Any]) -> Iterator[tuple[Path_, str]]:
-    """Destinations that there are not, and a server whose log cannot be archived."""
+    """Destinations that there are not."""
     archive = table.get("archive")
     if not isinstance(archive, dict):
         return
-    if table.get("engine") == "mongodb":
-        yield ("archive",), "the log of mongodb cannot be archived yet: its oplog is in the backups alone"
     rows = table.get("ship")
     known = [name for row in (rows if isinstance(rows, list) else []) if (name := _named(row))]
     names = archive.get("to")

@@ -12,8 +12,8 @@ def proven(file: LogFileId, begin: int, end: int, chunks: Iterable[tuple[Chunk, 
     """The bytes between two offsets out of the chunks that hold them, each proven by its hash.
 
     That each chunk was appended to those before it, the hash of what the file ended with then tells: it is
-    compared where enough of them was read. Raise VerificationFailed when one is not what was appended, or
-    they are not all there.
+    compared where enough of them was read. Of an oplog that is told by its entries to whoever reads them.
+    Raise VerificationFailed when one is not what was appended, or they are not all there.
     """
     at, before, since = begin, b"", -1
     for chunk, data in chunks:
@@ -27,7 +27,8 @@ def proven(file: LogFileId, begin: int, end: int, chunks: Iterable[tuple[Chunk, 
             before = before[: chunk.begin - since] + data
         else:
             before, since = data, chunk.begin
-        if (since == 0 or len(before) >= TAIL) and tail_hash(before) != chunk.tail:
+        known = file.begin is None and (since == 0 or len(before) >= TAIL)
+        if known and tail_hash(before) != chunk.tail:
             raise VerificationFailed(
                 f"{file}: the bytes up to {chunk.begin} are not those that were continued there, but another "
                 "log's"

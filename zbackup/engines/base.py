@@ -23,7 +23,7 @@ from zbackup.model.target import Stop
 from zbackup.model.transaction_name import TransactionName
 from zbackup.model.undoing import UndoneTable, UndoPlan, UndoWish
 from zbackup.model.unreplayable import Unreplayable
-from zbackup.model.written_log import WrittenFile
+from zbackup.model.written_log import LogBytes, WrittenFile
 
 
 class DatabaseLock(Protocol):
@@ -258,7 +258,7 @@ class LogReader(Protocol):
 
 
 class LogFollower(Protocol):
-    """Reads one instance's log while it is written, for the log archive. Asks no server."""
+    """Reads one instance's log while it is written, for the log archive."""
 
     def look(
         self,
@@ -274,13 +274,14 @@ class LogFollower(Protocol):
         backups, the newest first, for what the server has purged and is not archived yet. `archived` is what
         the archive has in its newest epoch: no more is looked at than is needed to go on from that. Where
         that is nothing, `since` is the place in the log (Record.log_to) that is wanted first. Raise Refused
-        where the log cannot be read, NotRecoverable where there is none.
+        where the log cannot be read, NotRecoverable where there is none, DatabaseError where a server that
+        has to be asked does not answer.
         """
 
-    def read(self, file: WrittenFile, begin: int, end: int) -> bytes:
+    def read(self, file: WrittenFile, begin: int, end: int) -> LogBytes:
         """The bytes between two offsets, as they are to be archived.
 
-        Raise VerificationFailed when the file is not there any more.
+        Of what was looked at last. Raise VerificationFailed when it is not there any more.
         """
 
     def forget(self) -> None:

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
+from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import VerificationFailed
 
 
@@ -11,11 +13,13 @@ class AddedFile:
     """A log file called `name`, of which `size` bytes can be read: up to the end of a transaction.
 
     `read` gives the bytes between two offsets, proven to be what was stored, or raises VerificationFailed.
+    `end` is the place of the last entry, where that is known (an oplog's); "" else, and where it was cut.
     """
 
     name: str
     size: int
     read: Callable[[int, int], Iterator[bytes]]
+    end: str = ""
 
 
 class NotContinued(VerificationFailed):
@@ -24,3 +28,12 @@ class NotContinued(VerificationFailed):
     def __init__(self, message: str, index: int) -> None:
         super().__init__(message)
         self.index = index
+
+
+@runtime_checkable
+class HoldsPlaces(Protocol):
+    """The operation that an engine's Recovery offers besides, where a place in the log says which history it
+    is of."""
+
+    def holds(self, files: BackupFiles, place: str) -> bool:
+        """Tell whether the log that add_log() put there holds what stands at that place."""

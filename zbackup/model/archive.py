@@ -13,6 +13,7 @@ hole. It is only ever appended to. What belongs together is told by number, epoc
   one file, and differs between two files of the same name.
 
 The flag "in use" of a binlog's first event is cleared in what is archived, as in a file that was closed.
+What is different with an oplog says model.oplog_place.
 """
 
 import hashlib
@@ -23,6 +24,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from zbackup.model import bounds
+from zbackup.model.oplog_place import OplogPlace, begin_of, end_of
 
 MOST_CHUNK: Final = 16 << 20
 """Bytes of one append."""
@@ -93,6 +95,11 @@ class LogFileId:
             name=found["name"],
         )
 
+    @property
+    def begin(self) -> OplogPlace | None:
+        """The place of the first entry; None for a file that is of no oplog."""
+        return begin_of(self.name)
+
     def __str__(self) -> str:
         return f"{self.name} (epoch {self.epoch} of {self.server})"
 
@@ -101,13 +108,13 @@ class LogFileId:
 class Chunk:
     """One append: the bytes from `begin` to `end` of a file.
 
-    `sha256` is of these bytes, `tail` what tail_hash() says of the file's bytes up to `end`, both in
-    hexadecimal. `read` is what the clock of the server's host said before it was looked how far the file
-    goes: what was acknowledged before is in the file up to there. `complete_to` says that everything
-    committed before it is inside up to `end`, by the clock that the commit times are of; None where that is
-    not known, and in front of the end of a large transaction. `closed`: the server has begun the next file,
-    and this one has no more; its size is final. A chunk without bytes says how it is with a file of which
-    nothing new was written.
+    `sha256` is of these bytes, `tail` what tail_hash() says of the file's bytes up to `end`, or of an oplog
+    the place of the last entry (OplogPlace.tail), both in hexadecimal. `read` is what the clock of the
+    server's host said before it was looked how far the file goes: what was acknowledged before is in the file
+    up to there. `complete_to` says that everything committed before it is inside up to `end`, by the clock
+    that the commit times are of; None where that is not known, and in front of the end of a large
+    transaction. `closed`: the server has begun the next file, and this one has no more; its size is final. A
+    chunk without bytes says how it is with a file of which nothing new was written.
     """
 
     begin: int
@@ -172,14 +179,24 @@ class ArchivedFile:
     def closed(self) -> bool:
         return self.last.closed
 
+    @property
+    def end_place(self) -> OplogPlace | None:
+        """The place of the last entry; None for a file that is of no oplog, or says nothing that can be."""
+        try:
+            return end_of(self.last.tail) if self.file.begin else None
+        except ValueError:
+            return None
+
+    @property
+    def end(self) -> str:
+        """The place in the log where it ends, in the server's own words."""
+        return str(self.end_place or f"{self.file.name}:{self.size}")
+
     def continues(self, other: "ArchivedFile") -> bool:
         """Tell whether this one was seen to continue the other, of which nothing is missing."""
         mine, its = self.file, other.file
-        return other.closed and (its.server, its.number, its.epoch) == (
-            mine.server,
-            mine.number - 1,
-            mine.follows,
-        )
+        follows = (its.server, its.number, its.epoch) == (mine.server, mine.number - 1, mine.follows)
+        return other.closed and follows and mine.begin == other.end_place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,14 +62,14 @@ def plan_archive(
         rest = [file for file in here if file.number >= newest.file.number]
         return ArchivePlan(appends=_from(server, epoch, epoch, rest, there, most))
     if here[0].number > newest.file.number:
-        gap = f"of the log nothing is left from {newest.file.name}:{newest.size} to {here[0].name}"
+        gap = f"of the log nothing is left from {newest.end} to {here[0].begins}"
         return ArchivePlan(appends=_from(server, epoch, None, here, {}, most), gap=gap)
     before = there[max(same)] if same else None
     rest = [file for file in here if not before or file.number > before.file.number]
-    follows = epoch if before and before.closed else None
+    follows = epoch if before and before.closed else rest[0].follows if rest and not before else None
     return ArchivePlan(
         appends=_from(server, epoch + 1, follows, rest, {}, most),
-        new_epoch=f"the server's log is not what was archived of {newest.file.name} up to {newest.size}",
+        new_epoch=f"the server's log is not what was archived up to {newest.end}",
     )
 
 
@@ -126,8 +126,12 @@ def _named(server: str, epoch: int, follows: int | None, source: WrittenFile) ->
 
 
 def _pieces(file: LogFileId, source: WrittenFile, begin: int, most: int) -> list[Append]:
-    """In appends that are not too large. Only the last is known to end between transactions."""
-    ends = [*range(begin + most, source.size, most), source.size]
+    """In appends that are not too large. Only the last is known to end between transactions, but where the
+    file says where they may end."""
+    ends = [cut for cut in source.cuts if cut > begin] or [
+        *range(begin + most, source.size, most),
+        source.size,
+    ]
     begins = [begin, *ends[:-1]]
     return [
         Append(

@@ -47,7 +47,6 @@ def test_where_and_how_often(tmp_path: Path) -> None:
         ('to = ["offsite"]\nevery = "2h"', "mysql", 'a duration from "1s" to "1h"'),
         ("to = []", "mysql", "a list"),
         ('every = "5s"', "mysql", "to"),
-        ('to = ["offsite"]', "mongodb", "cannot be archived yet"),
     ],
 )
 def test_what_makes_no_sense_is_said(tmp_path: Path, archive: str, engine: str, problem: str) -> None:

@@ -87,11 +87,13 @@ def test_appending_to_an_oplog_is_watched_with_both_servers(monkeypatch: pytest.
     class Merged(Exception):
         pass
 
-    def merge(*_: object) -> None:
+    def merge(*_: object, **__: object) -> None:
         assert watched.now == [1]
         raise Merged
 
     class Server:
+        files = SimpleNamespace(record=PLAIN)
+
         @contextmanager
         def temporary(self, *_: object, **__: object) -> Iterator[Any]:
             yield SimpleNamespace(connection=None, process=Process(1, 1), progressing=watched.progressing)

@@ -10,6 +10,7 @@ from bson import Timestamp
 
 from zbackup.model import bounds
 from zbackup.model.errors import VerificationFailed
+from zbackup.model.oplog_place import OplogPlace
 from zbackup.model.record import Record
 
 OPLOG = ("local", "oplog.rs")
@@ -32,6 +33,11 @@ class OpTime:
     def of(cls, entry: Mapping[str, Any]) -> "OpTime":
         """Of an oplog entry, or of what replSetGetStatus calls an optime."""
         return cls(entry["ts"].time, entry["ts"].inc, int(entry.get("t", -1)))
+
+    @classmethod
+    def of_place(cls, place: OplogPlace) -> "OpTime":
+        """The same place, as archives have it."""
+        return cls(place.seconds, place.increment, place.term)
 
     @classmethod
     def parse(cls, text: str) -> "OpTime":

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from zbackup.destinations.base import Archiving
 from zbackup.engines.base import LogFollower
-from zbackup.model.archive import TAIL, ArchiveInventory, Chunk, tail_hash
+from zbackup.model.archive import ArchiveInventory, Chunk
 from zbackup.plan.archive import Append, ArchivePlan
 
 
@@ -30,15 +30,12 @@ def _append(
     session: Archiving, follower: LogFollower, append: Append, inventory: ArchiveInventory
 ) -> tuple[ArchiveInventory, Chunk]:
     source = append.source
-    # What the file ends with is read with what is appended, so that both are of one file.
-    before = max(0, min(append.begin, append.end - TAIL))
-    read = follower.read(source, before, append.end)
-    data = read[append.begin - before :]
+    data, tail = follower.read(source, append.begin, append.end)
     chunk = Chunk(
         begin=append.begin,
         end=append.end,
         sha256=hashlib.sha256(data).hexdigest(),
-        tail=tail_hash(read),
+        tail=tail,
         read=source.read,
         complete_to=append.complete_to,
         closed=append.closed,

@@ -1,7 +1,8 @@
 """Archive a server's log at a destination while it is written: look, compare, plan, append, again and again.
 
-Nothing is asked of the server, and nothing is kept back for the archive: what the server has purged meanwhile
-comes from a snapshot that holds it. Of what a killed run left, the next look at the destination tells.
+Nothing is asked of the server where its files can be read, and nothing is kept back for the archive: what
+the server has purged meanwhile comes from a snapshot that holds it. Of what a killed run left, the next look
+at the destination tells.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,9 +48,10 @@ def never() -> bool:
 class Round:
     """The result of one look, when all of it was done.
 
-    `looked` is what the clock said before the look: everything acknowledged before that is archived. `end` is
-    the archive's newest file (None: nothing is archived), `appended` how many bytes were. `new_epoch` and
-    `gap` are clauses as in plan.archive.ArchivePlan.
+    `looked`: everything acknowledged before that is archived. It is what the clock said before the look, or a
+    little less. `end` is the archive's newest file (None: nothing is archived), `appended` how many bytes
+    were. `new_epoch` and `gap` are clauses as in plan.archive.ArchivePlan. `more`: not all there is was
+    looked at, and the next look need not wait.
     """
 
     looked: datetime
@@ -58,6 +60,7 @@ class Round:
     appends: int = 0
     new_epoch: str = ""
     gap: str = ""
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +139,13 @@ class Archiver:
         self._inventory, self.take_over = inventory, False
         ends = inventory.of(server)
         return Round(
-            looked=looked,
+            looked=min(looked, here[-1].acknowledged or looked) if here else looked,
             end=ends[-1] if ends else None,
             appended=count,
             appends=len(plan.appends) if is_behind(plan) else 0,
             new_epoch=plan.new_epoch,
             gap=plan.gap,
+            more=any(each.more for each in here),
         )
 
     def _known(self, session: Archiving) -> ArchiveInventory:
@@ -195,10 +199,12 @@ def archive_once(
         ctx.progress.phase("archiving the log", destination.adapter.place)
         archiver = Archiver(ctx, destination, stop, take_over)
         found = archiver.round(require_archiving(destination, session))
-        if found.gap or found.new_epoch or found.appends:
+        again = bool(found.gap or found.new_epoch or found.appends)
+        while found.more and not stop():
+            found = _together(found, archiver.round(session))  # type: ignore[arg-type]
+        if again:
             # What is behind a gap, or was written meanwhile.
-            after = archiver.round(session)  # type: ignore[arg-type]
-            return _together(found, after)
+            found = _together(found, archiver.round(session))  # type: ignore[arg-type]
         return found
 
 
@@ -218,7 +224,7 @@ def ready(ctx: Context, destination: ShipDestination) -> str:
     follower.look(subject.live, lambda: _older(subject.catalog), current, subject.since, ctx.clock.now)
     if not archived:
         return "nothing is archived yet"
-    return f"archived up to {archived[-1].file.name}:{archived[-1].size}"
+    return f"archived up to {archived[-1].end}"
 
 
 def archive_destinations(ctx: Context) -> tuple[ShipDestination, ...]:
@@ -326,4 +332,5 @@ def _together(one: Round, other: Round) -> Round:
         appends=one.appends + other.appends,
         new_epoch=one.new_epoch or other.new_epoch,
         gap="; ".join(each for each in (one.gap, other.gap) if each),
+        more=other.more,
     )

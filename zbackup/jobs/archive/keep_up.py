@@ -30,6 +30,13 @@ class KeepUp:
 
     def run(self) -> None:
         """Until it is told to stop. Raises nothing but defects."""
+        try:
+            self._run()
+        finally:
+            if self.ctx.follower:
+                self.ctx.follower.forget()
+
+    def _run(self) -> None:
         state = read_state(self.ctx, self.destination.name)
         watch = ClockWatch()
         failures = 0
@@ -40,11 +47,14 @@ class KeepUp:
                     archiving = require_archiving(self.destination, session)
                     while not self.stop.is_set():
                         began = self.ctx.clock.monotonic()
+                        more = False
                         if not self.paused():
                             done = archiver.round(archiving)
                             state = self._tell(after_round(state, self.destination, self._every, done))
                             failures = self._works_again(failures)
-                        self._wait_for_next(began)
+                            more = done.more
+                        if not more:
+                            self._wait_for_next(began)
             except (ZbackupError, OSError) as failure:
                 if self.stop.is_set():
                     return

@@ -45,7 +45,7 @@ def after_round(
     before: ArchiveState | None, destination: ShipDestination, every: float, done: Round
 ) -> ArchiveState:
     """Return the state when a look came to its end."""
-    end = f"{done.end.file.name}:{done.end.size}" if done.end else ""
+    end = done.end.end if done.end else ""
     gap = done.gap or (before.gap if before else "")
     return ArchiveState(
         destination=destination.name, every=every, tried=done.looked, archived=done.looked, end=end, gap=gap

@@ -4,7 +4,7 @@
 <clones>/<name>.copy/M     clones of those members that the log is on, with the archived files in it
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from zbackup.destinations.base import Archiving, Session
 from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import CLONE_PROPERTIES
 from zbackup.jobs.context import Context
-from zbackup.model.added_log import AddedFile, NotContinued
+from zbackup.model.added_log import AddedFile, HoldsPlaces, NotContinued
 from zbackup.model.archive import TAIL, ArchivedFile, LogFileId, tail_hash
 from zbackup.model.backup import Backup, BackupFiles
 from zbackup.model.clone import Clone
@@ -26,7 +26,15 @@ from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation, owner_of
 from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.plan.clones.clone_name import copy_name
-from zbackup.plan.recovery.archived import Carrier, Chain, chain_complete, chains_from, parting, with_archive
+from zbackup.plan.recovery.archived import (
+    Carrier,
+    Chain,
+    chain_complete,
+    chains_from,
+    oplog_end,
+    parting,
+    with_archive,
+)
 from zbackup.proc.pipeline import Meter
 
 log = structlog.get_logger()
@@ -35,14 +43,18 @@ ADDED = "zbackup:archived_log"
 """On a dataset of a copy: the copy's id, for what archived log was put into."""
 
 LOG_PATHS = ("log_bin_basename", "log_bin_index")
+ADDED_AT = (*LOG_PATHS, "dbpath")
+"""The facts of a record that say where archived log is put."""
 SNAPSHOT_LIMIT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveWish:
-    """The moment up to which archived log is wanted, if that is all of it, and the epoch that was chosen."""
+    """The moment up to which archived log is wanted, if that is all of it, and the epoch that was chosen; and
+    the record of the backup that is to go on with it."""
 
     at: datetime
+    base: Record
     all: bool = False
     epoch: int | None = None
 
@@ -87,6 +99,7 @@ def with_archived_log(
     clone_datasets.describe(ctx, replace(clone, state="building"))
     try:
         carrier = _as_it_is_now(session, carrier, wish.epoch if wish else None)
+        carrier = carrier.since(wish.base if wish else backup.record)
         while True:
             parts = _cloned(ctx, clone, container, backup)
             files, damage = _files(ctx, backup, catalog, parts), _Damage()
@@ -98,12 +111,12 @@ def with_archived_log(
                 carrier = _before(ctx, carrier, damage, failure, wish)
                 drop_added(ctx, container)
         if wish and wish.epoch is None:
-            _require_one_way(ctx, session, carrier, chain, wish.at)
+            _require_one_way(ctx, session, carrier, chain, wish.at, files)
     except (NotFound, NotRecoverable, Refused):
         drop_added(ctx, container)
         clone_datasets.mark_ready(ctx, clone)
         raise
-    holder = _holder(ctx, clone, backup, parts, with_archive(backup.record, span.last, complete))
+    holder = _holder(ctx, clone, backup, parts, with_archive(backup.record, span, complete))
     clone_datasets.mark_ready(ctx, clone)
     log.info("restore.log_added", backup=backup.name, upto=span.last, files=len(chain.files))
     datasets = {d.name: d for d in (*catalog.datasets, *_datasets(ctx, parts))}
@@ -119,8 +132,13 @@ def _as_it_is_now(session: Archiving, carrier: Carrier, epoch: int | None) -> Ca
 
 def archived_bytes(carrier: Carrier) -> int:
     """Bytes of log that would be fetched."""
-    _, _, offset = carrier.backup.record.log_to.rpartition(":")
-    return max(0, sum(each.size for each in carrier.chains[0].files) - int(offset))
+    return max(0, sum(each.size for each in carrier.chains[0].files) - _held(carrier))
+
+
+def _held(carrier: Carrier) -> int:
+    """Bytes of the first file that the backup has itself: they are compared, and not fetched."""
+    record = carrier.backup.record
+    return 0 if oplog_end(record) else int(record.log_to.rpartition(":")[2])
 
 
 def _added(
@@ -169,7 +187,12 @@ def _to_add(session: Archiving, chain: Chain, meter: Meter, damage: _Damage) -> 
         return read
 
     return [
-        AddedFile(name=f.file.name, size=f.size, read=reader(number, f.file))
+        AddedFile(
+            name=f.file.name,
+            size=f.size,
+            read=reader(number, f.file),
+            end="" if chain.cut_off and number == len(chain.files) - 1 else str(f.end_place or ""),
+        )
         for number, f in enumerate(chain.files)
     ]
 
@@ -193,7 +216,7 @@ def _before(
     """The same with the archived log up to where it is damaged. Raise the failure where that will not do."""
     if damage.chain is None or damage.why is not failure:
         raise failure
-    begin = int(carrier.backup.record.log_to.rpartition(":")[2])
+    begin = _held(carrier)
     others = tuple(c for c in carrier.chains if c is not damage.chain)
     few = damage.number == 0 and damage.good <= begin
     cut = None if few else damage.chain.cut(damage.number, damage.good)
@@ -210,9 +233,14 @@ def _before(
     return replace(carrier, chains=(cut, *others))
 
 
-def _require_one_way(ctx: Context, session: Archiving, carrier: Carrier, chain: Chain, at: datetime) -> None:
+def _require_one_way(
+    ctx: Context, session: Archiving, carrier: Carrier, chain: Chain, at: datetime, files: BackupFiles
+) -> None:
     """Raise Refused where the moment lies behind a place at which archived log goes two ways."""
-    offset = int(carrier.backup.record.log_to.rpartition(":")[2])
+    if isinstance(ctx.recovery, HoldsPlaces):
+        _require_one_history(ctx, ctx.recovery, carrier, chain, at, files)
+        return
+    offset = _held(carrier)
     first = chain.files[0]
 
     def tail(file: ArchivedFile, size: int) -> str:
@@ -235,9 +263,29 @@ def _require_one_way(ctx: Context, session: Archiving, carrier: Carrier, chain: 
             before = f", or restore to {local_text(max(common), ctx.zone)} or before" if common else ""
             raise Refused(
                 f"the log was archived two ways from {found.name} on: in epoch {found.epoch} up to "
-                f"{chain.end}, in epoch {found.other} up to {way[-1].file.name}:{way[-1].size}: the server's "
+                f"{chain.end}, in epoch {found.other} up to {way[-1].end}: the server's "
                 "log was cut off or replaced there, or somebody else wrote one of them; say which counts "
                 f"with --epoch {found.epoch} or --epoch {found.other}{before}"
+            )
+
+
+def _require_one_history(
+    ctx: Context, recovery: HoldsPlaces, carrier: Carrier, chain: Chain, at: datetime, files: BackupFiles
+) -> None:
+    """The same of an oplog: who has the entry that another way ends with has all of that way."""
+    own = chain.files[-1].file.epoch
+    ways = [*chain.forks, *(other.files for other in carrier.chains if other.files != chain.files)]
+    for way in ways:
+        parted = [f for f in way if not recovery.holds(files, f.end)]
+        common = [f.complete_to for f in way if f not in parted and f.complete_to]
+        common += [each for each in (carrier.backup.record.complete_to,) if each]
+        if parted and way[-1].file.epoch != own and not (common and at <= max(common)):
+            before = f", or restore to {local_text(max(common), ctx.zone)} or before" if common else ""
+            raise Refused(
+                f"the oplog was archived two ways behind {parted[0].file.begin}: in epoch {own} up to "
+                f"{chain.end}, in epoch {way[-1].file.epoch} up to {way[-1].end}: what was archived was "
+                "rolled back, or somebody else wrote one of them; say which counts with "
+                f"--epoch {own} or --epoch {way[-1].file.epoch}{before}"
             )
 
 
@@ -249,10 +297,10 @@ def _or_no(proves: Callable[[ArchivedFile], bool], other: ArchivedFile) -> bool:
         return False
 
 
-def log_members(record: Record) -> list[int]:
+def log_members(record: Record, facts: Sequence[str] = LOG_PATHS) -> list[int]:
     """The numbers of the members that the log is on; all where that is not known."""
     mounts = [mountpoint for _, mountpoint in record.members]
-    paths = [path for each in LOG_PATHS if (path := record.server.get(each, ""))]
+    paths = [path for each in facts if (path := record.server.get(each, ""))]
     owners = {owner_of(path, mounts) for path in paths}
     return [n for n, mount in enumerate(mounts) if mount in owners] or list(range(len(mounts)))
 
@@ -271,7 +319,7 @@ def _cloned(ctx: Context, clone: Clone, container: Dataset, backup: Backup) -> d
     """Member -> dataset, for those that the log is on: writable clones."""
     names = (d.name.rpartition("/")[2] for d in ctx.zfs.filesystems(container.name))
     free = max((int(each) for each in names if each.isdecimal()), default=-1) + 1
-    wanted = log_members(backup.record)
+    wanted = log_members(backup.record, ADDED_AT)
     parts = {member: f"{container.name}/{free + n}" for n, member in enumerate(wanted)}
     ctx.zfs.clone_each(
         {parts[member]: backup.snapshots[member] for member in wanted},

@@ -105,7 +105,7 @@ class DestinationSource:
             log = choice.log or choice.base
             carrier = there.carrier(log)
             size = 0 if self.in_place else sizes(session, choice.base, there.real(log))
-            size += archived_bytes(carrier) if carrier else 0
+            size += archived_bytes(carrier.since(choice.base.record)) if carrier else 0
         return RestorePlan(
             name=name,
             target=target,
@@ -138,6 +138,7 @@ class DestinationSource:
                         _note_ways(ctx, target, carrier)
                         wish = ArchiveWish(
                             target.at,
+                            base.record,
                             target.text == LATEST if isinstance(target, Moment) else False,
                             options.epoch,
                         )
@@ -156,7 +157,13 @@ class DestinationSource:
         return fetch(ctx, session, name, base, log, self.destination.limit)
 
     def _with_log(
-        self, ctx: Context, session: Session, name: str, catalog: Catalog, carrier: Carrier, wish: ArchiveWish
+        self,
+        ctx: Context,
+        session: Session,
+        name: str,
+        catalog: Catalog,
+        carrier: Carrier,
+        wish: ArchiveWish,
     ) -> Catalog:
         """See with_archived_log. Where that is another log, it is said what there is without."""
         try:

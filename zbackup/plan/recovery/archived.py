@@ -2,8 +2,9 @@
 
 At a destination the archive is known by its listing alone. A file continues a backup if it is of its server,
 has the number and name of the file that the backup's log ends in, and reaches beyond that place; which of the
-epochs it is, the bytes tell when they are at hand. From there on each file continues the one before, as it
-was seen when it was archived: the archive counts up to the first hole.
+epochs it is, the bytes tell when they are at hand. An oplog's files say in their names from where to where
+they go: one continues a backup whose log ends between the two. From there on each file continues the one
+before, as it was seen when it was archived: the archive counts up to the first hole.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +13,8 @@ from datetime import datetime
 
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, server_key
 from zbackup.model.backup import Backup
-from zbackup.model.log import place
+from zbackup.model.log import LogSpan, place
+from zbackup.model.oplog_place import OplogPlace
 from zbackup.model.record import ARCHIVED, Record
 from zbackup.plan.recovery.coverage import continues, log_known
 
@@ -22,15 +24,18 @@ class Chain:
     """Archived files of which each continues the one before, from that on in which a backup's log ends.
 
     `complete_to`: everything committed before it is in them, by what is listed of them, which nobody proved;
-    None where none of them says. `why` tells why
-    it ends before the archive does; "" if it does not. `forks` are files that continue one of these, too, and
-    were given up for one of a newer epoch, each with those that continue it.
+    None where none of them says. `why` tells why it ends before the archive does; "" if it does not. `forks`
+    are files that continue one of these, too, and were given up for one of a newer epoch, each with those
+    that continue it. `before` are those that the first one continues, where they hold what the backup itself
+    may not have any more (an oplog's). `cut_off`: the last one is not there whole.
     """
 
     files: tuple[ArchivedFile, ...]
     complete_to: datetime | None
     why: str = ""
     forks: tuple[tuple[ArchivedFile, ...], ...] = ()
+    before: tuple[ArchivedFile, ...] = ()
+    cut_off: bool = False
 
     def cut(self, number: int, size: int) -> "Chain | None":
         """The same without what lies behind `size` bytes of its file at that index; None if that is all."""
@@ -39,13 +44,39 @@ class Chain:
         begun = (replace(last, last=_ended(last.last, size), complete_to=None),) if size else ()
         if not whole and not begun:
             return None
-        return Chain(files=(*whole, *begun), complete_to=_complete(whole), why="what follows is damaged")
+        return Chain(
+            files=(*whole, *begun),
+            complete_to=_complete(whole),
+            why="what follows is damaged",
+            before=self.before,
+            cut_off=bool(begun),
+        )
 
     @property
     def end(self) -> str:
         """The place in the log, in the server's words."""
-        last = self.files[-1]
-        return f"{last.file.name}:{last.size}"
+        return self.files[-1].end
+
+    @property
+    def begin(self) -> str:
+        """The place of the first entry in all of it; "" where that is for the backup to say."""
+        return str((*self.before, *self.files)[0].file.begin or "")
+
+    def holds(self, other: "Chain") -> bool:
+        """Tell whether, by places alone, it holds all of another one: who has an entry of a term has all
+        before it."""
+        end = other.files[-1].end_place
+        known = (place for f in self.files for place in (f.file.begin, f.end_place) if place)
+        return end is not None and any(p.term == end.term and p >= end for p in known)
+
+    def since(self, record: Record) -> "Chain":
+        """The same from the file on in which that backup's log ends, which is older maybe."""
+        end, every = oplog_end(record), (*self.before, *self.files)
+        if end is None or not self.begin:
+            return self
+        later = [f for f in every if f.file.begin and f.file.begin.cluster_time > end.cluster_time]
+        first = max(0, len(every) - len(later) - 1)
+        return replace(self, files=every[first:], before=every[:first])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,15 +90,17 @@ class Carrier:
     @property
     def holder(self) -> Backup:
         """The backup with the archived log behind it, as one more holder of the log."""
-        chain = self.chains[0]
-        return Backup(
-            record=with_archive(self.backup.record, chain.end, chain.complete_to),
-            snapshots=self.backup.snapshots,
-        )
+        chain, record = self.chains[0], self.backup.record
+        span = LogSpan(max(chain.begin, record.log_from, key=place), chain.end)
+        return Backup(record=with_archive(record, span, chain.complete_to), snapshots=self.backup.snapshots)
+
+    def since(self, record: Record) -> "Carrier":
+        """The same for a backup that may be older, and wants its log from where its own ends."""
+        return replace(self, chains=tuple(chain.since(record) for chain in self.chains))
 
 
-def with_archive(record: Record, log_to: str, complete_to: datetime | None) -> Record:
-    """The record of a backup with archived log behind it, up to `log_to`: good as a source of log only.
+def with_archive(record: Record, span: LogSpan, complete_to: datetime | None) -> Record:
+    """The record of a backup with archived log behind it, so far: good as a source of log only.
 
     Its position and GTIDs were those of the backup, and its clock's reading, too.
     """
@@ -84,7 +117,8 @@ def with_archive(record: Record, log_to: str, complete_to: datetime | None) -> R
         clock=None,
         as_of=as_of,
         complete_to=complete,
-        log_to=log_to,
+        log_from=span.first,
+        log_to=span.last,
         server=record.server | {ARCHIVED: "1"},
     )
 
@@ -93,13 +127,24 @@ def chains_from(record: Record, files: Sequence[ArchivedFile]) -> tuple[Chain, .
     """All that may continue the backup's log, the newest epoch first: an older one was given up since."""
     own = [f for f in files if f.file.server == server_key(record.server_uuid)]
     first = sorted(begins_for(record, own), key=lambda f: f.file.epoch, reverse=True)
-    return tuple(_chain(f, own) for f in first)
+    links = _Links(own)
+    found = [_chain(f, own, links) for f in first]
+    if oplog_end(record) is None:
+        return tuple(found)
+    reaching = [chain for chain in found if _passes(chain, record)]
+    # What another one holds besides more of it is tried last.
+    return tuple(
+        sorted(reaching, key=lambda c: any(o.holds(c) and not c.holds(o) for o in reaching if o is not c))
+    )
 
 
 def begins_for(record: Record, files: Sequence[ArchivedFile]) -> list[ArchivedFile]:
     """The files that may be the one in which the backup's log ends, one in each epoch."""
+    server, end = server_key(record.server_uuid), oplog_end(record)
+    if end:
+        holding = [f for f in files if f.file.server == server and _is_within(end, f)]
+        return list({f.file.epoch: f for f in sorted(holding, key=lambda f: f.file)}.values())
     name, _, offset = record.log_to.rpartition(":")
-    server = server_key(record.server_uuid)
     return [
         f
         for f in files
@@ -107,6 +152,25 @@ def begins_for(record: Record, files: Sequence[ArchivedFile]) -> list[ArchivedFi
         and f.file.number == place(name)[-1]
         and f.size >= int(offset)
     ]
+
+
+def oplog_end(record: Record) -> OplogPlace | None:
+    """The place at which a backup's oplog ends; None where its log is none. Of its term nothing is known."""
+    try:
+        return OplogPlace.parse(record.log_to)
+    except ValueError:
+        return None
+
+
+def _is_within(end: OplogPlace, file: ArchivedFile) -> bool:
+    begin, last = file.file.begin, file.end_place
+    return bool(begin and last and begin.cluster_time <= end.cluster_time <= last.cluster_time)
+
+
+def _passes(chain: Chain, record: Record) -> bool:
+    """Tell whether it leads beyond what the backup was seen to hold."""
+    last = chain.files[-1].end_place
+    return last is not None and last.cluster_time >= place(record.position or record.log_to)[:2]
 
 
 def carriers(backups: Sequence[Backup], archive: ArchiveInventory) -> tuple[Carrier, ...]:
@@ -132,23 +196,49 @@ def _is_behind(broken: Backup, backup: Backup) -> bool:
     return same and broken.createtxg >= backup.createtxg
 
 
-def _chain(first: ArchivedFile, own: Sequence[ArchivedFile]) -> Chain:
+class _Links:
+    """The files of one server, by which was seen to continue which."""
+
+    def __init__(self, own: Sequence[ArchivedFile]) -> None:
+        self._own = {(f.file.epoch, f.file.number): f for f in own}
+        self._following: dict[tuple[int | None, int], list[ArchivedFile]] = {}
+        for f in sorted(own, key=lambda f: f.file.epoch):
+            self._following.setdefault((f.file.follows, f.file.number), []).append(f)
+
+    def behind(self, file: ArchivedFile) -> list[ArchivedFile]:
+        """The files that continue this one, the newest epoch last."""
+        found = self._following.get((file.file.epoch, file.file.number + 1), ())
+        return [f for f in found if f.continues(file)]
+
+    def in_front(self, file: ArchivedFile) -> ArchivedFile | None:
+        """The file that this one continues."""
+        if file.file.follows is None:
+            return None
+        found = self._own.get((file.file.follows, file.file.number - 1))
+        return found if found and file.continues(found) else None
+
+
+def _chain(first: ArchivedFile, own: Sequence[ArchivedFile], links: _Links) -> Chain:
     chain, forks = [first], list[tuple[ArchivedFile, ...]]()
-    while following := sorted((f for f in own if f.continues(chain[-1])), key=lambda f: f.file.epoch):
+    while following := links.behind(chain[-1]):
         chain.append(following.pop())
-        forks += (_row(fork, own) for fork in following)
+        forks += (_row(fork, links) for fork in following)
+    before: list[ArchivedFile] = []
+    while first.file.begin and (older := links.in_front(before[-1] if before else first)):
+        before.append(older)
     return Chain(
         files=tuple(chain),
         complete_to=chain_complete(chain, lambda f: f.complete_to),
         why=_why(chain[-1], own),
         forks=tuple(forks),
+        before=tuple(reversed(before)),
     )
 
 
-def _row(first: ArchivedFile, own: Sequence[ArchivedFile]) -> tuple[ArchivedFile, ...]:
+def _row(first: ArchivedFile, links: _Links) -> tuple[ArchivedFile, ...]:
     row = [first]
-    while following := [f for f in own if f.continues(row[-1])]:
-        row.append(max(following, key=lambda f: f.file.epoch))
+    while following := links.behind(row[-1]):
+        row.append(following[-1])
     return tuple(row)
 
 
@@ -221,12 +311,14 @@ def _why(last: ArchivedFile, own: Sequence[ArchivedFile]) -> str:
     if not newer:
         return ""
     following = min(newer, key=lambda f: f.file)
+    if following.file.begin and following.file.epoch == last.file.epoch:
+        return f"nothing was archived from {last.end} to {following.file.begin}"
     if last.closed:
         return (
             f"what follows {last.file.name} is missing: the next file archived is {following.file.name}, "
             "which was not seen to continue it"
         )
     return (
-        f"the server's log went another way behind {last.file.name}:{last.size} (reset, rolled back, or cut "
+        f"the server's log went another way behind {last.end} (reset, rolled back, or cut "
         f"off by a crash): {following.file.name} begins another one"
     )

@@ -8,6 +8,7 @@ from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.continuation import Continuation
+from zbackup.engines.mongodb.oplog.oplog import Oplog
 from zbackup.engines.mongodb.oplog.oplog_entry import LARGEST_WRITABLE, describe
 from zbackup.engines.mongodb.optime import OPLOG, OpTime
 from zbackup.engines.mongodb.server.connection import Connection
@@ -21,16 +22,16 @@ BATCH_ENTRIES = 50_000
 
 
 def append(
-    base: Connection, log: Connection, continued: Continuation, end: Timestamp, progress: Progress
+    base: Connection, log: Oplog, continued: Continuation, end: Timestamp, progress: Progress
 ) -> tuple[int, int]:
     """Fill the base's holes and append all entries up to `end`. How many entries that were, and bytes.
 
     Raise NotRecoverable when one is larger than what mongod lets anybody write.
     """
-    total = oplog.size(log)[0]
+    total = log.size()[0]
     oplog.make_room(base, total)
     filled = [one for one in continued.missing if bson.decode(one)["ts"] <= end]
-    behind = oplog.raw(log, {"ts": {"$gt": continued.tail.ts, "$lte": end}})
+    behind = log.raw({"ts": {"$gt": continued.tail.ts, "$lte": end}})
     entries = bytes_ = 0
     with ThreadPoolExecutor(max_workers=1) as writer:
         # One batch is written while the next is read.
@@ -57,7 +58,7 @@ def add_commits(
     end = OpTime.of(applied)
     if not commits:
         return end
-    tail = OpTime.of(oplog.last(base))
+    tail = OpTime.of(oplog.last(oplog.ServerOplog(base)))
     if tail.ts > end.ts:
         raise NotRecoverable(
             f"the base's oplog leads up to {tail}, behind the target, before which transactions are to be "
@@ -67,7 +68,7 @@ def add_commits(
     progress.note(
         f"{how_many(len(commits))} prepared and committed before the target, as other shards have it"
     )
-    return OpTime.of(oplog.last(base))
+    return OpTime.of(oplog.last(oplog.ServerOplog(base)))
 
 
 def batches(documents: Iterable[bytes]) -> Iterator[list[bytes]]:

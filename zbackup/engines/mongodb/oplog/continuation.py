@@ -14,6 +14,7 @@ import bson
 from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb.oplog import oplog
+from zbackup.engines.mongodb.oplog.oplog import Oplog, ServerOplog
 from zbackup.engines.mongodb.oplog.oplog_entry import wall_time
 from zbackup.engines.mongodb.optime import OPLOG, OpTime
 from zbackup.engines.mongodb.server.connection import Connection
@@ -36,21 +37,22 @@ class Continuation:
     tail: OpTime
 
 
-def continuation(base: Connection, log: Connection, *, whole: bool = False) -> Continuation:
+def continuation(base: Connection, log: Oplog, *, whole: bool = False) -> Continuation:
     """Raise NotRecoverable when the log source does not continue the base.
 
     `whole` says that nobody was writing when the log source was taken, so that its oplog has no holes.
     """
-    _require_same_set(base, log)
-    anchor = oplog.last(base, oplog.sure(base))
-    sure = oplog.last(log, None if whole else oplog.sure(log))
+    ours = ServerOplog(base)
+    _require_same_set(ours, log)
+    anchor = oplog.last(ours, ours.sure())
+    sure = oplog.last(log, None if whole else log.sure())
     _require_reached(anchor, log, sure)
-    begin, tail = anchor["ts"], oplog.last(base)["ts"]
+    begin, tail = anchor["ts"], oplog.last(ours)["ts"]
     _require_same_before(base, log, begin)
     between = {"ts": {"$gt": begin, "$lte": tail}}
-    missing = holes(_by_time(base, between), _by_time(log, between))
+    missing = holes(_by_time(ours, between), _by_time(log, between))
     return Continuation(
-        anchor=OpTime.of(anchor), sure=OpTime.of(sure), missing=missing, tail=OpTime.of(oplog.last(base))
+        anchor=OpTime.of(anchor), sure=OpTime.of(sure), missing=missing, tail=OpTime.of(oplog.last(ours))
     )
 
 
@@ -77,8 +79,8 @@ def needed_bytes(held: int, span: tuple[datetime, datetime], since: datetime) ->
     return int(held / seconds * max((span[1] - since).total_seconds(), seconds))
 
 
-def _require_same_set(base: Connection, log: Connection) -> None:
-    ours, theirs = oplog.replica_set(base), oplog.replica_set(log)
+def _require_same_set(base: Oplog, log: Oplog) -> None:
+    ours, theirs = base.replica_set(), log.replica_set()
     if not ours[0]:
         raise NotRecoverable(
             "the base is of a server that was in no replica set: it has no oplog to go on from"
@@ -94,11 +96,11 @@ def _named(replica_set: tuple[str, str]) -> str:
     return f"{name} ({identity})" if name else "none"
 
 
-def _require_reached(anchor: oplog.Entry, log: Connection, sure: oplog.Entry) -> None:
+def _require_reached(anchor: oplog.Entry, log: Oplog, sure: oplog.Entry) -> None:
     earliest = oplog.first(log)
     wanted = OpTime.of(anchor)
     if earliest["ts"] > anchor["ts"]:
-        held, most = oplog.size(log)
+        held, most = log.size()
         span = wall_time(earliest), wall_time(sure)
         enough = max(most, needed_bytes(held, span, wall_time(anchor)))
         raise NotRecoverable(
@@ -115,28 +117,25 @@ def _require_reached(anchor: oplog.Entry, log: Connection, sure: oplog.Entry) ->
         )
 
 
-def _require_same_before(base: Connection, log: Connection, begin: Timestamp) -> None:
+def _require_same_before(base: Connection, log: Oplog, begin: Timestamp) -> None:
     """The last entries both hold up to the anchor. The log source may have dropped the older ones."""
     newest = base.find(OPLOG, {"ts": {"$lte": begin}}, fields=("ts",), backwards=True, most=OVERLAP)
     since = max(newest[-1]["ts"], oplog.first(log)["ts"])
     both = {"ts": {"$gte": since, "$lte": begin}}
-    if lacking := holes(_digests(base, both), _digests(log, both)):
+    if lacking := holes(_digests(ServerOplog(base), both), _digests(log, both)):
         raise NotRecoverable(
             f"the base's oplog lacks {len(lacking)} entries before {begin.time},{begin.inc} which the log "
             "source has: do not trust it"
         )
 
 
-def _digests(connection: Connection, wanted: Mapping[str, object]) -> dict[Timestamp, bytes]:
+def _digests(log: Oplog, wanted: Mapping[str, object]) -> dict[Timestamp, bytes]:
     """Of each entry, by its timestamp: a thousand of the largest entries would be 16 GiB."""
-    return {
-        bson.decode(document)["ts"]: hashlib.sha256(document).digest()
-        for document in oplog.raw(connection, wanted)
-    }
+    return {bson.decode(document)["ts"]: hashlib.sha256(document).digest() for document in log.raw(wanted)}
 
 
-def _by_time(connection: Connection, wanted: Mapping[str, object]) -> dict[Timestamp, bytes]:
-    return {bson.decode(document)["ts"]: document for document in oplog.raw(connection, wanted)}
+def _by_time(log: Oplog, wanted: Mapping[str, object]) -> dict[Timestamp, bytes]:
+    return {bson.decode(document)["ts"]: document for document in log.raw(wanted)}
 
 
 def _text(entry: oplog.Entry) -> str:

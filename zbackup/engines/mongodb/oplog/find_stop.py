@@ -8,9 +8,9 @@ from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.continuation import Continuation
+from zbackup.engines.mongodb.oplog.oplog import Oplog
 from zbackup.engines.mongodb.oplog.oplog_entry import wall_time
 from zbackup.engines.mongodb.optime import OpTime
-from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.model.commit_times import TOLERANCE
 from zbackup.model.errors import ClockDisputed, NotRecoverable
 from zbackup.model.log import ClusterTime, Transaction
@@ -37,7 +37,7 @@ class Cut:
 
 
 def find_stop(
-    log: Connection,
+    log: Oplog,
     continued: Continuation,
     begin: Timestamp,
     stop: Stop,
@@ -68,7 +68,7 @@ def find_stop(
             f"the base already holds what was written up to {begin.time},{begin.inc}, which is not before "
             "the target: start from an older backup (--base)"
         )
-    skipped = oplog.find_first(log, wanted)
+    skipped = log.find(wanted)
     if skipped is None:
         return Cut(applied=oplog.last(log, continued.sure.ts), skipped=None)
     if isinstance(stop, ClusterTime):
@@ -76,7 +76,7 @@ def find_stop(
     return _by_time(log, skipped, stop, continued.sure, taken)
 
 
-def _by_time(log: Connection, skipped: oplog.Entry, stop: Time, sure: OpTime, taken: datetime) -> Cut:
+def _by_time(log: Oplog, skipped: oplog.Entry, stop: Time, sure: OpTime, taken: datetime) -> Cut:
     """Cut before `skipped`, the first entry from the time on; raise ClockDisputed as find_stop() does."""
     applied = oplog.before(log, skipped["ts"])
     strange = oplog.last_behind(log, skipped, stop.at - TOLERANCE, sure.ts)
@@ -112,7 +112,7 @@ def shortfall(cut: Cut, stop: Stop) -> str:
     )
 
 
-def _written(log: Connection, place: Timestamp, at: datetime) -> bool:
+def _written(log: Oplog, place: Timestamp, at: datetime) -> bool:
     """Tell whether the entry there, if the log still has it, was written at the target or later."""
     entry = oplog.at(log, place)
     return entry is not None and wall_time(entry) >= at

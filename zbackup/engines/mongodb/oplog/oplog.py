@@ -8,13 +8,15 @@ nothing behind it is read from a log source.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
+import bson
 from bson.timestamp import Timestamp
 
-from zbackup.engines.mongodb.optime import OPLOG, OpTime
-from zbackup.engines.mongodb.server.connection import INSERT_LIMIT_S, Connection
+from zbackup.engines.mongodb.optime import OPLOG
+from zbackup.engines.mongodb.server.connection import ANSWER_LIMIT_S, INSERT_LIMIT_S, Connection
 from zbackup.model.errors import NotRecoverable
 
 TRUNCATE_AFTER = ("local", "replset.oplogTruncateAfterPoint")
@@ -29,11 +31,68 @@ FIELDS = ("ts", "t", "wall", "op", "ns", "o")
 Entry = dict[str, Any]
 
 
-def sure(connection: Connection) -> Timestamp | None:
-    """Up to where the oplog has no holes; None when that is its very end."""
-    found = connection.find(TRUNCATE_AFTER, {"_id": TRUNCATE_ID})
-    point: Timestamp | None = found[0].get(TRUNCATE_ID) if found else None
-    return point if point and point.time else None
+class Oplog(Protocol):
+    """An oplog that can be read. `wanted` is a filter of MongoDB's; what it says of other fields than "ts"
+    and "wall" may go unheeded."""
+
+    def find(self, wanted: Mapping[str, Any], *, backwards: bool = False) -> Entry | None:
+        """The first entry like that in the order of the log, or the last one; FIELDS of it at least."""
+
+    def raw(self, wanted: Mapping[str, Any]) -> Iterator[bytes]:
+        """Entries in the order of the log, as they are stored (BSON)."""
+
+    def count(self, wanted: Mapping[str, Any]) -> int: ...
+
+    def sure(self) -> Timestamp | None:
+        """Up to where there are no holes; None when that is the very end."""
+
+    def size(self) -> tuple[int, int]:
+        """Tell how many bytes it holds, and how many it may hold."""
+
+    def replica_set(self) -> tuple[str, str]:
+        """Name and id of the replica set it belongs to; ("", "") for a server that was in none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOplog:
+    """The one that a server has. See Oplog."""
+
+    connection: Connection
+
+    def find(self, wanted: Mapping[str, Any], *, backwards: bool = False) -> Entry | None:
+        """See Oplog."""
+        # A place is found at once; what else is asked for may take a walk through all of it.
+        limit = None if "wall" in wanted else ANSWER_LIMIT_S
+        found = self.connection.find(OPLOG, wanted, fields=FIELDS, backwards=backwards, limit_s=limit)
+        return found[0] if found else None
+
+    def raw(self, wanted: Mapping[str, Any]) -> Iterator[bytes]:
+        """See Oplog."""
+        for batch in self.connection.raw_batches(OPLOG, wanted):
+            yield from documents(batch)
+
+    def count(self, wanted: Mapping[str, Any]) -> int:
+        """See Oplog."""
+        asked = {"count": OPLOG[1], "query": dict(wanted)}
+        return int(self.connection.run(OPLOG[0], asked, limit_s=INSERT_LIMIT_S)["n"])
+
+    def sure(self) -> Timestamp | None:
+        """See Oplog."""
+        found = self.connection.find(TRUNCATE_AFTER, {"_id": TRUNCATE_ID})
+        point: Timestamp | None = found[0].get(TRUNCATE_ID) if found else None
+        return point if point and point.time else None
+
+    def size(self) -> tuple[int, int]:
+        """See Oplog."""
+        said = self.connection.run(OPLOG[0], {"collStats": OPLOG[1]})
+        return int(said["size"]), int(said["maxSize"])
+
+    def replica_set(self) -> tuple[str, str]:
+        """See Oplog."""
+        found = self.connection.find(("local", "system.replset"), {})
+        if not found:
+            return "", ""
+        return str(found[0]["_id"]), str(found[0].get("settings", {}).get("replicaSetId", ""))
 
 
 def end_at(connection: Connection, last: Timestamp) -> None:
@@ -42,47 +101,56 @@ def end_at(connection: Connection, last: Timestamp) -> None:
     connection.run(TRUNCATE_AFTER[0], {"update": TRUNCATE_AFTER[1], "updates": [update]})
 
 
-def first(connection: Connection) -> Entry:
+def make_room(connection: Connection, more: int) -> None:
+    """Let the oplog grow by so many bytes before it drops its oldest entries."""
+    wanted = (ServerOplog(connection).size()[1] + more) // MIB + 1
+    connection.command({"replSetResizeOplog": 1, "size": float(max(wanted, SMALLEST_MIB))})
+
+
+def first(log: Oplog) -> Entry:
     """The oldest entry. Raise NotRecoverable if there is none."""
-    return _only(connection.find(OPLOG, {}, fields=FIELDS))
+    return _only(log.find({}))
 
 
-def last(connection: Connection, upto: Timestamp | None = None) -> Entry:
+def last(log: Oplog, upto: Timestamp | None = None) -> Entry:
     """The newest entry, or the newest one not behind `upto`. Raise NotRecoverable if there is none."""
-    wanted = {"ts": {"$lte": upto}} if upto else {}
-    return _only(connection.find(OPLOG, wanted, fields=FIELDS, backwards=True))
+    return _only(log.find({"ts": {"$lte": upto}} if upto else {}, backwards=True))
 
 
-def before(connection: Connection, stop: Timestamp) -> Entry:
+def before(log: Oplog, stop: Timestamp) -> Entry:
     """The newest entry before `stop`. Raise NotRecoverable if there is none."""
-    return _only(connection.find(OPLOG, {"ts": {"$lt": stop}}, fields=FIELDS, backwards=True))
+    return _only(log.find({"ts": {"$lt": stop}}, backwards=True))
 
 
-def at(connection: Connection, place: Timestamp) -> Entry | None:
+def at(log: Oplog, place: Timestamp) -> Entry | None:
     """The entry with that timestamp."""
-    found = connection.find(OPLOG, {"ts": place}, fields=FIELDS)
-    return found[0] if found else None
+    return log.find({"ts": {"$gte": place, "$lte": place}})
 
 
-def find_first(connection: Connection, wanted: Mapping[str, Any]) -> Entry | None:
-    """The first entry, in the order of the log, that is like that."""
-    found = connection.find(OPLOG, wanted, fields=FIELDS, limit_s=None)
-    return found[0] if found else None
+def last_behind(log: Oplog, skipped: Entry, moment: datetime, upto: Timestamp) -> Entry | None:
+    """The last entry behind the first one left out, and not behind `upto`, that says it is from before."""
+    wanted = {"ts": {"$gt": skipped["ts"], "$lte": upto}, "wall": {"$lt": moment}}
+    return log.find(wanted, backwards=True)
 
 
-def raw(connection: Connection, wanted: Mapping[str, Any]) -> Iterator[bytes]:
-    """Entries in the order of the log, as they are stored (BSON)."""
-    for batch in connection.raw_batches(OPLOG, wanted):
-        yield from documents(batch)
+def count_behind(log: Oplog, skipped: Entry, target: datetime) -> int:
+    """Tell how many entries behind the first one left out carry an earlier time than the target all the
+    same."""
+    return log.count({"ts": {"$gt": skipped["ts"]}, "wall": {"$lt": target}})
 
 
-def two_phase(connection: Connection, upto: Timestamp, fields: Sequence[str]) -> Iterator[Entry]:
+def two_phase(log: Oplog, upto: Timestamp, fields: Sequence[str]) -> Iterator[Entry]:
     """The entries that prepare, commit or abort a transaction in two phases, in the order of the log."""
-    kinds = [
-        {f"o.{name}": {"$exists": True}} for name in ("prepare", "commitTransaction", "abortTransaction")
-    ]
-    wanted = {"ts": {"$lte": upto}, "op": "c", "ns": "admin.$cmd", "$or": kinds}
-    yield from connection.in_order(OPLOG, wanted, fields)
+    kinds = ("prepare", "commitTransaction", "abortTransaction")
+    asked = [{f"o.{name}": {"$exists": True}} for name in kinds]
+    wanted = {"ts": {"$lte": upto}, "op": "c", "ns": "admin.$cmd", "$or": asked}
+    if isinstance(log, ServerOplog):
+        yield from log.connection.in_order(OPLOG, wanted, fields)
+        return
+    for data in log.raw(wanted):
+        entry = bson.decode(data)
+        if (entry["op"], entry["ns"]) == ("c", "admin.$cmd") and any(kind in entry["o"] for kind in kinds):
+            yield entry
 
 
 def documents(batch: bytes) -> Iterator[bytes]:
@@ -94,45 +162,7 @@ def documents(batch: bytes) -> Iterator[bytes]:
         begin = end
 
 
-def replica_set(connection: Connection) -> tuple[str, str]:
-    """Name and id of the replica set these files belong to; ("", "") for a server that was in none."""
-    found = connection.find(("local", "system.replset"), {})
-    if not found:
-        return "", ""
-    return str(found[0]["_id"]), str(found[0].get("settings", {}).get("replicaSetId", ""))
-
-
-def size(connection: Connection) -> tuple[int, int]:
-    """Tell how many bytes the oplog holds, and how many it may hold."""
-    said = connection.run(OPLOG[0], {"collStats": OPLOG[1]})
-    return int(said["size"]), int(said["maxSize"])
-
-
-def make_room(connection: Connection, more: int) -> None:
-    """Let the oplog grow by so many bytes before it drops its oldest entries."""
-    wanted = (size(connection)[1] + more) // MIB + 1
-    connection.command({"replSetResizeOplog": 1, "size": float(max(wanted, SMALLEST_MIB))})
-
-
-def place(entry: Entry) -> OpTime:
-    return OpTime.of(entry)
-
-
-def _only(found: list[Entry]) -> Entry:
-    if not found:
+def _only(found: Entry | None) -> Entry:
+    if found is None:
         raise NotRecoverable("the oplog is empty: the server was in no replica set, or had just joined one")
-    return found[0]
-
-
-def last_behind(connection: Connection, skipped: Entry, moment: datetime, upto: Timestamp) -> Entry | None:
-    """The last entry behind the first one left out, and not behind `upto`, that says it is from before."""
-    wanted = {"ts": {"$gt": skipped["ts"], "$lte": upto}, "wall": {"$lt": moment}}
-    found = connection.find(OPLOG, wanted, fields=FIELDS, backwards=True, limit_s=None)
-    return found[0] if found else None
-
-
-def count_behind(connection: Connection, skipped: Entry, at: datetime) -> int:
-    """Tell how many entries behind the first one left out carry an earlier time than the target all the
-    same."""
-    wanted = {"ts": {"$gt": skipped["ts"]}, "wall": {"$lt": at}}
-    return int(connection.run(OPLOG[0], {"count": OPLOG[1], "query": wanted}, limit_s=INSERT_LIMIT_S)["n"])
+    return found

@@ -16,7 +16,6 @@ from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.optime import OpTime
-from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.model.cluster import TooLate
 from zbackup.model.log import ClusterTime, how_many
 
@@ -75,7 +74,7 @@ def steps(entries: Iterable[dict[str, Any]]) -> Iterator[Step]:
         yield Step(entry["ts"], key, prepares=bool(content.get("prepare")), commit=commit)
 
 
-def committed_behind(log: Connection, stop: Timestamp, sure: OpTime) -> tuple[bytes, ...]:
+def committed_behind(log: oplog.Oplog, stop: Timestamp, sure: OpTime) -> tuple[bytes, ...]:
     """The entries, as they are stored, that commit behind `stop` what was committed at a time before it.
 
     The log is read up to `sure`. Raise TooLate when that does not decide every transaction.
@@ -85,7 +84,7 @@ def committed_behind(log: Connection, stop: Timestamp, sure: OpTime) -> tuple[by
         raise _in_doubt(decided.open, stop, sure)
     if not decided.commits:
         return ()
-    return tuple(oplog.raw(log, {"ts": {"$in": list(decided.commits)}}))
+    return tuple(log.raw({"ts": {"$in": list(decided.commits)}}))
 
 
 def _in_doubt(found: tuple[Timestamp, ...], stop: Timestamp, sure: OpTime) -> TooLate:

@@ -15,10 +15,11 @@ from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb.oplog import oplog
+from zbackup.engines.mongodb.oplog.oplog import Oplog, ServerOplog
 from zbackup.engines.mongodb.oplog.oplog_entry import wall_time
 from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.options import ConnectOptions
-from zbackup.engines.mongodb.server.connection import Connection, connect
+from zbackup.engines.mongodb.server.connection import connect
 from zbackup.model.log import Transaction
 from zbackup.model.log_entry import KINDS, Kind, LogEntry, LogFilter, LogRead, Touched
 
@@ -48,21 +49,38 @@ class _Open:
 def live_history(options: ConnectOptions, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
     """The same of a running server's. Raise DatabaseError when it cannot be asked."""
     with connect(options) as connection:
-        yield from search(connection, wanted, f"the oplog of {connection.where}")
+        yield from search(ServerOplog(connection), wanted, f"the oplog of {connection.where}")
 
 
-def search(connection: Connection, wanted: LogFilter, name: str) -> Iterator[LogEntry | LogRead]:
-    """The transactions of an oplog that are wanted, in its order, and behind them what was read of it."""
-    size, end = oplog.size(connection)[0], OpTime.of(oplog.last(connection))
-    for entry in entries(oplog.raw(connection, _question(wanted, end))):
+Pending = dict[tuple[bytes, int], _Open]
+"""Transactions of which not all entries were read yet, by session and number."""
+
+
+def search(
+    log: Oplog,
+    wanted: LogFilter,
+    name: str,
+    before: Oplog | None = None,
+    pending: Pending | None = None,
+) -> Iterator[LogEntry | LogRead]:
+    """The transactions of an oplog that are wanted, in its order, and behind them what was read of it.
+
+    Nothing that another one holds, if there is one that goes on `before` this one ends. `pending` is handed
+    from the one to the other.
+    """
+    size, end = log.size()[0], OpTime.of(oplog.last(log))
+    if before:
+        held = OpTime.of(oplog.first(before))
+        end = min(end, OpTime(held.seconds, max(0, held.increment - 1), held.term))
+    for entry in entries(log.raw(_question(wanted, end)), pending):
         if wanted.admits(entry):
             yield entry
     yield LogRead(name=name, size=size, end=str(end))
 
 
-def entries(documents: Iterator[bytes]) -> Iterator[LogEntry]:
+def entries(documents: Iterator[bytes], pending: Pending | None = None) -> Iterator[LogEntry]:
     """Tell what each entry did, but for those that do nothing; parts of a transaction together. Pure."""
-    pending: dict[tuple[bytes, int], _Open] = {}
+    pending = {} if pending is None else pending
     for document in documents:
         if (found := _entry(RawBSONDocument(document), len(document), pending)) is not None:
             yield found
@@ -88,7 +106,7 @@ def _pattern(table: str) -> str:
     return rf"^{re.escape(database)}\.({re.escape(_BUCKETS)})?{re.escape(name)}$"
 
 
-def _entry(entry: Mapping[str, Any], size: int, pending: dict[tuple[bytes, int], _Open]) -> LogEntry | None:
+def _entry(entry: Mapping[str, Any], size: int, pending: Pending) -> LogEntry | None:
     operation, namespace = str(entry.get("op", "")), str(entry.get("ns", ""))
     if operation in _ROWS:
         return _logged(entry, {_table(namespace): {_ROWS[operation]}}, 1, size)
@@ -109,9 +127,7 @@ def _entry(entry: Mapping[str, Any], size: int, pending: dict[tuple[bytes, int],
     return replace(_logged(entry, tables, 1, size, text=_text(entry["o"])), renames=renames)
 
 
-def _transaction(
-    entry: Mapping[str, Any], operations: Any, size: int, pending: dict[tuple[bytes, int], _Open]
-) -> LogEntry | None:
+def _transaction(entry: Mapping[str, Any], operations: Any, size: int, pending: Pending) -> LogEntry | None:
     """The transaction that the entry completes; None when another one does."""
     session = _session(entry)
     known = pending.pop(session, None) or _Open()

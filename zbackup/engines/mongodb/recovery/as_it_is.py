@@ -5,6 +5,7 @@ from bson.timestamp import Timestamp
 from zbackup.engines.mongodb.clone.clone_server import CloneServer, Temporary
 from zbackup.engines.mongodb.clone.identity import forget_replica_set
 from zbackup.engines.mongodb.oplog import oplog
+from zbackup.engines.mongodb.oplog.oplog import ServerOplog
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
 from zbackup.engines.mongodb.recovery.reach import was_still
 from zbackup.engines.mongodb.recovery.unfinished_indexes import drop_unfinished_indexes
@@ -34,8 +35,8 @@ def replay_own(server: CloneServer) -> oplog.Entry | None:
         connection = opened.connection
         with opened.progressing():
             begin = checkpoint(opened)
-            sure = None if was_still(record) else oplog.sure(connection)
-            last = oplog.last(connection, sure)
+            own = ServerOplog(connection)
+            last = oplog.last(own, None if was_still(record) else own.sure())
             oplog.end_at(connection, last["ts"])
         opened.shut_down()
     _require_recorded(record, OpTime.of(last))
@@ -83,7 +84,7 @@ def require_replayed(replayed: Temporary, begin: Timestamp, wanted: OpTime) -> N
     The oplog was cut there anyway, so this alone proves nothing: it must have begun where the base's tables
     were, too. One that finds no such point applies nothing, and says so only in its log.
     """
-    reached = OpTime.of(oplog.last(replayed.connection))
+    reached = OpTime.of(oplog.last(ServerOplog(replayed.connection)))
     if reached != wanted:
         raise VerificationFailed(f"the replay ended at {reached}, not at {wanted}")
     if replayed.recovered_from != begin:
@@ -94,5 +95,5 @@ def hand_over(connection: Connection, progress: Progress) -> None:
     """Leave nothing of the original's set, nor of what was not finished when it was copied."""
     for index in drop_unfinished_indexes(connection):
         progress.note(f"the index {index} was still being built then: it is not there")
-    if oplog.replica_set(connection)[0]:
+    if ServerOplog(connection).replica_set()[0]:
         forget_replica_set(connection)

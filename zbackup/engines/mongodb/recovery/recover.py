@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,11 +19,13 @@ from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.append import add_commits, append
 from zbackup.engines.mongodb.oplog.continuation import Continuation, continuation
 from zbackup.engines.mongodb.oplog.find_stop import Cut, find_stop, shortfall
+from zbackup.engines.mongodb.oplog.oplog import Oplog, ServerOplog
 from zbackup.engines.mongodb.oplog.oplog_entry import transaction
 from zbackup.engines.mongodb.oplog.prepared import committed_behind
-from zbackup.engines.mongodb.oplog.search_by_filter import search
+from zbackup.engines.mongodb.oplog.search_by_filter import Pending, search
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
 from zbackup.engines.mongodb.options import Login
+from zbackup.engines.mongodb.recovery.added_oplog import add_oplog, archived_of, reached_by, reaches_back
 from zbackup.engines.mongodb.recovery.adopt import adopt
 from zbackup.engines.mongodb.recovery.as_it_is import (
     checkpoint,
@@ -45,7 +48,7 @@ from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import ClusterTime, LogSpan, Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.progress import Progress
-from zbackup.model.record import Record
+from zbackup.model.record import ARCHIVED, Record
 from zbackup.model.recovery import Checked, Files, Recovered, ReplayRange, Serving
 from zbackup.model.target import Stop, time_of
 from zbackup.proc.programs import require_elsewhere
@@ -118,17 +121,13 @@ class MongoRecovery:
         """Merge the oplogs, let mongod recover to the cut, and serve the result."""
         if skip is not None:
             raise Refused("nothing can be left out of an oplog")
-        server, source = self._server(base), self._server(log)
+        server = self._server(base)
         progress.phase("merging the oplogs", f"{base.record.called} and {log.record.called}")
         server.make_room()
-        source.make_room()
-        # Side by side: each takes a second to start, most of it waiting for the disk.
-        with source.temporary("open", disposable=True) as reading, server.temporary("open") as opened:
-            # Both answer before they are watched together: only then they have nothing to do but this.
-            _ = opened.connection, reading.connection
-            with opened.progressing(reading.process):
-                merged = _merge(opened, reading, stop, progress)
-            opened.shut_down()
+        if ARCHIVED in log.record.server:
+            merged = _merge_archived(server, log, stop, progress)
+        else:
+            merged = _merge_by_servers(server, self._server(log), stop, progress)
         if warning := shortfall(merged.cut, stop):
             progress.note(warning)
         progress.phase("replaying", f"{merged.replay.transactions} oplog entries")
@@ -179,14 +178,25 @@ class MongoRecovery:
 
     def add_log(self, files: BackupFiles, added: Sequence[AddedFile], progress: Progress) -> LogSpan:
         """See engines.base.Recovery."""
-        raise NotRecoverable("an archived oplog cannot be restored from yet")
+        return add_oplog(files, added, progress)
 
     def history_of(self, files: Files, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
         """See engines.base.Recovery."""
-        server = self._server(files)
-        server.make_room()
-        with server.temporary("open", disposable=True) as reading:
-            yield from search(reading.connection, wanted, files.record.called)
+        server, name = self._server(files), files.record.called
+        archived = archived_of(files) if ARCHIVED in files.record.server else None
+        pending: Pending = {}
+        if archived and wanted.backwards:
+            yield from search(archived, wanted, name)
+        if archived is None or not reaches_back(archived, files.record, wanted):
+            server.make_room()
+            with server.temporary("open", disposable=True) as reading:
+                yield from search(ServerOplog(reading.connection), wanted, name, archived, pending)
+        if archived and not wanted.backwards:
+            yield from search(archived, wanted, name, pending=pending)
+
+    def holds(self, files: BackupFiles, place: str) -> bool:
+        """See model.added_log.HoldsPlaces."""
+        return archived_of(files).holds(OpTime.parse(place))
 
     def images(self, parts: Sequence[BackupFiles], subject: Transaction) -> Iterator[str]:
         """See engines.base.Recovery."""
@@ -246,18 +256,41 @@ class MongoRecovery:
         )
 
 
+def _merge_by_servers(server: CloneServer, source: CloneServer, stop: Stop, progress: Progress) -> Merged:
+    """Merge with the oplog in a log source's files, read by a server on them."""
+    source.make_room()
+    record = source.files.record
+    # Side by side: each takes a second to start, most of it waiting for the disk.
+    with source.temporary("open", disposable=True) as reading, server.temporary("open") as opened:
+        # Both answer before they are watched together: only then they have nothing to do but this.
+        _, log = opened.connection, ServerOplog(reading.connection)
+        with opened.progressing(reading.process):
+            merged = _merge(opened, log, stop, record.taken, progress, whole=was_still(record))
+        opened.shut_down()
+    return merged
+
+
+def _merge_archived(server: CloneServer, log: Files, stop: Stop, progress: Progress) -> Merged:
+    """Merge with archived oplog, which takes no server to be read."""
+    with server.temporary("open") as opened:
+        _ = opened.connection
+        with opened.progressing():
+            merged = _merge(opened, archived_of(log), stop, reached_by(log), progress, whole=True)
+        opened.shut_down()
+    return merged
+
+
 def _merge(
-    opened: Temporary,
-    reading: Temporary,
-    stop: Stop,
-    progress: Progress,
+    opened: Temporary, log: Oplog, stop: Stop, taken: datetime, progress: Progress, *, whole: bool
 ) -> Merged:
-    """Make the base's oplog end at the cut, complete; see continuation for what is proved before."""
-    base, log = opened.connection, reading.connection
+    """Make the base's oplog end at the cut, complete; see continuation for what is proved before.
+
+    `taken` is when nothing of the log source was written any more, and `whole` says that it has no holes.
+    """
+    base = opened.connection
     begin = checkpoint(opened)
-    continued = continuation(base, log, whole=was_still(reading.server.files.record))
+    continued = continuation(base, log, whole=whole)
     base_exact = _require_recorded(base, log, opened.server.files.record)
-    taken = reading.server.files.record.taken
     cut = find_stop(log, continued, begin, stop, taken)
     commits = _late_commits(log, opened.server.files.record, stop, continued, cut)
     entries, bytes_ = append(base, log, continued, cut.applied["ts"], progress)
@@ -275,7 +308,7 @@ def _merge(
 
 
 def _late_commits(
-    log: Connection, record: Record, stop: Stop, continued: Continuation, cut: Cut
+    log: Oplog, record: Record, stop: Stop, continued: Continuation, cut: Cut
 ) -> tuple[bytes, ...]:
     """Of a cluster's member that is cut at a cluster time: see prepared."""
     if not isinstance(stop, ClusterTime) or not role_of(record.server):
@@ -291,7 +324,7 @@ def _late_commits(
     return committed_behind(log, Timestamp(stop.seconds, stop.increment), continued.sure)
 
 
-def _require_recorded(base: Connection, log: Connection, record: Record) -> bool:
+def _require_recorded(base: Connection, log: Oplog, record: Record) -> bool:
     """The entry that was recorded as the oplog's end must be in the log source, if not lost in the base too.
 
     Under a lock it is the base's own end, or behind a hole that the log source fills. Whether it was.
@@ -305,7 +338,7 @@ def _require_recorded(base: Connection, log: Connection, record: Record) -> bool
             f"{recorded}, recorded as the end of the base's oplog, is not in the log source: it was rolled "
             "back; start from an older backup (--base)"
         )
-    end = OpTime.of(oplog.last(base))
+    end = OpTime.of(oplog.last(ServerOplog(base)))
     return record.lock == "fsync" and end <= recorded
 
 

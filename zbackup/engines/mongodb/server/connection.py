@@ -22,6 +22,7 @@ from pymongo.errors import (
     PyMongoError,
     ServerSelectionTimeoutError,
 )
+from pymongo.read_concern import ReadConcern
 from pymongo.uri_parser import parse_uri
 
 from zbackup.engines.mongodb.options import ConnectOptions
@@ -33,14 +34,12 @@ INSERT_LIMIT_S = 600
 ANSWER_LIMIT_S = 30
 POLL_S = 0.2
 
+MAJORITY = ReadConcern("majority")
 # A batch ends at 16 MiB before it has as many documents as that.
 RAW_BATCH = 1_000_000
 
 # MongoDB's error codes (src/mongo/base/error_codes.yml in its sources).
-USER_NOT_FOUND = 11
-UNAUTHORIZED = 13
-AUTHENTICATION_FAILED = 18
-MAX_TIME_EXPIRED = 50
+USER_NOT_FOUND, UNAUTHORIZED, AUTHENTICATION_FAILED, MAX_TIME_EXPIRED = 11, 13, 18, 50
 
 Document = dict[str, Any]
 # Python has no dates before the year 1 and after 9999: those stay numbers.
@@ -152,6 +151,24 @@ class Connection:
             yield from cursor.hint([("$natural", 1)])
         except PyMongoError as failure:
             raise _named(failure, self._options, self.where, f"reading {database}.{name}") from None
+
+    def committed_batches(
+        self, collection: tuple[str, str], wanted: Mapping[str, Any], most: int
+    ) -> tuple[list[bytes], bool]:
+        """The same of what a majority has, up to `most` bytes; and whether there may be more."""
+        found: list[bytes] = []
+        try:
+            with pymongo.timeout(ANSWER_LIMIT_S):
+                held = self._client[collection[0]].get_collection(collection[1], read_concern=MAJORITY)
+                for batch in held.find_raw_batches(
+                    dict(wanted), batch_size=RAW_BATCH, hint=[("$natural", 1)]
+                ):
+                    found.append(cast(bytes, batch))
+                    if sum(map(len, found)) >= most:
+                        return found, True
+        except PyMongoError as failure:
+            raise _named(failure, self._options, self.where, f"reading {'.'.join(collection)}") from None
+        return found, False
 
     def documents(
         self,
@@ -341,7 +358,8 @@ def _named(failure: PyMongoError, options: ConnectOptions, where: str, doing: st
     if isinstance(failure, NetworkTimeout) or failure.timeout:
         return NotAnswered(f"the server at {where} did not answer {doing} in time")
     if isinstance(failure, AutoReconnect):
-        return ConnectionLost(f"the server at {where} ended the connection during {doing}: {failure}")
+        why = str(failure).partition(", full error")[0]
+        return ConnectionLost(f"the server at {where} ended the connection during {doing}: {why}")
     return DatabaseError(f"{doing} at {where} failed: {_harmless(failure)}")
 
 

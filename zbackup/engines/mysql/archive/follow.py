@@ -25,7 +25,7 @@ from zbackup.model.archive import TAIL, ArchivedFile, head_hash, server_key, tai
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import VerificationFailed, ZbackupError
 from zbackup.model.record import Record
-from zbackup.model.written_log import WrittenFile
+from zbackup.model.written_log import LogBytes, WrittenFile
 from zbackup.proc import secure_files
 
 _IN_USE_AT: Final = FIRST_EVENT + FLAGS_AT
@@ -74,15 +74,17 @@ class MysqlLogFollower:
                 raise VerificationFailed(f"{path} does not begin as a binary log does, and others follow it")
         return tuple(_compared(found, archived))
 
-    def read(self, file: WrittenFile, begin: int, end: int) -> bytes:
+    def read(self, file: WrittenFile, begin: int, end: int) -> LogBytes:
         """See engines.base.LogFollower."""
+        # What the file ends with is read with what is appended, so that both are of one file.
+        before = max(0, min(begin, end - TAIL))
         with secure_files.open_regular(file.path) as opened_file:
             if _identity(opened_file) != file.identity:
                 raise _gone(file)
-            data = _masked(opened_file, begin, end)
-        if len(data) != end - begin:
+            data = _masked(opened_file, before, end)
+        if len(data) != end - before:
             raise _gone(file)
-        return data
+        return LogBytes(data[begin - before :], tail_hash(data))
 
     def forget(self) -> None:
         """See engines.base.LogFollower."""
