@@ -47,27 +47,44 @@ def lose_host(
 ) -> Loss:
     """Write, archive, and lose it all, after a `pause` under load; the newest backup at the destination is
     older than that."""
+
+    def start(journal: Path) -> Load:
+        return Load.start(house.server, THREADS, RATE, journal)
+
+    def write(journal: Path) -> tuple[datetime, datetime]:
+        after_writing(journal, 100)
+        house.server.sql("FLUSH BINARY LOGS")
+        after_writing(journal, 100)
+        moment = next_second()
+        after_writing(journal, 100)
+        house.server.sql("FLUSH BINARY LOGS")
+        return moment, after_writing(journal, 100)
+
+    return archive_under_load(house, config, start, write, pause, environment)
+
+
+def archive_under_load(
+    house: Any,
+    config: Path,
+    start: Callable[[Path], Load],
+    write: Callable[[Path], tuple[datetime, datetime]],
+    pause: Callable[[], object],
+    environment: Mapping[str, str] | None = None,
+) -> Loss:
+    """Archive while what was `start`ed writes to a journal, until what `write` waits for is archived; then
+    kill server and archiver, and destroy the datasets. `write` returns a moment under load, and its end.
+    """
     journal = house.home / "last journal"
 
-    def state() -> dict[str, Any]:
-        said = house.zb("archive", "status", "--json", config=config, environment=environment).data
-        found: dict[str, Any] = said[0]
-        return found
-
     def archived() -> datetime | None:
-        text = state()["archived_to"]
+        said = house.zb("archive", "status", "--json", config=config, environment=environment).data
+        text = said[0]["archived_to"]
         return utc(text) if text else None
 
     archiver = house.begin("archive", "shop", config=config, environment=environment)
     try:
-        with Load.start(house.server, THREADS, RATE, journal):
-            after_writing(journal, 100)
-            house.server.sql("FLUSH BINARY LOGS")
-            after_writing(journal, 100)
-            moment = next_second()
-            after_writing(journal, 100)
-            house.server.sql("FLUSH BINARY LOGS")
-            written = after_writing(journal, 100)
+        with start(journal):
+            moment, written = write(journal)
             wait_until("that is archived", lambda: (found := archived()) is not None and found > written, 60)
             pause()
             reached = archived()
@@ -83,7 +100,7 @@ def lose_host(
     return Loss(journal=journal, moment=moment, archived=reached, gone=gone)
 
 
-def _destroy(house: House) -> None:
+def _destroy(house: Any) -> None:
     """The server's datasets, with all that is below them but clones."""
     for name in house.datasets:
         with contextlib.suppress(PoolError):  # it lies below another one, and went with that

@@ -22,6 +22,7 @@ from tests.lab.mysql_fixture import free_port
 from tests.lab.pool import Pool
 from tests.system.conftest import end_clones
 from tests.system.house import wait_until
+from tests.system.mongo_archive_story import elsewhere
 from tests.system.mongo_house import MongoHouse
 from tests.system.mongo_story import at, behind, hashes, mongo_house, newest, opened, restore_to
 
@@ -259,3 +260,20 @@ def test_nothing_is_visible_of_what_was_under_way(house: MongoHouse, history: Hi
         assert client.shop.big.count_documents({"_id": {"$gte": 100}}) == 0
         assert client.shop.command("validate", "items", full=True)["valid"]
     house.destroy("amidst")
+
+
+def test_all_of_it_comes_back_from_the_archived_oplog_on_another_pool(
+    house: MongoHouse, history: History
+) -> None:
+    """The backup is shipped, and all behind it archived; the replay takes no second server."""
+    with elsewhere(house) as away:
+        assert house.zb("ship", config=away.config).rc == 0
+        done = away.archived()
+        assert done["appended"] > 0 and done["gap"] is None, done
+        with away.back("--to-timestamp", behind(history.whole)) as client:
+            found = hashes(client, without=HELD)
+            assert held(client) == {"later", "both after the backup"}
+        assert {n for n, v in found.items() if history.whole_hashes.get(n) != v} == {SESSIONS}
+        assert found.keys() == history.whole_hashes.keys()
+        checked = house.zb("verify", "--at", "there", "--read", "all", "--json", config=away.burnt).data[0]
+        assert checked["problems"] == [] and checked["archived_log"]["read"] > 0
