@@ -140,6 +140,8 @@ def test_too_many_at_once_are_not_begun(operations: Operations) -> None:
         assert operations.begin(running(number))
     with pytest.raises(Taken, match="wait until one is done"):
         operations.begin(running(99))
+    for number, verb in enumerate(("extend", "destroy"), 50):
+        assert operations.begin(replace(running(number), verb=verb))  # type: ignore[arg-type]
     operations.write(replace(running(0), state="done"))
     assert operations.begin(running(99))
 

@@ -29,6 +29,8 @@ DIRECTORY = ".operations"
 """No clone's name begins with a dot."""
 MOST_KEPT = 50
 MOST_RUNNING = 4
+LONG = ("create", "reset", "restore")
+"""So many of these run at once. None of them keeps a lease from being extended, or room from being freed."""
 MOST_NOTES = 20
 MOST_TEXT = 1000
 EVERY_S = 0.5
@@ -58,14 +60,15 @@ class Operations:
         return tuple(sorted(found, key=lambda each: (each.began, each.id), reverse=True))
 
     def begin(self, wanted: Operation) -> bool:
-        """Write down that it begins; False when it was asked for already. Raise Taken when too many run."""
+        """Write down that it begins; False when it was asked for already. Raise Taken when too many long ones
+        run."""
         self._prepare()
         with exclusive(daemon_directory(self.run_dir) / "zbackup.operations.lock", "zbackup helper --clones"):
             there = self.read()
             if any(each.id == wanted.id for each in there):
                 return False
-            running = [each for each in there if each.state == "running"]
-            if len(running) >= MOST_RUNNING:
+            running = [each for each in there if each.state == "running" and each.verb in LONG]
+            if wanted.verb in LONG and len(running) >= MOST_RUNNING:
                 raise Taken(f"{len(running)} operations run, and more are not begun: wait until one is done")
             for old in [each for each in there if each.state != "running"][MOST_KEPT - 1 :]:
                 secure_files.unlink(self.directory / f"{old.id}.json")
