@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-import bson
 from bson.timestamp import Timestamp
 
+from zbackup.engines.mongodb.oplog.stored import decoded
 from zbackup.engines.mongodb.optime import OPLOG
 from zbackup.engines.mongodb.server.connection import ANSWER_LIMIT_S, INSERT_LIMIT_S, Connection
 from zbackup.model.errors import NotRecoverable
@@ -27,6 +27,8 @@ MIB = 1024**2
 SMALLEST_MIB = 990
 
 FIELDS = ("ts", "t", "wall", "op", "ns", "o")
+
+BEFORE_ALL = Timestamp(0, 0)
 
 Entry = dict[str, Any]
 
@@ -139,17 +141,19 @@ def count_behind(log: Oplog, skipped: Entry, target: datetime) -> int:
     return log.count({"ts": {"$gt": skipped["ts"]}, "wall": {"$lt": target}})
 
 
-def two_phase(log: Oplog, upto: Timestamp, fields: Sequence[str]) -> Iterator[Entry]:
+def two_phase(
+    log: Oplog, upto: Timestamp, fields: Sequence[str], *, after: Timestamp = BEFORE_ALL
+) -> Iterator[Entry]:
     """The entries that prepare, commit or abort a transaction in two phases, in the order of the log."""
     kinds = ("prepare", "commitTransaction", "abortTransaction")
     asked = [{f"o.{name}": {"$exists": True}} for name in kinds]
-    wanted = {"ts": {"$lte": upto}, "op": "c", "ns": "admin.$cmd", "$or": asked}
+    wanted = {"ts": {"$gt": after, "$lte": upto}, "op": "c", "ns": "admin.$cmd", "$or": asked}
     if isinstance(log, ServerOplog):
         yield from log.connection.in_order(OPLOG, wanted, fields)
         return
     for data in log.raw(wanted):
-        entry = bson.decode(data)
-        if (entry["op"], entry["ns"]) == ("c", "admin.$cmd") and any(kind in entry["o"] for kind in kinds):
+        entry = decoded(data)
+        if (entry["op"], entry.get("ns")) == ("c", "admin.$cmd") and any(k in entry["o"] for k in kinds):
             yield entry
 
 

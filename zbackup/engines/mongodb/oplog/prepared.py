@@ -10,6 +10,7 @@ Source: MongoDB's documentation of transactions ("Transactions and the oplog"), 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from bson.timestamp import Timestamp
@@ -17,10 +18,12 @@ from bson.timestamp import Timestamp
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.optime import OpTime
 from zbackup.model.cluster import TooLate
+from zbackup.model.errors import NotRecoverable, VerificationFailed
 from zbackup.model.log import ClusterTime, how_many
 
-Key = tuple[bytes, bytes, int]
-"""The session's id, its user, and the transaction's number within it."""
+Key = tuple[bytes, bytes, bytes, int]
+"""The session's id, its user, what tells a session that a server opened within it from others, and the
+transaction's number within that."""
 
 FIELDS = (
     *("ts", "lsid", "txnNumber"),
@@ -60,31 +63,54 @@ def decide(steps: Iterable[Step], stop: Timestamp) -> Decided:
         if step.prepares:
             if step.at < stop:
                 prepared[step.key] = step.at
-        elif prepared.pop(step.key, None) and step.at >= stop and step.commit and step.commit < stop:
+            continue
+        prepared.pop(step.key, None)
+        # It was prepared before that, also where no log tells so any more.
+        if step.at >= stop and step.commit and step.commit < stop:
             commits.append(step.at)
     return Decided(commits=tuple(commits), open=tuple(sorted(prepared.values())))
 
 
 def steps(entries: Iterable[dict[str, Any]]) -> Iterator[Step]:
-    """Read oplog entries with the FIELDS. A commit in one phase is no entry of its own. Pure."""
+    """Read oplog entries with the FIELDS. A commit in one phase is no entry of its own. Pure.
+
+    Raise VerificationFailed for an entry that mongod does not write.
+    """
     for entry in entries:
-        content, session = entry["o"], entry["lsid"]
-        key = bytes(session["id"]), bytes(session.get("uid", b"")), int(entry["txnNumber"])
-        commit = content.get("commitTimestamp") if "commitTransaction" in content else None
+        try:
+            content, session = entry["o"], entry["lsid"]
+            one, user, within = (bytes(session.get(name, b"")) for name in ("id", "uid", "txnUUID"))
+            key = one, user, within, int(entry["txnNumber"])
+            commit = content.get("commitTimestamp") if "commitTransaction" in content else None
+        except (AttributeError, KeyError, TypeError, ValueError) as strange:
+            raise VerificationFailed(f"an entry of the oplog is of no transaction: {strange!r}") from strange
         yield Step(entry["ts"], key, prepares=bool(content.get("prepare")), commit=commit)
 
 
-def committed_behind(log: oplog.Oplog, stop: Timestamp, sure: OpTime) -> tuple[bytes, ...]:
+def committed_behind(
+    base: oplog.Oplog, log: oplog.Oplog, anchor: OpTime, stop: Timestamp, sure: OpTime
+) -> tuple[bytes, ...]:
     """The entries, as they are stored, that commit behind `stop` what was committed at a time before it.
 
-    The log is read up to `sure`. Raise TooLate when that does not decide every transaction.
+    They are read from the base up to `anchor`, and from there up to `sure` from the log source, which may
+    have forgotten, or never had, where a transaction was prepared. Raise TooLate when that does not decide
+    every one.
     """
-    decided = decide(steps(oplog.two_phase(log, sure.ts, FIELDS)), stop)
+    entries = chain(
+        oplog.two_phase(base, anchor.ts, FIELDS), oplog.two_phase(log, sure.ts, FIELDS, after=anchor.ts)
+    )
+    decided = decide(steps(entries), stop)
     if decided.open:
         raise _in_doubt(decided.open, stop, sure)
     if not decided.commits:
         return ()
-    return tuple(log.raw({"ts": {"$in": list(decided.commits)}}))
+    found = tuple(log.raw({"ts": {"$in": list(decided.commits)}}))
+    if len(found) != len(decided.commits):
+        raise NotRecoverable(
+            f"the log source has {len(found)} of the {how_many(len(decided.commits))} that were committed "
+            f"before {stop.time},{stop.inc} and written down later: start from an older backup (--base)"
+        )
+    return found
 
 
 def _in_doubt(found: tuple[Timestamp, ...], stop: Timestamp, sure: OpTime) -> TooLate:

@@ -265,7 +265,7 @@ def _merge_by_servers(server: CloneServer, source: CloneServer, stop: Stop, prog
         # Both answer before they are watched together: only then they have nothing to do but this.
         _, log = opened.connection, ServerOplog(reading.connection)
         with opened.progressing(reading.process):
-            merged = _merge(opened, log, stop, record.taken, progress, whole=was_still(record))
+            merged = _merge(opened, log, record, stop, record.taken, progress, whole=was_still(record))
         opened.shut_down()
     return merged
 
@@ -275,24 +275,38 @@ def _merge_archived(server: CloneServer, log: Files, stop: Stop, progress: Progr
     with server.temporary("open") as opened:
         _ = opened.connection
         with opened.progressing():
-            merged = _merge(opened, archived_of(log), stop, reached_by(log), progress, whole=True)
+            merged = _merge(opened, archived_of(log), log.record, stop, reached_by(log), progress, whole=True)
         opened.shut_down()
     return merged
 
 
 def _merge(
-    opened: Temporary, log: Oplog, stop: Stop, taken: datetime, progress: Progress, *, whole: bool
+    opened: Temporary,
+    log: Oplog,
+    source: Record,
+    stop: Stop,
+    taken: datetime,
+    progress: Progress,
+    *,
+    whole: bool,
 ) -> Merged:
     """Make the base's oplog end at the cut, complete; see continuation for what is proved before.
 
-    `taken` is when nothing of the log source was written any more, and `whole` says that it has no holes.
+    `source` is the log source's record, `taken` is when nothing of it was written any more, and `whole` says
+    that it has no holes.
     """
     base = opened.connection
     begin = checkpoint(opened)
     continued = continuation(base, log, whole=whole)
     base_exact = _require_recorded(base, log, opened.server.files.record)
     cut = find_stop(log, continued, begin, stop, taken)
-    commits = _late_commits(log, opened.server.files.record, stop, continued, cut)
+    # A set that became a shard behind the base was none when that was taken.
+    if isinstance(stop, ClusterTime) and (
+        role_of(opened.server.files.record.server) or role_of(source.server)
+    ):
+        commits = _late_commits(ServerOplog(base), log, stop, continued, cut)
+    else:
+        commits = ()
     entries, bytes_ = append(base, log, continued, cut.applied["ts"], progress)
     end = add_commits(base, cut.applied, commits, progress)
     oplog.end_at(base, end.ts)
@@ -308,11 +322,9 @@ def _merge(
 
 
 def _late_commits(
-    log: Oplog, record: Record, stop: Stop, continued: Continuation, cut: Cut
+    base: Oplog, log: Oplog, stop: ClusterTime, continued: Continuation, cut: Cut
 ) -> tuple[bytes, ...]:
     """Of a cluster's member that is cut at a cluster time: see prepared."""
-    if not isinstance(stop, ClusterTime) or not role_of(record.server):
-        return ()
     if cut.skipped is None:
         end = OpTime.of(cut.applied)
         raise TooLate(
@@ -321,7 +333,8 @@ def _late_commits(
             "every member to an earlier cluster time",
             ClusterTime(end.seconds, end.increment),
         )
-    return committed_behind(log, Timestamp(stop.seconds, stop.increment), continued.sure)
+    wanted = Timestamp(stop.seconds, stop.increment)
+    return committed_behind(base, log, continued.anchor, wanted, continued.sure)
 
 
 def _require_recorded(base: Connection, log: Oplog, record: Record) -> bool:
