@@ -4,25 +4,29 @@ import json
 import re
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from tests.fast.breaking import Way, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
-from tests.fast.server import FakeEngine
+from tests.fast.server import FakeEngine, FakeRecovery
 from tests.fast.world import World
 from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.cleanup.cleanup import reconcile
 from zbackup.jobs.clones import lifecycle as clones
 from zbackup.jobs.clones.clone_datasets import find_clone
+from zbackup.jobs.cluster.drill import ClusterDrill, drill_cluster
 from zbackup.jobs.cluster.members import look_at_member
 from zbackup.jobs.cluster.restore import ClusterOptions, plan_cluster, restore_cluster
 from zbackup.jobs.context import Context
 from zbackup.jobs.ship.ship import ship
-from zbackup.model.cluster import CONFIG, SHARD, Cluster
-from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken
+from zbackup.model.cluster import CONFIG, SHARD, Cluster, Membership
+from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken, VerificationFailed
 from zbackup.model.log import ClusterTime
+from zbackup.model.progress import Progress
+from zbackup.model.recovery import Checked, Files, Recovered
 from zbackup.model.server import ServerFacts
 from zbackup.model.shipping import hold_tag
 
@@ -46,6 +50,25 @@ class Member(FakeEngine):
         facts = super().inspect()
         options = json.dumps({"sharding": {"clusterRole": self.role}})
         return replace(facts, server={**facts.server, "replica_set": f"of {self.name}", "options": options})
+
+
+class Recovering(FakeRecovery):
+    """Tells what the files tell of their cluster."""
+
+    told = Membership(cluster="one", shards=("of shard",))
+
+    def recover(self, *args: Any, **more: Any) -> Recovered:
+        return replace(super().recover(*args, **more), member=self.told)
+
+    def check_tables(self, files: Files, progress: Progress) -> Checked:
+        return Checked(tables=1)
+
+
+def telling(world: World, ctx: Context, told: Membership) -> Context:
+    """The member, whose files tell that."""
+    recovery: Any = Recovering(world)
+    recovery.told = told
+    return replace(ctx, recovery=recovery)
 
 
 @pytest.fixture
@@ -72,6 +95,14 @@ def at(world: World, members: tuple[Context, ...]) -> ClusterTime:
 
 def restored(members: tuple[Context, ...], at: ClusterTime) -> object:
     return restore_cluster(CLUSTER, [look_at_member(ctx) for ctx in members], at, OPTIONS)
+
+
+def drilled(members: tuple[Context, ...]) -> ClusterDrill:
+    newest = members[0].catalog().backups[-1].record
+    assert newest.as_of
+    end = ClusterTime(int(newest.as_of.timestamp()) - 5, 0)
+    looked = [look_at_member(ctx, stored=True) for ctx in members]
+    return drill_cluster(CLUSTER, [replace(m, facts=replace(m.facts, end=end)) for m in looked])
 
 
 def _portrait(world: World) -> list[str]:
@@ -143,6 +174,35 @@ def test_a_time_that_a_member_does_not_hold_is_refused_with_all_windows(
     with pytest.raises(NotRecoverable, match=r"not in the window of shard\. config: after .*; shard: after "):
         restored(members, ClusterTime(int(first.as_of.timestamp()) - 5, 0))
     assert portrait(world) == before
+
+
+def test_members_of_two_clusters_are_none(
+    world: World, members: tuple[Context, ...], at: ClusterTime
+) -> None:
+    """Another may have replica sets of the same names."""
+    members = (
+        telling(world, members[0], Membership(cluster="one", shards=("of shard",))),
+        telling(world, members[1], Membership(cluster="two")),
+    )
+    with pytest.raises(VerificationFailed, match=r"shard is of another cluster \(two\) than config \(one\)"):
+        restored(members, at)
+    require_nothing_left(world)
+    with pytest.raises(VerificationFailed, match="of another cluster"):
+        drilled(members)
+    require_nothing_left(world)
+
+
+def test_a_drill_fails_where_a_shard_is_not_configured(world: World, members: tuple[Context, ...]) -> None:
+    """A restore would be refused for it."""
+    shard = telling(world, members[1], Membership(cluster="one"))
+    drilled((telling(world, members[0], Membership(cluster="one", shards=("of shard",))), shard))
+    require_nothing_left(world)
+    members = (telling(world, members[0], Membership(cluster="one", shards=("of shard", "rs7"))), shard)
+    with pytest.raises(
+        VerificationFailed, match=r"config: at that time .* replica set is rs7, and no member"
+    ):
+        drilled(members)
+    require_nothing_left(world)
 
 
 def test_what_is_no_such_member_is_refused(members: tuple[Context, ...], at: ClusterTime) -> None:

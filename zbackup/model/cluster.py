@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from zbackup.model import bounds
-from zbackup.model.errors import NotRecoverable
+from zbackup.model.errors import NotRecoverable, VerificationFailed
 from zbackup.model.log import ClusterTime
 
 Role = Literal["configsvr", "shardsvr"]
@@ -43,6 +43,15 @@ class Addresses:
         return f"{replica_set}/{self.hosts[replica_set]}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """A recovered member by its own metadata: its cluster's id, "" for none; and, on the config server
+    alone, the replica sets of all shards."""
+
+    cluster: str
+    shards: tuple[str, ...] = ()
+
+
 class TooLate(NotRecoverable):
     """A member's log does not tell all of what was before a cluster time. Up to `latest` it does.
 
@@ -63,3 +72,17 @@ def role_of(server: Mapping[str, str]) -> str:
     sharding = options.get("sharding") if isinstance(options, dict) else None
     role = sharding.get("clusterRole") if isinstance(sharding, dict) else None
     return role if role in (CONFIG, SHARD) else ""
+
+
+def require_same_sets(known: set[str], members: set[str]) -> None:
+    """Raise VerificationFailed unless a config server knows these shards alone, by their replica sets."""
+    if unknown := ", ".join(sorted(members - known)):
+        raise VerificationFailed(
+            f"at that time the config server knew no shard whose replica set is {unknown}: it was not part "
+            "of the cluster then; leave it out of [cluster]"
+        )
+    if lacking := ", ".join(sorted(known - members)):
+        raise VerificationFailed(
+            f"at that time the cluster had a shard whose replica set is {lacking}, and no member of "
+            "[cluster] is that: add its instance"
+        )

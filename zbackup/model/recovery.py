@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from zbackup.model.cluster import Addresses
+from zbackup.model.cluster import Addresses, Membership
 from zbackup.model.log import Transaction, how_many
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
@@ -164,7 +164,7 @@ class Recovered:
 
     `base_exact` says that it was checked that the base was exactly (not only at least) what was recorded.
     `replay` is what was applied, from an engine that could not tell before, and `clock_accepted` that its log
-    could have been cut elsewhere, too.
+    could have been cut elsewhere, too. `member` is what it is in a sharded cluster; None outside of one.
     """
 
     last_applied: Transaction | None
@@ -174,6 +174,7 @@ class Recovered:
     base_exact: bool
     replay: ReplayRange | None = None
     clock_accepted: bool = False
+    member: Membership | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

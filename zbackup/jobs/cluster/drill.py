@@ -9,8 +9,8 @@ import structlog
 
 from zbackup.jobs.clones.claim import announce
 from zbackup.jobs.clones.lifecycle import destroy
-from zbackup.jobs.cluster.members import Member
-from zbackup.jobs.cluster.restore import chosen, earlier_when_too_late, named
+from zbackup.jobs.cluster.members import Member, named, require_one_cluster, require_same_shards
+from zbackup.jobs.cluster.restore import chosen, earlier_when_too_late
 from zbackup.jobs.drills.guard import one_at_a_time
 from zbackup.jobs.restore.options import Finish, RestoreOptions
 from zbackup.jobs.restore.restore import restore
@@ -18,7 +18,7 @@ from zbackup.model.clone import Clone
 from zbackup.model.cluster import Cluster
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.log import ClusterTime
-from zbackup.model.recovery import Checked, Files
+from zbackup.model.recovery import Checked, Files, Recovered
 from zbackup.plan.clones.clone_name import drill_name
 
 log = structlog.get_logger()
@@ -52,10 +52,18 @@ def drill_cluster(cluster: Cluster, members: Sequence[Member]) -> ClusterDrill:
 
 
 def _tried(members: Sequence[Member], at: ClusterTime) -> list[Checked]:
-    return [_try(member, at) for member in members]
+    found: list[tuple[Member, Recovered]] = []
+    checked = []
+    for member in members:
+        recovered, tables = _try(member, at)
+        found.append((member, recovered))
+        require_one_cluster(found)
+        checked.append(tables)
+    require_same_shards(found)
+    return checked
 
 
-def _try(member: Member, at: ClusterTime) -> Checked:
+def _try(member: Member, at: ClusterTime) -> tuple[Recovered, Checked]:
     ctx = member.source.context(member.ctx)
     name = drill_name(member.name)
     found: list[Checked] = []
@@ -67,12 +75,13 @@ def _try(member: Member, at: ClusterTime) -> Checked:
         return clone
 
     finish = Finish(begin=partial(announce, ctx), hand_over=check)
+    ctx.progress.note(f"restoring {member.name}")
     with named(member):
-        restore(
+        report = restore(
             member.ctx,
             at,
             RestoreOptions(name=name, finish=finish, stored_only=not member.destination),
             member.source,
         )
         destroy((ctx,), name)
-    return found[0]
+    return report.recovered, found[0]

@@ -1,7 +1,7 @@
 """Look at the members of a cluster: what each can be restored to, and what it was when it was backed up."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from zbackup.catalog.local import Catalog
@@ -11,9 +11,10 @@ from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.source import Source
 from zbackup.jobs.watch.window import look, look_at
 from zbackup.model.backup import Backup
-from zbackup.model.cluster import CONFIG, SHARD, Cluster, role_of
-from zbackup.model.errors import NotRecoverable, Refused, ZbackupError
+from zbackup.model.cluster import CONFIG, SHARD, Cluster, require_same_sets, role_of
+from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
 from zbackup.model.log import ClusterTime, place
+from zbackup.model.recovery import Recovered
 from zbackup.plan.cluster import MemberFacts
 from zbackup.plan.recovery.window import usable_bases
 
@@ -91,6 +92,36 @@ def require_cluster(cluster: Cluster, members: Sequence[Member]) -> None:
                 f"{other} and {member.name} are of one replica set, {member.replica_set}: name one of them"
             )
         sets[member.replica_set] = member.name
+
+
+def require_one_cluster(recovered: Sequence[tuple[Member, Recovered]]) -> None:
+    """Raise VerificationFailed when what was recovered so far tells of two clusters: another may have replica
+    sets of the same names. The config server is the first."""
+    known = [(member, found.member.cluster) for member, found in recovered if found.member]
+    for member, cluster in known:
+        if cluster != known[0][1]:
+            raise VerificationFailed(
+                f"{member.name} is of another cluster ({cluster or 'none'}) than {known[0][0].name} "
+                f"({known[0][1] or 'none'}), by their own metadata: mend [cluster]"
+            )
+
+
+def require_same_shards(recovered: Sequence[tuple[Member, Recovered]]) -> None:
+    """Raise VerificationFailed when the config server, the first, tells of other shards than these."""
+    (config, found), *shards = recovered
+    if found.member:
+        with named(config):
+            require_same_sets(set(found.member.shards), {member.replica_set for member, _ in shards})
+
+
+@contextmanager
+def named(member: Member) -> Iterator[None]:
+    """Name the member in whatever fails."""
+    try:
+        yield
+    except ZbackupError as failure:
+        failure.args = (f"{member.name}: {failure}",)
+        raise
 
 
 def facts_of(members: Sequence[Member]) -> Mapping[str, MemberFacts]:

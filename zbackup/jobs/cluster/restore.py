@@ -7,8 +7,8 @@ run removes what is left.
 """
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -19,7 +19,13 @@ from zbackup.jobs.clones import clone_datasets
 from zbackup.jobs.clones.claim import LOOPBACK, announce, free_ports
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.clones.temporary import removed_on_failure
-from zbackup.jobs.cluster.members import Member, facts_of, require_cluster
+from zbackup.jobs.cluster.members import (
+    Member,
+    facts_of,
+    named,
+    require_cluster,
+    require_one_cluster,
+)
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.jobs.restore.options import Finish, RestoreOptions
@@ -27,7 +33,6 @@ from zbackup.jobs.restore.preconditions import require_free
 from zbackup.jobs.restore.restore import RestoreReport, plan_restore, restore
 from zbackup.model.clone import Clone
 from zbackup.model.cluster import Addresses, Cluster, TooLate
-from zbackup.model.errors import ZbackupError
 from zbackup.model.log import ClusterTime
 from zbackup.model.recovery import Files, Serving
 from zbackup.plan.clones.clone_name import default_name, require_wanted
@@ -167,10 +172,12 @@ def _restore(
             ctx = contexts[member.name]
             finish = Finish(begin=partial(_begin, ctx, marker, serving), hand_over=_as_it_is, serving=serving)
             given = RestoreOptions(name=names[member.name], finish=finish, keep=options.keep)
+            member.ctx.progress.note(f"restoring {member.name}")
             with named(member):
                 report = restore(member.ctx, at, given, member.source, locked=True)
             made.enter_context(removed_on_failure(ctx, report.clone, keep=options.keep))
             done.append((member, ctx, report))
+            require_one_cluster([(each, made_of.recovered) for each, _, made_of in done])
         reports = tuple((member, replace(r, clone=_ready(ctx, r.clone))) for member, ctx, r in reversed(done))
     log.info("cluster.restored", cluster=cluster.name, target=str(at))
     return ClusterReport(at=at, members=reports[::-1], configdb=addresses.connection(members[0].replica_set))
@@ -196,17 +203,6 @@ def _as_it_is(_: Files, clone: Clone) -> Clone:
 
 def _ready(ctx: Context, clone: Clone) -> Clone:
     return clone_datasets.mark_ready(ctx, clone)
-
-
-@contextmanager
-def named(member: Member) -> Iterator[None]:
-    """Name the member in whatever fails."""
-    member.ctx.progress.note(f"restoring {member.name}")
-    try:
-        yield
-    except ZbackupError as failure:
-        failure.args = (f"{member.name}: {failure}",)
-        raise
 
 
 def _make_free(names: Sequence[tuple[Context, str]]) -> None:

@@ -7,11 +7,30 @@ from collections.abc import Mapping
 from typing import Any
 
 from zbackup.engines.mongodb.server.connection import Connection
-from zbackup.model.cluster import CONFIG, Addresses
+from zbackup.model.cluster import CONFIG, Addresses, Membership, require_same_sets
 from zbackup.model.errors import VerificationFailed
 
 MOST_SHARDS = 10_000
 IDENTITY = "shardIdentity"
+
+
+def membership(connection: Connection, role: str) -> Membership:
+    """Tell of which cluster the files are, and on its config server which shards that has."""
+    if role != CONFIG:
+        return Membership(cluster=_id_in(connection, ("admin", "system.version"), {"_id": IDENTITY}))
+    shards = tuple(sorted(_sets(connection).values()))
+    return Membership(cluster=_id_in(connection, ("config", "version"), {}), shards=shards)
+
+
+def _id_in(connection: Connection, collection: tuple[str, str], wanted: Mapping[str, Any]) -> str:
+    found = connection.find(collection, wanted)
+    return str(found[0].get("clusterId", "")) if found else ""
+
+
+def _sets(connection: Connection) -> dict[str, str]:
+    """The replica set of each shard, by the shard's name."""
+    known = connection.find(("config", "shards"), {}, most=MOST_SHARDS)
+    return {str(shard["_id"]): str(shard["host"]).partition("/")[0] for shard in known}
 
 
 def rewrite(connection: Connection, role: str, addresses: Addresses) -> None:
@@ -26,9 +45,8 @@ def rewrite(connection: Connection, role: str, addresses: Addresses) -> None:
 
 
 def _rewrite_config_server(connection: Connection, addresses: Addresses) -> None:
-    known = connection.find(("config", "shards"), {}, most=MOST_SHARDS)
-    sets = {str(shard["_id"]): str(shard["host"]).partition("/")[0] for shard in known}
-    _require_same(set(sets.values()), set(addresses.hosts) - {addresses.config})
+    sets = _sets(connection)
+    require_same_sets(set(sets.values()), set(addresses.hosts) - {addresses.config})
     for shard, replica_set in sets.items():
         _set(connection, ("config", "shards"), shard, {"host": addresses.connection(replica_set)})
     # Who pinged, and who held a lock, were servers of the original. A migration that was under way would be
@@ -39,19 +57,6 @@ def _rewrite_config_server(connection: Connection, addresses: Addresses) -> None
     connection.run("config", {"update": "locks", "updates": [held]})
     # It would begin to move chunks as soon as its server runs, before anybody has looked.
     _set(connection, ("config", "settings"), "balancer", {"stopped": True, "mode": "off"}, upsert=True)
-
-
-def _require_same(known: set[str], members: set[str]) -> None:
-    if unknown := ", ".join(sorted(members - known)):
-        raise VerificationFailed(
-            f"at that time the config server knew no shard whose replica set is {unknown}: it was not part "
-            "of the cluster then; leave it out of [cluster]"
-        )
-    if lacking := ", ".join(sorted(known - members)):
-        raise VerificationFailed(
-            f"at that time the cluster had a shard whose replica set is {lacking}, and no member of "
-            "[cluster] is that: add its instance"
-        )
 
 
 def _rewrite_shard(connection: Connection, addresses: Addresses) -> None:

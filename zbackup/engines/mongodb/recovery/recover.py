@@ -11,7 +11,7 @@ from urllib.parse import quote
 from bson.timestamp import Timestamp
 
 from zbackup.engines.mongodb.clone.clone_server import CloneServer, Temporary, require_private
-from zbackup.engines.mongodb.clone.cluster_metadata import rewrite
+from zbackup.engines.mongodb.clone.cluster_metadata import membership, rewrite
 from zbackup.engines.mongodb.clone.identity import make_replica_set
 from zbackup.engines.mongodb.clone.program import find_program
 from zbackup.engines.mongodb.clone.server_options import Place
@@ -139,6 +139,8 @@ class MongoRecovery:
             connection = finished.connection
             with finished.progressing():
                 hand_over(connection, progress)
+                role = role_of(log.record.server) or role_of(base.record.server)
+                member = membership(connection, role) if role else None
                 if serving and serving.addresses:
                     rewrite(connection, serving.role, serving.addresses)
             finished.shut_down()
@@ -152,6 +154,7 @@ class MongoRecovery:
             base_exact=merged.base_exact,
             replay=merged.replay,
             clock_accepted=merged.cut.disputed,
+            member=member,
         )
 
     def open(self, base: Files, serving: Serving | None, progress: Progress) -> Recovered:
