@@ -1,7 +1,7 @@
 """`make deb`, and what it makes: installed, upgraded, removed and purged in a copy of this Debian; and three
 commands from it to a protected host, in the lab.
 
-Needs the network, and the lab.
+Then the same on a bare Debian 12 and 13. Needs the network, and the lab.
 """
 
 import os
@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.lab import bare_debian
 
 PROJECT = Path(__file__).resolve().parents[1]
 PROVEN = (
@@ -66,6 +68,33 @@ def test_three_commands_lead_from_the_package_to_a_protected_host(
     assert told[2].startswith("protected in three commands, after "), told
     with capsys.disabled():
         sys.stdout.write(f"{told[2]}\n")
+
+
+@pytest.mark.parametrize("release", bare_debian.RELEASES)
+def test_a_bare_debian_is_protected_in_three_commands(
+    release: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the distribution's MariaDB and a MySQL, both on ZFS; the package is built on that release.
+
+    How long they take is printed, and not judged.
+    """
+    packages, wheels = bare_debian.fetch(release)
+    lab = ("tests/lab/lab", "run", "--disk", "4G", "--mem", "8G", "--timeout", "25m", "--")
+    story = ("env", f"PYTHONPATH={PROJECT}", sys.executable, "packaging/debian_story.py")
+    run = (*lab, *story, str(packages), str(wheels))
+    said = subprocess.run(run, cwd=PROJECT, capture_output=True, text=True, check=False)
+    told = [line.removeprefix("story: ") for line in said.stdout.splitlines() if line.startswith("story: ")]
+    assert said.returncode == 0, said.stdout + said.stderr
+    *steps, last = told
+    assert steps == [
+        "the machine is made",
+        "protected: mariadb, mysql",
+        "the daemon runs as zbackup",
+        "run again nothing is done",
+    ], said.stdout + said.stderr
+    assert last.startswith("Debian GNU/Linux "), last
+    with capsys.disabled():
+        sys.stdout.write(f"{last}\n")
 
 
 def _as_root() -> tuple[str, ...]:
