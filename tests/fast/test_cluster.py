@@ -23,7 +23,7 @@ from zbackup.jobs.cluster.restore import ClusterOptions, plan_cluster, restore_c
 from zbackup.jobs.context import Context
 from zbackup.jobs.ship.ship import ship
 from zbackup.model.cluster import CONFIG, SHARD, Cluster, Membership
-from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken, VerificationFailed
+from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime
 from zbackup.model.progress import Progress
 from zbackup.model.recovery import Checked, Files, Recovered
@@ -203,6 +203,24 @@ def test_a_drill_fails_where_a_shard_is_not_configured(world: World, members: tu
     ):
         drilled(members)
     require_nothing_left(world)
+
+
+def test_every_port_is_looked_at_before_anything_is_made(
+    world: World, members: tuple[Context, ...], at: ClusterTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = [look_at_member(ctx) for ctx in members]
+    before = portrait(world)
+    with pytest.raises(
+        UsageError, match="--port 65535 is the first of 2, and the last port is 65535: name 65534"
+    ):
+        restore_cluster(CLUSTER, looked, at, replace(OPTIONS, port=65535))
+    with pytest.raises(UsageError, match="--port 65535 is the first of 2"):
+        plan_cluster(CLUSTER, looked, at, replace(OPTIONS, port=65535))
+    busy = {7001: "somebody listens there"}
+    monkeypatch.setattr("zbackup.jobs.clones.claim._in_use", lambda port: busy.get(port, ""))
+    with pytest.raises(Taken, match="port 7001 cannot be used"):
+        restore_cluster(CLUSTER, looked, at, replace(OPTIONS, port=7000))
+    assert portrait(world) == before
 
 
 def test_what_is_no_such_member_is_refused(members: tuple[Context, ...], at: ClusterTime) -> None:

@@ -16,7 +16,7 @@ from typing import TypeVar
 import structlog
 
 from zbackup.jobs.clones import clone_datasets
-from zbackup.jobs.clones.claim import LOOPBACK, announce, free_ports
+from zbackup.jobs.clones.claim import LOOPBACK, announce, everywhere, free_ports, require_free_port
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.clones.temporary import removed_on_failure
 from zbackup.jobs.cluster.members import (
@@ -33,6 +33,7 @@ from zbackup.jobs.restore.preconditions import require_free
 from zbackup.jobs.restore.restore import RestoreReport, plan_restore, restore
 from zbackup.model.clone import Clone
 from zbackup.model.cluster import Addresses, Cluster, TooLate
+from zbackup.model.errors import UsageError
 from zbackup.model.log import ClusterTime
 from zbackup.model.recovery import Files, Serving
 from zbackup.plan.clones.clone_name import default_name, require_wanted
@@ -43,6 +44,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 KEY_BYTES = 96
+LAST_PORT = 65535
 MOST_TRIES = 10
 """So often the newest cluster time is taken to be earlier, each time as a member's log asks for."""
 
@@ -85,6 +87,7 @@ def plan_cluster(
 
     Raise as restore_cluster() does before anything is made.
     """
+    _require_in_range(members, options)
     at = chosen(cluster, members, at)
     names = _names(cluster, members, at, options)
     plans = ((m, plan_restore(m.ctx, at, RestoreOptions(name=names[m.name]), m.source)) for m in members)
@@ -99,6 +102,7 @@ def restore_cluster(
     Everything with an earlier cluster time is there on all members, and nothing else. Raise NotRecoverable
     when a member does not hold it; otherwise as restore() does. Unless all are there, none is left.
     """
+    _require_in_range(members, options)
     first = chosen(cluster, members, at)
     make = partial(_restore, cluster, members, options)
     if at is not None:
@@ -223,6 +227,20 @@ def _make_free(names: Sequence[tuple[Context, str]]) -> None:
 
 
 def _ports(members: Sequence[Member], options: ClusterOptions) -> Sequence[int]:
-    if options.port:
-        return range(options.port, options.port + len(members))
-    return free_ports(members[0].ctx, len(members))
+    """One for each. Raise Taken, before the first is restored for hours, where one is not free."""
+    ctx = members[0].ctx
+    if not options.port:
+        return free_ports(ctx, len(members))
+    others = everywhere(ctx)
+    ports = range(options.port, options.port + len(members))
+    for port in ports:
+        require_free_port(port, others)
+    return ports
+
+
+def _require_in_range(members: Sequence[Member], options: ClusterOptions) -> None:
+    if options.port + len(members) - 1 > LAST_PORT:
+        raise UsageError(
+            f"--port {options.port} is the first of {len(members)}, and the last port is {LAST_PORT}: name "
+            f"{LAST_PORT + 1 - len(members)} at most"
+        )
