@@ -199,3 +199,49 @@ def test_who_sends_more_than_a_replica_has_to_say_is_not_listened_to() -> None:
 def test_a_request_that_is_cut_short_is_refused() -> None:
     with pytest.raises(DatabaseError):
         source_protocol.asked_for(b"\x12\0\0")
+
+
+def test_a_log_that_cannot_be_read_ends_the_replay(logs: tuple[LogRange, list[Builder]]) -> None:
+    """And is not taken for a replica that is gone, which would call again for ever."""
+    span, _ = logs
+    span.files[1].unlink()
+    with source(span) as made, connected(made) as client:
+        client._execute_command(source_protocol.BINLOG_DUMP, struct.pack("<IHI", 4, 0, 9) + b"binlog.000001")
+        with pytest.raises(pymysql.err.OperationalError):
+            while True:
+                client._read_packet()
+    assert "cannot be read" in made.failures[0] and "binlog.000002" in made.failures[0]
+
+
+def test_whatever_goes_wrong_ends_the_replay(
+    logs: tuple[LogRange, list[Builder]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> Iterator[bytes]:
+        raise MemoryError
+
+    monkeypatch.setattr(log_source, "events", broken)
+    with source(logs[0]) as made, connected(made) as client:
+        client._execute_command(source_protocol.BINLOG_DUMP, struct.pack("<IHI", 4, 0, 9) + b"binlog.000001")
+        with pytest.raises(pymysql.err.OperationalError):
+            client._read_packet()
+    assert made.failures == ["MemoryError()"]
+
+
+@pytest.mark.parametrize("length", [1 << 18, source_protocol.LONGEST, source_protocol.LONGEST + 9])
+def test_a_row_of_many_mebibytes_is_given_whole(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "binlog.000001"
+    log = Builder(mariadb=True)
+    log.event(events.ANNOTATE_ROWS, bytes(length))
+    log.maria(NOON, 1)
+    path.write_bytes(log.data)
+    begin, stop = LogPosition.of(path.name, 4), LogPosition.of(path.name, log.written[0].end)
+    span = LogRange(files=(path,), start=begin, stop=stop, ends_file=True)
+    with source(span) as made, connected(made) as client:
+        asked = struct.pack("<IHI", 4, source_protocol.WITH_ANNOTATIONS, 9) + b"binlog.000001"
+        client._execute_command(source_protocol.BINLOG_DUMP, asked)
+        got = bytes(20)
+        while kind(got[1:]) != events.ANNOTATE_ROWS:
+            got = client._read_packet().get_all_data()
+        assert len(got) > length and got[1:] in log.data
+        assert kind(client._read_packet().get_all_data()[1:]) == events.MARIADB_GTID
+    assert not made.failures

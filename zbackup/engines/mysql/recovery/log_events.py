@@ -48,8 +48,16 @@ class _File:
 def events(log: LogRange, begin: LogPosition, *, annotated: bool) -> Iterator[bytes]:
     """All of the range from `begin` on, and one event more, at which an applier sees that it is at the end.
 
-    Raise NotRecoverable where a file is not what a log is. `annotated`: with the texts of statements.
+    Raise NotRecoverable where a file is not what a log is, or cannot be read. `annotated`: with the texts of
+    statements.
     """
+    try:
+        yield from _events(log, begin, annotated=annotated)
+    except OSError as failure:
+        raise NotRecoverable(f"the log cannot be read: {failure}") from failure
+
+
+def _events(log: LogRange, begin: LogPosition, *, annotated: bool) -> Iterator[bytes]:
     before = _File()
     for path in (file for file in log.files if LogPosition.of(file.name, 0).sequence >= begin.sequence):
         first = path.name == begin.file

@@ -18,7 +18,7 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery import source_protocol
 from zbackup.engines.mysql.recovery.log_events import events
 from zbackup.engines.mysql.recovery.replay import LogRange
-from zbackup.model.errors import DatabaseError, ZbackupError
+from zbackup.model.errors import DatabaseError
 from zbackup.proc.detached import Process
 from zbackup.proc.listen_beside import listen_beside
 
@@ -101,8 +101,8 @@ def _serve(
                 _talk(call, span, source, known, version)
             except OSError as gone:
                 log.debug("log_source.caller_gone", reason=str(gone))
-            except ZbackupError as failure:
-                source.failures.append(str(failure))
+            except Exception as failure:  # noqa: BLE001  whatever it is, else the replica calls for ever
+                source.failures.append(str(failure) or repr(failure))
                 log.warning("log_source.failed", reason=str(failure))
 
 
@@ -138,9 +138,14 @@ def _give(call: socket.socket, span: LogRange, command: bytes) -> None:
     waiting, number = bytearray(), 1
     for event in events(span, LogPosition.of(name, offset), annotated=annotated):
         message = b"\0" + event
-        waiting += source_protocol.packet(number, message)
-        number += len(message) // source_protocol.LONGEST + 1
-        if len(waiting) >= _AT_ONCE:
+        long = len(message) >= _AT_ONCE
+        if not long:
+            waiting += source_protocol.packet(number, message)
+        if long or len(waiting) >= _AT_ONCE:
             call.sendall(waiting)
             waiting.clear()
+        if long:
+            for part in source_protocol.packets(number, message):
+                call.sendall(part)
+        number += len(message) // source_protocol.LONGEST + 1
     call.sendall(waiting)

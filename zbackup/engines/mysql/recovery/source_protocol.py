@@ -35,15 +35,21 @@ _VARIABLE = re.compile(r"select\s+@@(?:global\.)?(\w+)\s*", re.IGNORECASE)
 _SHOWN = re.compile(r"show\s+(?:global\s+)?variables\s+like\s+'(\w+)'\s*", re.IGNORECASE)
 
 
+def packets(number: int, payload: bytes) -> Iterator[bytes | memoryview]:
+    """One message, in as many packets as it takes, the first with this number: heads and bodies in turn.
+
+    The bodies are views: a row may have a gigabyte, and is not copied.
+    """
+    whole = memoryview(payload)
+    for count, at in enumerate(range(0, len(whole) + 1, LONGEST)):
+        part = whole[at : at + LONGEST]
+        yield struct.pack("<I", len(part) | (number + count & 0xFF) << 24)
+        yield part
+
+
 def packet(number: int, payload: bytes) -> bytes:
-    """One message, in as many packets as it takes, the first with this number."""
-    parts = []
-    while True:
-        part, payload = payload[:LONGEST], payload[LONGEST:]
-        parts.append(struct.pack("<I", len(part) | (number & 0xFF) << 24) + part)
-        number += 1
-        if len(part) < LONGEST:
-            return b"".join(parts)
+    """The same in one piece."""
+    return b"".join(packets(number, payload))
 
 
 def greeting(version: str, scramble: bytes) -> bytes:
