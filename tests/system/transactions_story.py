@@ -113,7 +113,9 @@ def _compare(house: House, moment: datetime, wanted: Portrait, name: str) -> Non
             clone, "SELECT DISTINCT EVENT_SCHEMA = 'before_base', STATUS FROM information_schema.EVENTS"
         )
     if _is_mysql(house):
-        assert (wanted["in doubt"] > 0) == ("prepared but not committed" in said)
+        # What the applier prepared a MySQL forgets at its next start: it holds no locks until then, either.
+        assert (wanted["in doubt"] > 0) == ("prepared but not committed then are rolled back" in said)
+        assert found["in doubt"] == 0
         found["in doubt"] = wanted["in doubt"]
     different = [
         f"{key}: {found.get(key)!r} and not {wanted.get(key)!r}"

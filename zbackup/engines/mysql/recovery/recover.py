@@ -12,7 +12,13 @@ from zbackup.engines.mysql.binlog.reader import last_in_file
 from zbackup.engines.mysql.binlog.torn_end import torn_at
 from zbackup.engines.mysql.clone.clone_server import CloneServer, Temporary
 from zbackup.engines.mysql.clone.program import find_program
-from zbackup.engines.mysql.recovery import memory_tables, replay_mariadb, replay_mysql, replay_remarks
+from zbackup.engines.mysql.recovery import (
+    in_doubt,
+    memory_tables,
+    replay_mariadb,
+    replay_mysql,
+    replay_remarks,
+)
 from zbackup.engines.mysql.recovery.added_log import add_log
 from zbackup.engines.mysql.recovery.adopt import adopt, forget_replication
 from zbackup.engines.mysql.recovery.check_tables import check_tables
@@ -106,6 +112,7 @@ class MysqlRecovery:
             with temporary.progressing():
                 require_recorded_state(temporary.connection, base.record, base_files[-1])
                 forget_replication(server.flavor, temporary.connection)
+                doubtful = in_doubt.prepared(server.flavor, temporary.connection)
             start = end_of(base.record, base.where, base_files)
             stop = effective_stop(base.record.engine, stop)
             cut = find_stop_behind_base(start, base_files, BackupFiles(log.record, log.where), stop)
@@ -116,7 +123,7 @@ class MysqlRecovery:
             progress.phase("verifying", f"that it ends at {cut.stop}")
             with temporary.progressing():
                 recovered = outcome(temporary.connection, base.record, cut)
-                replay_remarks.tell(temporary.connection, server.flavor, progress)
+                replay_remarks.tell(temporary.connection, server.flavor, progress, doubtful)
             progress.phase("handing over")
         return recovered
 

@@ -1,0 +1,63 @@
+"""XA transactions that a replay left in doubt."""
+
+from typing import Any
+
+from zbackup.engines.mysql.recovery import replay_remarks
+from zbackup.engines.mysql.server.connection import StatementFailed
+
+
+class Server:
+    """A server's answers to what is asked here; `stuck` is one that it would not roll back."""
+
+    def __init__(self, *names: str, stuck: str = "") -> None:
+        self.names, self.stuck = list(names), stuck
+        self.did: list[str] = []
+        self.notes: list[str] = []
+
+    def rows(self, statement: str) -> list[dict[str, Any]]:
+        if not statement.startswith("XA RECOVER"):
+            return []
+        convert = statement.endswith("CONVERT XID")
+        return [
+            {
+                "formatID": 7,
+                "gtrid_length": 2,
+                "bqual_length": len(name) - 2,
+                "data": "0x" + name.encode().hex().upper() if convert else name,
+            }
+            for name in self.names
+        ]
+
+    def execute(self, statement: str) -> None:
+        if self.stuck and self.stuck in statement:
+            raise StatementFailed("XAER_RMFAIL", 1399)
+        self.did.append(statement)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def tell(self, flavor: str, of_base: dict[str, str] | None) -> "Server":
+        replay_remarks.tell(self, flavor, self, of_base)  # type: ignore[arg-type]
+        return self
+
+
+HELD, REPLAYED = "X'6162', X'63', 7", "X'6465', X'', 7"
+
+
+def test_what_a_mysql_replayed_is_rolled_back_and_what_the_base_held_is_not() -> None:
+    server = Server("abc", "de").tell("mysql", {HELD: "abc"})
+    assert server.did == ["SET SESSION sql_log_bin = 0", f"XA ROLLBACK {REPLAYED}"]
+    gone, left = server.notes
+    assert "rolled back: de" in gone and "still in doubt" in left and left.endswith(": abc")
+
+
+def test_what_is_not_rolled_back_is_not_said_to_be() -> None:
+    (note,) = Server("de", stuck="6465").tell("mysql", {}).notes
+    assert "still in doubt" in note and note.endswith(": de")
+
+
+def test_nothing_is_rolled_back_where_nothing_was_replayed_or_where_it_is_kept() -> None:
+    for flavor, of_base in (("mysql", None), ("mariadb", {}), ("mysql", {REPLAYED: "de"})):
+        server = Server("de").tell(flavor, of_base)
+        assert server.did == [] and "still in doubt" in server.notes[0]
+    assert Server().tell("mysql", {}).notes == []
