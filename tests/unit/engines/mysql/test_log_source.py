@@ -16,9 +16,11 @@ from tests.unit.engines.binlog.builder import Builder
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery import log_events, log_source, source_protocol
-from zbackup.engines.mysql.recovery.replay import LogRange
+from zbackup.engines.mysql.recovery.replay import Applier, LogRange
+from zbackup.engines.mysql.recovery.replay_mariadb import _with_source
 from zbackup.model.errors import DatabaseError, NotRecoverable
 
+APPLIER = Applier(running=True, idle=True, position=None, error="")
 KNOWN = {"server_id": "1", "gtid_domain_id": "7"}
 NOON = 1_700_000_000
 
@@ -103,6 +105,10 @@ def test_a_replica_gets_the_range_and_one_event_behind_it(logs: tuple[LogRange, 
             got.append(client._read_packet().get_all_data())
             assert len(got) < 100
         behind = client._read_packet().get_all_data()[1:]
+        # What the applier waits for then does not come.
+        client._execute_command(source_protocol.PING, b"")
+        client._read_packet()
+        assert made.given and _with_source(APPLIER, made).idle
         assert kind(behind) == events.MARIADB_GTID and second.data[end:].startswith(behind)
     assert kind(got[0][1:]) == events.ROTATE and got[0][20:28] == struct.pack("<Q", begin)
     assert kind(got[1][1:]) == events.FORMAT_DESCRIPTION and got[1][14:18] == bytes(4), "no place of its own"
@@ -245,3 +251,10 @@ def test_a_row_of_many_mebibytes_is_given_whole(tmp_path: Path, length: int) -> 
         assert len(got) > length and got[1:] in log.data
         assert kind(client._read_packet().get_all_data()[1:]) == events.MARIADB_GTID
     assert not made.failures
+
+
+def test_an_applier_that_waits_for_the_source_is_not_at_the_end_of_the_log() -> None:
+    made = log_source.LogSource(1, "zbackup", "secret")
+    assert not _with_source(APPLIER, made).idle
+    made.failures.append("gave up")
+    assert _with_source(APPLIER, made).error == "gave up"

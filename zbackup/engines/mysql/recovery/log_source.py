@@ -34,12 +34,16 @@ _PRINTABLE = bytes(range(33, 127))
 
 @dataclass(slots=True)
 class LogSource:
-    """The port of the one that gives out the log, who may have it, and why it gave up, if it did."""
+    """The port of the one that gives out the log, who may have it, and why it gave up, if it did.
+
+    `given` says that all was sent that was asked for last.
+    """
 
     port: int
     user: str
     password: str
     failures: list[str] = field(default_factory=list)
+    given: bool = False
 
 
 @contextmanager
@@ -123,7 +127,9 @@ def _talk(
         if not command or command[0] == source_protocol.QUIT:
             return
         if command[0] == source_protocol.BINLOG_DUMP:
+            source.given = False
             _give(call, span, command)
+            source.given = True
             continue
         said = source_protocol.answers(command, known)
         call.sendall(b"".join(source_protocol.packet(n, part) for n, part in enumerate(said, 1)))

@@ -47,15 +47,19 @@ def replay(
     connection.execute(
         f"START SLAVE UNTIL MASTER_LOG_FILE = {as_sql(log.stop.file)}, MASTER_LOG_POS = {log.stop.offset}"
     )
-    follow(lambda: _with_failures(look(connection), source), log, progress, told)
+    follow(lambda: _with_source(look(connection), source), log, progress, told)
     connection.execute("STOP SLAVE")
     connection.execute("RESET SLAVE ALL")
     connection.execute("SET GLOBAL slave_net_timeout = DEFAULT")
 
 
-def _with_failures(seen: Applier, source: LogSource) -> Applier:
-    """Add why the source gave up: what it could not give is why the applier will not get any further."""
-    return replace(seen, error=seen.error or source.failures[0]) if source.failures else seen
+def _with_source(seen: Applier, source: LogSource) -> Applier:
+    """Add why the source gave up: what it could not give is why the applier will not get any further.
+
+    As long as it has not given all, the applier waits for it, as for an event of a gigabyte on a slow disk.
+    """
+    error = seen.error or next(iter(source.failures), "")
+    return replace(seen, error=error, idle=seen.idle and source.given)
 
 
 def look(connection: Connection) -> Applier:
