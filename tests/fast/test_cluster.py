@@ -3,14 +3,14 @@
 import json
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.fast.breaking import Way, every_break
 from tests.fast.right import portrait, require_nothing_left, require_well
-from tests.fast.server import FakeEngine, FakeRecovery
+from tests.fast.server import DATA, FakeEngine, FakeRecovery
 from tests.fast.world import World
 from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.jobs.backup.snapshot import snapshot
@@ -22,13 +22,15 @@ from zbackup.jobs.cluster.members import look_at_member
 from zbackup.jobs.cluster.restore import ClusterOptions, plan_cluster, restore_cluster
 from zbackup.jobs.context import Context
 from zbackup.jobs.ship.ship import ship
-from zbackup.model.cluster import CONFIG, SHARD, Cluster, Membership
+from zbackup.model.cluster import CONFIG, SHARD, Cluster, Membership, TooLate
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken, UsageError, VerificationFailed
-from zbackup.model.log import ClusterTime
+from zbackup.model.log import ClusterTime, LogSpan
 from zbackup.model.progress import Progress
-from zbackup.model.recovery import Checked, Files, Recovered
+from zbackup.model.record import Record
+from zbackup.model.recovery import Checked, Files, Reach, Recovered
 from zbackup.model.server import ServerFacts
 from zbackup.model.shipping import hold_tag
+from zbackup.model.target import Stop, time_of
 
 CLUSTER = Cluster("all", "config", ("shard",))
 OPTIONS = ClusterOptions(name="r1")
@@ -69,6 +71,31 @@ def telling(world: World, ctx: Context, told: Membership) -> Context:
     recovery: Any = Recovering(world)
     recovery.told = told
     return replace(ctx, recovery=recovery)
+
+
+class Checkpointed(Recovering):
+    """Proves a log up to the last checkpoint, before all backups, and then holds it up to a hole."""
+
+    hole: datetime
+
+    def reach(self, record: Record, *args: Any, **more: Any) -> Reach:
+        return super().reach(replace(record, lock="none"), *args, **more)
+
+    def log_span(self, *args: Any, **more: Any) -> LogSpan | None:
+        first = int(min(self.world.server.times.values()).timestamp())
+        return LogSpan(f"{first}:1:1", f"{first}:2:1")
+
+    def recover(self, base: Files, log: Files, stop: Stop, *args: Any, **more: Any) -> Recovered:
+        if time_of(stop) > self.hole:
+            raise TooLate("it is sure up to a hole", ClusterTime(int(self.hole.timestamp()), 1))
+        return super().recover(base, log, stop, *args, **more)
+
+
+class Asked(Member):
+    """Says where its oplog ends, as mongod does."""
+
+    def _position(self) -> str:
+        return f"{int(self.world.server.times[self.world.content(DATA)['rows'][-1]].timestamp())}:1:1"
 
 
 @pytest.fixture
@@ -221,6 +248,39 @@ def test_every_port_is_looked_at_before_anything_is_made(
     with pytest.raises(Taken, match="port 7001 cannot be used"):
         restore_cluster(CLUSTER, looked, at, replace(OPTIONS, port=7000))
     assert portrait(world) == before
+
+
+def test_backups_within_a_minute_are_drilled_behind_the_last_checkpoint(world: World) -> None:
+    """Its log is known to reach the older base only, and the servers' word is tried."""
+    recovery: Any = Checkpointed(world)
+    contexts = [
+        world.context(
+            instance=name,
+            engine_name="mongodb",
+            engine=Asked(world, name, role),
+            recovery=recovery,
+            log_reader=recovery,
+        )
+        for name, role in (("config", CONFIG), ("shard", SHARD))
+    ]
+    for _ in range(2):
+        for ctx in contexts:
+            snapshot(ctx)
+            world.state.elapsed += timedelta(seconds=10)
+    older, newer = (b.record for b in contexts[0].catalog().backups)
+    assert older.as_of and newer.as_of
+    looked = [look_at_member(ctx, stored=True) for ctx in contexts]
+    assert looked[0].facts.end == ClusterTime(int(newer.as_of.timestamp()), 1)
+    recovery.hole = newer.as_of
+    assert drill_cluster(CLUSTER, looked).at == looked[0].facts.end
+    times = list(world.server.times.values())
+    recovery.hole = times[times.index(newer.as_of) - 2]
+    assert drill_cluster(CLUSTER, looked).at == ClusterTime(int(recovery.hole.timestamp()), 1)
+    require_nothing_left(world)
+    recovery.hole = times[times.index(older.as_of) - 2]
+    with pytest.raises(NotRecoverable, match="is not in the window of"):
+        drill_cluster(CLUSTER, looked)
+    require_nothing_left(world)
 
 
 def test_what_is_no_such_member_is_refused(members: tuple[Context, ...], at: ClusterTime) -> None:

@@ -113,7 +113,9 @@ def _of_cluster(options: Options, name: str, at: str | None) -> None:
     if not spans:
         lines.append("No moment is held by all members: take a backup of each, and another of each later.")
     if reach:
-        lines.append(f"The newest cluster time that all of their logs are proven to reach is {reach}.")
+        lines.append(
+            f"The newest cluster time that all of their logs reach, by their servers' word, is {reach}."
+        )
     emit(options, "window", shape, lambda: "\n".join([*lines, "", _text(reports)]))
 
 

@@ -30,7 +30,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberFacts:
-    """The facts about one member: its window, and the newest cluster time that is proven to be in its log.
+    """The facts about one member: its window, and the newest cluster time in its log by its server's word.
 
     `end` is None where that is not known.
     """
@@ -68,7 +68,7 @@ def of_moment(moment: Moment) -> ClusterTime:
 
 
 def newest(members: Mapping[str, MemberFacts], zone: ZoneInfo) -> ClusterTime:
-    """The latest cluster time that every member's log is proven to reach.
+    """The latest cluster time that every member's log reaches, by its server's word.
 
     Raise NotRecoverable when a member's log is not known, or another member's window begins only later.
     """
@@ -108,12 +108,12 @@ def require_held(at: ClusterTime, members: Mapping[str, MemberFacts], zone: Zone
 
 
 def holds(facts: MemberFacts, at: ClusterTime) -> bool:
-    """Tell whether a member can be restored to a cluster time, by its window and by its log's proven end."""
+    """Tell whether a member can be restored to a cluster time, by its window and by its log's end."""
     wanted = at.at + SECOND if at.increment else at.at
-    proven = facts.end is not None and at <= facts.end
+    reached = facts.end is not None and at <= facts.end
     last = facts.window.ranges[-1:]
     return any(
-        each.after < at.at and (wanted <= each.to or (proven and each in last))
+        each.after < at.at and (wanted <= each.to or (reached and each in last))
         for each in facts.window.ranges
     )
 

@@ -14,6 +14,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.cluster import CONFIG, SHARD, Cluster, require_same_sets, role_of
 from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed, ZbackupError
 from zbackup.model.log import ClusterTime, place
+from zbackup.model.record import Record
 from zbackup.model.recovery import Recovered
 from zbackup.plan.cluster import MemberFacts
 from zbackup.plan.recovery.window import usable_bases
@@ -130,8 +131,17 @@ def facts_of(members: Sequence[Member]) -> Mapping[str, MemberFacts]:
 
 
 def _recorded_end(backups: Sequence[Backup]) -> ClusterTime | None:
-    ends = [_cluster_time(b.record.log_to) for b in backups if b.complete and b.finished and b.record.log_to]
+    """Tell where the newest log ended, by its server's word.
+
+    The span ends at the last checkpoint, up to a minute before. Between the two there may be a hole, which
+    only the log tells of: the restore is TooLate then, and an earlier time is tried.
+    """
+    ends = [_record_end(b.record) for b in backups if b.complete and b.finished and b.record.log_to]
     return max((end for end in ends if end), default=None)
+
+
+def _record_end(record: Record) -> ClusterTime | None:
+    return _later(_cluster_time(record.position), _cluster_time(record.log_to))
 
 
 def _live_end(ctx: Context, catalog: Catalog) -> ClusterTime | None:
