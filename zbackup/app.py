@@ -15,7 +15,7 @@ from zbackup.config.settings import Instance, Settings
 from zbackup.config.ship import S3Place, Ship, ZfsPlace
 from zbackup.destinations.base import Destination
 from zbackup.destinations.zfs_destination import ZfsDestination
-from zbackup.engines.base import Copier, Engine, LogFollower, LogReader, Recovery
+from zbackup.engines.base import Copier, Engine, LogFollower, LogReader, Recovery, Undoer
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
 from zbackup.engines.mongodb.options import LockOptions as MongoLockOptions
 from zbackup.engines.mongodb.options import TlsOptions as MongoTlsOptions
@@ -84,7 +84,8 @@ def choose_destination(ctx: Context, name: str) -> ShipDestination:
 def context(settings: Settings, instance: Instance, progress: Progress) -> Context:
     """Tell what jobs on this instance work with. Nothing is connected to or read yet."""
     parts, copies = (_mongodb, _mongodb_copier) if instance.engine == "mongodb" else (_mysql, _copier)
-    (engine, recovery, log_reader, follower), copier = parts(settings, instance), copies(instance)
+    engine, recovery, log_reader, follower = parts(settings, instance)
+    copier, undoer = copies(instance)
     return Context(
         instance=instance.name,
         engine_name=instance.engine,
@@ -107,7 +108,7 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         service=instance.service.orders() if instance.service else None,
         elsewhere=instance.clones_elsewhere,
         copier=copier,
-        undoer=MysqlUndoer(copier=copier) if isinstance(copier, MysqlCopier) else None,
+        undoer=undoer,
         follower=follower,
         archive=instance.archive.rules() if instance.archive else None,
     )
@@ -275,7 +276,12 @@ def _workers(instance: Instance) -> int:
     return instance.recovery.workers or min(os.cpu_count() or 1, MOST_WORKERS)
 
 
-def _copier(instance: Instance) -> Copier:
+def _copier(instance: Instance) -> tuple[Copier, Undoer]:
+    copier = _mysql_copier(instance)
+    return copier, MysqlUndoer(copier=copier)
+
+
+def _mysql_copier(instance: Instance) -> MysqlCopier:
     rules = instance.copy_back
     if rules is None:
         return MysqlCopier(instance=instance.name, account=None, brake=BrakeOptions())
@@ -290,16 +296,17 @@ def _copier(instance: Instance) -> Copier:
     return MysqlCopier(instance=instance.name, account=account, brake=brake, watch=_connect(instance))
 
 
-def _mongodb_copier(instance: Instance) -> Copier:
+def _mongodb_copier(instance: Instance) -> tuple[Copier, Undoer]:
     from zbackup.engines.mongodb.copy.session import MongoCopier
+    from zbackup.engines.mongodb.undo.session import MongoUndoer
 
-    rules = instance.copy_back
-    if rules is None:
-        return MongoCopier(instance=instance.name, account=None)
-    secret = rules.password
-    usual = _connect_mongodb(instance)
-    account = replace(usual, user=rules.user, password=secret.read if secret else None, mechanism="")
-    return MongoCopier(instance=instance.name, account=account, rate=rules.rate or 0, max_lag=rules.max_lag)
+    rules, usual = instance.copy_back, _connect_mongodb(instance)
+    copier = MongoCopier(instance=instance.name, account=None)
+    if rules is not None:
+        secret = rules.password
+        account = replace(usual, user=rules.user, password=secret.read if secret else None, mechanism="")
+        copier = replace(copier, account=account, rate=rules.rate or 0, max_lag=rules.max_lag)
+    return copier, MongoUndoer(copier=copier, watch=usual)
 
 
 def _connect_mongodb(instance: Instance) -> MongoConnectOptions:

@@ -12,7 +12,8 @@ import pytest
 from bson.datetime_ms import DatetimeMS
 
 from tests.lab.lock_rig import room
-from tests.lab.mongo_fixture import Client, MongoServer, MongoSettings, initiate
+from tests.lab.mongo_fixture import ADMIN, ADMIN_PASSWORD, Client, MongoServer, MongoSettings, initiate
+from tests.lab.undo_documents import TestUndoDocuments
 from zbackup.engines.mongodb.copy.account import ROLES
 from zbackup.engines.mongodb.copy.fill import prove
 from zbackup.engines.mongodb.copy.session import MongoCopier, MongoCopy
@@ -22,7 +23,7 @@ from zbackup.model.copying import CopiedTable, CopyWish, Difference, Entrance, T
 from zbackup.model.errors import DatabaseError, Refused, Taken, VerificationFailed
 from zbackup.model.progress import Silent
 
-__all__ = ["room"]
+__all__ = ["TestUndoDocuments", "room"]
 
 COLLECTIONS = ("capped", "clustered", "collated", "docs", "guarded", "odd.name")
 
@@ -60,6 +61,11 @@ class Rig:
     def change(self, collection: str, command: str, *arguments: Any) -> None:
         with self.production.client() as client:
             getattr(client["shop"][collection], command)(*arguments)
+
+    def watch(self) -> ConnectOptions:
+        """How the instance's own account logs in to production."""
+        socket = str(self.production.settings.socket)
+        return ConnectOptions(socket=socket, user=ADMIN, password=lambda: ADMIN_PASSWORD)
 
     def hashes(self, server: MongoServer) -> dict[str, str]:
         """dbHash of each collection; capped ones are hashed as they lie."""

@@ -194,22 +194,42 @@ class TestUndo:
         assert (done["odd.part"].inserted, done["odd.counted"].already) == (50, 1)
         assert rig.sums(rig.production) == before
 
-    def test_what_the_log_holds_in_part_is_completed_by_a_clone(self, rig: Rig) -> None:
+    @pytest.mark.parametrize("image", ["MINIMAL", "NOBLOB"])
+    def test_what_the_log_holds_in_part_is_completed_by_a_clone(self, rig: Rig, image: str) -> None:
         before = _anew(rig)
-        for image in ("MINIMAL", "NOBLOB"):
-            log = _transaction(
-                rig,
-                "DELETE FROM odd.kinds WHERE id % 3 = 0",
-                "UPDATE odd.kinds SET t = 'x', a = 5 WHERE id % 3 = 1",
-                "UPDATE odd.kinds SET a = 6 WHERE id % 3 = 1",
-                "UPDATE odd.comp SET v = NULL WHERE p2 % 7 = 1",
-                "INSERT INTO odd.part VALUES (3000, 'x')",
-                image=image,
-            )
-            with pytest.raises(ImagesIncomplete, match="binlog_row_image"):
-                _undo(rig, log)
-            assert all(table.left == 0 for table in _undo(rig, log, clone=True))
-            assert rig.sums(rig.production) == before
+        log = _transaction(
+            rig,
+            "DELETE FROM odd.kinds WHERE id % 3 = 0",
+            "UPDATE odd.kinds SET t = 'x', a = 5 WHERE id % 3 = 1",
+            "UPDATE odd.kinds SET a = 6 WHERE id % 3 = 1",
+            "UPDATE odd.kinds SET f = f * 1.5, d = d WHERE id % 3 = 2",
+            "UPDATE odd.comp SET v = NULL WHERE p2 % 7 = 1",
+            "INSERT INTO odd.part VALUES (3000, 'x')",
+            "INSERT INTO odd.part (id) VALUES (3001)",
+            # Keys that go from one to the next, and on to others' places.
+            "UPDATE odd.part SET id = 4001 WHERE id = 1",
+            "UPDATE odd.part SET id = 4002, v = 'moved' WHERE id = 4001",
+            "UPDATE odd.part SET id = 4003 WHERE id = 4002",
+            "UPDATE odd.part SET id = 4010 WHERE id = 12",
+            "UPDATE odd.part SET id = 12 WHERE id = 11",
+            "DELETE FROM odd.part WHERE id = 13",
+            "UPDATE odd.part SET id = 13 WHERE id = 12",
+            "UPDATE odd.part SET v = 'last' WHERE id = 13",
+            image=image,
+        )
+        with pytest.raises(ImagesIncomplete, match="binlog_row_image") as why:
+            _undo(rig, log)
+        assert why.value.by_clone
+        rig.production.sql("UPDATE odd.part SET v = 'since' WHERE id = 3001")
+        done = {str(table.table): table for table in _undo(rig, log, clone=True)}
+        assert [line for table in done.values() for line in table.conflicts] == [
+            "odd.part id=3001: changed since (v is 'since', and was left as NULL)"
+        ]
+        rig.production.sql("UPDATE odd.part SET v = NULL WHERE id = 3001")
+        assert all(table.left == 0 for table in _undo(rig, log, clone=True))
+        assert rig.sums(rig.production) == before
+        rig.replica.catch_up(rig.production)
+        assert rig.sums(rig.replica) == before
 
 
 def _anew(rig: Rig, *names: str) -> dict[str, int | None]:
@@ -252,8 +272,8 @@ def _session(rig: Rig, log: TransactionLog, *, clone: bool = False, **wish: Any)
         yield session
 
 
-def _undo(rig: Rig, log: TransactionLog, **wish: Any) -> tuple[UndoneTable, ...]:
-    with _session(rig, log, **wish) as session:
+def _undo(rig: Rig, log: TransactionLog, *, clone: bool = False, **wish: Any) -> tuple[UndoneTable, ...]:
+    with _session(rig, log, clone=clone, **wish) as session:
         session.plan()
         return session.act()
 

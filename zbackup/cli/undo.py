@@ -1,5 +1,6 @@
 """zbackup undo"""
 
+import re
 import sys
 from typing import Annotated, Any
 
@@ -11,19 +12,22 @@ from zbackup.cli.output import emit, plain, tell
 from zbackup.cli.working import OneInstance, on_one
 from zbackup.jobs.undo.undo import Confirm, UndoOptions, UndoReport, undo
 from zbackup.model.errors import CopyIncomplete, Declined, UsageError
+from zbackup.model.log import ClusterTime
 from zbackup.model.moment import local_text
-from zbackup.model.transaction_name import parse_transaction
+from zbackup.model.transaction_name import TransactionName, parse_transaction
 from zbackup.model.undoing import UndoneTable
 
 HELP = """Take back what one transaction changed, and nothing else.
 
-Rows that it deleted are inserted again, rows that it changed get their old values, rows that it inserted are
-deleted: where production still has what it wrote. What was changed since is listed as a conflict and left
-alone; the command then ends with 17. What is as it was already is left alone, too, so that the same command
-continues one that was cut short.
+Rows (or documents) that it deleted are inserted again, those that it changed get their old values, those that
+it inserted are deleted: where production still has what it wrote. What was changed since is listed as a
+conflict and left alone; the command then ends with 17. What is as it was already is left alone, too, so that
+the same command continues one that was cut short.
 
-The transaction is named by its GTID or its position: zbackup log shows both. Its rows are read from the log,
-which has to hold them whole (binlog_row_image=FULL); nothing is restored for it.
+The transaction is named by its GTID or its position, of MongoDB by its cluster time: zbackup log shows them.
+Its rows are read from the log. Where that does not hold them whole (binlog_row_image=MINIMAL or NOBLOB; of
+MongoDB where collections keep no pre-images), a server that is restored to just before it tells the rest, and
+is gone again afterwards.
 
 It writes by the account that zbackup copy writes by ([instance.NAME.copy_back]).
 
@@ -32,16 +36,24 @@ zbackup log shop --table shop.orders --kind delete --since -1h     which transac
 zbackup undo 3e11fa47-71ca-11e1-9e33-c80aa9429562:23 --dry-run     what would be done, as SQL
 zbackup undo 3e11fa47-71ca-11e1-9e33-c80aa9429562:23               shown, asked, done
 zbackup undo 0-1-4711 shop --yes --json                            for scripts
+zbackup undo 1714557720,1 docs --dry-run                           MongoDB: its commands
 """
 
 TransactionArgument = Annotated[
-    str, typer.Argument(metavar="TRANSACTION", help="Its GTID, or FILE:POSITION in the binary log.")
+    str,
+    typer.Argument(
+        metavar="TRANSACTION",
+        help="Its GTID, or FILE:POSITION in the binary log; of MongoDB SECONDS,INCREMENT.",
+    ),
 ]
 FireTriggers = Annotated[
     bool,
     typer.Option("--fire-triggers", help="Let production's triggers run for each row that is put back."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the reverse as SQL, change nothing.")]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Show the reverse as SQL, or as commands of MongoDB; change nothing."),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Change production's rows without asking.")]
 
 
@@ -54,13 +66,22 @@ def command(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    name = parse_transaction(transaction)
+    name = parse_named(transaction)
     with on_one(options, "undo", instance) as ctx:
         choice = UndoOptions(dry_run=dry_run, fire_triggers=fire_triggers)
         report = undo(ctx, name, choice, confirmed(yes=yes))
         at = local_text(report.transaction.committed, ctx.zone)
     emit(options, "undo", shape(report, dry_run=dry_run), lambda: text(report, at, dry_run=dry_run))
     require_complete(report, dry_run=dry_run)
+
+
+def parse_named(text: str) -> TransactionName | ClusterTime:
+    """Read what names one transaction; of MongoDB its cluster time, also with the term behind it, as zbackup
+    log shows it. Raise UsageError."""
+    try:
+        return ClusterTime.parse(re.sub(r"@-?[0-9]{1,19}\s*$", "", text))
+    except ValueError:
+        return parse_transaction(text)
 
 
 def require_complete(report: UndoReport, *, dry_run: bool) -> None:
@@ -117,12 +138,15 @@ def _table_shape(table: UndoneTable) -> dict[str, Any]:
 
 
 def text(report: UndoReport, at: str, *, dry_run: bool) -> str:
-    """For people; of a dry run as SQL, with what is no statement in comments."""
+    """For people; of a dry run as statements, with what is none in comments."""
     head = f"{report.name}, committed {at}"
     if not dry_run:
         return "\n".join((f"{head}, is taken back:", *_lines(report)))
     lines = [f"the reverse of {head}:", *_lines(report)]
-    return "\n".join((*(f"-- {line}" for each in lines for line in each.splitlines()), *report.statements))
+    mark = "//" if report.transaction.start.count("@") else "--"
+    return "\n".join(
+        (*(f"{mark} {line}" for each in lines for line in each.splitlines()), *report.statements)
+    )
 
 
 def _lines(report: UndoReport) -> list[str]:

@@ -12,7 +12,7 @@ from zbackup.model.archive import ArchivedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
 from zbackup.model.copying import CopiedTable, CopyPlan, CopyStep, CopyWish, Difference, Entrance
-from zbackup.model.log import LogDamage, LogSpan, Searched, Transaction
+from zbackup.model.log import ClusterTime, LogDamage, LogSpan, Searched, Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead, Told, nobody
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record
@@ -150,6 +150,12 @@ class UndoSession(Protocol):
 
 class Undoer(Protocol):
     """Takes back one transaction in the instance's own server."""
+
+    def find(self, at: ClusterTime) -> Transaction:
+        """The transaction of a log that is known by cluster times.
+
+        Raise UsageError where the log knows none, NotRecoverable where it has none like that.
+        """
 
     def session(
         self,

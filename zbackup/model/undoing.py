@@ -9,9 +9,10 @@ from zbackup.model.errors import ZbackupError
 
 class ImagesIncomplete(ZbackupError):
     """The log does not hold all that was overwritten: a clone from before the transaction does. `tables` are
-    those that the transaction changed."""
+    those that the transaction changed; `by_clone` tells whether a clone is enough to take it back exactly."""
 
     tables: tuple[TableName, ...] = ()
+    by_clone: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.unit.undone import report
-from zbackup.cli.undo import confirmed, require_complete, shape, text
+from zbackup.cli.undo import confirmed, parse_named, require_complete, shape, text
 from zbackup.model.errors import CopyIncomplete, UsageError
+from zbackup.model.log import ClusterTime
 
 
 def test_a_dry_run_is_sql_with_all_else_in_comments() -> None:
@@ -31,3 +32,10 @@ def test_json_has_the_statements_of_a_dry_run_alone() -> None:
     assert shape(report(deleted=1), dry_run=True)["statements"] == list(report().statements)
     done = shape(report(deleted=1), dry_run=False)
     assert done["statements"] is None and done["tables"][0]["deleted"] == 1
+
+
+def test_a_transaction_of_mongodb_is_named_as_zbackup_log_shows_it() -> None:
+    assert parse_named("1714557720,3@7") == parse_named(" 1714557720,3") == ClusterTime(1714557720, 3)
+    assert str(parse_named("0-1-7")) == "0-1-7"
+    with pytest.raises(UsageError, match="names no transaction"):
+        parse_named("1714557720")

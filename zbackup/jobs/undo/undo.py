@@ -1,10 +1,11 @@
 """Take back one transaction: find it, look at production, ask, act, report.
 
-It goes by the log's row images: nothing is restored for it.
+It goes by the log's row images. Where these are not whole, and of MongoDB, whose oplog holds differences, a
+clone that is restored to just before the transaction tells the rest.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo
 
 import structlog
@@ -15,12 +16,14 @@ from zbackup.jobs.copy.copy import copier_of
 from zbackup.jobs.restore.known_logs import known_logs
 from zbackup.jobs.restore.locate_transaction import locate
 from zbackup.jobs.restore.search_log import require_all_read, search_log
+from zbackup.jobs.undo.on_a_clone import on_a_clone
 from zbackup.model.backup import BackupFiles
+from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused
-from zbackup.model.log import Transaction
+from zbackup.model.log import ClusterTime, Transaction
 from zbackup.model.log_entry import LogEntry, LogFilter, LogRead
 from zbackup.model.moment import local_text
-from zbackup.model.target import BeforeTransaction
+from zbackup.model.target import BeforeTransaction, RestoreTarget
 from zbackup.model.transaction_name import TransactionName
 from zbackup.model.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoWish
 
@@ -56,7 +59,21 @@ class UndoOptions:
     fire_triggers: bool = False
 
 
-def undo(ctx: Context, name: TransactionName, options: UndoOptions, confirm: Confirm) -> UndoReport:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Subject:
+    """The transaction, the log that holds it, and a target that is everything `before` it. `altered` says of
+    tables how their definition was changed since."""
+
+    name: str
+    transaction: Transaction
+    before: RestoreTarget
+    parts: tuple[BackupFiles, ...] = ()
+    altered: Mapping[str, str] = field(default_factory=dict)
+
+
+def undo(
+    ctx: Context, name: TransactionName | ClusterTime, options: UndoOptions, confirm: Confirm
+) -> UndoReport:
     """Put back the rows that a transaction changed, where production still has what it wrote.
 
     Raise UsageError, NotRecoverable or Refused before anything is changed; DatabaseError or
@@ -68,23 +85,44 @@ def undo(ctx: Context, name: TransactionName, options: UndoOptions, confirm: Con
         )
     copier_of(ctx).require_account()
     ctx.progress.phase("finding", str(name))
-    found = locate(ctx, name)
-    parts = _parts(ctx, found)
-    altered = altered_since(search_log(ctx, _definitions(found.transaction)), found.transaction, ctx.zone)
-    wish = UndoWish(name=str(name), altered=altered, fire_triggers=options.fire_triggers)
-    work = _Work(
-        ctx=ctx, undoer=ctx.undoer, found=found, parts=parts, wish=wish, options=options, confirm=confirm
-    )
+    subject = _subject(ctx, ctx.undoer, name)
+    work = _Work(ctx=ctx, undoer=ctx.undoer, subject=subject, options=options, confirm=confirm)
     try:
-        report = work.done()
+        report = _whole(ctx, work)
     except ImagesIncomplete as why:
         tables = " ".join(f"--table {table}" for table in why.tables)
+        option = "--to-timestamp" if isinstance(name, ClusterTime) else "--before"
         raise Refused(
-            f"{why}: zbackup restore {ctx.instance} --before {name} {tables} --missing --changed puts back "
+            f"{why}: zbackup restore {ctx.instance} {option} {name} {tables} --missing --changed puts back "
             "all that differs from then"
         ) from why
     log.info("undo.finished", transaction=str(name), left=report.left, dry_run=options.dry_run)
     return report
+
+
+def _whole(ctx: Context, work: "_Work") -> UndoReport:
+    """By the log alone, or by a clone as well. Raise ImagesIncomplete where both are not enough."""
+    try:
+        return work.done()
+    except ImagesIncomplete as why:
+        if not why.by_clone:
+            raise
+        ctx.progress.note(f"{why}: a server is restored to just before it, and tells the rest")
+        return on_a_clone(ctx, work.subject.before, work.done)
+
+
+def _subject(ctx: Context, undoer: Undoer, name: TransactionName | ClusterTime) -> _Subject:
+    if isinstance(name, ClusterTime):
+        return _Subject(name=str(name), transaction=undoer.find(name), before=name)
+    found = locate(ctx, name)
+    altered = altered_since(search_log(ctx, _definitions(found.transaction)), found.transaction, ctx.zone)
+    return _Subject(
+        name=str(name),
+        transaction=found.transaction,
+        before=found,
+        parts=_parts(ctx, found),
+        altered=altered,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,23 +131,23 @@ class _Work:
 
     ctx: Context
     undoer: Undoer
-    found: BeforeTransaction
-    parts: tuple[BackupFiles, ...]
-    wish: UndoWish
+    subject: _Subject
     options: UndoOptions
     confirm: Confirm
 
-    def done(self) -> UndoReport:
-        """Look, ask and act, in sessions that are opened here."""
-        subject = self.found.transaction
-        with self.undoer.session(subject, self.parts, self.wish, None, self.ctx.progress) as session:
+    def done(self, entrance: Entrance | None = None) -> UndoReport:
+        """Look, ask and act, in sessions that are opened here; `entrance` leads to a clone."""
+        subject = self.subject
+        wish = UndoWish(name=subject.name, altered=subject.altered, fire_triggers=self.options.fire_triggers)
+        opened = self.undoer.session(subject.transaction, subject.parts, wish, entrance, self.ctx.progress)
+        with opened as session:
             plan = session.plan()
             for note in plan.notes:
                 self.ctx.progress.note(note)
             report = UndoReport(
                 instance=self.ctx.instance,
-                name=self.wish.name,
-                transaction=self.found.transaction,
+                name=subject.name,
+                transaction=subject.transaction,
                 plan=plan,
                 tables=plan.tables,
             )

@@ -31,9 +31,14 @@ def search_name(instance: str) -> str:
     return f"{instance.lower()[:56]}-search"
 
 
+def undo_name(instance: str) -> str:
+    """Tell what `zbackup undo` restores, where the log alone does not tell enough: there is one at a time."""
+    return f"{instance.lower()[:58]}-undo"
+
+
 def own_names(instance: str) -> frozenset[str]:
     """The recoveries that zbackup makes for itself: whatever is called so, it may destroy."""
-    return frozenset({drill_name(instance), search_name(instance)})
+    return frozenset({drill_name(instance), search_name(instance), undo_name(instance)})
 
 
 def next_name(instance: str, taken: set[str]) -> str:

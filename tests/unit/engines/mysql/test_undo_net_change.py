@@ -1,51 +1,71 @@
-"""Whatever a transaction did to rows, in whatever order: taking it back leaves what was there before."""
+"""Whatever a transaction did to rows, in whatever order, and however little of it the log holds: taking it
+back leaves what was there before."""
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.undo.changes import Change, Row, Unknown
-from zbackup.engines.mysql.undo.net_change import NetChange, Step, in_turn
+from zbackup.engines.mysql.undo.changes import UNKNOWN, Change, Row
+from zbackup.engines.mysql.undo.net_change import Key, NetChange, Step, in_turn
 from zbackup.model.copying import TableName
+from zbackup.model.undoing import ImagesIncomplete
 
 TABLE, OTHER = TableName("shop", "orders"), TableName("shop", "lines")
 State = dict[bytes, tuple[bytes, bytes, bytes]]
+DEFAULT = (b"0", b"a", b"z")
 KEYS = st.sampled_from([b"1", b"2", b"3", b"4", b"5"])
 VALUES = st.sampled_from([b"a", b"b", b"c"])
 STATES = st.dictionaries(KEYS, st.tuples(VALUES, VALUES)).map(
     lambda rows: {key: (key, *values) for key, values in rows.items()}
 )
 ACTIONS = st.lists(
-    st.tuples(st.sampled_from(["insert", "update", "move", "delete"]), KEYS, KEYS, VALUES), max_size=12
+    st.tuples(
+        st.sampled_from(["insert", "bare", "update", "move", "delete"]),
+        KEYS,
+        KEYS,
+        VALUES,
+        st.sampled_from(["FULL", "MINIMAL", "NOBLOB"]),
+    ),
+    max_size=14,
 )
 
 
+@settings(max_examples=500)
 @given(STATES, ACTIONS)
 def test_the_reverse_of_all_changes_leaves_what_was_there(
-    first: State, actions: list[tuple[str, bytes, bytes, bytes]]
+    first: State, actions: list[tuple[str, bytes, bytes, bytes, str]]
 ) -> None:
     state, changes = dict(first), []
-    for what, key, other, value in actions:
+    for what, key, other, value, image in actions:
         change = _done(state, what, (key, other), value)
         if change:
-            changes.append(change)
-    net = NetChange({TABLE: (0,)})
+            changes.append(_logged(change, image, bare=what == "bare"))
+
+    def row_before(_: TableName, key: Key) -> Row:
+        return first[_bytes(key[0])]
+
+    net = NetChange({TABLE: (0,)}, row_before, {TABLE: DEFAULT})
     for change in changes:
         net.saw(change)
     steps = net.steps()
-    assert not any(step.lacks for step in steps)
+    after = dict(state)
+    for step in steps:
+        _require_known(step, first, after)
     for step in steps:
         _take_back(state, step)
     assert state == first
+    touched = {_bytes(key[0]) for step in steps for key in (step.key, step.key_before)}
+    assert touched == {k for k in {*first, *after} if first.get(k) != after.get(k)}, "more than what differs"
 
 
 def _done(state: State, what: str, keys: tuple[bytes, bytes], value: bytes) -> Change | None:
-    """Do it if it can be done, as a server would; what the log says of it."""
+    """Do it if it can be done, as a server would; what a log says of it that holds all."""
     key, other = keys
     before = state.get(key)
-    if what == "insert" and before is None:
-        state[key] = after = (key, value, b"z")
+    if what in ("insert", "bare") and before is None:
+        state[key] = after = (key, value, b"y") if what == "insert" else (key, *DEFAULT[1:])
         return Change(TABLE, None, after)
-    if before is None or (what == "move" and other in state):
+    if before is None or what in ("insert", "bare") or (what == "move" and other in state):
         return None
     del state[key]
     if what == "delete":
@@ -55,23 +75,36 @@ def _done(state: State, what: str, keys: tuple[bytes, bytes], value: bytes) -> C
     return Change(TABLE, before, after)
 
 
+def _logged(change: Change, image: str, *, bare: bool) -> Change:
+    """What the log holds of it: of the third column, a BLOB, and all that an image leaves out, nothing."""
+    before, after = change.before, change.after
+    if image == "FULL":
+        return change
+    if before is not None:
+        before = (before[0], before[1] if image == "NOBLOB" else UNKNOWN, UNKNOWN)
+    if after is not None and change.before is not None:
+        moved = change.before[0] != after[0]
+        after = (after[0] if image == "NOBLOB" or moved else UNKNOWN, after[1], UNKNOWN)
+    elif after is not None and bare:
+        after = (after[0], UNKNOWN if image == "MINIMAL" else after[1], UNKNOWN)
+    return Change(TABLE, before, after)
+
+
+def _require_known(step: Step, first: State, after: State) -> None:
+    """It holds whole rows, and the right ones."""
+    assert step.before == first.get(_bytes(step.key_before[0]))
+    assert step.after == after.get(_bytes(step.key[0]))
+    if step.key != step.key_before:
+        assert _bytes(step.key[0]) not in first and _bytes(step.key_before[0]) not in after
+
+
 def _take_back(state: State, step: Step) -> None:
     """As the writer does it: only where what is there is what the transaction left."""
-    key, key_before = _bytes(step.key[0]), _bytes(step.key_before[0])
-    if step.after is None:
-        assert key not in state
-    else:
-        there = state.pop(key)
-        assert all(isinstance(a, Unknown) or a == t for a, t in zip(step.after, there, strict=True))
+    assert state.pop(_bytes(step.key[0]), None) == step.after
     if step.before is not None:
-        assert key_before not in state
-        old = step.before if step.after is None else _filled(step, there)
-        state[key_before] = (key_before, _bytes(old[1]), _bytes(old[2]))
-
-
-def _filled(step: Step, there: tuple[bytes, ...]) -> Row:
-    assert step.before is not None
-    return tuple(t if isinstance(b, Unknown) else b for b, t in zip(step.before, there, strict=True))
+        assert _bytes(step.key_before[0]) not in state
+        key, one, other = map(_bytes, step.before)
+        state[key] = (key, one, other)
 
 
 def _bytes(value: object) -> bytes:
@@ -93,6 +126,39 @@ def test_a_row_that_got_another_key_is_one_step_and_two_when_its_old_key_is_used
     assert (step.kind, step.key, step.key_before) == ("update", (b"2",), (b"1",))
     net.saw(Change(TABLE, None, (b"1", b"other")))
     assert [(s.kind, s.key) for s in net.steps()] == [("update", (b"1",)), ("delete", (b"2",))]
+
+
+def test_a_key_that_went_from_one_to_the_next_is_one_step_from_the_last_to_the_first() -> None:
+    net = NetChange({TABLE: (0,)}, lambda _, __: (b"1", b"a", b"b"))
+    net.saw(Change(TABLE, (b"1", UNKNOWN, UNKNOWN), (b"2", UNKNOWN, UNKNOWN)))
+    net.saw(Change(TABLE, (b"2", UNKNOWN, UNKNOWN), (b"3", b"x", UNKNOWN)))
+    (step,) = net.steps()
+    assert (step.kind, step.key, step.key_before) == ("update", (b"3",), (b"1",))
+    assert (step.before, step.after) == ((b"1", b"a", b"b"), (b"3", b"x", b"b"))
+
+
+def test_keys_that_each_went_on_by_one_are_taken_back_row_by_row() -> None:
+    net = NetChange({TABLE: (0,)})
+    net.saw(Change(TABLE, (b"2", b"b"), (b"3", b"b")))
+    net.saw(Change(TABLE, (b"1", b"a"), (b"2", b"a")))
+    assert {(s.kind, s.key, s.before) for s in net.steps()} == {
+        ("insert", (b"1",), (b"1", b"a")),
+        ("update", (b"2",), (b"2", b"b")),
+        ("delete", (b"3",), None),
+    }
+
+
+def test_a_change_of_a_row_that_was_removed_makes_no_sense() -> None:
+    net = NetChange({TABLE: (0,)})
+    net.saw(Change(TABLE, (b"1", b"a"), None))
+    with pytest.raises(ValueError, match="an earlier change has removed"):
+        net.saw(Change(TABLE, (b"1", b"a"), (b"1", b"b")))
+
+
+def test_a_key_that_is_not_in_the_log_cannot_be_completed() -> None:
+    with pytest.raises(ImagesIncomplete, match=r"keys of shop\.orders") as caught:
+        NetChange({TABLE: (0,)}).saw(Change(TABLE, (UNKNOWN, b"a"), None))
+    assert not caught.value.by_clone
 
 
 def test_the_last_change_is_taken_back_first_and_tables_with_triggers_before_all_others() -> None:

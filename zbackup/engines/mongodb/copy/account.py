@@ -15,6 +15,8 @@ ACTIONS = frozenset(
     )
 )
 
+REMOVING = frozenset({"remove"})
+
 
 def grants(database: str) -> str:
     """The mongosh command that makes the account."""
@@ -45,7 +47,21 @@ def require_privileges(connection: Connection, databases: Sequence[str] = ()) ->
     return "every database" if allowed(granted, "") else ", ".join(may)
 
 
-def allowed(granted: Sequence[Mapping[str, Any]], database: str) -> bool:
+def require_deletes(connection: Connection, databases: Sequence[str]) -> None:
+    """Raise PrivilegeMissing if the account may not delete documents there, which copies never do."""
+    info = connection.command({"connectionStatus": 1, "showPrivileges": True})["authInfo"]
+    granted = info["authenticatedUserPrivileges"]
+    for name in databases if info["authenticatedUsers"] else ():
+        if not allowed(granted, name, REMOVING):
+            who = info["authenticatedUsers"][0]
+            raise PrivilegeMissing(
+                f"{who['user']} ({who['db']}) may not delete the documents that the transaction inserted "
+                f'into {name}: db.getSiblingDB("{who["db"]}").grantRolesToUser("{who["user"]}", '
+                f"{json.dumps([{'role': 'readWrite', 'db': name}])})"
+            )
+
+
+def allowed(granted: Sequence[Mapping[str, Any]], database: str, actions: frozenset[str] = ACTIONS) -> bool:
     """Tell whether privileges as connectionStatus lists them cover what a copy does in a database; "" is
     any."""
     held: set[str] = set()
@@ -54,4 +70,4 @@ def allowed(granted: Sequence[Mapping[str, Any]], database: str) -> bool:
         whole = resource.get("collection") == "" and resource.get("db") in ("", database)
         if resource.get("anyResource") or whole:
             held |= set(one["actions"])
-    return held >= ACTIONS
+    return held >= actions

@@ -54,7 +54,7 @@ class Writer:
         before = 0
         for altered, group in groupby(documents, collections.has_empty_timestamp):
             part = list(group)
-            command = _unaltered(name, part) if altered else {"insert": name.table, "documents": part}
+            command = unaltered(name, part) if altered else {"insert": name.table, "documents": part}
             said = self.run(name, {**command, "ordered": ordered})
             errors += [{**each, "index": each["index"] + before} for each in said.get("writeErrors", ())]
             if errors and ordered:
@@ -113,7 +113,7 @@ class Writer:
             self.progress.note(text)
 
 
-def _unaltered(name: TableName, documents: list[RawBSONDocument]) -> dict[str, Any]:
+def unaltered(name: TableName, documents: list[RawBSONDocument]) -> dict[str, Any]:
     """An insert of exactly these documents; as with any insert, one that is there already is an error."""
     updates = [
         {

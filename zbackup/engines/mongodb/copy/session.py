@@ -39,16 +39,16 @@ class MongoCopier:
 
     def require_account(self, schemas: Sequence[str] = ()) -> str:
         """See engines.base.Copier."""
-        with connect(self._account) as connection:
-            return f"{self._account.user} may copy into {require_privileges(connection, schemas)}"
+        with connect(self.require_options()) as connection:
+            return f"{self.require_options().user} may copy into {require_privileges(connection, schemas)}"
 
     def admits(self, entrance: Entrance, wish: CopyWish) -> Entrance | None:
         """See engines.base.Copier."""
-        account = self._account
+        account = self.require_options()
         own = replace(entrance, user=account.user, password=account.password() if account.password else "")
         for login in dict.fromkeys((entrance, entrance if entrance.user else own)):
             try:
-                with connect(_options(login)) as connection:
+                with connect(clone_options(login)) as connection:
                     for name in wish.tables:
                         collections.in_database(connection, name.schema)
                         connection.find((name.schema, name.table), {})
@@ -61,16 +61,16 @@ class MongoCopier:
     def session(self, entrance: Entrance, wish: CopyWish, progress: Progress) -> Iterator["MongoCopy"]:
         """See engines.base.Copier."""
         with ExitStack() as open_ones:
-            production = open_ones.enter_context(connect(self._account))
-            clone = open_ones.enter_context(connect(_options(entrance)))
-            _require_primary(production)
+            production = open_ones.enter_context(connect(self.require_options()))
+            clone = open_ones.enter_context(connect(clone_options(entrance)))
+            require_primary(production)
             writer = Writer(
                 production, progress, rate=self.rate, max_lag=self.max_lag, keep=clone.keep_cursors
             )
             yield MongoCopy(sides=Sides(clone, production), writer=writer, wish=wish, progress=progress)
 
-    @property
-    def _account(self) -> ConnectOptions:
+    def require_options(self) -> ConnectOptions:
+        """How to log in with the copies' account. Raise Refused without one."""
         if self.account is None:
             raise Refused(
                 "copying into production needs an account of its own there: set user and password in "
@@ -158,13 +158,15 @@ def _copied(step: CopyStep) -> CopiedTable:
     return CopiedTable(source=step.source, into=step.into, action=step.action, notes=step.notes)
 
 
-def _options(entrance: Entrance) -> ConnectOptions:
+def clone_options(entrance: Entrance) -> ConnectOptions:
+    """The options to connect to a clone's server."""
     if entrance.user == INTERNAL_USER:
         return as_internal_user(entrance.socket, entrance.password)
     password = (lambda: entrance.password) if entrance.user else None
     return ConnectOptions(socket=entrance.socket, user=entrance.user, password=password)
 
 
-def _require_primary(production: Connection) -> None:
+def require_primary(production: Connection) -> None:
+    """Raise Refused unless the server takes writes."""
     if not production.command({"hello": 1}).get("isWritablePrimary"):
         raise Refused("the instance's server takes no writes: copy on the host of the primary")

@@ -107,4 +107,7 @@ class MongoLogReader:
 
 
 def _no_name(name: TransactionName) -> UsageError:
-    return UsageError(f"{name} names nothing in MongoDB's oplog: use --to-timestamp SECONDS,INC")
+    return UsageError(
+        f"{name} names nothing in MongoDB's oplog, where entries have cluster times: SECONDS,INCREMENT, as "
+        "zbackup log shows them (zbackup restore --to-timestamp)"
+    )

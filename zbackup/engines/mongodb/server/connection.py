@@ -3,6 +3,8 @@
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC
 from types import TracebackType
 from typing import Any, cast
@@ -12,6 +14,7 @@ import pymongo
 from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
+from bson.timestamp import Timestamp
 from pymongo.client_session import ClientSession
 from pymongo.errors import (
     AutoReconnect,
@@ -24,6 +27,7 @@ from pymongo.errors import (
 )
 from pymongo.read_concern import ReadConcern
 from pymongo.uri_parser import parse_uri
+from pymongo.write_concern import WriteConcern
 
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.privileges import advice
@@ -32,6 +36,8 @@ from zbackup.model.errors import DatabaseError
 CONNECT_LIMIT_S = 5
 INSERT_LIMIT_S = 600
 ANSWER_LIMIT_S = 30
+CHANGES_LIMIT_MS = 5000
+MAJORITY = WriteConcern("majority", wtimeout=60_000)
 POLL_S = 0.2
 
 MAJORITY = ReadConcern("majority")
@@ -214,6 +220,49 @@ class Connection:
         if self._lasting:
             self.command({"refreshSessions": [dict(session.session_id) for session in self._lasting]})
 
+    def changes(self, collection: tuple[str, str], at: Timestamp) -> Iterator[RawBSONDocument]:
+        """Change events from a cluster time on, each with the document before and after it, as far as there
+        are any now.
+
+        Raise CommandRefused where the server does not have all of these images.
+        """
+        database, name = collection
+        stages = [
+            {
+                "$changeStream": {
+                    "startAtOperationTime": at,
+                    "fullDocumentBeforeChange": "required",
+                    "fullDocument": "required",
+                }
+            }
+        ]
+        try:
+            found = self._client[database].get_collection(name, codec_options=RAW)
+            with found.aggregate(stages, maxAwaitTimeMS=CHANGES_LIMIT_MS) as cursor:
+                while (there := cursor.try_next()) is not None:
+                    yield cast(RawBSONDocument, there)
+        except PyMongoError as failure:
+            raise _named(
+                failure, self._options, self.where, f"reading changes of {database}.{name}"
+            ) from None
+
+    @contextmanager
+    def transaction(self) -> Iterator["Transacted"]:
+        """A transaction, committed to a majority of the members at the end of the body, unless that raises.
+
+        Raise CommandRefused.
+        """
+        try:
+            with (
+                self._client.start_session() as session,
+                session.start_transaction(read_concern=ReadConcern("snapshot"), write_concern=MAJORITY),
+            ):
+                yield Transacted(self._client, session)
+        except BSONError as failure:
+            raise DatabaseError(f"a transaction at {self.where} failed: {failure}") from None
+        except PyMongoError as failure:
+            raise _named(failure, self._options, self.where, "a transaction") from None
+
     def last_id(self, collection: tuple[str, str]) -> RawBSONDocument | None:
         """The document, its _id alone, that comes last in that order."""
         database, name = collection
@@ -250,6 +299,24 @@ class Connection:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Transacted:
+    """Commands within one transaction."""
+
+    client: "pymongo.MongoClient[Document]"
+    session: ClientSession
+
+    def run(self, database: str, command: Mapping[str, Any]) -> Document:
+        """Run a command. One that writes ends the transaction where a document is refused: see Connection."""
+        return self.client[database].command(dict(command), session=self.session)
+
+    def documents(self, collection: tuple[str, str], wanted: Mapping[str, Any]) -> list[RawBSONDocument]:
+        """Documents of (database, collection) as the transaction sees them."""
+        database, name = collection
+        found = self.client[database].get_collection(name, codec_options=RAW)
+        return list(cast("Iterator[RawBSONDocument]", found.find(dict(wanted), session=self.session)))
 
 
 def connect(options: ConnectOptions) -> Connection:

@@ -201,9 +201,13 @@ def loses_types(name: TableName, column: Column, where: str) -> bytes:
     Dates, times and binary become strings, and DECIMALs lose their last zeros (MySQL reference manual, "The
     JSON Data Type").
     """
+    limit = f" AND ({where}\n)" if where else ""
+    return f"SELECT COUNT(*) FROM {quoted_name(name)} WHERE ({types_lost(column)}){limit}".encode()
+
+
+def types_lost(column: Column) -> str:
+    """The condition for these values."""
     text = f"CAST({quoted(column.name)} AS CHAR CHARACTER SET utf8mb4)"
     back = f"CAST({text} AS JSON)"
     again = f"CAST({back} AS CHAR CHARACTER SET utf8mb4)"
-    condition = f"({quoted(column.name)} <> {back} OR BINARY {text} <> BINARY {again})"
-    limit = f" AND ({where}\n)" if where else ""
-    return f"SELECT COUNT(*) FROM {quoted_name(name)} WHERE {condition}{limit}".encode()
+    return f"{quoted(column.name)} <> {back} OR BINARY {text} <> BINARY {again}"

@@ -34,6 +34,13 @@ _BY_TEXT: Final = frozenset({events.BEGIN_LOAD_QUERY, 18})
 _NO_TABLE: Final = 0xFFFFFF
 
 
+def never_whole(why: str) -> ImagesIncomplete:
+    """What the log does not hold, and no clone completes."""
+    incomplete = ImagesIncomplete(why)
+    incomplete.by_clone = False
+    return incomplete
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One row, which was `before` (None: it was not there) and then `after` (None: it was gone)."""
@@ -144,7 +151,7 @@ def _places(table: Table) -> tuple[int | None, ...]:
 def _rows(event: Event, layout: _Layout) -> Iterator[Change]:
     """Raise ValueError where the event makes no sense."""
     if event.kind == events.PARTIAL_UPDATE_ROWS:
-        raise ImagesIncomplete(f"the log holds parts of documents of {layout.name} (PARTIAL_JSON)")
+        raise never_whole(f"the log holds parts of documents of {layout.name} (PARTIAL_JSON)")
     body, at = event.body, _HEAD
     if event.kind >= _V2:
         at += int.from_bytes(body[at : at + 2], "little") or 2

@@ -1,24 +1,26 @@
 """The net change of each row by a transaction, and the steps that take it back. Pure.
 
-Rows are told apart by their keys. A transaction may change a row several times; what counts is what the row
-was before the first, and after the last. Taking back goes from the last change to the first, so that rows
-find their parents and no two of them need one unique value.
+A transaction is a map from keys to rows, as they were before it and as it left them: each change of the log
+is done to that map in its order, as the server did it. Taking back goes from the last change to the first, so
+that rows find their parents and no two of them need one unique value.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from zbackup.engines.mysql.undo.changes import UNKNOWN, Change, Row, Unknown
+from zbackup.engines.mysql.undo.changes import UNKNOWN, Change, Row, Unknown, never_whole
 from zbackup.engines.mysql.undo.values import Value
 from zbackup.model.copying import TableName
-from zbackup.model.undoing import ImagesIncomplete
 
 Key = tuple[Value, ...]
 Kind = Literal["insert", "update", "delete"]
+Place = tuple[TableName, Key]
+RowBefore = Callable[[TableName, Key], Row | None]
+"""Gives what is known of a row as it was before the transaction, besides what the log holds."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """One row that is taken back: it was `before` at the key `key_before`, and the transaction left it as
     `after` at `key`. None: there was no such row. The keys differ only if the transaction gave the row
@@ -29,7 +31,6 @@ class Step:
     key_before: Key
     before: Row | None
     after: Row | None
-    order: int = 0
 
     @property
     def kind(self) -> Kind:
@@ -37,20 +38,6 @@ class Step:
         if self.before is None:
             return "delete"
         return "insert" if self.after is None else "update"
-
-    @property
-    def lacks(self) -> bool:
-        """Tell whether the log lacks values that are to be put back."""
-        if self.before is None:
-            return False
-        if self.after is None:
-            return UNKNOWN in self.before
-        return any(b is UNKNOWN and a is not UNKNOWN for b, a in zip(self.before, self.after, strict=True))
-
-    def completed(self, row: Row) -> "Step":
-        """The step with the row as it was before the transaction, which the log holds in part only."""
-        after = None if self.after is None else overlay(row, self.after)
-        return Step(self.table, self.key, self.key_before, row, after, self.order)
 
 
 def overlay(below: Row, above: Row) -> Row:
@@ -64,80 +51,89 @@ def key_of(row: Row, places: Sequence[int], table: TableName) -> Key:
     for place in places:
         value = row[place]
         if isinstance(value, Unknown):
-            raise ImagesIncomplete(f"the log does not hold the keys of {table} whole")
+            raise never_whole(f"the log does not hold the keys of {table} whole")
         found.append(value)
     return tuple(found)
 
 
+def nothing_known(_: TableName, __: Key) -> Row | None:
+    """The log alone tells what rows were."""
+    return None
+
+
 class NetChange:
     """Hears of each change of a transaction in its order. `keys` are the places of each table's key among its
-    stored columns."""
+    stored columns; `row_before` and `new` complete what the log does not hold: rows as they were before it,
+    and what a new row of a table has in columns that its INSERT did not name."""
 
-    def __init__(self, keys: Mapping[TableName, Sequence[int]]) -> None:
+    def __init__(
+        self,
+        keys: Mapping[TableName, Sequence[int]],
+        row_before: RowBefore = nothing_known,
+        new: Mapping[TableName, Row] | None = None,
+    ) -> None:
         self._keys = keys
-        self._steps: dict[tuple[TableName, Key], Step] = {}
-        self._moved: dict[tuple[TableName, Key], Key] = {}
+        self._row_before = row_before
+        self._new = new or {}
+        self._was: dict[Place, Row | None] = {}
+        self._now: dict[Place, Row | None] = {}
+        self._came_from: dict[Place, Key] = {}
+        """Of rows that were there before the transaction: the key that they had then."""
+        self._last: dict[Place, int] = {}
         self._count = 0
 
     def __len__(self) -> int:
-        return len(self._steps)
+        return len(self._was)
 
     def saw(self, change: Change) -> None:
-        """Hear of the next change."""
+        """Hear of the next change. Raise ValueError for one of a row that is not there."""
         self._count += 1
-        name, before, after = change.table, change.before, change.after
-        places = self._keys[name]
-        old = key_of(before, places, name) if before is not None else None
-        if before is not None and after is not None:
-            # What is not in the image of a row after its change is as it was.
-            after = overlay(before, after)
-        new = key_of(after, places, name) if after is not None else None
-        if old is not None and new is not None and old != new and self._moves(name, old, new):
-            self._steps[name, new] = Step(name, new, old, before, after, self._count)
-            self._moved[name, old] = new
+        name, places = change.table, self._keys[change.table]
+        row, origin = self._new.get(name), None
+        if change.before is not None:
+            row, origin = self._take((name, key_of(change.before, places, name)), change.before)
+        if change.after is None:
             return
-        if old is not None and (new is None or new != old):
-            self._write(name, old, before, None)
-        if new is not None:
-            self._write(name, new, before if new == old else None, after)
+        # What is not in the image of a row after its change is as it was.
+        after = change.after if row is None else overlay(row, change.after)
+        at = name, key_of(after, places, name)
+        self._was.setdefault(at, None)
+        self._now[at], self._last[at] = after, self._count
+        if origin is not None:
+            self._came_from[at] = origin
 
-    def _moves(self, name: TableName, old: Key, new: Key) -> bool:
-        """Tell whether a row that gets another key can be taken back as one: nothing else is known of both
-        keys."""
-        return not any((name, key) in known for key in (old, new) for known in (self._steps, self._moved))
-
-    def _write(self, name: TableName, key: Key, before: Row | None, after: Row | None) -> None:
-        """At this key there is `after` now. `before` is what is known of what was there until now."""
-        self._split(name, key)
-        known = self._steps.get((name, key))
-        if known is None:
-            self._steps[name, key] = Step(name, key, key, before, after, self._count)
-            return
-        if known.before is not None and before is not None and known.after is not None:
-            # Values that were not touched until now are what they were at first.
-            untouched = tuple(
-                b if k is UNKNOWN and a is UNKNOWN else k
-                for k, a, b in zip(known.before, known.after, before, strict=True)
-            )
-            known.before = untouched
-        if known.after is not None and after is not None:
-            after = overlay(known.after, after)
-        known.after, known.order = after, self._count
-
-    def _split(self, name: TableName, key: Key) -> None:
-        """Take a row that got another key for two, as one of its keys is written again."""
-        step = self._steps.get((name, self._moved.get((name, key), key)))
-        if step is None or step.key == step.key_before:
-            return
-        del self._moved[name, step.key_before]
-        was = Step(name, step.key_before, step.key_before, step.before, None, step.order)
-        self._steps[name, was.key] = was
-        self._steps[name, step.key] = Step(name, step.key, step.key, None, step.after, step.order)
+    def _take(self, at: Place, image: Row) -> tuple[Row, Key | None]:
+        """The row that goes from this key, and the one that it had before the transaction."""
+        if at not in self._now:
+            below = self._row_before(*at)
+            self._was[at] = self._now[at] = image if below is None else overlay(below, image)
+            self._came_from[at] = at[1]
+        row = self._now[at]
+        if row is None:
+            raise ValueError(f"a row of {at[0]} is changed that an earlier change has removed")
+        self._now[at], self._last[at] = None, self._count
+        return overlay(row, image), self._came_from.pop(at, None)
 
     def steps(self) -> list[Step]:
         """Return the steps that take all of it back, in the order in which they are done."""
-        left = [s for s in self._steps.values() if s.key != s.key_before or s.before != s.after]
-        return sorted(left, key=lambda step: -step.order)
+        moved = dict(self._moved())
+        gone = {(at[0], origin) for at, origin in moved.items()}
+        found = []
+        for at, was in self._was.items():
+            now = self._now[at]
+            if at in moved:
+                origin = moved[at]
+                found.append((at, Step(at[0], at[1], origin, self._was[at[0], origin], now)))
+            elif at not in gone and was != now:
+                found.append((at, Step(at[0], at[1], at[1], was, now)))
+        return [step for at, step in sorted(found, key=lambda pair: -self._last[pair[0]])]
+
+    def _moved(self) -> Iterator[tuple[Place, Key]]:
+        """Rows that have another key now, where neither of the two keys was another row's."""
+        for at, origin in self._came_from.items():
+            old = at[0], origin
+            if origin != at[1] and self._was[at] is None and self._now[old] is None:
+                yield at, origin
 
 
 def in_turn(steps: Sequence[Step], firing: Iterable[TableName]) -> list[Step]:

@@ -99,13 +99,14 @@ def look(
             wanted.setdefault(step.table, {})[reverse.canonical_key(table, key)] = key
     found: Rows = {}
     for name, keys in wanted.items():
-        found[name] = _rows(connection, targets[name], keys, locked=locked)
+        found[name] = rows_at(connection, targets[name], keys, locked=locked)
     return found
 
 
-def _rows(
+def rows_at(
     connection: RowConnection, target: Target, keys: Mapping[tuple[object, ...], Key], *, locked: bool
 ) -> dict[tuple[object, ...], Row]:
+    """A table's rows at these keys, as far as there are any. Both are by what reverse.canonical_key gives."""
     table, there = target.table, {}
     asked = list(keys.values())
     for start in range(0, len(asked), ASKED):
@@ -136,7 +137,9 @@ def judge(target: Target, step: Step, rows: Rows) -> tuple[State, str]:
         return ("already", "") if _is_back(table, step, rows) else ("conflict", f"{shown}: deleted since")
     if not (changed := reverse.differing(table, there, step.after)):
         return _open(step, shown)
-    if step.before is not None and reverse.same_row(table, there, step.before):
+    if step.before is not None and (
+        reverse.same_row(table, there, step.before) or _is_back(table, step, rows)
+    ):
         return "already", ""
     place = table.stored.index(changed[0])
     now, left = (reverse.shown(changed[0], row[place]) for row in (there, step.after))

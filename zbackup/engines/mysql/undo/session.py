@@ -2,27 +2,29 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.engines.mysql.binlog.table_map import TableMap
 from zbackup.engines.mysql.binlog.transaction_events import Event, transaction_events
-from zbackup.engines.mysql.copy import tables
 from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.session import PATIENCE, MysqlCopier, clone_options
 from zbackup.engines.mysql.copy.statements import SETTINGS
 from zbackup.engines.mysql.recovery.replay_bounds import files_of
 from zbackup.engines.mysql.server.connection import Connection, RowConnection, connect, connect_rows
 from zbackup.engines.mysql.undo import reverse
-from zbackup.engines.mysql.undo.changes import UNKNOWN, changes, touched_tables
+from zbackup.engines.mysql.undo.changes import UNKNOWN, Change, changes, never_whole, touched_tables
 from zbackup.engines.mysql.undo.net_change import NetChange, Step, in_turn
 from zbackup.engines.mysql.undo.put_back import PORTION, PutBack, Tallies, Tally, judge, look, portions
+from zbackup.engines.mysql.undo.rows_before import Clone, RowsBefore, unknown_columns
 from zbackup.engines.mysql.undo.tables import Target, firing, read_target, require_delete
 from zbackup.model.backup import BackupFiles
 from zbackup.model.copying import Entrance, TableName
-from zbackup.model.errors import NotRecoverable, Refused, VerificationFailed
-from zbackup.model.log import Transaction
+from zbackup.model.errors import NotRecoverable, Refused, UsageError, VerificationFailed
+from zbackup.model.log import ClusterTime, Transaction
 from zbackup.model.progress import Progress
+from zbackup.model.transaction_name import FORMS
 from zbackup.model.undoing import ImagesIncomplete, UndoneTable, UndoPlan, UndoWish
 
 MOST_ROWS = 500_000
@@ -34,6 +36,10 @@ class MysqlUndoer:
     """See engines.base.Undoer. It writes by the account that copies write by."""
 
     copier: MysqlCopier
+
+    def find(self, at: ClusterTime) -> Transaction:
+        """See engines.base.Undoer: a binary log has no cluster times."""
+        raise UsageError(f'"{at}" names no transaction of a binary log: write {FORMS}')
 
     @contextmanager
     def session(
@@ -61,13 +67,14 @@ class MysqlUndoer:
             clone = None
             if entrance is not None:
                 options = clone_options(entrance)
-                clone = (
-                    open_ones.enter_context(connect(options)),
-                    open_ones.enter_context(connect_rows(options)),
+                clone = Clone(
+                    session=open_ones.enter_context(connect(options)),
+                    rows=open_ones.enter_context(connect_rows(options)),
                 )
-            for connection in (production, rows, *(clone or ()), *([watch] if watch else [])):
+            both = (clone.session, clone.rows) if clone else ()
+            for connection in (production, rows, *both, *([watch] if watch else [])):
                 connection.execute(PATIENCE)
-            for connection in (production, rows, *(clone or ())):
+            for connection in (production, rows, *both):
                 connection.execute(SETTINGS)
             if int(production.one("SELECT @@global.read_only AS r")["r"]):
                 raise Refused(
@@ -115,7 +122,7 @@ class MysqlUndo:
     production: Connection
     rows: RowConnection
     watch: Connection | None
-    clone: tuple[Connection, RowConnection] | None
+    clone: Clone | None
     brake: Brake
     progress: Progress
     _targets: dict[TableName, Target] = field(default_factory=dict)
@@ -186,51 +193,68 @@ class MysqlUndo:
                 problems.append(str(refused))
         if problems:
             raise Refused(f"{self.wish.name} cannot be taken back: {'; '.join(problems)}")
-        for name, read in maps.items():
-            if self.clone:
-                _require_unaltered(self.clone[0], self._targets[name])
-            elif (why := self.wish.altered.get(str(name).lower())) and not read.column_names:
-                raise ImagesIncomplete(
-                    f"{name} was altered since ({why}), and the log does not name its columns"
-                )
-        net = NetChange({name: target.key for name, target in self._targets.items()})
+        if self.clone is None:
+            self._require_named(maps)
+        else:
+            self.clone.targets.update(self._targets)
+            self.clone.require_unaltered()
         self.progress.phase("reading", f"the rows of {self.wish.name}")
+        net = self._net()
+        for change in self._changes():
+            net.saw(change)
+            self._require_bounded(len(net))
+        self._steps = [step for step in net.steps() if not self._is_nothing(step)]
+        for name, target in self._targets.items():
+            own = [row for step in self._steps if step.table == name for row in (step.before, step.after)]
+            if lacking := unknown_columns(own, target):
+                raise Refused(
+                    f"{self.wish.name} cannot be taken back: the log does not hold what rows that were "
+                    f"inserted into {name} had in {', '.join(lacking)}, whose default is an expression"
+                )
+
+    def _require_named(self, maps: Mapping[TableName, TableMap]) -> None:
+        for name, read in maps.items():
+            if (why := self.wish.altered.get(str(name).lower())) and not read.column_names:
+                raise never_whole(f"{name} was altered since ({why}), and the log does not name its columns")
+
+    def _net(self) -> NetChange:
+        """An empty net change, which knows what the clone has of the rows that the transaction changed."""
+        keys = {name: target.key for name, target in self._targets.items()}
+        if self.clone is None:
+            return NetChange(keys)
+        before = RowsBefore(self.clone)
+        for change in self._changes():
+            before.saw(change)
+            self._require_bounded(len(before))
+        self._require_bounded(size=before.read())
+        return NetChange(keys, before, {name: self.clone.defaults(name) for name in before.lacking})
+
+    def _changes(self) -> Iterator[Change]:
+        """What the log holds. Raise ImagesIncomplete where that is not all, and there is no clone."""
         size = 0
         for change in changes(self.log.events(), {n: t.table for n, t in self._targets.items()}):
             if self.clone is None and any(UNKNOWN in (row or ()) for row in (change.before, change.after)):
                 raise ImagesIncomplete(
                     f"the log does not hold all that was overwritten in {change.table} (binlog_row_image)"
                 )
-            net.saw(change)
             size += sum(
                 len(v) for row in (change.before, change.after) for v in row or () if isinstance(v, bytes)
             )
-            if len(net) > MOST_ROWS or size > MOST_BYTES:
-                raise Refused(
-                    f"{self.wish.name} changed more rows than zbackup takes back one by one: "
-                    "zbackup restore --before it, with --table, --missing and --changed, goes by whole tables"
-                )
-        self._steps = self._completed(net.steps())
+            self._require_bounded(size=size)
+            yield change
 
-    def _completed(self, steps: list[Step]) -> list[Step]:
-        lacking = [step for step in steps if step.lacks]
-        if not self.clone or not lacking:
-            return steps
-        known: dict[int, Step] = {}
-        for portion in portions(lacking):
-            # Production's rows and the clone's are read the same way, by the keys of before.
-            asked = [replace(step, key=step.key_before) for step in portion]
-            rows = look(self.clone[1], self._targets, asked, locked=False)
-            for step in portion:
-                table = self._targets[step.table].table
-                row = rows[step.table].get(reverse.canonical_key(table, step.key_before))
-                if row is None:
-                    raise VerificationFailed(
-                        f"the clone has no row of {step.table} with "
-                        f"{reverse.shown_key(table, step.key_before)}, which the transaction changed"
-                    )
-                known[id(step)] = step.completed(row)
-        return [known.get(id(step), step) for step in steps]
+    def _require_bounded(self, rows: int = 0, *, size: int = 0) -> None:
+        if rows > MOST_ROWS or size > MOST_BYTES:
+            raise Refused(
+                f"{self.wish.name} changed more rows than zbackup takes back one by one: "
+                "zbackup restore --before it, with --table, --missing and --changed, goes by whole tables"
+            )
+
+    def _is_nothing(self, step: Step) -> bool:
+        """Tell whether the row is as it was, however the clone and the log write its values."""
+        if step.before is None or step.after is None or step.key != step.key_before:
+            return False
+        return reverse.same_row(self._targets[step.table].table, step.before, step.after)
 
     def _compared(self) -> Tallies:
         self.progress.phase("comparing", "with production")
@@ -265,11 +289,3 @@ class MysqlUndo:
             + ("--missing" if cascade.rule == "CASCADE" else "--changed")
             for cascade in target.cascades
         ]
-
-
-def _require_unaltered(clone: Connection, target: Target) -> None:
-    """Raise Refused where the table had other columns before the transaction."""
-    name = target.table.name
-    there = tables.read_table(clone, name)
-    if there is None or there.columns != target.table.columns:
-        raise Refused(f"the columns of {name} are others than before the transaction: it was altered since")
