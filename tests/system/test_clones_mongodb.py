@@ -164,4 +164,31 @@ def test_a_collection_comes_back_out_of_a_restored_server(house: MongoHouse) -> 
         again = house.zb(*house.restoring(moment, "again", "--table", "shop.orders"), config=copies)
         assert again.data["copied"]["tables"][0]["into"] == "shop.orders_restored"
         assert hashes(client)["shop.orders_restored"] == wanted
+        _one_transaction_is_taken_back(house, client, copies)
     assert "again" not in [c["name"] for c in house.zb("clone", "list", "--json").data]
+
+
+def _one_transaction_is_taken_back(house: MongoHouse, client: Client, copies: Path) -> None:
+    """Whose documents a clone tells, and again where the collection keeps pre-images."""
+    orders = client.shop.orders
+    wanted = hashes(client)["shop.orders"]
+    for kept in (False, True):
+        client.shop.command({"collMod": "orders", "changeStreamPreAndPostImages": {"enabled": kept}})
+        with client.start_session() as session, session.start_transaction():
+            orders.update_many({"_id": {"$lt": 20}}, {"$set": {"state": "wrong"}}, session=session)
+            orders.delete_many({"_id": {"$gte": 2000}}, session=session)
+            orders.insert_one({"_id": "new", "state": "wrong"}, session=session)
+        orders.update_one({"_id": 13}, {"$set": {"state": "right"}})
+        *_, entry = house.log("--table", "shop.orders", "--kind", "delete")[0]
+        wrong = hashes(client)["shop.orders"]
+        words = ("undo", entry["start"], "--json")
+        shown = house.zb(*words, "--dry-run", config=copies)
+        assert shown.rc == 17 and "EJSON.parse" in shown.out and hashes(client)["shop.orders"] == wrong
+        done = house.zb(*words, "--yes", config=copies)
+        assert done.rc == 17 and "_id=13: changed since" in done.err
+        assert ("a server is restored to just before it" in shown.err + done.err) is not kept
+        orders.update_one({"_id": 13}, {"$set": {"state": "wrong"}})
+        (table,) = house.zb(*words, "--yes", config=copies).data["tables"]
+        assert (table["updated"], table["already"], table["refused"]) == (1, 1020, 0)
+        assert hashes(client)["shop.orders"] == wanted
+        assert house.zb("clone", "list", "--json").data == []

@@ -1,4 +1,4 @@
-"""Whatever a transaction did to documents, in whatever order: its steps lead back to what was there before."""
+"""Whatever a transaction did to documents, in whatever order: its steps lead back to what was there."""
 
 import bson
 import pytest
