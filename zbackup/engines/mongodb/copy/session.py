@@ -70,7 +70,7 @@ class MongoCopier:
             yield MongoCopy(sides=Sides(clone, production), writer=writer, wish=wish, progress=progress)
 
     def require_options(self) -> ConnectOptions:
-        """How to log in with the copies' account. Raise Refused without one."""
+        """Return the login of the copies' account. Raise Refused without one."""
         if self.account is None:
             raise Refused(
                 "copying into production needs an account of its own there: set user and password in "

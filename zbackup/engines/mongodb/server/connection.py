@@ -4,14 +4,11 @@ import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC
 from types import TracebackType
 from typing import Any, cast
-from urllib.parse import quote
 
 import pymongo
-from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
@@ -30,7 +27,9 @@ from pymongo.uri_parser import parse_uri
 from pymongo.write_concern import WriteConcern
 
 from zbackup.engines.mongodb.options import ConnectOptions
+from zbackup.engines.mongodb.server.login import address, login, tls
 from zbackup.engines.mongodb.server.privileges import advice
+from zbackup.engines.mongodb.server.transacted import RAW, Transacted
 from zbackup.model.errors import DatabaseError
 
 CONNECT_LIMIT_S = 5
@@ -48,10 +47,6 @@ RAW_BATCH = 1_000_000
 USER_NOT_FOUND, UNAUTHORIZED, AUTHENTICATION_FAILED, MAX_TIME_EXPIRED = 11, 13, 18, 50
 
 Document = dict[str, Any]
-# Python has no dates before the year 1 and after 9999: those stay numbers.
-RAW: CodecOptions[RawBSONDocument] = CodecOptions(
-    document_class=RawBSONDocument, datetime_conversion=DatetimeConversion.DATETIME_AUTO
-)
 
 
 class LoginRefused(DatabaseError):
@@ -247,7 +242,7 @@ class Connection:
             ) from None
 
     @contextmanager
-    def transaction(self) -> Iterator["Transacted"]:
+    def transaction(self) -> Iterator[Transacted]:
         """A transaction, committed to a majority of the members at the end of the body, unless that raises.
 
         Raise CommandRefused.
@@ -301,33 +296,15 @@ class Connection:
         self.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Transacted:
-    """Commands within one transaction."""
-
-    client: "pymongo.MongoClient[Document]"
-    session: ClientSession
-
-    def run(self, database: str, command: Mapping[str, Any]) -> Document:
-        """Run a command. One that writes ends the transaction where a document is refused: see Connection."""
-        return self.client[database].command(dict(command), session=self.session)
-
-    def documents(self, collection: tuple[str, str], wanted: Mapping[str, Any]) -> list[RawBSONDocument]:
-        """Documents of (database, collection) as the transaction sees them."""
-        database, name = collection
-        found = self.client[database].get_collection(name, codec_options=RAW)
-        return list(cast("Iterator[RawBSONDocument]", found.find(dict(wanted), session=self.session)))
-
-
 def connect(options: ConnectOptions) -> Connection:
     """Connect and log in. Raise LoginRefused, or DatabaseError when the server cannot be reached."""
     where = options.where
     try:
         where = _where(options)
         client: pymongo.MongoClient[Document] = pymongo.MongoClient(
-            _address(options),
-            **_login(options),
-            **_tls(options),
+            address(options),
+            **login(options),
+            **tls(options),
             directConnection=True,
             appname="zbackup",
             # One connection, so that what is logged in before a lock is what releases it.
@@ -368,17 +345,6 @@ def _is_deserted(address: tuple[str, int | None]) -> bool:
     return False
 
 
-def _address(options: ConnectOptions) -> str:
-    if options.uri:
-        return options.uri()
-    host = quote(options.socket, safe="") if options.socket else f"{_bracketed(options.host)}:{options.port}"
-    return f"mongodb://{host}/"
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
 def _where(options: ConnectOptions) -> str:
     """The address for messages: of a URI its host only, for it may hold a password."""
     if not options.uri:
@@ -391,29 +357,6 @@ def _where(options: ConnectOptions) -> str:
         raise ConfigurationError(f"the uri names {len(nodes)} servers; name the one on this machine")
     host, port = nodes[0]
     return f"{host}:{port}" if port else f"socket {host}"
-
-
-def _login(options: ConnectOptions) -> Document:
-    if options.mechanism == "MONGODB-X509":
-        return {"authMechanism": options.mechanism, "authSource": "$external"}
-    if options.uri or options.password is None:
-        return {}
-    named = {"authMechanism": options.mechanism} if options.mechanism else {}
-    return {
-        "username": options.user,
-        "password": options.password(),
-        "authSource": options.auth_source,
-        **named,
-    }
-
-
-def _tls(options: ConnectOptions) -> Document:
-    tls = options.tls
-    if tls is None or options.socket:
-        return {}
-    files = {"tlsCAFile": tls.ca, "tlsCertificateKeyFile": tls.cert}
-    lax = {} if tls.verify else {"tlsAllowInvalidCertificates": True}
-    return {"tls": True, **{key: path for key, path in files.items() if path}, **lax}
 
 
 def _named(failure: PyMongoError, options: ConnectOptions, where: str, doing: str) -> DatabaseError:

@@ -1,4 +1,4 @@
-"""What documents were before a transaction and after it: from production's own pre-images, or by a clone.
+"""The documents as they were before a transaction and after it: by pre-images, or by a clone.
 
 The clone was restored to just before the transaction. There its server itself does once more what the oplog
 holds, so that nobody else has to know what a logged difference means.
@@ -140,7 +140,7 @@ def read(connection: Connection, name: TableName, ids: Sequence[Any]) -> Iterato
 def by_pre_images(
     production: Connection, subject: Transaction, found: Mapping[TableName, Sequence[Write]]
 ) -> list[Step]:
-    """What production's change streams tell. Raise ImagesIncomplete where they do not tell all."""
+    """Ask production's change streams. Raise ImagesIncomplete where they do not tell all."""
     events: dict[TableName, Iterator[RawBSONDocument]] = {}
     for name in found:
         about = collections.read_collection(production, name)

@@ -1,4 +1,4 @@
-"""What one transaction did to documents, as the oplog's entries have it.
+"""The writes of one transaction to documents, as the oplog's entries have it.
 
 Source: MongoDB's documentation of applyOps and of change events, and what a 6.0 wrote. An update is logged as
 a difference, and a deletion by its _id alone: what documents were stands elsewhere.
@@ -16,7 +16,8 @@ from zbackup.engines.mongodb.copy import collections
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.oplog_entry import describe, transaction, wall_time
 from zbackup.engines.mongodb.optime import OPLOG, OpTime
-from zbackup.engines.mongodb.server.connection import RAW, Connection
+from zbackup.engines.mongodb.server.connection import Connection
+from zbackup.engines.mongodb.server.transacted import RAW
 from zbackup.model.copying import TableName
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import ClusterTime, Transaction

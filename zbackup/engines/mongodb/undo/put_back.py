@@ -14,7 +14,8 @@ from bson.raw_bson import RawBSONDocument
 
 from zbackup.engines.mongodb.copy import collections
 from zbackup.engines.mongodb.copy.fill import Writer, replacement, unaltered
-from zbackup.engines.mongodb.server.connection import CommandRefused, Connection, Transacted
+from zbackup.engines.mongodb.server.connection import CommandRefused, Connection
+from zbackup.engines.mongodb.server.transacted import Transacted
 from zbackup.engines.mongodb.undo.images import Place, Step, read
 from zbackup.model.copying import TableName
 from zbackup.model.errors import VerificationFailed, ZbackupError

@@ -35,7 +35,7 @@ _NO_TABLE: Final = 0xFFFFFF
 
 
 def never_whole(why: str) -> ImagesIncomplete:
-    """What the log does not hold, and no clone completes."""
+    """Make the error for what the log does not hold, and no clone completes."""
     incomplete = ImagesIncomplete(why)
     incomplete.by_clone = False
     return incomplete

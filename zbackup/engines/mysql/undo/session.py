@@ -230,7 +230,7 @@ class MysqlUndo:
         return NetChange(keys, before, {name: self.clone.defaults(name) for name in before.lacking})
 
     def _changes(self) -> Iterator[Change]:
-        """What the log holds. Raise ImagesIncomplete where that is not all, and there is no clone."""
+        """Read what the log holds. Raise ImagesIncomplete where that is not all, and there is no clone."""
         size = 0
         for change in changes(self.log.events(), {n: t.table for n, t in self._targets.items()}):
             if self.clone is None and any(UNKNOWN in (row or ()) for row in (change.before, change.after)):

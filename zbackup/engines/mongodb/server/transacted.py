@@ -1,0 +1,33 @@
+"""Commands within one transaction, and documents as the bytes that are stored."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bson.codec_options import CodecOptions, DatetimeConversion
+from bson.raw_bson import RawBSONDocument
+
+Document = dict[str, Any]
+# Python has no dates before the year 1 and after 9999: those stay numbers.
+RAW: CodecOptions[RawBSONDocument] = CodecOptions(
+    document_class=RawBSONDocument, datetime_conversion=DatetimeConversion.DATETIME_AUTO
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Transacted:
+    """Commands within one transaction."""
+
+    client: Any
+    session: Any
+
+    def run(self, database: str, command: Mapping[str, Any]) -> Document:
+        """Run a command. One that writes ends the transaction where a document is refused: see Connection."""
+        said: Document = self.client[database].command(dict(command), session=self.session)
+        return said
+
+    def documents(self, collection: tuple[str, str], wanted: Mapping[str, Any]) -> list[RawBSONDocument]:
+        """Documents of (database, collection) as the transaction sees them."""
+        database, name = collection
+        found = self.client[database].get_collection(name, codec_options=RAW)
+        return list(found.find(dict(wanted), session=self.session))
