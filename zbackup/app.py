@@ -277,23 +277,17 @@ def _workers(instance: Instance) -> int:
 
 
 def _copier(instance: Instance) -> tuple[Copier, Undoer]:
-    copier = _mysql_copier(instance)
-    return copier, MysqlUndoer(copier=copier)
-
-
-def _mysql_copier(instance: Instance) -> MysqlCopier:
     rules = instance.copy_back
-    if rules is None:
-        return MysqlCopier(instance=instance.name, account=None, brake=BrakeOptions())
-    secret = rules.password
-    account = replace(_connect(instance), user=rules.user, password=secret.read if secret else lambda: "")
-    replicas = tuple(
-        replace(account, socket="", host=host, port=port or 3306) for host, port in rules.replicas
-    )
-    brake = BrakeOptions(
-        rate=rules.rate or 0, max_lag=rules.max_lag, max_running=rules.max_running, replicas=replicas
-    )
-    return MysqlCopier(instance=instance.name, account=account, brake=brake, watch=_connect(instance))
+    copier = MysqlCopier(instance=instance.name, account=None, brake=BrakeOptions())
+    if rules is not None:
+        usual, secret = _connect(instance), rules.password
+        account = replace(usual, user=rules.user, password=secret.read if secret else lambda: "")
+        replicas = tuple(replace(account, socket="", host=h, port=p or 3306) for h, p in rules.replicas)
+        brake = BrakeOptions(
+            rate=rules.rate or 0, max_lag=rules.max_lag, max_running=rules.max_running, replicas=replicas
+        )
+        copier = replace(copier, account=account, brake=brake, watch=usual)
+    return copier, MysqlUndoer(copier=copier)
 
 
 def _mongodb_copier(instance: Instance) -> tuple[Copier, Undoer]:

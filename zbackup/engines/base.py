@@ -152,10 +152,7 @@ class Undoer(Protocol):
     """Takes back one transaction in the instance's own server."""
 
     def find(self, at: ClusterTime) -> Transaction:
-        """The transaction of a log that is known by cluster times.
-
-        Raise UsageError where the log knows none, NotRecoverable where it has none like that.
-        """
+        """A log's transaction by its time. Raise UsageError where logs have none, NotRecoverable."""
 
     def session(
         self,

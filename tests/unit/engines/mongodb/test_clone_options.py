@@ -151,7 +151,7 @@ def test_a_series_is_two_numbers() -> None:
 
 
 def test_no_transaction_of_a_binlog_is_in_an_oplog() -> None:
-    with pytest.raises(UsageError, match="use --to-timestamp"):
+    with pytest.raises(UsageError, match="entries have cluster times: SECONDS,INCREMENT"):
         MongoLogReader().check_name(parse_transaction("0-1-7"))
 
 
