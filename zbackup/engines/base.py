@@ -136,13 +136,10 @@ class UndoSession(Protocol):
     """Sessions with production's server, and maybe a clone's, for taking back a transaction."""
 
     def plan(self) -> UndoPlan:
-        """Read what it did, and compare with production; changes nothing.
-
-        Raise Refused, naming all that cannot be taken back; ImagesIncomplete where it takes a clone.
-        """
+        """Compare with production, change nothing. Raise Refused; ImagesIncomplete where it takes a clone."""
 
     def statements(self) -> Iterator[str]:
-        """The reverse, as it would be sent to production now; after plan()."""
+        """The reverse, as production would get it now; after plan()."""
 
     def act(self) -> tuple[UndoneTable, ...]:
         """Do it, in bounded transactions; after plan(). Cut short, the same done again finishes it."""
