@@ -202,6 +202,26 @@ class CopyStory:
         assert contents(server, TABLES) == before
         assert house.zb("clone", "list", "--json").data == []
 
+    def test_a_table_without_a_transaction_comes_beside_and_half_of_one_is_refused(
+        self, house: House, loss: Loss
+    ) -> None:
+        server = house.server
+        before = contents(server, ["shop.customers"])["shop.customers"]
+        name = _transaction(server, "UPDATE shop.customers SET email = CONCAT('z', id)")
+        _xa(server, "UPDATE shop.orders SET state = 'xa' WHERE id = 2")
+        server.sql("UPDATE shop.orders SET state = 'behind' WHERE id = 3")
+        words = ("restore", "--name", "without", "--skip")
+        beside = ("--table", "shop.customers", "--into", "shop.customers_without", "--json")
+        house.zb(*words, name, *beside, config=loss.config).data  # noqa: B018  checks the exit status
+        assert contents(server, ["shop.customers_without"])["shop.customers_without"] == before
+        server.sql("DROP TABLE shop.customers_without")
+        entries, _ = house.log("--table", "shop.orders", "--since", "-1h")
+        [half] = [entry for entry in entries if entry["prepared"]]
+        refused = house.zb(*words, half["gtid"] or half["start"], "-q").refused(9)
+        assert "one half of an XA transaction" in refused
+        assert house.zb("clone", "list", "--json").data == []
+        assert house.zb("undo", name, "--yes", "--json", config=loss.config).data["left"] == 0
+
     def test_all_but_a_skipped_transaction_is_restored(self, house: House, loss: Loss) -> None:
         server = house.server
         before = contents(server, ["shop.customers"])["shop.customers"]
@@ -252,6 +272,13 @@ def _transaction(server: DatabaseServer, *statements: str, image: str = "FULL") 
         connection.commit()
     connection.close()
     return f"{where[0]}:{where[1]}"
+
+
+def _xa(server: DatabaseServer, statement: str) -> None:
+    """Do this in a transaction of two phases."""
+    with server.connect() as connection, connection.cursor() as cursor:
+        for words in ("XA START 'x'", statement, "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'"):
+            cursor.execute(words)
 
 
 def contents(server: DatabaseServer, names: Sequence[str]) -> dict[str, list[Row]]:
