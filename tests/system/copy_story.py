@@ -193,6 +193,7 @@ class CopyStory:
             "UPDATE shop.customers SET id = 95001 WHERE id = 11",
             "UPDATE shop.customers SET id = 95002, name = 'moved' WHERE id = 95001",
             "DELETE FROM shop.lines WHERE o > 300",
+            "INSERT INTO shop.lines (o, n) VALUES (100, 77)",
             image="MINIMAL",
         )
         words = ("undo", name, "--json", "--yes")
