@@ -26,6 +26,15 @@ SETS = {"$set": {"a.b": 9, "list.2": "x", "new": {"z": 1, "y": 2}}, "$unset": {"
 class TestUndoDocuments:
     """Each transaction is made in production, and taken back there; a secondary follows."""
 
+    @pytest.fixture(autouse=True, scope="class")
+    def nothing_left(self, rig: Any) -> Iterator[None]:
+        """Others copy the whole database."""
+        yield
+        rig.forget()
+        with rig.clone.client() as client:
+            client.shop.drop_collection("kinds")
+            client.shop.drop_collection("other")
+
     @pytest.mark.parametrize("images", [False, True], ids=["clone", "pre-images"])
     def test_documents_are_what_they_were(self, rig: Any, images: bool) -> None:
         before = _anew(rig, images=images)
@@ -119,10 +128,12 @@ class TestUndoDocuments:
             with pytest.raises(NotRecoverable, match="no entry at 5,1 is in the oplog"):
                 _undo(rig, ClusterTime(5, 1))
             client.admin.command({"createRole": "kept", "roles": [], "privileges": _without_remove()})
+            (user,) = client.admin.command({"usersInfo": "copier"})["users"]
             client.admin.command({"updateUser": "copier", "roles": ["kept"]})
             shop.kinds.insert_one({"_id": "y"})
             with pytest.raises(PrivilegeMissing, match="may not delete the documents"):
                 _undo(rig, _last(client))
+            client.admin.command({"updateUser": "copier", "roles": user["roles"]})
 
 
 def _without_remove() -> list[dict[str, Any]]:
