@@ -84,7 +84,7 @@ def test_bad_names(name: str) -> None:
 
 @given(instances)
 def test_no_user_has_a_name_that_is_destroyed_without_being_asked(instance: str) -> None:
-    assert len(own_names(instance)) == 2
+    assert len(own_names(instance)) == 3
     for name in own_names(instance):
         require_good(name)
         with pytest.raises(UsageError, match="uses for that instance itself"):
