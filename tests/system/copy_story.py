@@ -186,11 +186,12 @@ class CopyStory:
 
     def test_what_the_log_holds_in_part_a_clone_completes(self, house: House, loss: Loss) -> None:
         server = house.server
+        server.sql("INSERT INTO shop.customers VALUES (95000, 'alone', 'alone', '2024-01-01')")
         before = contents(server, TABLES)
         name = _transaction(
             server,
             "UPDATE shop.customers SET email = CONCAT('x', id)",
-            "UPDATE shop.customers SET id = 95001 WHERE id = 11",
+            "UPDATE shop.customers SET id = 95001 WHERE id = 95000",
             "UPDATE shop.customers SET id = 95002, name = 'moved' WHERE id = 95001",
             "DELETE FROM shop.lines WHERE o > 300",
             "INSERT INTO shop.lines (o, n) VALUES (100, 77)",
