@@ -61,13 +61,12 @@ class UndoOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Subject:
-    """The transaction, the log that holds it, and a target that is everything `before` it. `altered` says of
-    tables how their definition was changed since."""
+    """The transaction, and a target that is everything `before` it. `altered` says of tables how their
+    definition was changed since."""
 
     name: str
     transaction: Transaction
     before: RestoreTarget
-    parts: tuple[BackupFiles, ...] = ()
     altered: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -116,13 +115,7 @@ def _subject(ctx: Context, undoer: Undoer, name: TransactionName | ClusterTime) 
         return _Subject(name=str(name), transaction=undoer.find(name), before=name)
     found = locate(ctx, name)
     altered = altered_since(search_log(ctx, _definitions(found.transaction)), found.transaction, ctx.zone)
-    return _Subject(
-        name=str(name),
-        transaction=found.transaction,
-        before=found,
-        parts=_parts(ctx, found),
-        altered=altered,
-    )
+    return _Subject(name=str(name), transaction=found.transaction, before=found, altered=altered)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +132,9 @@ class _Work:
         """Look, ask and act, in sessions that are opened here; `entrance` leads to a clone."""
         subject = self.subject
         wish = UndoWish(name=subject.name, altered=subject.altered, fire_triggers=self.options.fire_triggers)
-        opened = self.undoer.session(subject.transaction, subject.parts, wish, entrance, self.ctx.progress)
+        # A restore meanwhile may have pruned what was read before it.
+        parts = _parts(self.ctx, subject.before) if isinstance(subject.before, BeforeTransaction) else ()
+        opened = self.undoer.session(subject.transaction, parts, wish, entrance, self.ctx.progress)
         with opened as session:
             plan = session.plan()
             for note in plan.notes:
