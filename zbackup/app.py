@@ -84,8 +84,7 @@ def choose_destination(ctx: Context, name: str) -> ShipDestination:
 def context(settings: Settings, instance: Instance, progress: Progress) -> Context:
     """Tell what jobs on this instance work with. Nothing is connected to or read yet."""
     parts, copies = (_mongodb, _mongodb_copier) if instance.engine == "mongodb" else (_mysql, _copier)
-    engine, recovery, log_reader, follower = parts(settings, instance)
-    copier, undoer = copies(instance)
+    (engine, recovery, log_reader, follower), (copier, undoer) = parts(settings, instance), copies(instance)
     return Context(
         instance=instance.name,
         engine_name=instance.engine,

@@ -27,7 +27,8 @@ class TestUndoDocuments:
     """Each transaction is made in production, and taken back there; a secondary follows."""
 
     @pytest.fixture(autouse=True, scope="class")
-    def nothing_left(self, rig: Any) -> Iterator[None]:
+    @classmethod
+    def nothing_left(cls, rig: Any) -> Iterator[None]:
         """Others copy the whole database."""
         yield
         rig.forget()

@@ -36,10 +36,10 @@ CONNECT_LIMIT_S = 5
 INSERT_LIMIT_S = 600
 ANSWER_LIMIT_S = 30
 CHANGES_LIMIT_MS = 5000
-MAJORITY = WriteConcern("majority", wtimeout=60_000)
 POLL_S = 0.2
 
-MAJORITY = ReadConcern("majority")
+COMMITTED, AT_ONE_TIME = ReadConcern("majority"), ReadConcern("snapshot")
+TO_MAJORITY = WriteConcern("majority", wtimeout=60_000)
 # A batch ends at 16 MiB before it has as many documents as that.
 RAW_BATCH = 1_000_000
 
@@ -160,7 +160,7 @@ class Connection:
         found: list[bytes] = []
         try:
             with pymongo.timeout(ANSWER_LIMIT_S):
-                held = self._client[collection[0]].get_collection(collection[1], read_concern=MAJORITY)
+                held = self._client[collection[0]].get_collection(collection[1], read_concern=COMMITTED)
                 for batch in held.find_raw_batches(
                     dict(wanted), batch_size=RAW_BATCH, hint=[("$natural", 1)]
                 ):
@@ -216,30 +216,21 @@ class Connection:
             self.command({"refreshSessions": [dict(session.session_id) for session in self._lasting]})
 
     def changes(self, collection: tuple[str, str], at: Timestamp) -> Iterator[RawBSONDocument]:
-        """Change events from a cluster time on, each with the document before and after it, as far as there
-        are any now.
+        """Change events from a cluster time on that there are now, each with the document before and after.
 
         Raise CommandRefused where the server does not have all of these images.
         """
         database, name = collection
-        stages = [
-            {
-                "$changeStream": {
-                    "startAtOperationTime": at,
-                    "fullDocumentBeforeChange": "required",
-                    "fullDocument": "required",
-                }
-            }
-        ]
+        images = {"fullDocumentBeforeChange": "required", "fullDocument": "required"}
+        stages = [{"$changeStream": {"startAtOperationTime": at, **images}}]
         try:
             found = self._client[database].get_collection(name, codec_options=RAW)
             with found.aggregate(stages, maxAwaitTimeMS=CHANGES_LIMIT_MS) as cursor:
                 while (there := cursor.try_next()) is not None:
                     yield cast(RawBSONDocument, there)
         except PyMongoError as failure:
-            raise _named(
-                failure, self._options, self.where, f"reading changes of {database}.{name}"
-            ) from None
+            doing = f"reading changes of {database}.{name}"
+            raise _named(failure, self._options, self.where, doing) from None
 
     @contextmanager
     def transaction(self) -> Iterator[Transacted]:
@@ -248,10 +239,7 @@ class Connection:
         Raise CommandRefused.
         """
         try:
-            with (
-                self._client.start_session() as session,
-                session.start_transaction(read_concern=ReadConcern("snapshot"), write_concern=MAJORITY),
-            ):
+            with self._client.start_session() as session, session.start_transaction(AT_ONE_TIME, TO_MAJORITY):
                 yield Transacted(self._client, session)
         except BSONError as failure:
             raise DatabaseError(f"a transaction at {self.where} failed: {failure}") from None

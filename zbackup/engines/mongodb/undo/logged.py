@@ -51,7 +51,7 @@ def find_transaction(connection: Connection, at: ClusterTime) -> Transaction:
     """Look up the entry with that cluster time. Raise NotRecoverable where the oplog has none."""
     found = connection.find(OPLOG, {"ts": Timestamp(at.seconds, at.increment)})
     if not found:
-        first = oplog.first(connection)
+        first = oplog.first(oplog.ServerOplog(connection))
         raise NotRecoverable(
             f"no entry at {at} is in the oplog of {connection.where}, which reaches back to "
             f"{OpTime.of(first)} ({wall_time(first).isoformat(timespec='milliseconds')})"
