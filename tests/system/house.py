@@ -77,6 +77,7 @@ class Zbackup:
         run_dir: Path | None = None,
         daemon: Mapping[str, object] | None = None,
         recovery: Mapping[str, object] | None = None,
+        web: Mapping[str, object] | None = None,
         **changes: object,
     ) -> Path:
         """Write a configuration: the usual one with the instance's `changes`; returns the file."""
@@ -86,6 +87,7 @@ class Zbackup:
             f"timezone = {toml(ZONE.key)}",
             f"run_dir = {toml(str(run_dir or self.home / 'run'))}",
             f"daemon = {toml({'state_dir': str(self.home / 'state'), **(daemon or {})})}",
+            f"web = {toml(web or {})}",
             f"[instance.{INSTANCE}]",
             *(f"{key} = {toml(value)}" for key, value in instance.items() if value is not None),
             f"[instance.{INSTANCE}.recovery]",

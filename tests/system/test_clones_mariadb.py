@@ -7,6 +7,7 @@ from tests.system.clone_care_story import CloneCareStory, MaskingFails, ReplicaS
 from tests.system.clone_kills_story import CloneKills
 from tests.system.clone_story import CloneStory, MomentStory, ShutStory, history
 from tests.system.house import Variant
+from tests.system.page_story import PageStory
 
 __all__ = ["history"]
 
@@ -23,6 +24,10 @@ class TestClones(CloneStory):
 
 class TestMoment(MomentStory):
     """See MomentStory."""
+
+
+class TestPage(PageStory):
+    """See PageStory."""
 
 
 class TestMasking(MaskingFails):
