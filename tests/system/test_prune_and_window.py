@@ -195,7 +195,7 @@ def test_a_browser_is_told_the_same(house: House, story: Story) -> None:
     gap = next(gap for gap in found["gaps"] if gap["cause"] == "purged")
     before = house.state()
     with reader(story.config) as path:
-        source = SocketSource(path)
+        source = SocketSource(path, path.with_name("no cloner"))
         seen = source.overview().instances[0]
         assert seen.problem == ""
         assert [(g.after, g.to, g.why) for g in seen.gaps if g.cause == "purged"] == [
