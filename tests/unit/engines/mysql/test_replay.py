@@ -1,9 +1,11 @@
 """Following an applier: it must stop at the end of the range and nowhere else."""
 
+import errno
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery import replay, replay_mariadb, replay_mysql
 from zbackup.engines.mysql.recovery.replay import IDLE_LOOKS, Applier, LogRange, as_sql, follow
 from zbackup.engines.mysql.server.connection import Connection
-from zbackup.model.errors import VerificationFailed
+from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.progress import Silent
 
 
@@ -200,3 +202,17 @@ def test_a_literal_is_one_literal(text: str) -> None:
     literal = as_sql(text)
     assert unquoted(literal) == text
     assert literal[1:-1].replace("\\\\", "").replace("''", "").count("'") == 0
+
+
+def test_no_room_for_the_log_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: Path) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "binlog.000001").write_bytes(b"log")
+    relay = tmp_path / "relay"
+    relay.mkdir()
+    start, stop = LogPosition.of("binlog.000001", 4), LogPosition.of("binlog.000001", 9)
+    span = LogRange(files=(tmp_path / "binlog.000001",), start=start, stop=stop, ends_file=True)
+    monkeypatch.setattr("zbackup.proc.secure_files.open_to_append", full)
+    with pytest.raises(DatabaseError, match="no space left for the log to be replayed: the pool is full"):
+        replay_mysql.copied(span, relay)

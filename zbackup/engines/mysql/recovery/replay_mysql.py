@@ -6,7 +6,9 @@ log index, so a large log stays where it is, and no restart is needed. The last 
 position first, so nothing from the target on can be read even by mistake.
 """
 
-from collections.abc import Callable, Sequence
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.recovery.replay import Applier, LogRange, as_sql, follow
 from zbackup.engines.mysql.server.connection import Connection
-from zbackup.model.errors import VerificationFailed
+from zbackup.model.errors import DatabaseError, VerificationFailed
 from zbackup.model.progress import Progress
 from zbackup.proc import secure_files
 
@@ -22,6 +24,7 @@ CHANNEL = "zbackup"
 SMALL = 64 << 20
 """Bytes of log that are copied rather than shown to the server where they are: some 100,000 transactions."""
 _AT_ONCE = 1 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def forget_replication(connection: Connection) -> None:
@@ -39,17 +42,32 @@ def is_small(files: Sequence[Path]) -> bool:
 
 
 def copied(log: LogRange, relay: Path) -> LogRange:
-    """The same range in copies of its files in the relay log directory."""
+    """The same range in copies of its files in the relay log directory. Raise DatabaseError without room."""
     facts = secure_files.stat(relay)
     copies = []
     for file in log.files:
         copy = relay / file.name
-        secure_files.write_new(copy, b"", mode=0o640, owner=(facts.st_uid, facts.st_gid))
-        with secure_files.open_regular(file) as source, secure_files.open_to_append(copy) as sink:
-            while part := source.read(_AT_ONCE):
-                sink.write(part)
+        with _room():
+            secure_files.write_new(copy, b"", mode=0o640, owner=(facts.st_uid, facts.st_gid))
+            with secure_files.open_regular(file) as source, secure_files.open_to_append(copy) as sink:
+                while part := source.read(_AT_ONCE):
+                    sink.write(part)
         copies.append(copy)
     return replace(log, files=tuple(copies))
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    """Raise DatabaseError in one line where a file of the replay's cannot be written for lack of room."""
+    try:
+        yield
+    except OSError as failure:
+        if failure.errno not in _FULL:
+            raise
+        raise DatabaseError(
+            "there is no space left for the log to be replayed: the pool is full, or the clone's quota is "
+            "reached"
+        ) from failure
 
 
 def replay(
@@ -61,14 +79,15 @@ def replay(
 ) -> None:
     """Apply the range; `relay` is the server's relay log directory, `told` as for follow.
 
-    Raise VerificationFailed if it fails.
+    Raise VerificationFailed if it fails, and DatabaseError where there is no room for it.
     """
     # As the kernel says, and not by name: the directories are those of the server's user.
     facts = secure_files.stat(relay)
     owner = (facts.st_uid, facts.st_gid)
-    secure_files.truncate(log.files[-1], log.stop.offset, owner[0])
     index = relay / f"relay-{CHANNEL}.index"
-    secure_files.write_new(index, "".join(f"{file}\n" for file in log.files), mode=0o640, owner=owner)
+    with _room():
+        secure_files.truncate(log.files[-1], log.stop.offset, owner[0])
+        secure_files.write_new(index, "".join(f"{file}\n" for file in log.files), mode=0o640, owner=owner)
     channel = f"FOR CHANNEL {as_sql(CHANNEL)}"
     connection.execute(
         f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'none', SOURCE_USER = 'none', "
