@@ -293,9 +293,9 @@ def test_what_is_no_such_member_is_refused(members: tuple[Context, ...], at: Clu
         )
 
 
-@pytest.mark.parametrize("in_place", [False, True], ids=["fetched", "where the copies lie"])
+@pytest.mark.parametrize("run_at_destination", [False, True], ids=["fetched", "where the copies lie"])
 def test_from_a_destination_that_each_member_has(
-    world: World, members: tuple[Context, ...], *, in_place: bool
+    world: World, members: tuple[Context, ...], *, run_at_destination: bool
 ) -> None:
     world.pools.create(THERE, {"mountpoint": "/srv/clones", "canmount": "off", "zbackup:clones": "1"})
     shipped = []
@@ -313,7 +313,9 @@ def test_from_a_destination_that_each_member_has(
     newest = members[0].catalog().backups[-1].record
     assert newest.as_of
     at = ClusterTime(int(newest.as_of.timestamp()) - 5, 0)
-    looked = [look_at_member(ctx, ctx.destinations[0], in_place=in_place) for ctx in shipped]
+    looked = [
+        look_at_member(ctx, ctx.destinations[0], run_at_destination=run_at_destination) for ctx in shipped
+    ]
     restore_cluster(CLUSTER, looked, at, OPTIONS)
     assert rows(world) == [tuple(n for n, time in world.server.times.items() if time < at.at)] * 2
     for name in NAMES:

@@ -251,7 +251,7 @@ def test_fetched(world: World, ctx: Context, moment: Moment) -> None:
 
 def test_where_the_copies_lie(world: World, ctx: Context, moment: Moment) -> None:
     world.pools.create(THERE, {"mountpoint": "/srv/clones", "canmount": "off", "zbackup:clones": "1"})
-    source = DestinationSource(ctx.destinations[0], in_place=True)
+    source = DestinationSource(ctx.destinations[0], run_at_destination=True)
     count = require_same_in_the_end(
         world,
         ctx,
@@ -285,7 +285,7 @@ def test_fetched_with_archived_log(world: World, ctx: Context, archived: Moment)
 
 def test_with_archived_log_where_the_copies_lie(world: World, ctx: Context, archived: Moment) -> None:
     world.pools.create(THERE, {"mountpoint": "/srv/clones", "canmount": "off", "zbackup:clones": "1"})
-    source = DestinationSource(ctx.destinations[0], in_place=True)
+    source = DestinationSource(ctx.destinations[0], run_at_destination=True)
     count = require_same_in_the_end(
         world, ctx, lambda: restore(ctx, archived, OPTIONS, source), archived, place=THERE
     )

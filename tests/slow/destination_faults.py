@@ -63,7 +63,7 @@ class Away:
 
     def restore(self, kind: Kind, fault: Fault | None = None) -> RestoreReport:
         ctx = self.context(fault)
-        source = DestinationSource(ctx.destinations[0], in_place=kind == "in place")
+        source = DestinationSource(ctx.destinations[0], run_at_destination=kind == "in place")
         return restore(ctx, self.house.moment, OPTIONS, source)
 
     def break_every_one(self, kind: Kind, ways: Sequence[Way], note: Path) -> int:

@@ -227,7 +227,7 @@ def test_on_the_receiving_host_whose_clock_is_a_day_off(
     wrong = replace(app.context(settings, settings.instance["shop"], Silent()), clock=Skewed())
     (destination,) = wrong.destinations
     at = parse_moment(moments[1].isoformat(), wrong.zone, moments[1])
-    source = DestinationSource(destination, in_place=True)
+    source = DestinationSource(destination, run_at_destination=True)
     for moment, rows in ((at, [0, 1, 2]), (source.latest(wrong, RestoreOptions()), [0, 1, 2, 3])):
         report = restore(wrong, moment, RestoreOptions(name=f"there{len(rows)}"), source)
         assert told(offsite, report.socket) == rows

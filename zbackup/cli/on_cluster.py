@@ -89,7 +89,7 @@ def looked_at(
     """The members, here or at the destination that each of them has under that name."""
     destinations = [app.choose_destination(ctx, origin) if origin else None for ctx in contexts]
     return [
-        look_at_member(ctx, destination, in_place=there, stored=stored)
+        look_at_member(ctx, destination, run_at_destination=there, stored=stored)
         for ctx, destination in zip(contexts, destinations, strict=True)
     ]
 

@@ -308,7 +308,7 @@ def _cluster_time(text: str) -> ClusterTime:
 
 def _source(ctx: Context, origin: str | None, *, there: bool) -> Source:
     if origin:
-        return DestinationSource(app.choose_destination(ctx, origin), in_place=there)
+        return DestinationSource(app.choose_destination(ctx, origin), run_at_destination=there)
     if there:
         raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
     return LOCAL

@@ -33,6 +33,19 @@ def shown(value: str) -> str:
     return ascii(value if len(value) <= _SHOWN else value[:_SHOWN] + "...")
 
 
+def strings(line: str, fields: frozenset[str]) -> dict[str, str]:
+    """The values of one JSON object that has exactly these fields, all of them strings."""
+    try:
+        found = json.loads(line)
+    except RecursionError as deep:
+        raise ValueError("nested too deeply") from deep
+    if not isinstance(found, dict) or set(found) != fields:
+        raise ValueError("not an object of these fields")
+    if not all(isinstance(value, str) for value in found.values()):
+        raise ValueError("not all of it is text")
+    return found
+
+
 def moment(value: str) -> datetime:
     """A time with its zone, in ISO 8601, of a year in which there are backups."""
     if len(value) > MOST_MOMENT:

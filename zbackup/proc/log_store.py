@@ -143,7 +143,7 @@ class LogStore:
         """Take a file away: what it has counts no more from the first step on."""
         with contextlib.suppress(FileNotFoundError), self._locked(self._lines(file), os.O_RDWR):
             secure_files.unlink(self._lines(file))
-            # Nobody begins the file anew before this is gone, too.
+            # Nobody starts the file again before this is gone, too.
             secure_files.unlink(self._log(file))
         self._forget_epoch(file)
         secure_files.remove_empty(self.directory / file.server)

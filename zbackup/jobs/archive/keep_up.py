@@ -65,7 +65,7 @@ class KeepUp:
                 self.stop.wait(min(self._every * 2 ** min(failures, 10), LONGEST_WAIT_S))
 
     def _wait_for_next(self, began: float) -> None:
-        """From one look's beginning to the next's: what an append takes is not waited for besides."""
+        """From one look's beginning to the next's: the time of an append counts towards it."""
         took = self.ctx.clock.monotonic() - began
         self.stop.wait(max(0.0, self._every - took))
 

@@ -34,7 +34,7 @@ class Member:
     replica_set: str
     role: str
     destination: ShipDestination | None = None
-    in_place: bool = False
+    run_at_destination: bool = False
 
     @property
     def name(self) -> str:
@@ -44,11 +44,19 @@ class Member:
     @property
     def source(self) -> Source:
         """The source of its backups."""
-        return DestinationSource(self.destination, in_place=self.in_place) if self.destination else LOCAL
+        return (
+            DestinationSource(self.destination, run_at_destination=self.run_at_destination)
+            if self.destination
+            else LOCAL
+        )
 
 
 def look_at_member(
-    ctx: Context, destination: ShipDestination | None = None, *, in_place: bool = False, stored: bool = False
+    ctx: Context,
+    destination: ShipDestination | None = None,
+    *,
+    run_at_destination: bool = False,
+    stored: bool = False,
 ) -> Member:
     """Look at one; what is `stored` is what snapshots hold, without the running server's own log.
 
@@ -70,7 +78,7 @@ def look_at_member(
         replica_set=server.get("replica_set", ""),
         role=role_of(server),
         destination=destination,
-        in_place=in_place,
+        run_at_destination=run_at_destination,
     )
 
 

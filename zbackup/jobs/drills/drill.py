@@ -120,7 +120,7 @@ def drill(
         ctx.progress.phase("looking", f"which backup, at {destination.adapter.place}")
         plan = plan_at(ctx, destination, between=between)
         here = destination.adapter.here
-        source = DestinationSource(destination, in_place=bool(here))
+        source = DestinationSource(destination, run_at_destination=bool(here))
 
         def recover(inner: Context, moment: Moment, options: RestoreOptions) -> RestoreReport:
             options = replace(options, accept_older=True, epoch=MOST_EPOCH)

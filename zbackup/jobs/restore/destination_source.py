@@ -45,17 +45,17 @@ from zbackup.plan.retention.arrival import first_to_reach
 @dataclass(frozen=True, slots=True)
 class DestinationSource:
     """Backups at a destination: fetched into new datasets beside the clones, which go with the clone, or
-    `in_place`, cloned on the destination's own pool, with no data copied. See Source.
+    `run_at_destination`, cloned on the destination's own pool, with no data copied. See Source.
 
     Cut off while it fetches, the same restore goes on.
     """
 
     destination: ShipDestination
-    in_place: bool = False
+    run_at_destination: bool = False
 
     def context(self, ctx: Context) -> Context:
         """With the clones on the destination's pool, if in place. Raise Refused when that is not here."""
-        return at_destination(ctx, self.destination) if self.in_place else ctx
+        return at_destination(ctx, self.destination) if self.run_at_destination else ctx
 
     def latest(self, ctx: Context, options: RestoreOptions) -> Moment:
         """Behind the last transaction of the destination's backups.
@@ -104,7 +104,7 @@ class DestinationSource:
             choice = _choose(ctx, self.destination, there, target, options)
             log = choice.log or choice.base
             carrier = there.carrier(log)
-            size = 0 if self.in_place else sizes(session, choice.base, there.real(log))
+            size = 0 if self.run_at_destination else sizes(session, choice.base, there.real(log))
             size += archived_bytes(carrier.since(choice.base.record)) if carrier else 0
         return RestorePlan(
             name=name,
@@ -130,7 +130,7 @@ class DestinationSource:
                 choice = _choose(ctx, self.destination, there, target, options)
                 base, log = choice.base, choice.log or choice.base
                 real, carrier = there.real(log), there.carrier(log)
-                failed.callback(clean_up if self.in_place else _note_kept, ctx, name)
+                failed.callback(clean_up if self.run_at_destination else _note_kept, ctx, name)
                 # While the backup that it goes on from is held, no prune takes archived log away.
                 with remote_holds(ctx, self.destination, session, name, there.copies, (base, real)):
                     catalog = self._bring(ctx, session, name, base, real)
@@ -152,7 +152,7 @@ class DestinationSource:
             failed.pop_all()
 
     def _bring(self, ctx: Context, session: Session, name: str, base: Backup, log: Backup) -> Catalog:
-        if self.in_place:
+        if self.run_at_destination:
             return clone_there(ctx, name, base, log)
         return fetch(ctx, session, name, base, log, self.destination.limit)
 

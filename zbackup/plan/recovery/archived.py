@@ -132,7 +132,7 @@ def chains_from(record: Record, files: Sequence[ArchivedFile]) -> tuple[Chain, .
     if oplog_end(record) is None:
         return tuple(found)
     reaching = [chain for chain in found if _passes(chain, record)]
-    # What another one holds besides more of it is tried last.
+    # One whose log another one holds, and more of it, is tried last.
     return tuple(
         sorted(reaching, key=lambda c: any(o.holds(c) and not c.holds(o) for o in reaching if o is not c))
     )

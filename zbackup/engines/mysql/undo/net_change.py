@@ -17,7 +17,7 @@ Key = tuple[Value, ...]
 Kind = Literal["insert", "update", "delete"]
 Place = tuple[TableName, Key]
 RowBefore = Callable[[TableName, Key], Row | None]
-"""Gives what is known of a row as it was before the transaction, besides what the log holds."""
+"""Gives what is known of a row as it was before the transaction, beyond what the log holds."""
 
 
 @dataclass(frozen=True, slots=True)
