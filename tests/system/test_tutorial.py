@@ -60,9 +60,9 @@ HOW_TOS = {
 
 LEFT_OUT = re.compile(
     r"notify --test|acknowledge|--as-replica-of|dev-base|clone dsn|offsite|--at |^init|--to 10:02|"
-    r"--skip|--server|NAME$"
+    r"--skip|--server|NAME$|\bdocs\b"
 )
-"""What needs more than there is here: a problem, channels, another server, a destination, or minutes."""
+"""What needs more than there is here: a problem, channels, a destination, minutes, or a MongoDB (`docs`)."""
 
 INSTEAD = (
     ('"2024-05-03 18:00"', "+1d && zbackup clone protect dev1 --until now"),
