@@ -79,6 +79,30 @@ def test_run_again_nothing_is_done_and_the_daemon_stays(host: Host) -> None:
     assert after == before
 
 
+def test_a_daemon_that_cannot_reach_zfs_is_no_protection(host: Host) -> None:
+    """Root's own backup and drill passed, and still `init` does not say "protected"."""
+    dataset = f"{host.pool.name}/shop"
+    subprocess.run(("zfs", "unallow", "-u", "zbackup", dataset), check=True)
+    refused = host.systemd.zbackup("init", "--yes")
+    assert refused.rc == 9 and "protected" not in refused.out, refused
+    assert f"may not do with {dataset} what it has to (snapshot" in refused.err, refused
+    (said,) = (line for line in refused.err.splitlines() if "zfs allow -u zbackup" in line)
+    subprocess.run(said.partition("): ")[2].split(), check=True)
+    assert "protected: shop" in host.systemd.zbackup("init", "--yes").succeeded
+    Path("/dev/zfs").chmod(0o600)
+    host.systemd.do("restart", "zbackup.service")
+    try:
+        refused = host.systemd.zbackup("init", "--yes")
+        assert refused.rc == 9 and "protected" not in refused.out, refused
+        assert "shop: the daemon cannot do its work: " in refused.err, refused
+        assert "journalctl -u zbackup" in refused.err
+        print(refused)
+    finally:
+        Path("/dev/zfs").chmod(0o666)
+        host.systemd.do("restart", "zbackup.service")
+    assert "protected: shop" in host.systemd.zbackup("init", "--yes").succeeded
+
+
 def test_the_reader_of_the_page_is_in_the_servers_group_and_the_page_shows_the_log(host: Host) -> None:
     for unit in ("zbackup.service", "zbackup-read@0.service"):
         assert GROUP in host.systemd.show(unit, "SupplementaryGroups").split(), unit

@@ -186,7 +186,7 @@ class _Init:
             administrator=lambda new: first_admitted(self._administrators(new.server)),
             script=lambda new, password: account_script(new.server, new.user, password),
         )
-        finished = protect(self.options, self.config, wanted, lambda step: act(step, acting), plan)
+        finished = protect(self.options, self.config, wanted, lambda step: act(step, acting), plan, facts)
         self._report(wanted, finished, plan, facts)
 
     # look

@@ -15,9 +15,11 @@ from zbackup.config.load import load
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.drill import prove_once
+from zbackup.jobs.init.verdict import verdict
 from zbackup.jobs.watch.check import CheckReport, check
 from zbackup.model.errors import DatabaseError, ZbackupError
-from zbackup.model.setup import Newcomer, Step
+from zbackup.model.setup import HostFacts, Newcomer, Step
+from zbackup.plan.init import service
 from zbackup.plan.init.steps import script_command
 
 
@@ -52,10 +54,16 @@ class Finished:
 
 
 def protect(
-    options: Options, config: Path, wanted: Sequence[Step], act: Callable[[Step], None], plan: Draft
+    options: Options,
+    config: Path,
+    wanted: Sequence[Step],
+    act: Callable[[Step], None],
+    plan: Draft,
+    facts: HostFacts,
 ) -> Finished:
     """Do the steps. What fails before the configuration is in place ends it; a backup or drill that fails
-    does not keep the service from being started, for it tries again."""
+    does not keep the service from being started, for it tries again. In the end the daemon says itself
+    whether it can do its work."""
     finished = Finished()
     refused: set[str] = {new.name for new in plan.newcomers if _needs_account(new, wanted)}
     for step in wanted:
@@ -81,6 +89,8 @@ def protect(
                 )
             )
     finished.reports += _checked(options, config)
+    if facts.systemd and not service.stopped(facts, wanted):
+        finished.failed += verdict(load(config), app.clock())
     return finished
 
 

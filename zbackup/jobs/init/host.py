@@ -4,9 +4,11 @@ import grp
 import pwd
 import shutil
 import sys
+from datetime import datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 
+from zbackup.clock import Clock
 from zbackup.model.errors import CommandFailed, Refused
 from zbackup.model.setup import HostFacts
 from zbackup.plan.init.service import DROP_INS, SETTINGS, UNIT_DIRECTORY, UNITS, USER, WRITTEN_PROGRAM
@@ -34,7 +36,7 @@ def look() -> HostFacts:
         user=_has_user(),
         program=own_program(),
         units=_units(),
-        active=systemd and _is_active(),
+        active=systemd and is_active(),
     )
 
 
@@ -86,6 +88,24 @@ def daemon_user() -> tuple[int, int] | None:
     return found.pw_uid, found.pw_gid
 
 
+def service_user() -> str:
+    """The user that the unit runs the daemon as. Raise CommandFailed."""
+    return _property("User") or "root"
+
+
+def service_started(clock: Clock) -> datetime:
+    """The time at which the daemon's process was started; now where there is none. Raise CommandFailed."""
+    microseconds = int(_property("ExecMainStartTimestampMonotonic") or 0)
+    if not microseconds:
+        return clock.now()
+    return clock.now() - timedelta(seconds=clock.monotonic() - microseconds / 1e6)
+
+
+def _property(name: str) -> str:
+    show = ("systemctl", "show", "--value", f"--property={name}", "zbackup.service")
+    return run(show, mutates=False, timeout=ASK_LIMIT_S).strip()
+
+
 def daemon_may_read(path: Path) -> bool:
     """Tell whether the daemon's group, or everybody, may read a file."""
     found = secure_files.stat(path)
@@ -119,7 +139,8 @@ def _units() -> dict[str, str]:
     return found
 
 
-def _is_active() -> bool:
+def is_active() -> bool:
+    """Tell whether the daemon runs as systemd's service."""
     try:
         run(("systemctl", "is-active", "--quiet", "zbackup.service"), mutates=False, timeout=ASK_LIMIT_S)
     except CommandFailed:
