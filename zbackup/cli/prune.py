@@ -15,13 +15,15 @@ from zbackup.jobs.ship.prune_at import plan_prune_at, prune_at
 from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed
 from zbackup.model.moment import local_text
+from zbackup.model.retention import FOREVER
 
 HELP = """Delete the backups that the retention policy no longer needs.
 
 Of one instance or all of them, as [instance.NAME.retention] says; without a policy nothing is destroyed.
-Every moment of the promised window that could be restored still can be afterwards. What is held, cloned
-from or in use is skipped and reported, and the command then ends with 3. Nothing but what zbackup itself
-took for the instance is touched.
+Every moment of the promised window that could be restored still can be afterwards. "At least until" is before
+when no prune takes it, whatever else is taken or pruned; behind that it goes once no other reason holds.
+What is held, cloned from or in use is skipped and reported, and the command then ends with 3. Nothing but
+what zbackup itself took for the instance is touched.
 
 \b
 zbackup prune --dry-run       what would stay and why, and what would go; changes nothing
@@ -30,7 +32,7 @@ zbackup prune --at offsite    at a destination, by its own retention and not thi
 zbackup prune --json          for scripts
 """
 
-HEADER = ("", "Snapshot", "Taken", "Used", "Why it stays")
+HEADER = ("", "Snapshot", "Taken", "Used", "At least until", "Why it stays")
 
 
 def command(
@@ -63,7 +65,10 @@ def _plan_shape(done: Done[PrunePlan]) -> dict[str, Any]:
 
 def _planned(plan: PrunePlan) -> dict[str, Any]:
     return {
-        "keep": [_backup(k.backup) | {"reasons": k.reasons} for k in plan.retention.keep],
+        "keep": [
+            _backup(k.backup) | {"stays_until": _until(plan, k.backup), "reasons": k.reasons}
+            for k in plan.retention.keep
+        ],
         "destroy": [_backup(b) for b in plan.retention.destroy],
         "freed": plan.freed,
         "note": plan.retention.note,
@@ -96,6 +101,18 @@ def _backup(backup: Backup) -> dict[str, Any]:
     }
 
 
+def _until(plan: PrunePlan, backup: Backup) -> str | None:
+    end = plan.stays.get(backup.record.backup)
+    return "forever" if end == FOREVER else plain(end)
+
+
+def _stays(plan: PrunePlan, backup: Backup, ctx: Context) -> str:
+    end = plan.stays.get(backup.record.backup)
+    if end is None or end == FOREVER:
+        return "forever" if end else "-"
+    return local_text(end.replace(microsecond=0), ctx.zone)
+
+
 def _plan_text(plans: list[Done[PrunePlan]]) -> str:
     return "\n\n".join("\n".join(_plan_lines(done)) for done in plans)
 
@@ -111,11 +128,12 @@ def _plan_lines(done: Done[PrunePlan]) -> list[str]:
             backup.name,
             local_text(backup.record.taken.replace(microsecond=0), ctx.zone),
             tables.size(sum(s.used for s in backup.snapshots)),
+            _stays(plan, backup, ctx) if why else "",
             why,
         ]
         for backup, what, why in rows
     ]
-    shown = [tables.table(HEADER, cells, right=(3,), expendable=(2, 3), text=(4,))] if cells else []
+    shown = [tables.table(HEADER, cells, right=(3,), expendable=(2, 3, 4), text=(5,))] if cells else []
     orphans = [f"No backup needs, and nobody works on: {orphan}" for orphan in plan.orphans]
     unread = shapes.unreadable_lines(plan.unreadable)
     orphans += [f"{_archived(plan)} would go, which no backup that stays needs."] if plan.archived else []

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Literal
 
 from zbackup.model.finding import Health, Severity
+from zbackup.model.retention import FOREVER
 
 Kind = Literal["base", "log", "unsound"]
 """A backup; a snapshot that a restore took to read the log from; one that nothing can be restored from."""
@@ -13,7 +14,8 @@ Kind = Literal["base", "log", "unsound"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
     """A backup. `keep` are the tiers and other reasons for which it stays, () where it goes at the next
-    prune. `drill` is what the last drill of it proved, `used` what destroying it frees, in bytes."""
+    prune, and before `until` no prune destroys it (None: nobody can tell; plan.retention.stays). `drill` is
+    what the last drill of it proved, `used` what destroying it frees, in bytes."""
 
     name: str
     taken: datetime
@@ -25,6 +27,12 @@ class Backup:
     drill: Literal["", "passed", "failed"] = ""
     used: int = 0
     opens: bool = True
+    until: datetime | None = None
+
+    @property
+    def forever(self) -> bool:
+        """Tell whether the policy keeps it without an end."""
+        return self.until is not None and self.until >= FOREVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Words for how long backups are kept."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 Unit = Literal["minute", "hour", "day", "week", "month", "year"]
@@ -11,6 +11,9 @@ _ADVERBS = {"hour": "hourly", "day": "daily", "week": "weekly", "month": "monthl
 KEEP_AT_DESTINATION = timedelta(days=366)
 """For how long after it was taken a sender's own keep date counts at a destination: who may add backups there
 is not to fill it for good."""
+
+FOREVER = datetime.max.replace(tzinfo=UTC)
+"""The end of what is kept without one."""
 
 CONDEMNED = "zbackup:condemned"
 """Property on a backup that a prune has begun to destroy: what is left of it then may go too."""

@@ -37,25 +37,66 @@ def period(step: Span, local: datetime) -> int:
 
 def begins(step: Span, local: datetime) -> datetime:
     """The first moment, in UTC, of the period that `local` is in."""
-    key, count, zone = period(step, local), step.count, local.tzinfo
-    fold = None
-    match step.unit:
-        case "minute" | "hour":
-            day, minute = divmod(key // 2, _MINUTES_OF_DAY)
-            wall = _midnight(day) + timedelta(minutes=minute)
-            if (count if step.unit == "minute" else 60 * count) <= 60:
-                fold = local.fold
-        case "day":
-            wall = _midnight(max(1, key * count))
-        case "week":
-            wall = _midnight(key * count * 7 + 1)
-        case "month":
-            year, month = divmod(key * count, 12)
-            wall = datetime(max(1, year), month + 1, 1)  # noqa: DTZ001
-        case "year":
-            wall = datetime(max(1, key * count), 1, 1)  # noqa: DTZ001
-    readings = [wall.replace(tzinfo=zone, fold=f).astimezone(UTC) for f in (0, 1)]
-    return readings[fold] if fold is not None else min(readings)
+    minutes = _minutes(step)
+    wall = _wall(step, period(step, local))
+    readings = [wall.replace(tzinfo=local.tzinfo, fold=f).astimezone(UTC) for f in (0, 1)]
+    return readings[local.fold] if minutes and minutes <= 60 else min(readings)
+
+
+def ends(step: Span, local: datetime, zone: ZoneInfo) -> datetime:
+    """The first moment, in UTC, behind the period that `local` is in; where clocks are changed around then,
+    it may be one as much earlier. Raise OverflowError or ValueError where the calendar ends before."""
+    key = period(step, local)
+    if not (minutes := _minutes(step)):
+        return _not_after(_wall(step, key + 1), zone)
+    wall = _wall(step, key)
+    midnight = wall.replace(hour=0, minute=0) + timedelta(days=1)
+    return _not_after(min(wall + timedelta(minutes=minutes), midnight), zone)
+
+
+def forward(moment: datetime, span: Span, zone: ZoneInfo) -> datetime:
+    """The first moment, in UTC, from which `span` back is not before `moment`; where clocks are changed
+    around then, it may be one as much earlier. Raise OverflowError or ValueError where the calendar ends
+    before."""
+    if span.unit in ("minute", "hour"):
+        return moment + timedelta(**{span.unit + "s": span.count})
+    wall = moment.astimezone(zone).replace(tzinfo=None)
+    if span.unit in ("day", "week"):
+        return _not_after(wall + timedelta(days=span.count * (7 if span.unit == "week" else 1)), zone)
+    later = _months_before(wall, -span.count * (12 if span.unit == "year" else 1))
+    if later.day != wall.day:
+        # From the last day of a shorter month one comes to a day before.
+        later = (later + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    return _not_after(later, zone)
+
+
+def _not_after(wall: datetime, zone: ZoneInfo) -> datetime:
+    """Return when clocks first show this, or earlier by as much as they are changed within a day of it."""
+    first = min(wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    around = (first + timedelta(days=days) for days in (-1, 0, 1))
+    offsets = [at.astimezone(zone).utcoffset() or timedelta() for at in around]
+    return first - (max(offsets) - min(offsets))
+
+
+def _minutes(step: Span) -> int:
+    """The minutes of a step, 0 for one of days and more."""
+    return step.count * {"minute": 1, "hour": 60}.get(step.unit, 0)
+
+
+def _wall(step: Span, key: int) -> datetime:
+    """Return what clocks show when the period of this number begins."""
+    count = step.count
+    if step.unit == "day":
+        return _midnight(max(1, key * count))
+    if step.unit == "week":
+        return _midnight(key * count * 7 + 1)
+    if step.unit == "month":
+        year, month = divmod(key * count, 12)
+        return datetime(max(1, year), month + 1, 1)  # noqa: DTZ001
+    if step.unit == "year":
+        return datetime(max(1, key * count), 1, 1)  # noqa: DTZ001
+    day, minute = divmod(key // 2, _MINUTES_OF_DAY)
+    return _midnight(day) + timedelta(minutes=minute)
 
 
 def label(step: Span, start: datetime, zone: ZoneInfo) -> str:

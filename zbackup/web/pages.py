@@ -26,6 +26,7 @@ from zbackup.model.overview import Instance, Overview
 from zbackup.model.run import Run
 from zbackup.plan.timeline.answer import best_destination, can_be_restored, estimate
 from zbackup.plan.timeline.axis import View, view_of
+from zbackup.plan.timeline.leaving import leaving
 from zbackup.plan.timeline.picture import Picture, draw, zoom
 from zbackup.web import clone_pages
 from zbackup.web.guard import COOKIE, Guard
@@ -38,7 +39,7 @@ log = structlog.get_logger()
 
 HERE = Path(__file__).parent
 WIDTH, NARROW = 960, 360
-MOST_ROWS, MOST_RUNS, MOST_MEMBERS = 60, 400, 500
+MOST_ROWS, MOST_RUNS, MOST_MEMBERS, MOST_LEAVING = 60, 400, 500, 26
 FINE = timedelta(minutes=12)
 """A view that is no longer than this is chosen moments from; in a longer one a click goes closer."""
 FAR = timedelta(days=366 * 50)
@@ -141,6 +142,10 @@ def instance(pages: Pages, request: Request, seen: Overview) -> Response:
         gaps=list(reversed(gaps))[:MOST_ROWS],
         gaps_more=max(0, len(gaps) - MOST_ROWS),
         going=[b for b in found.backups if not b.keep],
+        leaving=leaving(found.backups, found.looked, ZoneInfo(seen.zone))[:MOST_LEAVING],
+        forever=sum(b.forever for b in found.backups if b.keep),
+        undated=sum(b.until is None for b in found.backups if b.keep),
+        coming=at(found.looked - timedelta(days=1), found.looked + timedelta(days=7)),
         prune=next((j for j in found.jobs if j.job == "prune"), None),
         best=best_destination(found),
         marks=marks,

@@ -13,6 +13,7 @@ from tests.unit.web.host import NOW, ago, backups, shop
 from zbackup.model.overview import Drill, Gap, Range
 from zbackup.plan.timeline.answer import best_destination, can_be_restored, estimate
 from zbackup.plan.timeline.axis import View, ticks, view_of
+from zbackup.plan.timeline.leaving import leaving
 from zbackup.plan.timeline.picture import NARROWEST, bars, draw, marks, zoom
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -177,3 +178,24 @@ def test_an_estimate_is_never_less_than_the_drill_took() -> None:
     assert estimate(drills, None) is None
     none = Drill(destination="", backup="b", at=NOW, to=None, transactions=0, tables=0, seconds=5.0, why="")
     assert estimate((none,), 10**9) == (5.0, none)
+
+
+@given(
+    st.lists(st.tuples(moments, st.floats(0, 10**9)), max_size=60), st.sampled_from(["UTC", "Europe/Berlin"])
+)
+def test_nothing_that_leaves_leaves_earlier_than_is_told(
+    lives: list[tuple[datetime, float]], zone: str
+) -> None:
+    there = [
+        replace(each, taken=taken, until=taken + timedelta(seconds=length), keep=("daily",))
+        for each, (taken, length) in zip(backups(len(lives), timedelta(hours=1)), lives, strict=True)
+    ]
+    found = leaving(there, NOW, ZoneInfo(zone))
+    assert sum(each.count for each in found) == len(there)
+    assert sum(each.used for each in found) == sum(b.used for b in there)
+    assert [each.when for each in found] == sorted(each.when for each in found)
+    for backup in there:
+        mine = [
+            e for e in found if backup.until and e.when <= backup.until and e.first <= backup.taken <= e.last
+        ]
+        assert mine

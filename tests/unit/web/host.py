@@ -50,6 +50,7 @@ def backups(count: int, every: timedelta, *, oldest: datetime | None = None) -> 
                 keep=tuple(f"{tier} {taken:%Y-%m-%d %H}" for tier in tiers),
                 drill="passed" if number == count - 30 else "",
                 used=3_500_000 + number,
+                until=taken + timedelta(days=31 if "daily" in tiers else 11),
             )
         )
     return tuple(found)

@@ -3,12 +3,17 @@
 import html
 from dataclasses import replace
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from tests.unit.web.browsing import logged_in
 from tests.unit.web.host import NOW, Told, ago, backups, host, shop
 from zbackup.model.overview import Gap
+from zbackup.model.retention import FOREVER
+from zbackup.web.words import Words
+
+BERLIN = ZoneInfo("Europe/Berlin")
 
 
 def page(path: str, source: Told | None = None, status: int = 200) -> str:
@@ -173,3 +178,22 @@ def test_archived_log_is_drawn_behind_the_newest_backup_there() -> None:
     assert '<rect class="archived"' in text
     assert "log archived there" in text
     assert '<rect class="archived"' not in page("/instance/shop?from=-1d&to=now")
+
+
+def test_when_prune_may_remove_what_is_told() -> None:
+    text = page("/instance/shop")
+    assert "At the next one: nothing; it is due in 19 h" in text
+    prune = text[text.index("What prune removes, and when") :]
+    assert "none goes earlier than this" in prune
+    first = min(b.until for b in shop().backups if b.until)
+    assert Words(BERLIN, NOW).time(first) in prune
+    kept = tuple(replace(b, until=None if n else FOREVER) for n, b in enumerate(shop().backups[:4]))
+    text = page("/instance/shop", Told(host(replace(shop(), backups=kept))))
+    assert "1 stays without an end. 3 stay as long as their reason" in text
+    assert ">for ever</td>" in text
+
+
+def test_the_coming_week_shows_what_may_go() -> None:
+    assert "May be pruned from" not in page("/instance/shop")
+    text = page("/instance/shop?from=2026-11-21T00:00:00Z&to=2026-11-30T00:00:00Z")
+    assert "May be pruned from" in text

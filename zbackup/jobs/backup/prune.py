@@ -7,8 +7,9 @@ reason is never touched.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import structlog
 
@@ -21,6 +22,7 @@ from zbackup.model.retention import CONDEMNED
 from zbackup.model.snapshot import Snapshot
 from zbackup.plan.retention.log_snapshots import half_destroyed, replaced, without_replaced_logs
 from zbackup.plan.retention.retention import RetentionPlan, plan_retention
+from zbackup.plan.retention.stays import stays_until
 
 log = structlog.get_logger()
 
@@ -44,7 +46,8 @@ class PrunePlan:
 
     `orphans` are what is left at a destination of streams that no backup needs; they go too. `unreadable` are
     (snapshot, problem) where nobody can tell what it is of: it is no reason for anything, and never touched.
-    `archived` is the log at a destination that goes, too: no backup that stays needs it.
+    `archived` is the log at a destination that goes, too: no backup that stays needs it. `stays` has, by
+    Record.backup, before when no prune destroys it (plan.retention.stays).
     """
 
     retention: RetentionPlan
@@ -52,6 +55,7 @@ class PrunePlan:
     orphans: tuple[str, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
     archived: tuple[ArchivedFile, ...] = ()
+    stays: Mapping[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +86,8 @@ def plan_prune(ctx: Context) -> PrunePlan:
 def _plan(ctx: Context, catalog: Catalog) -> PrunePlan:
     retention = decide(ctx, catalog.backups)
     freed = _freed(ctx, retention.destroy)
-    return PrunePlan(retention=retention, freed=freed, unreadable=catalog.unreadable)
+    stays = stays_until(catalog.backups, ctx.retention, ctx.clock.now(), ctx.zone)
+    return PrunePlan(retention=retention, freed=freed, unreadable=catalog.unreadable, stays=stays)
 
 
 def prune(ctx: Context, limit_s: float = math.inf) -> PruneReport:

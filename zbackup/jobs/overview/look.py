@@ -20,6 +20,7 @@ from zbackup.model.retention import Retention
 from zbackup.plan.clones.lease import end_of
 from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.retention.retention import Kept
+from zbackup.plan.retention.stays import stays_until
 from zbackup.zfs.facts import ZfsFacts
 
 
@@ -76,6 +77,7 @@ def _instance(
             problem=str(problem),
         )
     kept = {each.backup.record.backup: each for each in reach.kept}
+    stays = stays_until(catalog.backups, ctx.retention, status.looked, ctx.zone)
     opens = {b.record.backup for b in reach.as_they_are}
     return overview.Instance(
         name=ctx.instance,
@@ -96,6 +98,7 @@ def _instance(
                 kept.get(b.record.backup),
                 drills.get(b.record.backup),
                 opens=b.record.backup in opens,
+                until=stays.get(b.record.backup),
             )
             for b in catalog.backups
         ),
@@ -135,7 +138,13 @@ def _reach(ctx: Context, report: WindowReport) -> dict[str, Any]:
 
 
 def _backup(
-    subject: backup.Backup, rules: Retention, kept: Kept | None, verdict: drill.Verdict | None, *, opens: bool
+    subject: backup.Backup,
+    rules: Retention,
+    kept: Kept | None,
+    verdict: drill.Verdict | None,
+    *,
+    opens: bool,
+    until: datetime | None,
 ) -> overview.Backup:
     record, reasons = subject.record, kept.reasons if kept else ()
     sound = subject.complete and subject.finished
@@ -150,6 +159,7 @@ def _backup(
         drill="" if verdict is None else "passed" if verdict.passed else "failed",
         used=sum(s.used for s in subject.snapshots),
         opens=opens,
+        until=until,
     )
 
 

@@ -67,7 +67,12 @@ def draw(instance: Instance, view: View, zone: ZoneInfo) -> Picture:
     return Picture(
         view=view,
         ticks=ticks(view, zone, max(2, view.width // COLUMNS_A_TICK)),
-        lanes=(_reach(instance, view), *_tiers(instance, view), *_destinations(instance, view)),
+        lanes=(
+            _reach(instance, view),
+            *_tiers(instance, view),
+            *_leaving(instance, view),
+            *_destinations(instance, view),
+        ),
         cells=_cells(view),
         now=view.column(now) if view.start <= now <= view.end else None,
     )
@@ -133,6 +138,14 @@ def _lane(name: str, found: Sequence[Backup], view: View) -> Lane:
         count=sum(view.start <= b.taken <= view.end for b in found),
         total=len(found),
     )
+
+
+def _leaving(instance: Instance, view: View) -> Iterable[Lane]:
+    """Draw before when none of them goes, where the view is of what is to come."""
+    moments = [b.until for b in instance.backups if b.keep and b.until is not None and not b.forever]
+    if moments and view.end - instance.looked > view.span / 100:
+        count = sum(view.start <= m <= view.end for m in moments)
+        yield Lane(name="May be pruned from", going=marks(moments, view), count=count, total=len(moments))
 
 
 def _destinations(instance: Instance, view: View) -> Iterable[Lane]:
