@@ -58,6 +58,8 @@ def lose_host(
         moment = next_second()
         after_writing(journal, 100)
         house.server.sql("FLUSH BINARY LOGS")
+        # It takes no replica, and no connection that is one to the server: files are read.
+        assert not [row for row in house.server.sql("SHOW PROCESSLIST") if "Dump" in str(row[4])]
         return moment, after_writing(journal, 100)
 
     return archive_under_load(house, config, start, write, pause, environment)
@@ -147,11 +149,41 @@ def on_another_pool(house: House) -> Iterator[tuple[Path, Callable[..., Result]]
         there.destroy()
 
 
+def purge_and_reset(house: House, config: Path) -> None:
+    """What is purged before it was archived comes from a snapshot; behind a RESET there is a new epoch."""
+
+    def archived() -> dict[str, Any]:
+        found: dict[str, Any] = house.zb("archive", "--once", "--json", config=config).data[0]
+        return found
+
+    server = house.server
+    server.sql("CREATE TABLE shop.purged (id INT PRIMARY KEY)")
+    assert archived()["appended"] > 0
+    server.sql("INSERT INTO shop.purged VALUES (1)")
+    server.sql("FLUSH BINARY LOGS")
+    server.sql("INSERT INTO shop.purged VALUES (2)")
+    server.sql("FLUSH BINARY LOGS")
+    house.snapshot(config)
+    newest = str(server.sql("SHOW BINARY LOGS")[-1][0])
+    server.sql(f"PURGE BINARY LOGS TO '{newest}'")
+    assert [str(row[0]) for row in server.sql("SHOW BINARY LOGS")] == [newest]
+    found = archived()
+    assert found["appended"] > 0 and found["gap"] is None and found["new_epoch"] is None, found
+    server.sql("RESET BINARY LOGS AND GTIDS")
+    server.sql("INSERT INTO shop.purged VALUES (3)")
+    found = archived()
+    assert found["epoch"] == 1 and found["new_epoch"], found
+    # No backup from before leads on from here.
+    house.snapshot(config)
+    assert house.zb("ship", config=config).rc == 0
+
+
 def lose_and_get_back(house: House) -> None:
     """The whole story of a house, with a destination on another pool."""
     with on_another_pool(house) as (config, back):
         house.snapshot(config)
         assert house.zb("ship", config=config).rc == 0
+        purge_and_reset(house, config)
         loss = lose_host(house, config)
         require_all_back(house, loss, "here", back)
         checked = back("verify", "--at", "here", "--read", "all", "--json").data[0]
