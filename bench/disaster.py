@@ -26,7 +26,9 @@ PICTURE = DOCS / "images" / "disaster.svg"
 SERVERS = ("mariadb-10.11", "mysql-9.7")
 MOST_ROUNDS_OF_A_DUMP = 1
 HEAD = ("server", "GiB", "what happened", "by", "seconds", "CPU seconds", "zbackup is", "rounds")
-TAKING = ("server", "GiB", "taken by", "seconds", "CPU seconds", "MiB")
+TAKING = ("server", "GiB", "taken by", "seconds", "CPU seconds", "MiB", "standstill, ms", "MiB after a day")
+
+MIB = 1 << 20
 
 Rows = list[dict[str, Any]]
 
@@ -69,7 +71,7 @@ def measured(server: str, gib: float, rounds: int, transactions: int) -> tuple[i
         out = Path(directory) / "rows.json"
         disk = f"{int(8 + 12 * gib)}G"
         words = [server, str(gib), str(rounds), str(transactions)]
-        status = in_a_guest("bench.disaster_in_guest", [str(out), *words], directory, (disk, disk), "3h")
+        status = in_a_guest("bench.disaster_in_guest", [str(out), *words], directory, (disk,) * 3, "3h")
         if status:
             return status, []
         under = circumstances("python -m bench disaster")
@@ -132,11 +134,19 @@ def _taking(known: Rows) -> list[list[str]]:
             WAYS[row["way"]],
             f"{row['seconds']:.1f}",
             f"{row['cpu']:.1f}",
-            f"{row['bytes'] / (1 << 20):.1f}",
+            f"{row['bytes'] / MIB:.1f}",
+            f"{row['standstill']:.0f}" if "standstill" in row else "-",
+            _after_a_day(row),
         ]
         for row in known
         if row["scene"] == "taking"
     ]
+
+
+def _after_a_day(row: dict[str, Any]) -> str:
+    """A copy or a dump a day is the least that such ways need."""
+    size = float(row.get("day") or row["bytes"])
+    return f"{size / MIB:.1f}" if size else "-"
 
 
 if __name__ == "__main__":

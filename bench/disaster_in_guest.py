@@ -1,5 +1,8 @@
 """One server of one size, its disasters, and all ways back in turn: see bench.disaster, which starts this.
 
+Up to half a GiB also what is much work or takes much room: cold caches, copies on another host and in a
+bucket, writers that stand still while a backup is taken, and what a day of backups occupies.
+
     python -m bench.disaster_in_guest FILE SERVER GIB ROUNDS TRANSACTIONS
 
 What is timed ends with the answer to a query; that all tables have the right checksums is looked at after it.
@@ -12,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.disaster_far import far
+from bench.disaster_taking import day, standstills
 from bench.disaster_ways import (
     DUMP,
     FETCHED,
@@ -29,6 +34,7 @@ from bench.disaster_ways import (
     by_physical,
     by_receive,
     by_zbackup,
+    cold,
     take_dump,
     take_physical,
 )
@@ -45,6 +51,8 @@ OPTIONS = {
 }
 TABLES, FIRST, ROW = 4, 1000, 260
 """So many tables, rows to begin with, and bytes that a row takes in InnoDB."""
+SMALL = 0.5
+"""GiB up to which also that is measured which is much work."""
 DROPPED = "bench.t4"
 SHIP = '\n[[instance.shop.ship]]\nname = "there"\nto = "{place}"\ninitial = "allow"\n'
 
@@ -62,34 +70,48 @@ def main(out: Path, flavour: str, gib: float, rounds: int, transactions: int) ->
         rows.append(row)
         say(f"{flavour} {gib:g} GiB, {scene}, {way}: {', '.join(f'{s:.1f}' for s in seconds)} s")
 
+    small = gib <= SMALL
     with stage(flavour, OPTIONS[flavour]) as made:
         load(made, gib)
         others = made.pool.dataset("others").mountpoint
         there = create_pool()
         try:
-            configuration = made.home / "zbackup.toml"
-            place = f"{there.name}/copies"
-            run("zfs", "create", place)
-            configuration.write_text(configuration.read_text() + SHIP.format(place=f"zfs:{place}"))
+            still = standstills(made, others) if small else {}
+            place = _ship_to(made, there.name)
             taken = _taken(made, others, note)
             scene = after(made, taken, transactions)
             ways = _ways(made, others)
             with gone(made):
                 measure("destroyed", scene, ways, rounds, note)
+                if small:
+                    measure("cold", scene, {way: cold(ways[way]) for way in (ZBACKUP, HAND)}, rounds, note)
             newest = str(made.ask("snapshot")[0]["snapshot"]["name"])
             made.ask("ship")
-            far: dict[str, Way] = {
+            near: dict[str, Way] = {
                 RECEIVE: by_receive(place, newest),
                 IN_PLACE: by_zbackup("--from", "there", "--run-at-destination", "--to", "latest"),
                 FETCHED: by_zbackup("--from", "there", "--to", "latest"),
             }
-            measure("host", scene, far, min(rounds, 2), note)
+            measure("host", scene, near, min(rounds, 2), note)
+            if small:
+                _far_away(scene, newest, rounds, note)
             made.server.sql(f"DROP TABLE {DROPPED}")
             by_drop = by_zbackup("--before-drop", DROPPED, "--yes")
             measure("dropped", scene, {**ways, ZBACKUP: by_drop}, rounds, note)
+            if small:
+                _costs(made, [row for row in rows if row["scene"] == "taking"], still)
         finally:
             there.destroy()
     out.write_text(json.dumps(rows))
+
+
+def _ship_to(made: Stage, pool: str) -> str:
+    """Have the copies go to that pool; the dataset that they go to."""
+    place = f"{pool}/copies"
+    run("zfs", "create", place)
+    configuration = made.home / "zbackup.toml"
+    configuration.write_text(configuration.read_text() + SHIP.format(place=f"zfs:{place}"))
+    return place
 
 
 def load(made: Stage, gib: float) -> None:
@@ -142,6 +164,21 @@ def _taken(made: Stage, others: Path, note: Note) -> str:
     take_dump(made, others / "dump.sql")
     note("taking", DUMP, [watch.spent()], _size(others / "dump.sql"))
     return name
+
+
+def _far_away(scene: Scene, newest: str, rounds: int, note: Note) -> None:
+    """Bring the newest backup back from another host and from a bucket."""
+    with far(scene.made) as ways_from:
+        scene.made.ask("ship")
+        measure("far", scene, ways_from(newest), min(rounds, 2), note)
+
+
+def _costs(made: Stage, taking: list[dict[str, Any]], still: Mapping[str, Mapping[str, Any]]) -> None:
+    """Add to the rows what taking costs besides."""
+    for row in taking:
+        row |= still[row["way"]]
+        if row["way"] == ZBACKUP:
+            row["day"] = day(made)
 
 
 def _size(path: Path) -> int:

@@ -19,6 +19,7 @@ from tests.lab.server_user import SERVER_UID
 
 ZBACKUP, HAND, PHYSICAL, DUMP = "zbackup", "hand", "physical", "dump"
 IN_PLACE, FETCHED, RECEIVE = "zbackup there", "zbackup fetched", "receive"
+BY_SSH, FROM_S3, RECEIVE_BY_SSH = "zbackup by ssh", "zbackup from S3", "receive by ssh"
 WAYS = {
     ZBACKUP: "zbackup",
     HAND: "zfs clone, start, pipe",
@@ -27,11 +28,16 @@ WAYS = {
     IN_PLACE: "zbackup, on the copies' pool",
     FETCHED: "zbackup, fetched",
     RECEIVE: "zfs send and receive, start",
+    RECEIVE_BY_SSH: "zfs send by ssh, receive, start",
+    BY_SSH: "zbackup, fetched by ssh",
+    FROM_S3: "zbackup, fetched from S3",
 }
 SCENES = {
     "dropped": "a table was dropped",
     "destroyed": "the server's files are gone",
+    "cold": "the same, with cold caches",
     "host": "the pool is gone",
+    "far": "the host is gone",
 }
 DUMPS = {"mysql": ("mysqldump", "--set-gtid-purged=OFF"), "mariadb": ("mariadb-dump", "--gtid=0")}
 
@@ -168,8 +174,15 @@ def by_hand(scene: Scene, name: str) -> Spent:
         return spent
 
 
-def by_receive(place: str, newest: str) -> Way:
+Send = Callable[[str], "subprocess.Popen[bytes]"]
+"""Begins to send a copy of the dataset of that name."""
+
+
+def by_receive(place: str, newest: str, send: Send | None = None) -> Way:
     """All of a backup by zfs send and receive, and the server on it: the least that has to be done."""
+
+    def locally(copy: str) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(("zfs", "send", "-Lec", f"{copy}@{newest}"), stdout=subprocess.PIPE)
 
     def way(scene: Scene, name: str) -> Spent:
         with _home(scene, name) as home:
@@ -177,9 +190,7 @@ def by_receive(place: str, newest: str) -> Way:
             for part, dataset in scene.datasets.items():
                 copy = _copy_of(place, dataset)
                 target = ("-o", f"mountpoint={home / part}", f"{_pool(scene)}/{name}-{part}")
-                with subprocess.Popen(
-                    ("zfs", "send", "-Lec", f"{copy}@{newest}"), stdout=subprocess.PIPE
-                ) as stream:
+                with (send or locally)(copy) as stream:
                     subprocess.run(("zfs", "receive", *target), stdin=stream.stdout, check=True)
             with DatabaseServer(_opened(scene, home)) as server:
                 ask(server)
@@ -190,6 +201,21 @@ def by_receive(place: str, newest: str) -> Way:
             return spent
 
     return way
+
+
+def cold(way: Way) -> Way:
+    """With nothing of the files and programs in memory: neither in Linux's cache nor in that of ZFS.
+
+    Nothing may be open in the pool.
+    """
+
+    def colder(scene: Scene, name: str) -> Spent:
+        scene.made.pool.export()
+        Path("/proc/sys/vm/drop_caches").write_text("3")
+        scene.made.pool.bring_back()
+        return way(scene, name)
+
+    return colder
 
 
 def _copy_of(place: str, dataset: str) -> str:

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,6 +30,7 @@ LOCKS = {
     "mariadb": ("none", "backup-stage", "ftwrl"),
     "mongodb": ("none", "fsync"),
 }
+STOPS_COMMITS = ("ftwrl", "backup-stage", "fsync")
 NOTHING, BARE, COMMAND = "nothing", "zfs snapshot", "zbackup snapshot, auto"
 ROUNDS, THREADS, RATE = 10, 3, 150.0
 WINDOW_S, PAUSE_S = 1.2, 0.3
@@ -77,6 +78,8 @@ def measure(made: AnyStage, flavour: str) -> list[list[str]]:
     kinds: dict[str, Callable[[], int]] = {NOTHING: lambda: 0, BARE: lambda: bare(made)}
     for lock in LOCKS[made.kind]:
         kinds[f"zbackup, {lock}"] = taker(made, lock)
+        if lock in STOPS_COMMITS:
+            kinds[f"zbackup, {lock}, by the zfs program"] = taker(made, lock, ready=False)
     made.configure("auto")
     kinds[COMMAND] = lambda: command(made)
     taken: dict[str, list[Taken]] = {kind: [] for kind in kinds}
@@ -133,11 +136,16 @@ def command(made: AnyStage) -> int:
     return 0
 
 
-def taker(made: AnyStage, lock: str) -> Callable[[], int]:
-    """Takes zbackup's snapshot with this lock, and says for how many milliseconds it was held."""
+def taker(made: AnyStage, lock: str, *, ready: bool = True) -> Callable[[], int]:
+    """Takes zbackup's snapshot with this lock, and says for how many milliseconds it was held.
+
+    Unless `ready`, with nothing that stands by: as on a host without libzfs_core.
+    """
     made.configure(lock)
     settings = load(made.home / "zbackup.toml")
     job = context(settings, settings.instance["shop"], Silent())
+    if not ready:
+        job = replace(job, zfs=replace(job.zfs, prepare=nullcontext))
 
     def take() -> int:
         held = snapshot(job).backup.record.lock_held_ms or 0

@@ -43,9 +43,9 @@ from zbackup.proc.run import run
 from zbackup.proc.run_directory import daemon_directory, own_directory
 from zbackup.proc.ssh import SshTarget
 from zbackup.zfs.datasets import Zfs
+from zbackup.zfs.prepared import prepared
 
-# More appliers than this gain nothing on one replayed log, and each has its own memory.
-MOST_WORKERS = 8
+MOST_WORKERS = 8  # more appliers gain nothing on one replayed log, and each has its own memory
 
 
 def choose(settings: Settings, name: str | None) -> list[Instance]:
@@ -93,7 +93,7 @@ def context(settings: Settings, instance: Instance, progress: Progress) -> Conte
         mountpoint=instance.recovery.mountpoint,
         run_dir=settings.run_dir,
         zone=settings.timezone,
-        zfs=Zfs(run),
+        zfs=Zfs(run, prepare=prepared),
         engine=engine,
         recovery=recovery,
         log_reader=log_reader,

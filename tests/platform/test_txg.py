@@ -1,14 +1,20 @@
 """What is written once a snapshot's transaction group is closed is never in the snapshot."""
 
+import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.lab.pool import Dataset, Pool
 from tests.lab.pool import run as tool
+from zbackup.model.errors import DatasetExists
 from zbackup.proc.run import run
+from zbackup.proc.start import own_module
 from zbackup.zfs.datasets import Zfs
+from zbackup.zfs.prepared import MODULE, Prepared, prepared
 from zbackup.zfs.txg import open_group
 
 ROUNDS = 15
@@ -36,14 +42,14 @@ def busy(directory: Path) -> Iterator[None]:
         writer.join()
 
 
-def take(zfs: Zfs, place: Dataset, name: str) -> tuple[bool, bool, str]:
+def take(zfs: Zfs, place: Dataset, name: str, by: Prepared | None = None) -> tuple[bool, bool, str]:
     """Whether the group was seen to close and was the snapshot's, and what its file holds.
 
     The file gets "before" ahead of the snapshot, and "after" as soon as the group is closed.
     """
     file = place.mountpoint / name
     file.write_text("before")
-    with zfs.taking([f"{place.name}@{name}"], {"zbackup:test": "1"}, timeout=60) as taking:
+    with zfs.taking([f"{place.name}@{name}"], {"zbackup:test": "1"}, timeout=60, by=by) as taking:
         taking.wait_closed()
         with file.open("a") as more:
             more.write(" after")
@@ -57,8 +63,68 @@ def test_nothing_written_later_is_in_the_snapshot_beside_a_writer_that_saturates
     place = pool.dataset("groups")
     with busy(place.mountpoint):
         rounds = [take(Zfs(), place, f"r{n}") for n in range(ROUNDS)]
-    assert any(early and proven for early, proven, _ in rounds)
-    assert {held for _, proven, held in rounds if proven} == {"before"}
+        at_once = []
+        for n in range(ROUNDS // 3):
+            with prepared() as by:
+                assert by
+                at_once.append(take(Zfs(_must_not_be_run), place, f"p{n}", by))
+    for each in (rounds, at_once):
+        assert any(early and proven for early, proven, _ in each)
+        assert {held for _, proven, held in each if proven} == {"before"}
+
+
+def _must_not_be_run(argv: Sequence[str], *, mutates: bool = True, timeout: float = 600) -> str:
+    assert argv[1] != "snapshot"
+    return run(argv, mutates=mutates, timeout=timeout)
+
+
+def test_what_stands_by_takes_all_with_their_properties_or_none(pool: Pool) -> None:
+    places = [pool.dataset("all"), pool.dataset("or none")]
+    names = [f"{place.name}@s" for place in places]
+    properties = {"zbackup:test": "\xe4 '\"$(id)", "zbackup:more": "x" * 8000}
+    with prepared() as by, Zfs().taking(names, properties, timeout=60, by=by) as taking:
+        assert by
+        taking.wait_taken()
+        assert by.process.returncode == 0
+    found = Zfs().snapshots_named(names)
+    assert [dict(s.properties) for s in found] == [properties] * 2
+    assert len({s.createtxg for s in found}) == 1
+    # Where one is there already none is taken, and the command says so.
+    names[0] = f"{places[0].name}@t"
+    with (
+        pytest.raises(DatasetExists, match="already exists"),
+        prepared() as by,
+        Zfs().taking(names, {}, timeout=60, by=by) as taking,
+    ):
+        taking.wait_taken()
+    assert Zfs().snapshot_named(names[0]) is None
+
+
+def test_what_stands_by_does_nothing_for_one_who_is_dead_and_its_own_death_costs_no_snapshot(
+    pool: Pool,
+) -> None:
+    place = pool.dataset("dead")
+    cut = f'{{"snapshots": ["{place.name}@s"], "properties": {{}}'.encode()
+    for order in (cut, b""):
+        done = subprocess.run(own_module(MODULE), input=order, capture_output=True, check=False)
+        assert (done.returncode, done.stdout) == (1, b"ready\n")
+    assert Zfs().snapshot_named(f"{place.name}@s") is None
+    with prepared() as by:
+        assert by
+        by.process.kill()
+        by.process.wait(60)
+        assert take(Zfs(), place, "s", by)[2] == "before"
+
+
+def test_another_zfs_that_was_put_before_the_systems_is_the_one_that_is_asked(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "zfs"
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin")
+    with prepared() as by:
+        assert by is None
 
 
 def test_a_group_that_closed_before_the_command_asked_is_told_from_the_snapshots(pool: Pool) -> None:

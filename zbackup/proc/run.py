@@ -48,13 +48,18 @@ def run(
     # The first ssh opens the connection that streams will go through for hours: it is no question.
     if not mutates and argv[0] != "ssh":
         _yield_to_others(process)
+    return ended(process, argv, timeout)
+
+
+def ended(process: Child[bytes], argv: tuple[str, ...], timeout: float, order: bytes | None = None) -> str:
+    """Wait for a program, give it its input, and return its stdout. Raise as Runner does."""
     try:
-        stdout, stderr = map(_text, process.communicate(timeout=timeout))
+        stdout, stderr = map(_text, process.communicate(order, timeout=timeout))
     except TimedOut as late:
-        _give_up(process)
+        give_up(process)
         raise CommandTimedOut(argv, -1, f"no answer within {timeout:g} s") from late
     except BaseException:
-        _give_up(process)
+        give_up(process)
         raise
     log.debug("command.finished", argv=argv, returncode=process.returncode)
     if process.returncode != 0:
@@ -73,7 +78,8 @@ def _yield_to_others(process: Child[bytes]) -> None:
         os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + LOOKING_NICENESS)
 
 
-def _give_up(process: Child[bytes]) -> None:
+def give_up(process: Child[bytes]) -> None:
+    """Kill it; it is left to itself when that takes long."""
     process.kill()
     with contextlib.suppress(TimedOut):
         process.communicate(timeout=REAP_S)

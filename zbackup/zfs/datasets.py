@@ -3,10 +3,9 @@
 import contextlib
 import re
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from zbackup.model.errors import CommandFailed, DatasetBusy, DatasetNotFound, NotFound
@@ -14,6 +13,7 @@ from zbackup.model.snapshot import Dataset, Snapshot
 from zbackup.proc.run import Runner, run
 from zbackup.zfs import parse
 from zbackup.zfs.errors import translate
+from zbackup.zfs.prepared import Prepared
 from zbackup.zfs.txg import Taking, taking
 
 # "busy" often passes within moments: another process looks at a mount, a server is just closing.
@@ -30,6 +30,8 @@ class Zfs:
 
     runner: Runner = run
     mountinfo: Path = Path("/proc/self/mountinfo")
+    prepare: Callable[[], AbstractContextManager[Prepared | None]] = nullcontext
+    """Has a snapshot prepared while the body runs, or None: see zfs.prepared."""
 
     # looking
 
@@ -164,11 +166,25 @@ class Zfs:
         self._zfs("snapshot", *_options(properties), "--", *names, timeout=timeout)
 
     def taking(
-        self, names: Sequence[str], properties: Mapping[str, str], *, timeout: float
+        self,
+        names: Sequence[str],
+        properties: Mapping[str, str],
+        *,
+        timeout: float,
+        by: Prepared | None = None,
     ) -> AbstractContextManager[Taking]:
-        """The same, done while the body runs: it can see when nothing more gets into the snapshot."""
+        """The same, done while the body runs: it can see when nothing more gets into the snapshot.
+
+        What stands by (see `prepare`) does it; where it fails, the command does, or says why it cannot be.
+        """
         pool = re.split("[/@]", names[0], maxsplit=1)[0]
-        return taking(pool, partial(self.snapshot, names, properties, timeout=timeout))
+
+        def take() -> None:
+            end = time.monotonic() + timeout
+            if by is None or not by.snapshot(names, properties, timeout=timeout):
+                self.snapshot(names, properties, timeout=max(0.1, end - time.monotonic()))
+
+        return taking(pool, take)
 
     def set_properties(self, target: str, properties: Mapping[str, str]) -> None:
         """Set properties on a dataset or snapshot."""

@@ -161,6 +161,7 @@ def _take_once(
     try:
         # The command may outlast the lock, and never this block.
         with ExitStack() as command:
+            prepared = command.enter_context(ctx.zfs.prepare()) if plan.lock.kind != "none" else None
             with ctx.engine.consistent(facts, plan.lock.kind) as held:
                 record = replace(
                     draft,
@@ -173,7 +174,7 @@ def _take_once(
                 )
                 properties = readable_properties(record)
                 limit = UNLOCKED_LIMIT_S if record.lock == "none" else held.seconds_left()
-                taking = command.enter_context(ctx.zfs.taking(names, properties, timeout=limit))
+                taking = command.enter_context(ctx.zfs.taking(names, properties, timeout=limit, by=prepared))
                 (taking.wait_closed if release_early else taking.wait_taken)()
                 held.confirm()
             taking.wait_taken()
