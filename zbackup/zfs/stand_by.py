@@ -22,7 +22,7 @@ _NvList = ctypes.c_void_p
 
 
 class Libraries:
-    """The calls of libzfs_core and libnvpair that are needed. Raise OSError or AttributeError without them, or ZFS."""
+    """Calls of libzfs_core and libnvpair. Raise OSError or AttributeError without these, or without ZFS."""
 
     def __init__(self) -> None:
         self._core, self._nv = ctypes.CDLL(CORE, use_errno=True), ctypes.CDLL(NVPAIR)
