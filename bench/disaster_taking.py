@@ -54,5 +54,5 @@ def day(made: Stage) -> int:
 def _occupied(made: Stage) -> int:
     """What its snapshots alone hold."""
     run("zpool", "sync", made.pool.name)
-    said = run("zfs", "get", "-Hpro", "value", "usedbysnapshots", made.pool.data.name)
+    said = run("zfs", "get", "-Hpro", "value", "-t", "filesystem", "usedbysnapshots", made.pool.data.name)
     return sum(int(line) for line in said.split())

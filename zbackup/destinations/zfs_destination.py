@@ -7,7 +7,7 @@ The room zfs is the same for here and there; what differs is the runner.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count, pairwise
 from pathlib import Path, PurePosixPath
@@ -38,7 +38,10 @@ _connections = count(1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZfsSession:
-    """`home` is ROOT/INSTANCE; `command` makes one end of a stream of a zfs command over there."""
+    """`home` is ROOT/INSTANCE; `command` makes one end of a stream of a zfs command over there.
+
+    `raws` is what was asked already: which datasets are encrypted, and so leave raw. No dataset changes that.
+    """
 
     root: str
     home: str
@@ -46,6 +49,7 @@ class ZfsSession:
     zfs: ZfsStreams
     command: Callable[[tuple[str, ...]], Command]
     logs: Logs
+    raws: dict[str, bool] = field(default_factory=dict)
 
     def inventory(self) -> Inventory:
         found = [line for line in self.zfs.lines(self.home) if line.name != LOG]
@@ -141,7 +145,10 @@ class ZfsSession:
         return send_argv(str(step.copy), str(step.base) if step.base else None, raw=self._raw(step))
 
     def _raw(self, step: StreamStep) -> bool:
-        return self.zfs.encrypted(step.copy.dataset)
+        dataset = step.copy.dataset
+        if dataset not in self.raws:
+            self.raws[dataset] = self.zfs.encrypted(dataset)
+        return self.raws[dataset]
 
     def _make_room(self, line: str) -> None:
         """The containers that the line lies in; what lies in its own place is no concern of this."""
