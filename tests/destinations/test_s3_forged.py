@@ -55,7 +55,7 @@ UNKNOWN = {"version": 2, "encryption": {"key_id": "0" * 16, "wrapped": ""}, "sea
 
 
 @pytest.mark.parametrize(
-    ("changes", "why"), [({}, "is not sealed"), (UNKNOWN, "needs the key 0000")], ids=["unsealed", "unknown"]
+    ("changes", "why"), [({}, "is not signed"), (UNKNOWN, "needs the key 0000")], ids=["unsealed", "unknown"]
 )
 def test_nothing_goes_for_forged_manifests(shop: Shop, key: bytes, changes: dict[str, Any], why: str) -> None:
     forge(shop, 4, **changes)
@@ -159,7 +159,7 @@ def test_a_bucket_that_became_encrypted_later(server: S3Server, tmp_path: Path, 
         assert restore(session, 2) == len(stream(11)) + len(stream(12, 11))
         assert not any(c.problems for c in session.verify(deep=True, meter=Meter()))
         change(shop, 2, unseal)
-    lost = pytest.raises(VerificationFailed, match=r"backup-2/manifest\.json lost its seal")
+    lost = pytest.raises(VerificationFailed, match=r"backup-2/manifest\.json lost its signature")
     with shop.session(keys=(key,), accept_plain=True) as session, lost:
         restore(session, 2)
 

@@ -104,10 +104,10 @@ def test_a_manifest_that_lost_its_seal_does_not_count(shop: Shop, key: bytes) ->
     with shop.session(keys=(key,)) as session:
         assert [b.record.backup for b in session.copies().backups] == ["backup-2"]
     with shop.session(keys=(key,), accept_plain=True) as session:
-        with pytest.raises(VerificationFailed, match=r"backup-1/manifest\.json lost its seal"):
+        with pytest.raises(VerificationFailed, match=r"backup-1/manifest\.json lost its signature"):
             restore(session, 1)
         found = {c.backup: c.problems for c in session.verify(deep=True, meter=Meter())}
-    assert "lost its seal" in found["backup-1"][0] and found["backup-2"] == ()
+    assert "lost its signature" in found["backup-1"][0] and found["backup-2"] == ()
 
 
 def test_a_manifest_that_names_a_key_that_is_not_here(shop: Shop, key: bytes) -> None:

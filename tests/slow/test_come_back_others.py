@@ -48,7 +48,7 @@ def test_a_mysql_comes_back_also_when_the_link_breaks(mysql: House, hosts: TwoHo
         assert cut.rc != 0 and "the same command continues" in cut.err, cut
         hosts.link.mend()
         report = offsite.back(*words)
-        assert "going on with what was fetched" in report.err, report
+        assert "continuing with what was fetched" in report.err, report
         with mysql.clone(report.data) as connection, connection.cursor() as cursor:
             cursor.execute("SELECT n FROM shop.told ORDER BY n")
             assert [row[0] for row in cursor.fetchall()] == [0, 1, 2]

@@ -110,10 +110,10 @@ def test_a_restore_is_cut_off_while_it_fetches_and_goes_on(
     locked = offsite.back(*words)
     part = f"{offsite.new.name}/back/back.copy/0"
     assert locked.rc == 9 and f"zfs load-key {part}" in locked.err, locked
-    assert "going on with what was fetched" in locked.err
+    assert "continuing with what was fetched" in locked.err
     run("zfs", "load-key", "-L", f"file://{key}", part)
     report = offsite.back(*words)
-    assert "going on with what was fetched" in report.err, report
+    assert "continuing with what was fetched" in report.err, report
     assert told(offsite, report.data["socket"]) == [0, 1, 2]
 
 

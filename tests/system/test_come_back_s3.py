@@ -187,7 +187,7 @@ def test_killed_while_it_fetches_it_goes_on_where_it_was(offsite: Offsite) -> No
         assert offsite.back("clone", "list", "--json").data[0]["kind"] == "copy"
     through.seen.clear()
     report = offsite.back(*words)
-    assert "going on with what was fetched" in report.err, report
+    assert "continuing with what was fetched" in report.err, report
     assert not first & set(gets(through)), "that stream is whole"
     assert offsite.told(report, "killed") == [0, 1, 2]
 

@@ -196,7 +196,7 @@ def plan_text(report: CopyReport) -> str:
 def _plan_lines(report: CopyReport) -> list[str]:
     lines = []
     for step in report.plan.steps:
-        lines.append(f"{step.source} -> {step.into}{' (goes on with an earlier run)' * step.resumed}")
+        lines.append(f"{step.source} -> {step.into}{' (resumes an earlier run)' * step.resumed}")
         lines += [f"  {line}" for sql in step.statements for line in sql.splitlines()]
         lines += [f"  note: {note}" for note in step.notes]
         if found := report.differences.get(step.source):

@@ -23,7 +23,7 @@ type still work. status, metrics and the monitoring plugin say warning meanwhile
 
 \b
 zbackup pause shop --for 2h
-zbackup pause shop --for 30m --reason "moving to the new shelf"
+zbackup pause shop --for 30m --reason "moving to the new rack"
 zbackup resume shop                 before its time
 """
 

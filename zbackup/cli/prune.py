@@ -72,7 +72,7 @@ def _planned(plan: PrunePlan) -> dict[str, Any]:
         "destroy": [_backup(b) for b in plan.retention.destroy],
         "freed": plan.freed,
         "note": plan.retention.note,
-        "strays": plan.orphans,
+        "orphans": plan.orphans,
         "unreadable": shapes.unreadable(plan.unreadable),
         "archived_log": [
             {"file": f.file.name, "server": f.file.server, "epoch": f.file.epoch, "size": f.size}

@@ -28,10 +28,10 @@ from zbackup.zfs.datasets import Zfs
 HELP = """Show how the backups are that other hosts have sent here, and how this host is.
 
 On a host that receives backups, which needs neither the database nor a configuration: the instances whose
-backups lie below a dataset, the newest of each and its age, what is arriving or was cut off, what is held,
-and room. Without a dataset it is all places on this host that the configuration names (to = "zfs:..."), and
-what its rules would prune there. Ends with 1 when something is critical, so that monitoring can run it.
-How old the newest may be says --max-age, or max_lag in the configuration.
+backups lie below a dataset, the newest of each and its age, what is arriving or was cut off, which holds
+there are, and room. Without a dataset it is all datasets on this host that the configuration names
+(to = "zfs:..."), and what its rules would prune there. Ends with 1 when something is critical, so
+that monitoring can run it. How old the newest may be says --max-age, or max_lag in the configuration.
 
 \b
 zbackup received tank/backups

@@ -25,8 +25,8 @@ from zbackup.model.record import Record
 
 HELP = """Take a consistent snapshot.
 
-Of one instance or all of them. The server is held still for as long as one atomic ZFS snapshot of all its
-datasets takes (with some locks not even that); where its log stood is written on the snapshot. When
+Of one instance or all of them. Its writes wait for as long as one atomic ZFS snapshot of all its datasets
+takes (with some locks not even that); where its log stood is written on the snapshot. When
 anything fails, nothing is kept.
 
 \b

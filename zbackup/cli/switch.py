@@ -128,7 +128,7 @@ def _text(report: SwitchReport) -> str:
         said = [f"{instance} is what {name} was"]
     else:
         said = [f"{instance} is what it was before the switch to {name}"]
-    said += [f"  put aside  {dataset}" for dataset in report.aside]
+    said += [f"  set aside  {dataset}" for dataset in report.aside]
     said += [f"  backup     {report.backup}"] if report.backup else []
     said += [f"  note       {remark}" for remark in report.remarks]
     if report.outcome == "switched":

@@ -56,7 +56,7 @@ class ClonePool(Table):
     """The settings that all instances' dev clones share."""
 
     ports: Annotated[tuple[int, int], BeforeValidator(port_range)] = Field(
-        default=(33100, 33199), description="ports of 127.0.0.1 that are given to clones, each to one"
+        default=(33100, 33199), description="port range on 127.0.0.1 for clones, one each"
     )
 
 

@@ -159,7 +159,7 @@ class Instance(Table):
     )
     tls: Tls | None = Field(default=None, description="encrypt the TCP connection")
     lock: Annotated[Lock, BeforeValidator(_short_lock)] = Field(
-        default_factory=Lock, description="how the server is held still"
+        default_factory=Lock, description="which lock its writes wait for while a snapshot is taken"
     )
     recovery: Recovery = Field(default_factory=Recovery, description="how a recovered server is made")
     clones: Clones = Field(default_factory=Clones, description="what its dev clones are like")

@@ -29,7 +29,7 @@ class OplogPlace:
     def __post_init__(self) -> None:
         """Raise ValueError for what no oplog has."""
         if max(self.seconds, self.increment) >= _WORD or not -1 <= self.term < _LONG // 2:
-            raise ValueError(f"{self} is no place in an oplog")
+            raise ValueError(f"{self} is no position in an oplog")
 
     @classmethod
     def parse(cls, text: str) -> "OplogPlace":

@@ -18,7 +18,7 @@ def test_for_people() -> None:
     ]
     assert switch._text(REPORT).splitlines() == [
         "shop is what good was",
-        "  put aside  tank/mysql-before-1",
+        "  set aside  tank/mysql-before-1",
         "  backup     zbackup-20240501T100000Z",
         "  note       look after it",
         "  to undo    zbackup switch shop --undo --confirm shop",
@@ -26,7 +26,7 @@ def test_for_people() -> None:
     undone = replace(REPORT, outcome="undone", backup=None, remarks=())
     assert switch._text(undone).splitlines() == [
         "shop is what it was before the switch to good",
-        "  put aside  tank/mysql-before-1",
+        "  set aside  tank/mysql-before-1",
     ]
 
 

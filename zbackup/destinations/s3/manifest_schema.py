@@ -101,7 +101,7 @@ class StreamHeader(_Page):
         if self.version == 2 and self.encryption is None:
             raise ValueError("version 2 is of encrypted streams")
         if self.version == 1 and (self.root or self.server or self.seal):
-            raise ValueError("version 1 is not sealed")
+            raise ValueError("version 1 is not signed")
         return self
 
     @model_serializer(mode="wrap")
@@ -186,7 +186,7 @@ class Manifest(_Page):
     @model_validator(mode="after")
     def _sealed_or_not(self) -> Self:
         if (self.version > 1) != (self.encryption is not None) or (self.version == 1 and self.seal):
-            raise ValueError("versions 2 and 3 are sealed, and version 1 is not")
+            raise ValueError("versions 2 and 3 are signed, and version 1 is not")
         if self.version < 3 and self.root:
             raise ValueError("only version 3 has a root")
         return self

@@ -119,13 +119,13 @@ class ManifestStore:
         self.sealing.prove(manifest, where)
         # Who has a key seals manifests; and the page is sealed itself.
         if manifest.encryption is None:
-            raise VerificationFailed(f"{where} lost its seal: it was changed since it was written")
+            raise VerificationFailed(f"{where} lost its signature: it was changed since it was written")
 
     def _require_proven(self, manifest: Manifest, where: str) -> None:
         """Raise VerificationFailed for a manifest that is not proven. Without the key that signed it nobody
         can tell whether it is real: it does not count."""
         if self.sealed_only and manifest.encryption is None:
-            raise VerificationFailed(f"{where} is not sealed: {PLAIN}")
+            raise VerificationFailed(f"{where} is not signed: {PLAIN}")
         try:
             self.sealing.prove(manifest, where)
         except Refused as keyless:

@@ -45,14 +45,14 @@ def copies_of(found: BucketContents, place: str, *, keyless: bool) -> Copies:
         backups.append(Backup(record=record, snapshots=shown))
     unproven = ""
     if keyless and any(manifest.encryption for manifest in found.manifests):
-        unproven = f"backups at {place} are sealed, and this host cannot tell forged ones: give it the key"
+        unproven = f"backups at {place} are signed, and this host cannot tell forged ones: give it the key"
     return Copies(tuple(backups), tuple(unreadable), unproven=unproven)
 
 
 def _record(manifest: Manifest) -> Record:
     record = from_properties(properties_of(manifest))
     if record is None or len(record.members) != len(manifest.parts):
-        raise ValueError("it holds no record of so many datasets")
+        raise ValueError("it has no record of that many datasets")
     for part in manifest.parts:
         bounds.zfs_name(part.line)
         bounds.zfs_name(part.snapshot)

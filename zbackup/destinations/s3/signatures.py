@@ -66,7 +66,7 @@ class Signatures:
     def seal(self, manifest: Manifest) -> Manifest:
         """The manifest with a seal by the instance's key, which is here."""
         if self.keys is None:
-            raise AssertionError("who has no key seals nothing")
+            raise AssertionError("who has no key signs nothing")
         key, envelope = new_data_key(self.keys, _scope(manifest, self.root))
         given = {"version": 3, "encryption": envelope, "root": self.root, "seal": ""}
         page = manifest.model_copy(update=given)

@@ -163,7 +163,7 @@ def _require_no_switch(ctx: Context, clone: Clone) -> None:
         aside = [clone.switch.aside(root) for root in clone.switch.roots]
         if there := [name for name in aside if ctx.zfs.exists(name)]:
             raise Refused(
-                f"{there[0]} was put aside by the switch to {clone.name}, and is needed to undo it; its "
+                f"{there[0]} was set aside by the switch to {clone.name}, and is needed to undo it; its "
                 f"backups are found by this clone. Destroy it yourself when nobody needs it any more"
             )
 

@@ -93,7 +93,7 @@ def copy(
 def require_true(clone: Clone) -> None:
     """Raise Refused for a clone whose rows are not production's."""
     if clone.masked:
-        raise Refused(f"the clone {clone.name} is masked: what it holds is not what production held")
+        raise Refused(f"the clone {clone.name} is masked: its rows are not production's")
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def follow(ctx: Context, wanted: LogFilter) -> Iterator[LogEntry | LogRead]:
                 raise VerificationFailed(each.problem)
             else:
                 if after and each.end and place(each.end) < place(after):
-                    ctx.progress.note("the server began its log anew, which is shown from its beginning")
+                    ctx.progress.note("the server began its log again, which is shown from its beginning")
                 after = each.end or after
 
 

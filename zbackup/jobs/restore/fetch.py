@@ -73,7 +73,7 @@ def _prepare(ctx: Context, name: str, base: Backup, wanted: set[str]) -> Clone:
     if found := clone_datasets.find_clone(ctx, copy_name(name)):
         clone, dataset = found
         if held(ctx, dataset.name) == wanted:
-            ctx.progress.note(f"going on with what was fetched into {dataset.name}")
+            ctx.progress.note(f"continuing with what was fetched into {dataset.name}")
             ctx.zfs.mount(dataset.name)  # after a reboot it is not
             return clone
         ctx.progress.note(f"{dataset.name} holds other backups than are needed now, and is removed")

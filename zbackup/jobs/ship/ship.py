@@ -235,8 +235,8 @@ def diverged_text(instance: str, destination: ShipDestination, found: Divergence
     here, there = ", ".join(found.here) or "no snapshot", ", ".join(found.there) or "no snapshot"
     return (
         f"{found.dataset} and its copy {instance}/{found.line} at {destination.adapter.place} have diverged: "
-        f"{found.why}. Here: {here}. There: {there}. Nothing was changed. To go on and lose neither, "
-        f"put the old copies aside ({destination.adapter.aside}) and start again: "
+        f"{found.why}. Here: {here}. There: {there}. Nothing was changed. To continue and lose neither, "
+        f"set the old copies aside ({destination.adapter.aside}) and start again: "
         f"zbackup ship {instance} {destination.name} --initial"
     )
 

@@ -294,7 +294,7 @@ def _require_one(names: Sequence[str], policy: Policy, *signs: str) -> None:
 def _require_no_log(name: str, policy: Policy) -> None:
     """The dataset of an instance's log archive is made by the gate alone."""
     if name.removeprefix(f"{policy.root}/").split("/")[1:2] == [LOG]:
-        raise _refused(f"{_shown(name)} is the place of a log archive")
+        raise _refused(f"{_shown(name)} is where a log archive lies")
 
 
 def _require_name(name: str, policy: Policy, *signs: str, root: bool = False) -> None:

@@ -61,7 +61,7 @@ def _place_and_time(data: bytes) -> tuple[OplogPlace, datetime]:
         # The one by which a set is begun has no term.
         time, term, wall = entry["ts"], entry.get("t", -1), entry["wall"]
         if not isinstance(time, Timestamp) or not isinstance(term, int) or not isinstance(wall, datetime):
-            raise TypeError("its place and time are of other types")
+            raise TypeError("its position and time are of other types")
         if entry["op"] not in ("i", "u", "d", "c", "n"):
             raise ValueError("it does nothing that is known")
         return OplogPlace(time.time, time.inc, int(term)), wall

@@ -49,7 +49,7 @@ def _require_copyable(table: Table) -> None:
     if table.type == "SYSTEM VERSIONED":
         raise Refused("it keeps its history (system versioning), which a copy of rows would lose")
     if table.type == "SEQUENCE":
-        raise Refused("it is a sequence: make it anew (CREATE SEQUENCE ... START WITH)")
+        raise Refused("it is a sequence: make it again (CREATE SEQUENCE ... START WITH)")
     if table.engine.lower() not in ENGINES:
         raise Refused(f"zbackup copies no tables of the engine {table.engine or '(none)'}")
     if broken := [c.name for c in table.columns if "\n" in c.name]:

@@ -126,7 +126,7 @@ def _text(value: str) -> bytes:
 def asked_for(command: bytes) -> tuple[int, int, str]:
     """Position, flags and file of a BINLOG_DUMP. Raise DatabaseError when it is cut short."""
     if len(command) < 11:
-        raise DatabaseError("the replica asked for nothing that is a place in a log")
+        raise DatabaseError("the replica asked for nothing that is a position in a log")
     position, flags, _ = struct.unpack_from("<IHI", command, 1)
     return position, flags, command[11:].decode("utf-8", "replace")
 
