@@ -93,6 +93,26 @@ def require_story(
     assert checked["archived_log"]["ends"] == []
 
 
+def require_drilled_and_pruned(
+    house: MongoHouse, config: Path, burnt: Path, at: str, environment: Mapping[str, str] | None = None
+) -> None:
+    """A drill of it passes, and what is pruned there is not what a restore needs."""
+    drilled = house.zb(
+        "verify", "--at", at, "--read", "none", "--drill", config=burnt, environment=environment
+    )
+    assert drilled.rc == 0, drilled
+    pruned = house.zb("prune", "--at", at, "--json", config=config, environment=environment).data[0]
+    assert pruned["skipped"] == [], pruned
+    report = house.zb(
+        *("restore", "--from", at, "--to", "latest", "--name", "after", "--json"),
+        config=burnt,
+        environment=environment,
+    ).data
+    with house.clone(report) as connection, house.server.client() as original:
+        assert dbhash(connection) == dbhash(original)
+    assert house.zb("clone", "destroy", "after", "--yes", config=burnt).rc == 0
+
+
 def test_to_another_pool_and_kept_as_long_as_a_backup_of_it(house: MongoHouse) -> None:
     there, new = create_pool(), create_pool()
     run("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", f"{there.name}/copies")
@@ -106,15 +126,7 @@ def test_to_another_pool_and_kept_as_long_as_a_backup_of_it(house: MongoHouse) -
             recovery={"clones": f"{new.name}/back", "mountpoint": str(new.home / "back")},
         )
         require_story(house, config, burnt, "pool")
-        drilled = house.zb("verify", "--at", "pool", "--read", "none", "--drill", config=burnt)
-        assert drilled.rc == 0, drilled
-        house.zb("prune", "--at", "pool", config=config)
-        report = house.zb(
-            "restore", "--from", "pool", "--to", "latest", "--name", "after", "--json", config=burnt
-        ).data
-        with house.clone(report) as connection, house.server.client() as original:
-            assert dbhash(connection) == dbhash(original)
-        assert house.zb("clone", "destroy", "after", "--yes", config=burnt).rc == 0
+        require_drilled_and_pruned(house, config, burnt, "pool")
     finally:
         new.destroy()
         there.destroy()
@@ -135,6 +147,8 @@ def test_through_a_gate_by_a_key_that_may_only_append(house: MongoHouse, offsite
     assert offsite.send("ship").rc == 0
     offsite.make_log()
     require_story(house, ready(), offsite.burnt, "offsite", offsite.hosts.environment)
+    pruning = house.configure("pruning", ship=[offsite.ship("trusted")])
+    require_drilled_and_pruned(house, pruning, offsite.burnt, "offsite", offsite.hosts.environment)
 
 
 def test_to_a_bucket_sealed(house: MongoHouse) -> None:
@@ -171,6 +185,7 @@ def test_to_a_bucket_sealed(house: MongoHouse) -> None:
             require_story(house, config, burnt, "cloud")
             names = [o["Key"] for o in client(server).list_objects_v2(Bucket=BUCKET)["Contents"]]
             assert any(".oplog/" in name for name in names), names
+            require_drilled_and_pruned(house, config, burnt, "cloud")
     finally:
         new.destroy()
 
