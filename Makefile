@@ -68,6 +68,8 @@ test-slow: setup lab ## long campaigns on the lab; their last results are in doc
 	ZBACKUP_EXAMPLES=10 $(BIN)/pytest -q -n 2 --dist worksteal tests/unit
 	tests/lab/lab test -j 2 --mem 7G --timeout 3h --here packaging/selftest_package.py tests/slow
 	$(BIN)/python -m tests.power.cuts --cuts 50
+	$(BIN)/python -m tests.power.lost --rounds 10 --flavour mysql-9.7
+	$(BIN)/python -m tests.power.lost --rounds 10 --flavour mariadb-10.11
 	$(MAKE) --no-print-directory test-ansible
 
 mutants: setup ## puts defects into a copy of the project, one by one, and says which no quick test finds

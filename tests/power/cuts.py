@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -117,23 +118,29 @@ class Series:
             line = machine.say(BOOT_LIMIT_S)
 
     def _boot(self, verb: str) -> Machine:
-        inside = (sys.executable, "-m", "tests.power.inside", self.flavour, verb, str(self.place / "journal"))
+        inside = ("tests.power.inside", self.flavour, verb, str(self.place / "journal"))
         disk = self.place / "disk"
         size = "" if disk.exists() else f":{DISK}"
-        words = ("run", "--timeout", "1h", "--disk", f"{disk}{size}", "--share", str(self.place))
-        machine = Machine(
-            subprocess.Popen(
-                (str(REPOSITORY / "tests/lab/lab"), *words, "--", *inside),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                cwd=REPOSITORY,
-            )
+        return boot((f"{disk}{size}",), self.place, inside)
+
+
+def boot(disks: Sequence[str], share: Path, inside: Sequence[str]) -> Machine:
+    """Start a guest with these disks that runs a module with its words, and may write to `share`."""
+    words = [word for disk in disks for word in ("--disk", disk)]
+    lab = (str(REPOSITORY / "tests/lab/lab"), "run", "--timeout", "1h", *words, "--share", str(share))
+    machine = Machine(
+        subprocess.Popen(
+            (*lab, "--", sys.executable, "-m", *inside),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            cwd=REPOSITORY,
         )
-        machine.listen()
-        return machine
+    )
+    machine.listen()
+    return machine
 
 
 def _wait(machine: Machine, seconds: float) -> str:

@@ -2,8 +2,9 @@
 
 At a random moment under load the archiver and the server are killed (SIGKILL), with sync_binlog 0 and 1 in
 turn, and the datasets are destroyed. Two of four have their archive on another pool, two in a bucket,
-encrypted. What the destination has is restored, and judged by the journal of what
-was acknowledged: all that was archived is there, it is a prefix of each writer's transactions, none in part.
+encrypted; or all of them have it behind another host's gate. What the destination has is restored, and judged
+by the journal of what was acknowledged: all that was archived is there, it is a prefix of each writer's
+transactions, none in part.
 And no more is lost than was promised: nothing that was acknowledged longer before the end than the interval
 and the longest time that an append took.
 """
@@ -15,7 +16,7 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,9 @@ from tests.lab.load import verify
 from tests.lab.load_journal import Verdict, nanoseconds, read
 from tests.lab.pool import Pool, create_pool, run
 from tests.lab.s3_server import ACCESS, SECRET, client, s3_server
+from tests.lab.two_hosts import TwoHosts
 from tests.system.archive_story import EVERY, Loss, archiving, lose_host
+from tests.system.come_back import make_log
 from tests.system.conftest import end_clones
 from tests.system.forked import forks
 from tests.system.house import House, Variant, build, utc
@@ -67,7 +70,7 @@ class _Appends:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Lost:
+class Lost:
     """How many acknowledged transactions were lost, how long before the end the first of them was
     acknowledged, and how long an append took at most, in seconds."""
 
@@ -76,14 +79,26 @@ class _Lost:
     append: float
 
 
-def lose_hosts(pool: Pool, flavour: str, rounds: int = ROUNDS) -> None:
-    """Print, at the end, how much was lost at most; `-rP` shows it."""
+@dataclass(frozen=True, kw_only=True)
+class _Destination:
+    """Its tables in the configuration, of who sends and of who restores, and what ssh needs."""
+
+    sending: Mapping[str, object]
+    restoring: Mapping[str, object]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    ready: Callable[[], object] = lambda: None
+    """Is called when the first backup is there."""
+
+
+def lose_hosts(pool: Pool, flavour: str, rounds: int = ROUNDS, hosts: TwoHosts | None = None) -> None:
+    """Archive through the gate of the second of the `hosts`, if given. Print, at the end, how much was lost
+    at most; `-rP` shows it."""
     chosen = random.Random(flavour)
     there, new = create_pool(), create_pool()
-    lost: list[_Lost] = []
+    lost: list[Lost] = []
     try:
         for number in range(rounds):
-            lost.append(_round(pool, (there, new), flavour, number, chosen))
+            lost.append(_round(pool, (there, new), flavour, number, chosen, hosts))
             print(f"round {number}: {lost[-1]}", flush=True)
     finally:
         new.destroy()
@@ -95,47 +110,77 @@ def lose_hosts(pool: Pool, flavour: str, rounds: int = ROUNDS) -> None:
     )
 
 
-def _round(pool: Pool, others: tuple[Pool, Pool], flavour: str, number: int, chosen: random.Random) -> _Lost:
+def _round(
+    pool: Pool,
+    others: tuple[Pool, Pool],
+    flavour: str,
+    number: int,
+    chosen: random.Random,
+    hosts: TwoHosts | None,
+) -> Lost:
     there, new = others
     home = pool.home / f"h{number}"
     home.mkdir()
     data = pool.dataset(f"data {number}")
     log = pool.dataset(f"data {number}/log")
     variant = Variant(flavour=flavour, options=(f"--sync-binlog={number % 2}",))
-    with _destination(there, home, number) as ship, build(pool, home, variant, data, log) as server:
+    by_gate = _gate(hosts, number) if hosts else None
+    with (
+        by_gate or _destination(there, home, number) as where,
+        build(pool, home, variant, data, log) as server,
+    ):
         house = House(pool, home, server, (data.name,))
-        config = house.configure("archiving", **archiving(ship))
+        config = house.configure("archiving", **archiving(where.sending))
         burnt = house.configure(
             "burnt",
             datasets=[f"{new.name}/gone"],
-            ship=[ship],
+            ship=[where.restoring],
             recovery={"clones": f"{new.name}/back{number}", "mountpoint": str(home / "back")},
         )
         appends = _Appends(daemon_directory(home / "run") / "shop.archive.there.json")
         with forks(home) as house.forks:
             house.snapshot(config)
-            assert house.zb("ship", config=config).rc == 0
+            assert house.zb("ship", config=config, environment=where.environment).rc == 0
+            where.ready()
             with appends.watched():
-                loss = lose_host(house, config, pause=lambda: time.sleep(chosen.uniform(0, 3)))
-            report = house.zb(
-                "restore", "--from", "there", "--to", "latest", "--name", "back", "--json", config=burnt
-            ).data
+                loss = lose_host(house, config, where.environment, lambda: time.sleep(chosen.uniform(0, 3)))
+            words = ("restore", "--from", "there", "--to", "latest", "--name", "back", "--json")
+            report = house.zb(*words, config=burnt, environment=where.environment).data
             with house.clone(report) as connection:
                 verdict = verify(connection, loss.journal, loss.archived, loss.gone)
             assert house.zb("clone", "destroy", "back", "--yes", config=burnt).rc == 0
             end_clones(house)
-    lost = _require_promise(loss, verdict, appends.longest)
+    lost = require_promise(loss, verdict, appends.longest)
     shutil.rmtree(home, ignore_errors=True)
     return lost
 
 
 @contextmanager
-def _destination(there: Pool, home: Path, number: int) -> Iterator[dict[str, object]]:
-    """The destination's table in the configuration."""
+def _gate(hosts: TwoHosts, number: int) -> Iterator[_Destination]:
+    """On the second host: by a key that may only append, and one that may only read."""
+    root = f"{hosts.root}/lost{number}"
+    run("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", root)
+
+    def ship(key: str) -> dict[str, object]:
+        ssh = {"identity": str(hosts.identity(key)), "known_hosts": str(hosts.known_hosts)}
+        return {"name": "there", "to": f"{hosts.url}/lost{number}", "initial": "allow", "ssh": ssh}
+
+    yield _Destination(
+        sending=ship("append-only"),
+        restoring=ship("read-only"),
+        environment=hosts.environment,
+        ready=lambda: make_log(root),
+    )
+    run("zfs", "destroy", "-r", root)
+
+
+@contextmanager
+def _destination(there: Pool, home: Path, number: int) -> Iterator[_Destination]:
     if number // 2 % 2 == 0:
         root = f"{there.name}/copies{number}"
         run("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", root)
-        yield {"name": "there", "to": f"zfs:{root}", "initial": "allow"}
+        ship: dict[str, object] = {"name": "there", "to": f"zfs:{root}", "initial": "allow"}
+        yield _Destination(sending=ship, restoring=ship)
         run("zfs", "destroy", "-r", root)
         return
     files = {"secret": SECRET, "key": base64.b64encode(os.urandom(32)).decode()}
@@ -152,11 +197,12 @@ def _destination(there: Pool, home: Path, number: int) -> Iterator[dict[str, obj
             "path_style": True,
             "key": {"file": str(home / "key")},
         }
-        yield {"name": "there", "to": f"s3://{BUCKET}/lost", "initial": "allow", "s3": s3}
+        ship = {"name": "there", "to": f"s3://{BUCKET}/lost", "initial": "allow", "s3": s3}
+        yield _Destination(sending=ship, restoring=ship)
 
 
-def _require_promise(loss: Loss, verdict: Verdict, append: float) -> _Lost:
-    """What is not there was acknowledged in the last interval and append."""
+def require_promise(loss: Loss, verdict: Verdict, append: float) -> Lost:
+    """What is not there was acknowledged in the last interval and append (of so many seconds at most)."""
     assert append > 0, "the archiver's state was never seen"
     missing = [
         entry.acked
@@ -165,4 +211,4 @@ def _require_promise(loss: Loss, verdict: Verdict, append: float) -> _Lost:
     ]
     seconds = (nanoseconds(loss.gone) - min(missing)) / 1e9 if missing else 0.0
     assert seconds <= max(EVERY_S, append) + append + SLACK_S, f"{seconds:.2f} s, an append {append:.2f} s"
-    return _Lost(count=len(missing), seconds=seconds, append=append)
+    return Lost(count=len(missing), seconds=seconds, append=append)

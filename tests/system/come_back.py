@@ -45,14 +45,7 @@ class Offsite:
 
     def make_log(self) -> None:
         """Make the dataset of the log archive, which the receiving user cannot mount: see the how-to."""
-        name = f"{self.hosts.root}/{self.place}/shop/log"
-        if name in run("zfs", "list", "-Hro", "name", f"{self.hosts.root}/{self.place}").splitlines():
-            return
-        mountpoint = Path("/var/lib/zbackup/log-archive") / name
-        safe = ("readonly=off", "setuid=off", "exec=off", "devices=off", f"mountpoint={mountpoint}")
-        run("zfs", "create", *(word for each in safe for word in ("-o", each)), name)
-        shutil.chown(mountpoint, USER)
-        mountpoint.chmod(0o700)
+        make_log(f"{self.hosts.root}/{self.place}")
 
     def restoring(self, to: str, name: str) -> tuple[str, ...]:
         """The words of a restore from there."""
@@ -76,6 +69,18 @@ class Offsite:
     def left(self) -> list[str]:
         """All there is on the new pool, without the pool."""
         return run("zfs", "list", "-Hrt", "all", "-o", "name", self.new.name).split("\n")[1:-1]
+
+
+def make_log(root: str) -> None:
+    """Make the dataset of the log archive below a destination's root, unless it is there."""
+    name = f"{root}/shop/log"
+    if name in run("zfs", "list", "-Hro", "name", root).splitlines():
+        return
+    mountpoint = Path("/var/lib/zbackup/log-archive") / name
+    safe = ("readonly=off", "setuid=off", "exec=off", "devices=off", f"mountpoint={mountpoint}")
+    run("zfs", "create", *(word for each in safe for word in ("-o", each)), name)
+    shutil.chown(mountpoint, USER)
+    mountpoint.chmod(0o700)
 
 
 @contextlib.contextmanager
