@@ -17,8 +17,8 @@ import pymysql
 
 from tests.lab.servers.accounts import APP_PASSWORD, APP_USER
 
-THREADS, BURSTS = 16, 20
-"""Connections, and how many calls each makes a second."""
+THREADS, BURSTS = 50, 10
+"""Connections, and how many calls each makes a second: enough of them for the server to commit in groups."""
 PROBES = 100
 TABLE = "CREATE TABLE IF NOT EXISTS workload.bench (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(60))"
 PROCEDURE = """
