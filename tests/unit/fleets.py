@@ -52,8 +52,9 @@ class Receiver:
         words = tuple(argv)
         self.asked.append(words)
         if words[:2] == ("zfs", "get"):
+            values = words[words.index("-o") + 1] == "name,property,value"
             return "".join(
-                f"{name}\t{key}\t{value}\n"
+                f"{name}\t{key}\t{value}\n" if values else f"{name}\t{key}\n"
                 for name in words[words.index("--") + 1 :]
                 for key, value in self.lines[name].properties.items()
             )

@@ -1,7 +1,10 @@
 """One order of the web page's, from the connection on standard input: `zbackup helper --clones`"""
 
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from socket import socket
+from types import FrameType
 
 import structlog
 import typer
@@ -23,6 +26,9 @@ from zbackup.plan.clones.connection_url import url
 from zbackup.proc.helper import answer, hear
 
 log = structlog.get_logger()
+
+LOOK_S = 60.0
+"""Whether an operation moves is looked at so often."""
 
 Contexts = Callable[[Progress], Sequence[Context]]
 
@@ -52,6 +58,22 @@ def contexts(settings: Settings, progress: Progress) -> list[Context]:
     return [each for context in own for each in context.everywhere()]
 
 
+@contextmanager
+def looked_after(look: Callable[[], None], every_s: float = LOOK_S) -> Iterator[None]:
+    """Call `look` now and then, between any two steps of what is done meanwhile; what it raises ends that."""
+
+    def alarm(_: int, __: FrameType | None) -> None:
+        look()
+
+    before = signal.signal(signal.SIGALRM, alarm)
+    signal.setitimer(signal.ITIMER_REAL, every_s, every_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def obey(line: socket, order: Order, contexts: Contexts, operations: Operations) -> None:
     """Answer at once with the operation's name, and do it. Raise Refused, NotFound, UsageError or Taken
     before anything is begun, and what the operation raises."""
@@ -77,7 +99,7 @@ def obey(line: socket, order: Order, contexts: Contexts, operations: Operations)
     answer(line, {"operation": order.id})
     log.info("operation.begun", operation=order.id, clone=one.clone, at=str(order.at), lease=order.lease)
     noted = Noted(operations, one)
-    with noted.ending(clock.now) as say:
+    with noted.ending(clock.now) as say, looked_after(noted.require_moving):
         clone, said = act(order, contexts(noted))
         noted.name(clone)
         say(said)

@@ -83,7 +83,7 @@ class Guard:
         request.state.who = who
         request.state.form_token = self.sessions.form_token(who) if who else ""
         request.state.by_header = bool(self.access.header)
-        if not self._asking.admits(who or "nobody"):
+        if not self._asking.admits(who or "nobody") and not await self._has_link(request):
             return _refused(429, "Too many requests: wait a moment.")
         if request.method == "POST" and (problem := await self._problem(request, who)):
             return problem
@@ -102,16 +102,25 @@ class Guard:
         cookie = request.cookies.get(COOKIE, "")
         return f"session:{cookie}" if cookie and self.sessions.known(cookie) else ""
 
+    async def _has_link(self, request: Request) -> bool:
+        """Tell whether somebody comes to log in, with a link that opens: whatever others ask for, who has not
+        logged in either, does not keep him out."""
+        if request.url.path != "/login" or self.access.header:
+            return False
+        form = await _form_of(request) if request.method == "POST" else request.query_params
+        return form is not None and self.sessions.opens(form.get("link", ""))
+
     async def _problem(self, request: Request, who: str) -> Response | None:
         """Tell why a form is not taken; None where it is."""
         if request.headers.get("origin", "") not in self.access.origins:
             return _refused(403, "This form comes from another page.")
-        form = await _form(request)
+        form = await _form_of(request)
         if form is None:
             return _refused(413, "The form is too large.")
-        request.state.form = form
         if request.url.path == "/login":
-            return None if self._logins.admits("") else _refused(429, "Too many logins: wait a minute.")
+            if self.sessions.opens(form.get("link", "")) or self._logins.admits(""):
+                return None
+            return _refused(429, "Too many logins: wait a minute.")
         if not who or not self.sessions.is_form_token(who, form.get("token", "")):
             return _refused(403, "The form is too old: load the page again.")
         if request.url.path == ORDERS and not self._ordering.admits(who):
@@ -138,6 +147,14 @@ def audit_name(request: Request) -> str:
     state = request.state
     who: str = getattr(state, "who", "")
     return printable(who) if getattr(state, "by_header", False) else state.form_token[:8] if who else ""
+
+
+async def _form_of(request: Request) -> Mapping[str, str] | None:
+    """The fields of a form, read once."""
+    if not hasattr(request.state, "form"):
+        request.state.form = await _form(request)
+    form: Mapping[str, str] | None = request.state.form
+    return form
 
 
 async def _form(request: Request) -> Mapping[str, str] | None:

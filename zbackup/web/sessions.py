@@ -41,6 +41,12 @@ class Sessions:
                 self._links.popitem(last=False)
         return secret
 
+    def opens(self, secret: str) -> bool:
+        """Tell whether that is a link's secret that still logs in; it is not used up by that."""
+        with self._lock:
+            end = self._links.get(_digest(secret))
+        return end is not None and end >= self._clock()
+
     def log_in(self, secret: str) -> str | None:
         """The cookie for a link's secret, which is used up; None where it is wrong, used or old."""
         with self._lock:

@@ -32,6 +32,10 @@ class Words:
         span = self.now - at
         return f"{length(span)} ago" if span >= timedelta() else f"in {length(-span)}"
 
+    def due(self, at: datetime) -> str:
+        """Tell in how long; what should have begun begins now."""
+        return self.ago(at) if at > self.now else "now"
+
     def span(self, seconds: float | timedelta | None) -> str:
         """A length of time: exact where it is short enough for that to matter."""
         if seconds is None:

@@ -23,6 +23,9 @@ BUSY_PAUSE_S = 0.5
 # Snapshots named in one command: a single argument ends at 128 KiB (execve(2)), and a name of ours is short.
 AT_ONCE = 400
 
+MOST_ALONE = 200
+"""Snapshots that others' values speak of and that are asked for one by one: each takes two commands."""
+
 
 @dataclass(frozen=True)
 class Zfs:
@@ -95,16 +98,20 @@ class Zfs:
 
     def snapshots_of_many(self, names: Sequence[str]) -> tuple[list[Snapshot], set[str]]:
         """Those of these snapshots that there are, of owners who do not trust each other, and the names of
-        those left out because somebody's value speaks of another's snapshot."""
+        those left out because somebody's values speak of others' snapshots, and of too many."""
         try:
             columns = ("-t", "snapshot", "-o", parse.SNAPSHOT_COLUMNS)
             listing = self._zfs("list", "-Hp", *columns, "--", *names, mutates=False)
-            own = self._own_properties(*names)
+            keys = self._own_properties(*names, columns="name,property")
+            own = parse.with_keys(self._own_properties(*names), keys)
         except DatasetNotFound:
             # One by one then: what is said of one snapshot alone speaks of no other.
             return [found for name in names for found in self.snapshots_named((name,))], set()
         disputed = parse.disputed(own)
-        return [s for s in parse.snapshots(listing, own) if str(s) not in disputed], disputed
+        alone = sorted(disputed)[:MOST_ALONE]
+        found = [s for s in parse.snapshots(listing, own) if str(s) not in disputed]
+        found += [each for name in alone for each in self.snapshots_named((name,))]
+        return found, disputed.difference(alone)
 
     def mounted_below(self, root: str) -> dict[str, str]:
         """Map `root` and the file systems below it that are mounted to where, as the kernel has it.
@@ -155,9 +162,11 @@ class Zfs:
         rows = (line.split("\t") for line in listing.split("\n") if line)
         return {name: origin.removeprefix("-") for name, origin in rows}
 
-    def _own_properties(self, *names: str, where: Sequence[str] = ()) -> str:
-        columns = ("-s", "local,received", "-o", "name,property,value")
-        return self._zfs("get", "-Hp", *where, *columns, "all", "--", *names, mutates=False)
+    def _own_properties(
+        self, *names: str, where: Sequence[str] = (), columns: str = "name,property,value"
+    ) -> str:
+        asked = ("-s", "local,received", "-o", columns, "all")
+        return self._zfs("get", "-Hp", *where, *asked, "--", *names, mutates=False)
 
     # snapshots
 

@@ -35,6 +35,15 @@ def _snapshot(line: str, own: Mapping[str, Mapping[str, str]]) -> Snapshot:
     )
 
 
+def with_keys(listing: str, keys: str) -> str:
+    """Of what user_properties() takes, the lines of which `keys`, the same without values, knows the name and
+    the property: with a line break in a value somebody could tell of a property that another's snapshot has
+    not."""
+    known = set(_lines(keys))
+    rows = (line for line in _lines(listing) if "\t".join(line.split("\t", 2)[:2]) in known)
+    return "\n".join(rows)
+
+
 def disputed(listing: str) -> set[str]:
     """From what user_properties() takes: the names of which it says two things about one property.
 

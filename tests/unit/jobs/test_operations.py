@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -13,12 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zbackup.cli.cloner import looked_after
 from zbackup.jobs.operations.order import MOST_LEASE, Order, parse, require_lease, require_role
 from zbackup.jobs.operations.record import (
     EVERY_S,
     MOST_KEPT,
     MOST_NOTES,
     MOST_RUNNING,
+    MOST_STILL_S,
     MOST_TEXT,
     Noted,
     Operations,
@@ -26,6 +30,7 @@ from zbackup.jobs.operations.record import (
 )
 from zbackup.model.errors import Refused, Taken, UsageError
 from zbackup.model.operation import Operation
+from zbackup.proc.detached import Process
 
 T0 = datetime(2026, 11, 22, 2, 58, tzinfo=UTC)
 GOOD = {
@@ -235,3 +240,67 @@ def test_how_it_ended_is_written_down(operations: Operations) -> None:
         ):
             raise failure
         assert operations.read()[0].state == "failed"
+
+
+def test_what_hangs_is_ended_and_its_cause_is_in_the_history(operations: Operations) -> None:
+    now = [100.0]
+    operations.begin(ONE)
+    noted = Noted(operations, ONE, lambda: now[0])
+    with pytest.raises(KeyboardInterrupt), noted.ending(lambda: T0):
+        noted.phase("replaying", "binlog.000051")
+        now[0] += MOST_STILL_S - 1
+        noted.advance(1, 100)
+        now[0] += MOST_STILL_S - 1
+        noted.advance(1, 100)  # that tells of no progress
+        noted.require_moving()
+        now[0] += 2
+        noted.require_moving()
+    (one,) = operations.read()
+    assert (one.state, one.said) == (
+        "failed",
+        "nothing moved for 6 hours in the phase replaying: it was ended",
+    )
+
+
+def test_somebody_looks_after_what_blocks() -> None:
+    def ended() -> None:
+        raise KeyboardInterrupt("nothing moved")
+
+    reader, writer = os.pipe()
+    try:
+        with pytest.raises(KeyboardInterrupt, match="nothing moved"), looked_after(ended, 0.01):
+            os.read(reader, 1)  # nobody writes
+    finally:
+        os.close(reader)
+        os.close(writer)
+    with looked_after(ended, 3600.0):
+        pass
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_who_was_told_to_end_says_so(operations: Operations) -> None:
+    operations.begin(ONE)
+    with pytest.raises(KeyboardInterrupt), Noted(operations, ONE).ending(lambda: T0):
+        raise KeyboardInterrupt
+    assert operations.read()[0].said == "it was told to end"
+
+
+def test_a_process_that_one_may_not_see_runs(operations: Operations, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hidepid=2 there is no /proc/PID of another user's for us."""
+    with subprocess.Popen(("sleep", "600")) as other:
+        one = replace(ONE, process=str(Process.of(other.pid)))
+        operations.begin(one)
+        assert operations.read()[0].state == "running"
+
+        def forbidden(pid: int, number: int) -> None:
+            assert (pid, number) == (other.pid, 0)
+            raise PermissionError
+
+        monkeypatch.setattr(Process, "of", lambda pid: None)
+        monkeypatch.setattr(os, "kill", forbidden)
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
+        assert operations.read()[0].state == "running"
+        monkeypatch.undo()
+        other.kill()
+        other.wait()
+        assert operations.read()[0].state == "cut short"

@@ -152,6 +152,24 @@ def test_guessing_links_is_slow() -> None:
     assert answers == [403] * 10 + [429] * 2
 
 
+def test_whoever_guesses_locks_nobody_out_who_has_a_link() -> None:
+    sessions = Sessions()
+    browser = client(sessions=sessions)
+    wrong = {"link": "wrong"}
+    for _ in range(200):
+        browser.post("/login", data=wrong, headers={"Origin": ORIGIN})
+    assert browser.post("/login", data=wrong, headers={"Origin": ORIGIN}).status_code == 429
+    assert browser.get("/login").status_code == 429
+    link = sessions.new_link()
+    assert browser.get(f"/login?link={link}").status_code == 200
+    assert browser.post("/login", data={"link": link}, headers={"Origin": "http://evil"}).status_code == 403
+    answer = browser.post("/login", data={"link": link}, headers={"Origin": ORIGIN})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert browser.get("/").status_code == 200
+    again = client(sessions=sessions).post("/login", data={"link": link}, headers={"Origin": ORIGIN})
+    assert again.status_code == 403  # it has not been used up twice
+
+
 def test_asking_too_often_is_refused_and_others_are_not() -> None:
     now = Now()
     rate = Rate(3, 1, now)

@@ -27,7 +27,9 @@ def test_the_overview_answers_what_is_asked_at_night() -> None:
     assert text.index(">wiki<") < text.index(">shop<")  # the worst first
     assert "there is no pool tank2 here now" in text
     assert "The last 5 h 59 min" in text
-    assert "except in 1 gap" in text
+    assert 'except in <a href="/instance/shop#gaps">1 gap' in text
+    assert "snapshot in 1 minute, ship in 3 minutes (" in text
+    assert ">failed 5 times</a>), prune in 19 hours" in text
     assert "in 2 hours" in text[text.index("dev1") :]
 
 
@@ -190,7 +192,7 @@ def test_when_prune_may_remove_what_is_told() -> None:
     kept = tuple(replace(b, until=None if n else FOREVER) for n, b in enumerate(shop().backups[:4]))
     text = page("/instance/shop", Told(host(replace(shop(), backups=kept))))
     assert "1 stays without an end. 3 stay as long as their reason" in text
-    assert ">for ever</td>" in text
+    assert ">for ever</span>" in text
 
 
 def test_the_coming_week_shows_what_may_go() -> None:

@@ -35,6 +35,8 @@ MOST_NOTES = 20
 MOST_TEXT = 1000
 EVERY_S = 0.5
 """How far a phase is, is written down so often."""
+MOST_STILL_S = 6 * 3600.0
+"""So long an operation may go on without a new phase, count or note; then it hangs, and is ended."""
 LIMIT = 1 << 18
 """Bytes of a record: all texts as long as they may be, in any script."""
 _ONE = TypeAdapter(Operation)
@@ -101,9 +103,26 @@ class Operations:
 
 def _lives(process: str) -> bool:
     try:
-        return Process.parse(process).alive
+        one = Process.parse(process)
     except ValueError:
         return False
+    with suppress(PermissionError):
+        if one.alive:
+            return True
+    return _is_hidden(one.pid)
+
+
+def _is_hidden(pid: int) -> bool:
+    """Tell whether there is a process of this number that we may not see (proc(5), hidepid)."""
+    if os.access(f"/proc/{pid}/stat", os.R_OK):
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return False
 
 
 def ourselves() -> str:
@@ -118,21 +137,32 @@ class Noted:
         self, operations: Operations, one: Operation, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._operations, self.one, self._clock = operations, one, clock
-        self._written = clock()
+        self._written = self._moved = clock()
 
     def phase(self, name: str, detail: str = "") -> None:
         """See Progress."""
+        self._moved = self._clock()
         self._write(replace(self.one, phase=_short(name), detail=_short(detail), done=0, total=0))
 
     def advance(self, done: int, total: int, unit: str = "B") -> None:
         """See Progress."""
+        if done != self.one.done:
+            self._moved = self._clock()
         self.one = replace(self.one, done=done, total=total, unit=_short(unit))
         if self._clock() - self._written >= EVERY_S:
             self._write(self.one)
 
     def note(self, text: str) -> None:
         """See Progress."""
+        self._moved = self._clock()
         self._write(replace(self.one, notes=(*self.one.notes, _short(text))[-MOST_NOTES:]))
+
+    def require_moving(self) -> None:
+        """Raise KeyboardInterrupt, which ends all that is done as Ctrl-C does, where nothing has moved for
+        too long: it would keep its place from others for ever."""
+        if self._clock() - self._moved > MOST_STILL_S:
+            where = f" in the phase {self.one.phase}" if self.one.phase else ""
+            raise KeyboardInterrupt(f"nothing moved for {MOST_STILL_S / 3600:.0f} hours{where}: it was ended")
 
     def name(self, clone: str) -> None:
         """The clone has its name now."""
@@ -150,7 +180,10 @@ class Noted:
         try:
             yield say
         except BaseException as failure:
-            why = _short(str(failure) or type(failure).__name__)
+            untold = (
+                "it was told to end" if isinstance(failure, KeyboardInterrupt) else type(failure).__name__
+            )
+            why = _short(str(failure) or untold)
             self._write(replace(self.one, state="failed", said=why, ended=now()))
             raise
         self._write(replace(self.one, state="done", said=said, ended=now(), phase="", detail=""))
