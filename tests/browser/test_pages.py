@@ -31,6 +31,12 @@ PAGES = (
 )
 
 
+def seen(browser: Browser) -> str:
+    """All that is said on the page that is shown and no wider than the screen."""
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    return text(browser)
+
+
 def pick_a_moment(browser: Browser, site: Site) -> None:
     """From the overview to the command."""
     browser.get(f"{site.address}/")
@@ -77,6 +83,36 @@ def test_without_javascript(plain: Browser, site: Site) -> None:
     plain.find_element("link text", "Zoom in").click()
     until(plain, lambda: "from=" in plain.current_url)
     until(plain, lambda: "None in this view" in text(plain) or "No moment after" in text(plain))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [400, 1000])
+def test_who_has_never_seen_it_finds_the_four_answers(
+    plain: Browser, site: Site, width: int, dark: bool
+) -> None:
+    """From the overview with two looks at the most, without JavaScript: all of it is in sight, no wider than
+    the screen."""
+    sized(plain, width, dark=dark)
+    plain.get(f"{site.address}/")
+    # What would I lose if this host burnt now? Which clones are running out?
+    for question, answer in (
+        ("Lost if this host burnt now", "The last 5 h 59 min"),
+        ("Clones that run out within a day", "in 2 hours"),
+    ):
+        said = seen(plain)
+        assert said.index(question) < said.index(answer)
+    # Why is this gap there?
+    plain.find_element("partial link text", "1 gap").click()
+    until_said(plain, "No moment after 2026-11-20 20:58:10 CET and up to 2026-11-20 23:38:10 CET")
+    heading = plain.find_element("id", "gaps")
+    until(
+        plain,
+        lambda: 0 <= plain.execute_script("return arguments[0].getBoundingClientRect().y", heading) < 450,
+    )
+    assert "The server purged binlog.000041 to binlog.000043 before a backup held them" in seen(plain)
+    # Can I get back to yesterday 10:02?
+    pick_a_moment(plain, site)
+    assert "about 2 min 24 s" in seen(plain)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -1,7 +1,7 @@
 """zbackup fleet"""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from zbackup.config.zone import local_zone
 from zbackup.destinations.base import Destination
 from zbackup.destinations.copies import MOST_INSTANCES
 from zbackup.jobs.drills.verdicts import read
+from zbackup.jobs.watch import fleet_report
 from zbackup.jobs.watch.fleet import of_address, of_dataset
 from zbackup.model.drill import Verdict
 from zbackup.model.errors import NotFound, UsageError, ZbackupError
@@ -40,13 +41,15 @@ On a host that receives backups, or over a bucket: how old the newest backup of 
 archived, what would be lost with its host now, and when a drill on this host last proved it. It reads what
 lies there and asks none of the hosts; of a bucket with encrypted backups it needs the key. Ends with 1 when
 something is critical, so that monitoring can run it.
-Without an address it is what [web] fleet in the configuration names.
+Without an address it is what [web] fleet and fleet_reports in the configuration name. --report keeps what was
+seen for that: so a page shows a bucket or another host whose credentials its reader has not.
 
 \b
 zbackup fleet tank/backups
 zbackup fleet tank/backups --max-age 26h --json
 zbackup fleet s3://backups --key /etc/zbackup/bucket.key
 zbackup fleet ssh://backup@vault.example.net/tank/backups
+zbackup fleet s3://backups --key /etc/zbackup/bucket.key --report /var/lib/zbackup/fleet/bucket.json
 """
 
 Look = Callable[[], tuple[list[Member], int]]
@@ -76,12 +79,23 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
             show_default=False,
         ),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            help="Keep what was seen in this file as well, for [web] fleet_reports.",
+            show_default=False,
+        ),
+    ] = None,
     key: at_address.Keys = None,
     endpoint: at_address.Endpoint = "",
     identity: at_address.Identity = None,
     known_hosts: at_address.KnownHosts = None,
     sudo: at_address.Sudo = False,
 ) -> None:
+    if report and not addresses:
+        raise UsageError("--report keeps what lies at an address: name one")
     most, zone = age(max_age) if max_age else None, local_zone()
     given = Given(keys=key or [], endpoint=endpoint, identity=identity, known_hosts=known_hosts, sudo=sudo)
     # What belongs to an address is wrong before anybody has looked anywhere.
@@ -93,9 +107,13 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         if settings:
             zone, found = settings.timezone, configured(settings, most)
         else:
-            found = look(looks, app.clock().now(), most)
+            raw = gather(looks, app.clock().now())
+            found = _judged(raw, app.clock().now(), most)
+            if report:
+                fleet_report.write(report, raw)
     if not (found.members or found.unreachable):
-        where = ", ".join(looks or (settings.web.fleet if settings else ()))
+        named = (*settings.web.fleet, *map(str, settings.web.fleet_reports)) if settings else ()
+        where = ", ".join(looks or named)
         raise NotFound(f"there is no backup below {where}: is it the dataset that hosts ship to?")
     output.emit(options, "fleet", shape(found), lambda: render(found, zone))
     if found.health == "critical":
@@ -137,33 +155,58 @@ class Given:
 
 def configured(settings: Settings, most: timedelta | None = None) -> Fleet:
     """Look at what the configuration names. Raise NotFound where it names nothing."""
-    if not settings.web.fleet:
+    if not settings.web.shows_fleet:
         raise NotFound(
             "no address is named, and none is in the configuration ([web] fleet): zbackup fleet tank/backups"
         )
+    now = app.clock().now()
     if most is None and settings.web.fleet_max_age is not None:
         most = timedelta(seconds=settings.web.fleet_max_age)
     here = {root: partial(of_dataset, Zfs(), root, _drills(settings)) for root in settings.web.fleet}
-    return look(here, app.clock().now(), most)
+    alone = len(here) == 1 and not settings.web.fleet_reports
+    seen = gather(here, now, alone=alone) if here else Fleet(looked=now, members=())
+    return _judged(_with_reports(seen, settings.web.fleet_reports, now), now, most)
 
 
-def look(looks: Mapping[str, Look], now: datetime, most: timedelta | None) -> Fleet:
-    """Look at all of them. Where nobody can look is said; with one address, raised."""
+def _with_reports(seen: Fleet, reports: Sequence[Path], now: datetime) -> Fleet:
+    """With what others saw elsewhere and kept. What cannot be read is said as what nobody can look at is."""
+    for path in reports:
+        try:
+            found, doubt = fleet_report.read(path, now)
+        except ZbackupError as problem:
+            unreachable = (*seen.unreachable, (str(path), " ".join(str(problem).split())))
+            seen = replace(seen, unreachable=unreachable)
+            continue
+        seen = replace(
+            seen,
+            members=(*seen.members, *found.members),
+            unreachable=(*seen.unreachable, *found.unreachable, *([(str(path), doubt)] if doubt else [])),
+            left_out=seen.left_out + found.left_out,
+            reported=(*seen.reported, (str(path), found.looked)),
+        )
+    return seen
+
+
+def _judged(found: Fleet, now: datetime, most: timedelta | None) -> Fleet:
+    return replace(found, members=judged(found.members, now, most))
+
+
+def gather(looks: Mapping[str, Look], now: datetime, *, alone: bool | None = None) -> Fleet:
+    """Look at all of them, and judge nothing. Where nobody can look is said; with one address, raised."""
+    alone = len(looks) == 1 if alone is None else alone
     members: list[Member] = []
     unreachable, left_out = [], 0
     for address, there in looks.items():
         try:
             found, more = there()
         except ZbackupError as problem:
-            if len(looks) == 1:
+            if alone:
                 raise
             unreachable.append((address, " ".join(str(problem).split())))
             continue
         members += found
         left_out += more
-    return Fleet(
-        looked=now, members=judged(members, now, most), unreachable=tuple(unreachable), left_out=left_out
-    )
+    return Fleet(looked=now, members=tuple(members), unreachable=tuple(unreachable), left_out=left_out)
 
 
 def _elsewhere(reached: Access) -> tuple[list[Member], int]:
@@ -196,6 +239,7 @@ def shape(found: Fleet) -> dict[str, Any]:
         "instances": [_member(each) for each in found.members],
         "unreachable": [{"address": address, "problem": why} for address, why in found.unreachable],
         "left_out": found.left_out,
+        "reported": [{"report": path, "looked": output.plain(at)} for path, at in found.reported],
     }
 
 
@@ -231,6 +275,7 @@ def render(found: Fleet, zone: ZoneInfo) -> str:
     said += (
         [f"and at least {found.left_out} more, not looked at: name what is below"] if found.left_out else []
     )
+    said += [f"as {path} says, which is of {_time(at, zone)}" for path, at in found.reported]
     return "\n".join([*listed, *map(printable, said)])
 
 

@@ -83,7 +83,7 @@ def overview(settings: Settings) -> Overview:
             daemon_runs=bool(holder(app.daemon_lock(settings))),
             instances=(),
             settings=effective(settings),
-            fleet=bool(settings.web.fleet),
+            fleet=settings.web.shows_fleet,
         )
     subjects = [
         Subject(app.context(settings, instance, Silent()), app.expected(settings, instance, now))
@@ -97,4 +97,4 @@ def overview(settings: Settings) -> Overview:
         daemon_runs=bool(holder(app.daemon_lock(settings))),
         settings=effective(settings),
     )
-    return replace(seen, may_clone=settings.web.clones, fleet=bool(settings.web.fleet))
+    return replace(seen, may_clone=settings.web.clones, fleet=settings.web.shows_fleet)

@@ -63,7 +63,7 @@ def parse(text: str, file: str = "config.toml") -> Settings:
 def _with_instances(raw: dict[str, Any]) -> dict[str, Any]:
     """A host that only receives names what is received there, and has no instance; all others forgot it."""
     web = raw.get("web")
-    receives = isinstance(web, dict) and bool(web.get("fleet"))
+    receives = isinstance(web, dict) and bool(web.get("fleet") or web.get("fleet_reports"))
     return {**raw, "instance": {}} if receives and "instance" not in raw else raw
 
 

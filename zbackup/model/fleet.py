@@ -36,7 +36,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """All members, the worst first. `unreachable` are (address, why) of those where nobody could look;
+    """All members, the worst first. `looked` is when; of what `reported` names, (report, when), it was then.
+    `unreachable` are (address, why) of those where nobody could look;
     `left_out` counts instances beyond what is looked at, as far as they were counted. Of what nobody looked
     at nobody knows that it is well."""
 
@@ -44,6 +45,7 @@ class Fleet:
     members: tuple[Member, ...]
     unreachable: tuple[tuple[str, str], ...] = ()
     left_out: int = 0
+    reported: tuple[tuple[str, datetime], ...] = ()
 
     @property
     def health(self) -> Severity:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from tests.unit.fleets import NOW as THEN
 from tests.unit.fleets import ROOT, many
 from tests.unit.web.browsing import logged_in
-from tests.unit.web.host import Told, fleet, host
+from tests.unit.web.host import Told, ago, fleet, host
 from zbackup.jobs.watch.fleet import of_dataset
 from zbackup.model.fleet import Fleet
 from zbackup.plan.fleet import judged
@@ -47,3 +47,12 @@ def test_hostile_names_are_text_and_many_are_bounded() -> None:
     assert text.count("<tr>") == 501
     assert "And 500 that are no worse" in text
     assert len(text.encode()) < 200_000
+
+
+def test_what_others_looked_at_says_when() -> None:
+    source = receiving()
+    report = ("/var/lib/zbackup/fleet/<b>.json", ago(minutes=14))
+    source.ships = replace(source.ships, reported=(report,))
+    text = logged_in(source).get("/fleet").text
+    assert "or to where a report is from" in text
+    assert "/var/lib/zbackup/fleet/&lt;b&gt;.json: looked at 14 minutes ago" in text

@@ -1,0 +1,102 @@
+"""What somebody with the credentials saw, kept for a page whose reader has none."""
+
+import json
+import os
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.test_cli_main import invoke
+from tests.unit.fleets import Receiver
+from zbackup.cli import fleet as command
+from zbackup.cli import reader
+from zbackup.config.load import parse
+from zbackup.jobs.watch import fleet_report
+from zbackup.model.errors import Refused
+from zbackup.model.fleet import Fleet, Member
+from zbackup.zfs.datasets import Zfs
+
+NOW = datetime.now(UTC)
+HOUR = timedelta(hours=1)
+SEEN = Fleet(
+    looked=NOW,
+    members=(
+        Member(address="s3://backups", path="", instance="shop", backups=3, newest="z-3", taken=NOW - HOUR),
+    ),
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "fleet" / "bucket.json"
+
+
+def test_what_was_written_is_read(file: Path) -> None:
+    fleet_report.write(file, SEEN)
+    assert fleet_report.read(file, NOW) == (SEEN, "")
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert fleet_report.read(file, NOW + 25 * HOUR) == (
+        SEEN,
+        "the report is more than a day old: does its timer run?",
+    )
+    assert "still to come" in fleet_report.read(file, NOW - HOUR)[1]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"looked": 1}', b"[" * 100_000])
+def test_what_is_no_report_is_said(file: Path, content: bytes) -> None:
+    fleet_report.write(file, SEEN)
+    file.write_bytes(content)
+    with pytest.raises(Refused, match="no report"):
+        fleet_report.read(file, NOW)
+
+
+def test_only_a_report_that_root_or_we_have_written_is_believed(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Refused, match="does its timer run"):
+        fleet_report.read(file, NOW)
+    fleet_report.write(file, SEEN)
+    moved = file.rename(file.with_name("real"))
+    file.symlink_to(moved)
+    with pytest.raises(Refused):
+        fleet_report.read(file, NOW)
+    monkeypatch.setattr(fleet_report, "LIMIT", 10)
+    with pytest.raises(Refused, match="more than 10 bytes"):
+        fleet_report.read(moved, NOW)
+    monkeypatch.undo()
+    if os.geteuid() == 0:
+        os.chown(moved, 65534, -1)
+        with pytest.raises(Refused, match="belongs to user id 65534"):
+            fleet_report.read(moved, NOW)
+
+
+def test_from_an_address_to_the_page_of_a_host_without_its_credentials(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = Receiver()
+    there.ship("db1", "shop", datetime.now(UTC) - 50 * HOUR)
+    monkeypatch.setattr(command, "Zfs", lambda: Zfs(there, Path("/dev/null")))
+    assert invoke(["fleet", "vault/backups", "--report", str(file)]) == 0
+    text = f'[web]\nfleet_reports = ["{file}", "/nowhere/x.json"]\nfleet_max_age = "26h"\n'
+    settings = parse(text)
+    assert settings.instance == {}
+    assert reader.overview(settings).fleet
+    found = command.configured(settings)
+    (shop,) = found.members
+    assert (shop.path, shop.instance, shop.health) == ("db1", "shop", "critical")
+    assert shop.problems == ("2 days would be lost, and 26 hours is the most",)
+    assert [path for path, _ in found.reported] == [str(file)]
+    assert found.unreachable == (("/nowhere/x.json", "nobody has written the report: does its timer run?"),)
+    # It is judged anew whenever somebody looks: what it says gets older.
+    fleet_report.write(file, replace(SEEN, looked=NOW - 30 * HOUR))
+    assert "more than a day old" in command.configured(settings).unreachable[0][1]
+    config = file.with_name("c.toml")
+    config.write_text(text)
+    capsys.readouterr()
+    assert invoke(["--config", str(config), "--json", "fleet"]) == 1
+    data = json.loads(capsys.readouterr().out)["data"]
+    assert data["reported"][0]["report"] == str(file)
+    assert data["instances"][0]["address"] == "s3://backups"
+    assert invoke(["fleet", "--report", str(file)]) == 2
