@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.lab.mysql_fixture import DatabaseServer, Row
-from tests.system.house import House, next_second, now, wait_until
+from tests.system.house import House, local, next_second, now, wait_until
+from tests.unit.docs.typed import typed
 from zbackup.engines.mysql.copy.account import grants
 
 TABLES = ["shop.customers", "shop.orders", "shop.lines"]
@@ -47,7 +48,9 @@ def loss(house: House) -> Loss:
     wait_until("the moment is over", lambda: (now() - moment).total_seconds() > 1.1, 5)
     server.sql("DELETE FROM shop.lines WHERE o % 7 = 0")
     server.sql("UPDATE shop.customers SET email = CONCAT('wrong', id) WHERE id % 10 = 3")
-    house.restore(moment, CLONE)
+    there = {"10:02": local(moment)}
+    words = typed("restore-a-dropped-table.md", "zbackup restore shop --to", there)
+    house.zb(*words, "--json").data  # noqa: B018  checks the exit status
     server.sql("CREATE USER zcopy@localhost IDENTIFIED BY 'copy-secret'")
     secret = house.home / "copy-password"
     secret.write_text("copy-secret")
@@ -107,9 +110,11 @@ class CopyStory:
         run.process.wait()
         assert server.checksum(["shop.orders"]) == {"shop.orders": None}, "half a table has the name"
         there = _unfinished(house)
-        planned = house.zb("copy", CLONE, "shop.orders", "--dry-run", "--json", config=loss.config).data
+        words = typed("point-in-time-recovery.md", "zbackup copy", {"before-drop": CLONE})
+        planned = house.zb(*words, "--dry-run", "--json", config=loss.config).data
         assert planned["tables"][0]["resumed"]
-        done = house.zb("copy", CLONE, "shop.orders", "--json", config=loss.config).data["tables"][0]
+        words = typed("restore-a-dropped-table.md", "zbackup copy")
+        done = house.zb(*words, "--json", config=loss.config).data["tables"][0]
         assert (done["action"], done["inserted"], done["verified"]) == ("new", 4000 - there, True)
         assert contents(server, TABLES) == loss.rows
         assert server.sql("SHOW CREATE TABLE shop.orders")[0][1] == loss.definition
@@ -140,13 +145,15 @@ class CopyStory:
                 assert list(cursor.fetchall()) == loss.rows[name]
             cursor.execute("SELECT User FROM mysql.user WHERE User LIKE 'zbackup\\\\_%'")
             assert not cursor.fetchall()
-        house.destroy(CLONE)
+        words = typed("restore-a-dropped-table.md", "zbackup clone destroy")
+        house.zb(*words, "--yes", "--json").data  # noqa: B018  checks the exit status
 
     def test_a_dropped_table_is_back_by_one_command(self, house: House, loss: Loss) -> None:
         server = house.server
         rows = contents(server, ["shop.lines"])
         server.sql("DROP TABLE shop.lines")
-        words = ("restore", "--before-drop", "shop.lines", "--table", "shop.lines", "--json")
+        lines = {"shop.orders": "shop.lines"}
+        words = (*typed("restore-a-dropped-table.md", "zbackup restore shop --before-drop", lines), "--json")
         assert "--yes" in house.zb(*words, "-q", config=loss.config).err
         done = house.zb(*words, "--yes", config=loss.config).data
         assert [(t["into"], t["action"]) for t in done["copied"]["tables"]] == [("shop.lines", "new")]

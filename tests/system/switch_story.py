@@ -15,8 +15,9 @@ from tests.lab.pool import create_pool, run
 from tests.lab.server_user import SERVER_UID
 from tests.lab.servers.templates import DAEMON
 from tests.system.forked import forks
-from tests.system.house import House, checksums, next_second
+from tests.system.house import House, checksums, local, next_second
 from tests.system.program import Result
+from tests.unit.docs.typed import typed
 
 CLONE = "good"
 OWN = {"recordsize": "16384", "com.example:owner": "the shop", "canmount": "on", "setuid": "off"}
@@ -83,7 +84,10 @@ class Shop:
         house.server.sql("UPDATE shop.customers SET name = 'worse'")
         self.bad = house.server.checksum()
         self.last = self.then
-        house.restore(self.moment, CLONE)
+        words = typed(
+            "replace-production.md", "zbackup restore shop --to", {"yesterday 10:02": local(self.moment)}
+        )
+        house.zb(*words, "--json").data  # noqa: B018  checks the exit status
 
     @property
     def parts(self) -> list[str]:
@@ -151,7 +155,11 @@ class SwitchStory:
         assert "not the instance" in zb(*wrong, config=shop.config).refused(2)
         said = zb("switch", "shop", CLONE, "--confirm", "shop", "-q").refused(2)
         assert "instance.shop.service: missing" in said
-        plan = zb("switch", "shop", CLONE, "--dry-run", "--json", config=shop.config).data
+        plan = zb(
+            *typed("replace-production.md", "zbackup switch shop good --dry-run"),
+            "--json",
+            config=shop.config,
+        ).data
         aside, places = (
             [row["to"] for row in plan["renames"][: len(shop.roots)]],
             [row["to"] for row in plan["renames"][len(shop.roots) :]],
@@ -184,7 +192,8 @@ class SwitchStory:
         before = {line for line in shop.places() if "@" not in line and "#" not in line}
         allowed = self.allowed(*shop.parts)
         assert set(allowed) == {"on", "off"} and set(self.allowed(*shop.clone)) == {"off"}
-        report = shop.switch(CLONE).data
+        words = typed("replace-production.md", "zbackup switch shop good --confirm")
+        report = shop.house.zb(*words, "--json", "-q", config=shop.config).data
         assert report["outcome"] == "switched" and len(report["aside"]) == len(shop.parts)
         assert any(name.startswith(f"{shop.roots[0]}-before-2") for name in report["aside"])
         shop.require(shop.then)
@@ -249,7 +258,8 @@ class SwitchStory:
         shop.house.server.sql("UPDATE shop.customers SET name = 'last'")
         shop.last = shop.house.server.checksum()
         known = shop.backups()
-        report = shop.switch("--undo").data
+        words = typed("replace-production.md", "zbackup switch shop --undo")
+        report = shop.house.zb(*words, "--json", "-q", config=shop.config).data
         assert report["outcome"] == "undone"
         shop.require(shop.bad)
         assert set(self.allowed(*shop.clone)) == {"off"}

@@ -17,6 +17,7 @@ from tests.system.forked import forks
 from tests.system.house import local, utc
 from tests.system.mongo_house import MongoHouse, build
 from tests.system.program import Result
+from tests.unit.docs.typed import typed
 
 BUCKET = "alone"
 BUCKETS = "zbackup.destinations.s3.from_config"
@@ -89,7 +90,9 @@ def test_each_backup_comes_back_by_its_name(alone: Alone) -> None:
         plan = alone.zb("restore", "--to-backup", name, "--dry-run", "--json").data
         assert (plan["to_backup"], plan["base"]["name"], plan["replay"]["transactions"]) == (name, name, 0)
         assert alone.house.state() == before
-        assert alone.found(alone.zb("restore", "--to-backup", name, "--name", "look", "--json")) == wanted
+        here = {"docs": "shop", "zbackup-20240501T080000Z": name}
+        words = typed("point-in-time-recovery-mongodb.md", "zbackup restore docs --to-backup", here)
+        assert alone.found(alone.zb(*words, "--name", "look", "--json")) == wanted
 
 
 def test_each_comes_back_by_its_own_moment_and_no_other_does(alone: Alone) -> None:
@@ -102,7 +105,8 @@ def test_each_comes_back_by_its_own_moment_and_no_other_does(alone: Alone) -> No
 
 
 def test_the_latest_is_the_newest_backup(alone: Alone) -> None:
-    assert alone.found(alone.zb("restore", "--to", "latest", "--name", "look", "--json")) == {1, 2}
+    words = typed("point-in-time-recovery-mongodb.md", "zbackup restore docs --to latest", {"docs": "shop"})
+    assert alone.found(alone.zb(*words, "--name", "look", "--json")) == {1, 2}
 
 
 @pytest.mark.parametrize("words", [("cloud",), ("vault",), ("vault", "--run-at-destination")])
@@ -114,8 +118,10 @@ def test_they_come_back_from_every_destination(alone: Alone, words: tuple[str, .
 
 
 def test_they_come_back_where_nothing_else_is(alone: Alone) -> None:
-    words = ("restore", "--to-backup", alone.names[1], "--from", "cloud", "--name", "burnt", "--json")
-    assert alone.found(alone.house.zb(*words, config=alone.burnt)) == {1, 2}
+    here = {"docs": "shop", "zbackup-20240501T080000Z": alone.names[1], "offsite": "cloud"}
+    words = typed("point-in-time-recovery-mongodb.md", "zbackup restore docs --from", here)
+    found = alone.house.zb(*words, "--name", "burnt", "--json", config=alone.burnt)
+    assert alone.found(found) == {1, 2}
 
 
 def test_a_snapshot_of_others_comes_back(alone: Alone) -> None:
@@ -135,7 +141,7 @@ def test_a_drill_passes_here_and_there(alone: Alone) -> None:
 
 
 def test_what_is_promised_is_that_and_nothing_else(alone: Alone) -> None:
-    listed = alone.zb("list", "--json").data[0]
+    listed = alone.zb(*typed("point-in-time-recovery-mongodb.md", "zbackup list"), "--json").data[0]
     assert listed["window"] is None and listed["as_they_are"] == alone.names
     window = alone.zb("window", "--json").data[0]
     assert window["ranges"] == [] and window["as_they_are"] == alone.names

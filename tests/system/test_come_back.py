@@ -24,6 +24,7 @@ from tests.system.daemon_story import logged_daemon
 from tests.system.forked import forks
 from tests.system.house import House, Variant, build, next_second, now, utc, wait_until
 from tests.system.program import Result
+from tests.unit.docs.typed import shell, typed
 from zbackup import app
 from zbackup.config.load import load
 from zbackup.jobs.cleanup.cleanup import reconcile
@@ -86,7 +87,9 @@ def told(offsite: Offsite, socket: str) -> list[int]:
 
 
 def test_the_real_sender_passes_the_real_gate(offsite: Offsite) -> None:
-    listed = offsite.send("list", "--at", "offsite", "--json").data[0]["backups"]
+    listed = offsite.send(*typed("disaster-recovery.md", "zbackup list shop"), "--json").data[0]["backups"]
+    reach = offsite.send(*typed("disaster-recovery.md", "zbackup window shop"), "--json").data[0]
+    assert len(reach["ranges"]) == 1, reach
     assert [b["name"] for b in listed] == [b["name"] for b in offsite.house.backups()]
     assert all(b["complete"] and b["finished"] for b in listed)
     assert offsite.send("ship", "--json").data[0]["committed"] == []
@@ -98,9 +101,12 @@ def test_a_restore_is_cut_off_while_it_fetches_and_goes_on(
     offsite: Offsite, moments: dict[int, datetime], key: Path
 ) -> None:
     """To a moment between two backups, on a host that has nothing of the instance, its key neither."""
-    planned = offsite.back("restore", "--from", "offsite", "--to", "latest", "--dry-run", "--json").data
+    dry = typed("disaster-recovery.md", "zbackup restore shop --from offsite --to latest --dry-run")
+    planned = offsite.back(*dry, "--json").data
     assert planned["fetch"] > 1_000_000 and offsite.left() == [], "a dry run fetches nothing"
-    words = offsite.restoring(moments[1].isoformat(), "back")
+    back = {"latest": moments[1].isoformat(), "--name shop": "--name back"}
+    page = typed("disaster-recovery.md", "zbackup restore shop --from offsite --to latest --name", back)
+    words = (*page, "--json")
     link = offsite.hosts.link
     link.cut_after(3_000_000, back=True)
     cut = offsite.back(*words)
@@ -111,7 +117,8 @@ def test_a_restore_is_cut_off_while_it_fetches_and_goes_on(
     part = f"{offsite.new.name}/back/back.copy/0"
     assert locked.rc == 9 and f"zfs load-key {part}" in locked.err, locked
     assert "continuing with what was fetched" in locked.err
-    run("zfs", "load-key", "-L", f"file://{key}", part)
+    here = {"load-key": f"load-key -L file://{key}", "newpool/zbackup/shop.copy/0": part}
+    run(*shlex.split(shell("disaster-recovery.md", "zfs load-key", here)))
     report = offsite.back(*words)
     assert "continuing with what was fetched" in report.err, report
     assert told(offsite, report.data["socket"]) == [0, 1, 2]
@@ -133,7 +140,7 @@ def test_the_clone_goes_and_what_was_fetched_with_it(offsite: Offsite) -> None:
 
 def test_a_drill_that_cannot_open_what_it_fetched_goes_on_when_it_can(offsite: Offsite, key: Path) -> None:
     """The key of encrypted copies is loaded by hand. The verdict stays on this host."""
-    words = ("verify", "--at", "offsite", "--read", "none", "--drill")
+    words = (*typed("append-only-backup-host.md", "zbackup verify shop"), "--read", "none", "--drill")
     part = f"{offsite.new.name}/back/shop-drill.copy/0"
     assert f"zfs load-key {part}" in offsite.back(*words, "-q").refused(9)
     first, second = offsite.back("list", "--at", "offsite", "--json").data[0]["backups"]

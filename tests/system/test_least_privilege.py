@@ -1,7 +1,6 @@
 """The daemon as a user of its own, in a mount namespace as its unit has one: what it may is documented."""
 
 import os
-import re
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from tests.lab.load import Load, verify
 from tests.lab.pool import run
 from tests.lab.server_user import SERVER_UID
 from tests.system.house import ZBACKUP, House, Variant, after_writing, next_second, wait_until
+from tests.unit.docs.typed import shell
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/least-privilege.md"
 UID = 3333
@@ -36,9 +36,7 @@ def variant() -> Variant:
 
 def documented_permissions() -> str:
     """What the page tells people to allow."""
-    found = re.search(r"^# zfs allow -u zbackup (\S+) ", PAGE.read_text(), flags=re.M)
-    assert found
-    return found[1]
+    return shell("least-privilege.md", "zfs allow -u zbackup").split()[4]
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from tests.system.conftest import end_clones
 from tests.system.house import after_writing, now, utc, wait_until
 from tests.system.mongo_house import MongoHouse
 from tests.system.mongo_story import at, behind, hashes, mongo_house, newest, opened, restore_to
+from tests.unit.docs.typed import typed
 
 THREADS, RATE = 3, 60.0
 
@@ -141,7 +142,9 @@ class TestRecovery:
 
     def test_the_drop_of_a_collection_is_found_and_undone(self, house: MongoHouse, history: History) -> None:
         name = f"{mongo_load.SCHEMA}.ledger"
-        entries, end = house.log("--table", name, "--kind", "drop")
+        here = {"shop.orders": name, "log docs": "log shop"}
+        words = typed("point-in-time-recovery-mongodb.md", "zbackup log docs", here)
+        entries, end = house.log(*words[1:], "--kind", "drop")
         [dropped] = entries
         assert dropped["start"].startswith(f"{at(history.drop)}@")
         assert end["restore"] == f"zbackup restore shop --to-timestamp {at(history.drop)}"
@@ -149,7 +152,10 @@ class TestRecovery:
         assert report["recovered"]["first_skipped"]["start"] == dropped["start"]
         with opened(report) as client:
             assert client[mongo_load.SCHEMA].ledger.count_documents({}) > 0
-        house.destroy("dropped")
+        words = typed(
+            "point-in-time-recovery-mongodb.md", "zbackup clone destroy", {"before-drop": "dropped"}
+        )
+        house.zb(*words, "--yes", "--json").data  # noqa: B018  checks the exit status
 
     @pytest.mark.parametrize("when", ["early", "late"])
     def test_a_busy_moment_is_cut_between_transactions(
