@@ -2,11 +2,13 @@
 
 import json
 import re
+import secrets
 import subprocess
 import sys
+import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -116,16 +118,7 @@ def test_the_reader_of_the_page_is_in_the_servers_group_and_the_page_shows_the_l
         wait_until("a link is given", lambda: host.systemd.zbackup("web", "--login").rc == 0, 120)
     except AssertionError as never:
         raise AssertionError(host.systemd.ask("status", "zbackup-web.service")) from never
-    link = host.systemd.zbackup("web", "--login").succeeded.strip()
-    form = urllib.parse.urlsplit(link)
-    site = f"{form.scheme}://{form.netloc}"
-    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-    browser.open(urllib.request.Request(f"{site}/login", form.query.encode(), {"Origin": site}))
-
-    def page(path: str) -> str:
-        with browser.open(f"{site}{path}") as answer:
-            return str(answer.read().decode())
-
+    page = logged_in(host)
     assert "shop" in page("/")
     host.server.sql("CREATE DATABASE seen_in_the_page")
     host.server.sql("DROP DATABASE seen_in_the_page")
@@ -137,6 +130,56 @@ def test_the_reader_of_the_page_is_in_the_servers_group_and_the_page_shows_the_l
     except AssertionError as never:
         raise AssertionError(re.sub(r"<[^>]*>|\s+", " ", page("/instance/shop?marks=1"))) from never
     assert "Permission denied" not in host.systemd.journal("zbackup-read@*")
+
+
+def test_a_clone_is_made_and_destroyed_from_the_page_and_its_server_outlives_the_order(host: Host) -> None:
+    config = Path("/etc/zbackup/config.toml")
+    config.write_text(config.read_text() + "\n[web]\nclones = true\n")
+    host.systemd.do("enable", "--now", "zbackup-cloner.socket")
+    page = logged_in(host)
+    made = ordered(page, verb="create", clone="dev7", instance="shop", lease="14400")
+    assert "Done: dev7 runs" in made, made
+    told = json.loads(host.systemd.zbackup("clone", "list", "--json").succeeded)["data"]
+    assert [(c["name"], c["running"]) for c in told] == [("dev7", True)], told
+    running = host.systemd.ask("list-units", "--plain", "--no-legend", "zbackup-cloner@*")
+    assert not running, "a unit of an order is over when the order is"
+    gone = ordered(page, verb="destroy", clone="dev7", instance="shop", sure="yes")
+    assert "Done: dev7 is destroyed" in gone, gone
+    assert json.loads(host.systemd.zbackup("clone", "list", "--json").succeeded)["data"] == []
+    journal = host.systemd.journal("zbackup-cloner@*")
+    assert journal.count("operation.begun") == journal.count("operation.done") == 2, journal
+
+
+Page = Callable[..., str]
+
+
+def logged_in(host: Host) -> Page:
+    """What the page says at a path, or to a form, by a link that root asked for."""
+    link = host.systemd.zbackup("web", "--login").succeeded.strip()
+    form = urllib.parse.urlsplit(link)
+    site = f"{form.scheme}://{form.netloc}"
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    browser.open(urllib.request.Request(f"{site}/login", form.query.encode(), {"Origin": site}))
+
+    def page(path: str, **fields: str) -> str:
+        content = urllib.parse.urlencode(fields).encode() if fields else None
+        try:
+            with browser.open(urllib.request.Request(f"{site}{path}", content, {"Origin": site})) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as refused:
+            return str(refused.read().decode())
+
+    return page
+
+
+def ordered(page: Page, **fields: str) -> str:
+    """Give an order as the page's form does, and follow it to its end; what is said then."""
+    token = re.search(r'name="token" value="([0-9a-f]{64})"', page("/clones"))
+    assert token, page("/clones")
+    once = secrets.token_hex(16)
+    page("/operations", token=token[1], once=once, **fields)
+    wait_until("it is over", lambda: "Done:" in page(f"/operations/{once}"), 300)
+    return page(f"/operations/{once}")
 
 
 def test_a_drill_of_the_daemons_is_waited_for(host: Host) -> None:

@@ -245,8 +245,9 @@ def test_a_labelled_backup_outlives_prunes_and_is_restored_by_its_label(house: H
         house.snapshot(story.config)
     only_last = house.configure("only last", retention={"last": 1, "minimum": 1, "window": "1 minute"})
     kept = house.zb("prune", "--dry-run", "--json", config=only_last).data[0]["keep"]
-    (why,) = (each["reasons"] for each in kept if each["name"] == taken["name"])
-    assert any("label before-deploy" in reason for reason in why)
+    (mine,) = (each for each in kept if each["name"] == taken["name"])
+    assert any("label before-deploy" in reason for reason in mine["reasons"])
+    assert utc(mine["stays_until"]) == utc(taken["keep_until"])
     house.zb("prune", "--json", config=story.config).data  # noqa: B018  checks the exit status
     assert "label before-deploy, kept until" in house.zb("list", config=story.config).out.replace(";", ",")
     report = house.zb("restore", "--to-label", "before-deploy", "--name", "label", "--json").data
