@@ -23,6 +23,33 @@ FLAVOURS = tuple(name for name, kind in KINDS.items() if kind in DAEMON)
 
 _SYSTEM_SCHEMAS = "'mysql','information_schema','performance_schema','sys'"
 _LAST_LINES = 15
+# The performance schema has its tables, but measures nothing for them: the memory for that is touched at each
+# start, 10,000 of 47,000 pages, and a page takes a guest 40 µs.
+_NO_STATISTICS = (
+    *(
+        f"--performance-schema-{name}-size=0"
+        for name in ("accounts", "hosts", "users", "session-connect-attrs")
+    ),
+    *(
+        f"--performance-schema-events-{what}-{kept}-size=0"
+        for what in ("statements", "waits", "stages", "transactions")
+        for kept in ("history", "history-long")
+    ),
+    *(
+        f"--performance-schema-max-{what}-instances=0"
+        for what in ("cond", "file", "mutex", "prepared-statements", "program", "rwlock", "socket", "table")
+    ),
+    *(
+        f"--performance-schema-max-{what}-classes=0"
+        for what in ("cond", "file", "mutex", "rwlock", "socket", "stage")
+    ),
+    "--performance-schema-max-thread-instances=64",
+    "--performance-schema-max-sql-text-length=0",
+    "--performance-schema-max-index-stat=0",
+    "--performance-schema-max-table-handles=0",
+    "--performance-schema-max-table-lock-stat=0",
+    "--performance-schema-max-metadata-locks=0",
+)
 
 Row = tuple[Any, ...]
 
@@ -38,6 +65,7 @@ class Settings:
     `binlog_dir` holds the binary log (the data directory does when None). `port` opens TCP on the
     loopback interface; None means socket only, which excludes being a replica's source.
     `gtid` turns GTIDs on in MySQL; MariaDB always writes them, there it decides how a replica follows.
+    Without `statistics` MySQL's performance schema measures nothing, which makes its start cheaper.
     `options` are given to the server last, so they win.
     """
 
@@ -49,6 +77,7 @@ class Settings:
     gtid: bool = True
     log_replica_updates: bool = True
     server_id: int | None = None
+    statistics: bool = True
     options: tuple[str, ...] = ()
 
     @property
@@ -87,6 +116,7 @@ class Settings:
         arguments += ["--skip-networking"] if self.port is None else self._network(self.port)
         if self.kind == "mysql":
             arguments += ["--mysqlx=OFF", "--performance-schema=ON"]
+            arguments += () if self.statistics else _NO_STATISTICS
             arguments += [f"--log-replica-updates={'ON' if self.log_replica_updates else 'OFF'}"]
             gtid = "ON" if self.gtid else "OFF"  # said in either case: the default depends on the version
             arguments += [f"--gtid-mode={gtid}", f"--enforce-gtid-consistency={gtid}"]

@@ -256,6 +256,7 @@ def build(
             datadir=data.mountpoint / "data",
             binlog_dir=log.mountpoint / "log",
             run_dir=home / "server",
+            statistics=False,
             options=variant.options,
             **more,
         )

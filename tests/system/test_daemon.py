@@ -34,7 +34,7 @@ def variant() -> Variant:
 def load(house: House) -> Iterator[Path]:
     """The server is written to all the time; the journal of it."""
     journal = house.home / "journal"
-    with Load.start(house.server, 2, 60, journal):
+    with Load.start(house.server, 2, 25, journal):
         yield journal
 
 
