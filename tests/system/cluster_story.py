@@ -1,7 +1,7 @@
 """A sharded cluster on a pool, and applications, a balancer and an administrator who work with it."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,10 @@ MARKS, FREE, WANDERING = 1_000, 400_000, 600_000
 MOVED = 50
 """Documents in the range that is moved to and fro."""
 MOST_MADE = 12
+PATIENCE = 1800.0
+"""Seconds for one command: to restore three members fifteen servers are started one after the other."""
+PAUSE_S = 0.05
+"""Between two writes of one application: what a restore has to replay is no part of what is proven."""
 
 
 class ClusterHouse(Zbackup):
@@ -38,26 +42,37 @@ class ClusterHouse(Zbackup):
             password="",
             program=cluster.config.settings.program,
         )
+        self.patience = PATIENCE
 
-    def configure(self, name: str, **changes: Any) -> Path:
-        """The three instances and the cluster; `changes` are in each of the instances."""
+    def configure(  # type: ignore[override]
+        self,
+        name: str,
+        *,
+        host: str = "",
+        recovery: Mapping[str, object] | None = None,
+        each: Callable[[str], Mapping[str, object]] = lambda _: {},
+    ) -> Path:
+        """The three instances and the cluster, with what `each` has; or one that has a `host` to itself."""
+        home = self.home / f"host of {host}" if host else self.home
+        home.mkdir(exist_ok=True)
         lines = [
             f"timezone = {toml(ZONE.key)}",
-            f"run_dir = {toml(str(self.home / 'run'))}",
-            f"daemon = {toml({'state_dir': str(self.home / 'state')})}",
-            "[cluster.shop]",
-            f"config = {toml(CONFIG)}",
-            f"shards = {toml(list(SHARDS))}",
+            f"run_dir = {toml(str(home / 'run'))}",
+            f"daemon = {toml({'state_dir': str(home / 'state')})}",
         ]
-        recovery = {"server": str(self.program), "mountpoint": str(self.home / "clones")}
+        if not host:
+            lines += ["[cluster.shop]", f"config = {toml(CONFIG)}", f"shards = {toml(list(SHARDS))}"]
+        recovery = {"server": str(self.program), "mountpoint": str(home / "clones"), **(recovery or {})}
         for server in self.cluster.members:
             member = server.settings.replica_set
+            if host not in ("", member):
+                continue
             own = {
                 "engine": "mongodb",
                 "datasets": [self.members[member]],
                 "socket": str(server.settings.socket),
                 "lock": "none",
-                **changes,
+                **each(member),
             }
             lines += [f"[instance.{member}]", *(f"{key} = {toml(value)}" for key, value in own.items())]
             lines += [f"[instance.{member}.recovery]", *(f"{k} = {toml(v)}" for k, v in recovery.items())]
@@ -65,10 +80,10 @@ class ClusterHouse(Zbackup):
         file.write_text("\n".join(lines) + "\n")
         return file
 
-    def back_up(self, *members: str) -> None:
+    def back_up(self, *members: str, config: Path | None = None) -> None:
         """A backup of each member, one after the other: at different instants."""
         for member in members or (CONFIG, *SHARDS):
-            self.zb("snapshot", member, "--json").data  # noqa: B018  checks the exit status
+            self.zb("snapshot", member, "--json", config=config).data  # noqa: B018  checks the exit status
 
     def restore_all(self, at: Timestamp, name: str, *words: str) -> dict[str, Any]:
         """The whole cluster at a cluster time; the report's JSON."""
@@ -164,6 +179,7 @@ class Load:
             while not self._stop.is_set():
                 work(router, number)
                 number += 1
+                self._stop.wait(PAUSE_S)
         except BaseException as failure:  # noqa: BLE001  told where the load ends
             self.failures.append(failure)
         finally:

@@ -61,6 +61,7 @@ class Zbackup:
         self.pools = [pool.name]
         self.clones = f"{pool.name}/zbackup"
         self.forks: Forks | None = None
+        self.patience = ANSWER_LIMIT
         file = self.home / "password"
         file.write_text(password)
         file.chmod(0o600)
@@ -108,7 +109,7 @@ class Zbackup:
     ) -> Result:
         """Run `zbackup WORDS` to its end."""
         argv = ("--config", str(config or self.default), *words)
-        rc, out, err = (self.forks or shared()).run(argv, environment or {}, ANSWER_LIMIT)
+        rc, out, err = (self.forks or shared()).run(argv, environment or {}, self.patience)
         return Result(argv=argv, rc=rc, out=out, err=err)
 
     def bare(self, *words: str, environment: Mapping[str, str]) -> Result:
