@@ -1,6 +1,7 @@
 """zbackup ship as its users run it, as a program: what it says and how it ends."""
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from tests.lab.pool import run
 from tests.platform.shipping import START, Yard
 from tests.system.forked import Forks, forks
 from tests.system.program import spoken
+from tests.unit.docs.typed import shell, typed
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.ship.lag import shipped
 from zbackup.jobs.ship.ship import ship
@@ -59,9 +61,12 @@ def test_the_way_from_nothing_to_a_divergence(yard: Yard, program: Program) -> N
     refused = program("shop", "vault")
     assert (refused.returncode, len(spoken(refused.stderr))) == (9, 1), refused.stderr
     assert "zbackup ship shop vault --initial" in refused.stderr
-    (plan,) = program.data("shop", "vault", "--dry-run", "--initial")
+    vault = {"offsite": "vault"}
+    dry = typed("off-site-copies-zfs.md", "zbackup ship shop offsite --dry-run", vault)
+    (plan,) = program.data(*dry[1:], "--initial")
     assert (plan["plan"], plan["commit"], len(plan["send"])) == ("steps", [first], 2)
-    (done,) = program.data("shop", "vault", "--initial")
+    initial = typed("off-site-copies-zfs.md", "zbackup ship shop offsite --initial", vault)
+    (done,) = program.data(*initial[1:])
     assert (done["committed"], done["newest"], yard.committed()) == ([first], first, [first])
     assert "up to date" in program("shop", "vault").stdout
     # One destination that cannot be reached does not keep the other from its turn.
@@ -73,6 +78,10 @@ def test_the_way_from_nothing_to_a_divergence(yard: Yard, program: Program) -> N
     diverged = program("shop", "vault")
     assert (diverged.returncode, len(spoken(diverged.stderr))) == (13, 1), diverged.stderr
     assert "@mine (guid" in diverged.stderr and f"@{second} (guid" in diverged.stderr
+    here = {"tank/backups/shop": shlex.quote(yard.home)}
+    run(*shlex.split(shell("off-site-copies-zfs.md", "zfs rename", here)))
+    (again,) = program.data(*initial[1:])
+    assert again["committed"] == [second]
     assert program("shop", "elsewhere").returncode == 4
 
 
@@ -95,6 +104,12 @@ def test_a_host_that_receives_says_how_it_is(yard: Yard, program: Program, tmp_p
     run("zfs", "hold", "somebody", newest)
     rc, report = received(yard.root)
     (lot,) = report["instances"]
+    named = typed(
+        "append-only-backup-host.md",
+        "zbackup received",
+        {"tank/backups": shlex.quote(yard.root), "26h": "9d"},
+    )
+    assert received(*named[1:])[0] == 0
     rc_fleet, said, _ = program.forks.run(("fleet", yard.root, "--max-age", "9d", "--json"), {}, 180)
     fleet = json.loads(said)["data"]
     (member,) = fleet["instances"]

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.system.house import House, next_second, utc
+from tests.unit.docs.typed import typed
 
 AHEAD = timedelta(hours=1)
 QUIET = 4.5
@@ -107,7 +108,13 @@ class ClockStory:
         assert report["clock_accepted"] and report["recovered"]["first_skipped"]["start"] == first
         assert _ids(house, report) == [1]
         house.destroy("asked")
-        plan = house.zb("restore", "--before", later, "--name", "said", "--json", "--dry-run").data
+        gtid = {"4e15fdaa-e56f-11f1-875d-4e352002aa4c:10": later}
+        words = typed(
+            "point-in-time-recovery.md",
+            "zbackup restore shop --before 4e15fdaa-e56f-11f1-875d-4e352002aa4c:10 --dry-run",
+            gtid,
+        )
+        plan = house.zb(*words, "--json").data
         assert plan["replay"]["transactions"] == 2
 
     def test_a_new_backup_tells_of_it_and_is_a_base(self, house: House, odd: Odd) -> None:

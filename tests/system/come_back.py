@@ -1,8 +1,10 @@
 """A second host that backups are shipped to through its gate, and a third that has lost everything."""
 
 import contextlib
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 
 from tests.lab.pool import Pool, create_pool, run
@@ -10,6 +12,7 @@ from tests.lab.second_host import USER
 from tests.lab.two_hosts import TwoHosts
 from tests.system.house import Zbackup
 from tests.system.program import Result
+from tests.unit.docs.typed import typed
 from zbackup.model.shipping import COMMITTED
 
 
@@ -50,6 +53,31 @@ class Offsite:
     def restoring(self, to: str, name: str) -> tuple[str, ...]:
         """The words of a restore from there."""
         return ("restore", "--from", "offsite", "--to", to, "--name", name, "--json")
+
+    def restoring_there(self, moment: datetime) -> tuple[str, ...]:
+        """The words of a restore that runs where the copies lie."""
+        then = {"2026-03-01 10:02": moment.isoformat()}
+        return typed("disaster-recovery.md", "zbackup restore shop --from here", then)
+
+    def alone(self, way: str) -> tuple[tuple[str, ...], tuple[str, ...], str, str]:
+        """Of a host without a configuration: the options of the address, over ssh or on the copies' own pool,
+        the words of a restore from there as the page has them, where that comes to, and the copy whose key is
+        needed."""
+        if way == "ssh":
+            identity, below = str(self.hosts.identity("read-only")), f"{self.new.name}/alone"
+            known = ("--known-hosts", str(self.hosts.known_hosts))
+            here = {
+                "ssh://zrecv@backuphost/tank/backups/db1": self.hosts.url,
+                "/root/read-only.key": shlex.quote(identity),
+                "tank/recovered": below,
+            }
+            page = (*typed("disaster-recovery.md", "zbackup restore --from ssh", here), *known)
+            address = ("--from", self.hosts.url, "--identity", identity, *known)
+            return address, page, below, f"{below}/alone.copy/0"
+        copies, below = f"{self.hosts.root}/{self.place}", f"{self.hosts.pool.name}/alone"
+        here = {"zfs:tank/backups/db1": f"zfs:{copies}", "tank/recovered": below}
+        page = typed("disaster-recovery.md", "zbackup restore --from zfs:tank", here)
+        return ("--from", f"zfs:{copies}"), page, below, self.copies[0]
 
     def in_place(self) -> Mapping[str, object]:
         """The destination as the second host itself names it, which lies in the same kernel."""

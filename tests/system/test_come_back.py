@@ -162,7 +162,7 @@ def test_it_runs_where_the_copies_lie_and_nothing_is_copied(
     refused = offsite.send("restore", "--from", "offsite", "--run-at-destination", "--to", "latest", "-q")
     assert "not on this host" in refused.refused(9)
     config = offsite.house.configure("two pools", ship=[offsite.in_place()])
-    words = ("restore", "--from", "here", "--run-at-destination", "--to", moments[1].isoformat())
+    words = offsite.restoring_there(moments[1])
     refused = offsite.house.zb(*words, "--name", "there", "-q", config=config)
     assert f"zfs load-key {offsite.copies[0]}" in refused.refused(9)
     run("zfs", "load-key", "-L", f"file://{key}", offsite.copies[0])
@@ -249,20 +249,13 @@ def test_a_host_without_a_configuration_restores_from_the_address_alone(
     offsite: Offsite, key: Path, way: str
 ) -> None:
     """Over ssh the address is above where each host has its copies; on their own pool nothing is copied."""
-    house, hosts, copies = offsite.house, offsite.hosts, f"{offsite.hosts.root}/{offsite.place}"
-    if way == "ssh":
-        ssh = ("--identity", str(hosts.identity("read-only")), "--known-hosts", str(hosts.known_hosts))
-        address, below = ("--from", hosts.url, *ssh), f"{offsite.new.name}/alone"
-        more, part = (), f"{below}/alone.copy/0"
-    else:
-        address, below = ("--from", f"zfs:{copies}"), f"{hosts.pool.name}/alone"
-        more, part = ("--run-at-destination",), offsite.copies[0]
+    house, hosts = offsite.house, offsite.hosts
+    address, page, below, part = offsite.alone(way)
     (there,) = house.bare("list", *address, "--json", environment=hosts.environment).data
     assert [b["name"] for b in there["backups"]] == [b["name"] for b in house.backups()]
     (reach,) = house.bare("window", *address, "--json", environment=hosts.environment).data
     assert (reach["ranges"][0]["after"], reach["promised"]) == (there["window"]["after"], None), reach
-    words = ("restore", *address, *more, "--below", below, "--server", str(house.program))
-    words = (*words, "--to", "latest", "--name", "alone", "--json")
+    words = (*page, "--server", str(house.program), "--name", "alone", "--json")
     back = house.bare(*words, environment=hosts.environment)
     if back.rc:  # a test before may have opened the copies
         assert back.rc == 9 and f"zfs load-key {part}" in back.err, back
@@ -296,7 +289,12 @@ def test_only_a_trusted_key_prunes_there(offsite: Offsite) -> None:
         config = offsite.house.configure(
             f"pruning {trust}", ship=[{**offsite.ship(trust), "retention": rules, "grace": "0s"}]
         )
-        pruned = offsite.send("prune", "--at", "offsite", "--json", config=config)
+        here = {"--at here": "--at offsite"}
+        page = typed("append-only-backup-host.md", "zbackup prune shop --at here --dry-run", here)
+        planned = offsite.send(*page, "--json", config=config).data[0]
+        assert [b["name"] for b in planned["destroy"]] == names[:-1], planned
+        page = typed("append-only-backup-host.md", "zbackup prune shop --at here", here)
+        pruned = offsite.send(*page, "--json", config=config)
         assert pruned.rc == status and (not status or "refused by the gate" in pruned.out), pruned
         assert offsite.committed() == set(left), pruned
     offsite.house.snapshot()

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.docs.pages import Command, blocks, commands
+from tests.unit.docs.typed import shell
 
 PROJECT = Path(__file__).resolve().parents[2]
 TUTORIAL = PROJECT / "docs" / "tutorial" / "first-recovery.md"
@@ -78,6 +79,8 @@ INSTEAD = (
 """Nobody is there to be asked, and the pages' days are over."""
 
 SQL = "mysql -u root -S /practice/run/sql.sock -N -e"
+_OWN = {"mysql -u root -p -e": SQL, "'...'": "'a new one'"}
+_ALTER = shell("change-what-is-protected.md", 'mysql -u root -p -e "ALTER', _OWN)
 ROWS = f'test "$({SQL} "SELECT GROUP_CONCAT(item ORDER BY id) FROM shop.orders")" = apple,pear,plum\n'
 LAST = "[line['transaction']['gtid'] for line in map(json.loads, sys.stdin) if 'transaction' in line][-1]"
 FIND = f'python3 -c "import json, sys; print({LAST})"'
@@ -90,7 +93,7 @@ gtid=$({UPDATED} | {FIND})
 """,
     "protect-a-host.md": ROWS,
     "coming-from.md": "zfs snapshot -r practice/mysql@autosnap_1\n",
-    "change-what-is-protected.md": f"""{SQL} "ALTER USER zbackup@localhost IDENTIFIED BY 'a new one'"
+    "change-what-is-protected.md": f"""{_ALTER}
 echo -n 'a new one' > /practice/password
 """,
 }
@@ -166,11 +169,22 @@ def in_shell(command: Command) -> str:
 
 def removed() -> str:
     """The end of it all: clones are destroyed, and then all backups, as the page says."""
-    page = (PROJECT / "docs/how-to/change-what-is-protected.md").read_text()
-    lines = re.findall(r"# (zfs list .*)", page)
+    here = {"tank/mysql": "practice/mysql"}
+    lines = (
+        shell(
+            "change-what-is-protected.md",
+            "zfs list -H -o name -t snapshot -r tank/mysql | grep @zbackup-",
+            here,
+        ),
+        shell(
+            "change-what-is-protected.md",
+            "zfs list -H -o name -t snapshot -r tank/mysql | grep @zbackup- |",
+            here,
+        ),
+    )
     clones = "for clone in before-deploy base; do zbackup clone destroy $clone --yes; done\n"
     left = "! zfs list -H -o name -t snapshot -r practice/mysql | grep @zbackup-\n"
-    return clones + "".join(f"{line.replace('tank/mysql', 'practice/mysql')}\n" for line in lines) + left
+    return clones + "".join(f"{line}\n" for line in lines) + left
 
 
 @pytest.fixture

@@ -93,7 +93,6 @@ OWN_WORDS = {
     "disaster-recovery.md": "tests/system/test_come_back.py",
     "least-privilege.md": "tests/system/test_least_privilege.py",
     "off-site-copies-s3.md": "tests/system/test_come_back_s3.py",
-    "off-site-copies-zfs.md": "tests/platform/test_ship_program.py",
     "point-in-time-recovery-mongodb.md": "tests/system/test_recovery_mongodb.py",
     "point-in-time-recovery.md": "tests/system/before_story.py",
     "protect-a-host.md": "tests/system/test_init.py",
