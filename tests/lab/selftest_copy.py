@@ -47,8 +47,14 @@ def rig(request: pytest.FixtureRequest, room: Path) -> Iterator[Rig]:
         yield Rig(production, replica, clone)
 
 
-def test_a_whole_schema_with_every_kind_of_table_is_the_same_here_and_on_the_replica(rig: Rig) -> None:
+@pytest.mark.parametrize("lines", ["ON", "OFF"])
+def test_a_whole_schema_with_every_kind_of_table_is_the_same_here_and_on_the_replica(
+    rig: Rig, lines: str
+) -> None:
     rig.forget()
+    rig.production.sql(f"SET GLOBAL local_infile = {lines}")
+    loaded = {str(step.source) for step in rig.plan("odd").steps if "LOAD DATA" in "".join(step.statements)}
+    assert loaded >= ({"odd.comp", "odd.ci", "odd.child"} if lines == "ON" else set())
     done = rig.copy("odd")
     assert all(each.verified or each.action == "view" for each in done)
     assert rig.sums(rig.production) == rig.sums(rig.clone)
@@ -150,7 +156,9 @@ def _cut_at(patch: pytest.MonkeyPatch, number: int) -> list[int]:
     cut: list[int] = []
 
     def changing(statement: str) -> bool:
-        return statement.split()[0] in ("CREATE", "INSERT", "ALTER", "RENAME", "TRUNCATE", "DROP")
+        return statement.split()[0] in (
+            *("CREATE", "INSERT", "LOAD", "ALTER", "RENAME", "TRUNCATE", "DROP", "COMMIT"),
+        )
 
     def patched(original: Any, text: Any) -> Any:
         def run(self: Any, statement: Any, *rest: Any) -> Any:
@@ -166,7 +174,10 @@ def _cut_at(patch: pytest.MonkeyPatch, number: int) -> list[int]:
         return run
 
     patch.setattr(Connection, "execute", patched(Connection.execute, str))
-    patch.setattr(RowConnection, "write", patched(RowConnection.write, lambda b: b.decode("latin1")))
+    for name in ("write", "load"):
+        patch.setattr(
+            RowConnection, name, patched(getattr(RowConnection, name), lambda b: b.decode("latin1"))
+        )
     return cut
 
 

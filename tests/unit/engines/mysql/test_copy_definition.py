@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from zbackup.engines.mysql.copy.definition import (
     add_foreign_key,
+    add_key,
     counter,
     parse_definition,
     referring_to,
@@ -39,6 +40,26 @@ def test_only_the_name_and_the_foreign_keys_are_taken_out() -> None:
     wanted = [line for line in SHOWN.splitlines()[1:] if "to``parent" not in line]
     assert made.splitlines()[1:] == wanted
     assert "  CHECK ((`id` > 0))" in found.without_check_names().lines
+
+
+def test_ordinary_indexes_are_taken_out_unless_a_counter_may_need_one() -> None:
+    shown = """CREATE TABLE `t` (
+  `id` int NOT NULL AUTO_INCREMENT,
+  `KEY ``x` int DEFAULT NULL COMMENT 'KEY `no` (`a`)',
+  PRIMARY KEY (`id`),
+  UNIQUE KEY `KEY ``x` (`KEY ``x`,`id`),
+  KEY `up` ((upper(`v`))) /*!80000 INVISIBLE */,
+  FULLTEXT KEY `ft` (`t`)
+) ENGINE=InnoDB"""
+    rest, keys = parse_definition(shown).without_keys()
+    assert [name for name, _ in keys] == ["KEY `x", "up"]
+    assert add_key(WORK, keys[1][1]) == (
+        "ALTER TABLE `s`.`w``k` ADD KEY `up` ((upper(`v`))) /*!80000 INVISIBLE */"
+    )
+    left = [line for line in shown.splitlines()[1:] if not line.startswith(("  UNIQUE", "  KEY"))]
+    assert rest.create(WORK).splitlines()[1:] == left
+    counted = parse_definition(shown.replace("PRIMARY KEY (`id`)", "PRIMARY KEY (`n`,`id`)"))
+    assert counted.without_keys() == (counted, ())
 
 
 @given(

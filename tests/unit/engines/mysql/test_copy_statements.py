@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zbackup.engines.mysql.copy import statements
+from zbackup.engines.mysql.copy import made_lines, statements
 from zbackup.engines.mysql.copy.fill import BATCH_BYTES, BATCH_ROWS, batches
 from zbackup.engines.mysql.copy.tables import Column, Table
 from zbackup.engines.mysql.server.connection import Row
@@ -117,3 +117,35 @@ def test_a_generated_column_is_never_written() -> None:
     assert statements.insert(table.name, table.stored, [(b"1",)]) == (
         b"INSERT INTO `s`.`t` (`n`) VALUES\n('1')"
     )
+
+
+def table_of(*columns: Column, engine: str = "InnoDB", row_bytes: int = 100) -> Table:
+    return Table(
+        name=TableName("s", "t"),
+        type="BASE TABLE",
+        engine=engine,
+        rows=1,
+        row_bytes=row_bytes,
+        columns=columns,
+        key=(NUMBER,),
+        index="PRIMARY",
+    )
+
+
+def test_only_rows_whose_every_type_a_load_takes_come_as_lines() -> None:
+    assert made_lines.are_possible(table_of(NUMBER, TEXT, BYTES, JSON, DATE))
+    assert not made_lines.are_possible(table_of(NUMBER, UUID))
+    assert not made_lines.are_possible(table_of(NUMBER, engine="MyISAM"))
+    said = made_lines.load(TableName("s", "w`k"), table_of(NUMBER, JSON))
+    assert b"INTO TABLE `s`.`w``k` CHARACTER SET binary" in said
+    assert said.endswith(b"(`n`, @json1) SET `j` = CONVERT(@json1 USING utf8mb4)")
+
+
+def test_a_portion_of_lines_is_bounded() -> None:
+    sizes = {0: made_lines.LINES_AT_MOST, 1024: 1024, 10**9: 1}
+    assert {size: made_lines.at_a_time(table_of(NUMBER, row_bytes=size)) for size in sizes} == sizes
+
+
+def test_a_row_without_a_hash_is_seen_in_the_sum() -> None:
+    assert statements.is_whole((b"0", None)) and statements.is_whole((b"9", str(9 * (2**64 - 1)).encode()))
+    assert not statements.is_whole((b"9", str(10**30 + 5).encode()))

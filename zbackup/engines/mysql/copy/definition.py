@@ -14,6 +14,8 @@ from zbackup.model.errors import Refused
 _FIRST = re.compile(r"CREATE TABLE (?:`(?:[^`]|``)*`\.)?`(?:[^`]|``)*` \(\n")
 _FOREIGN = re.compile(r"  CONSTRAINT (?P<name>`(?:[^`]|``)*`) (?P<rest>FOREIGN KEY .*?),?$")
 _CHECK = re.compile(r"  CONSTRAINT `(?:[^`]|``)*` (?P<rest>CHECK .*)$")
+_KEY = re.compile(r"  (?P<key>(?:UNIQUE )?KEY (?P<name>`(?:[^`]|``)*`) .*)$")
+_COUNTED = re.compile(r"  (?P<name>`(?:[^`]|``)*`) .*\bAUTO_INCREMENT\b")
 _ELSEWHERE = re.compile(r"\b(?:DATA|INDEX) DIRECTORY\b|/\*!50100 TABLESPACE `", re.IGNORECASE)
 _COUNTER = re.compile(r"^\) ENGINE=\w+ AUTO_INCREMENT=(\d+)", re.MULTILINE)
 _VIEW = re.compile(
@@ -42,6 +44,24 @@ class Definition:
         """MySQL's names of CHECK constraints are those of a schema: a second table gets others."""
         lines = tuple(f"  {m['rest']}" if (m := _CHECK.match(line)) else line for line in self.lines)
         return Definition(lines=lines, foreign=self.foreign, tail=self.tail)
+
+    def without_keys(self) -> tuple["Definition", tuple[tuple[str, str], ...]]:
+        """The definition without its ordinary indexes, and these, by their names: built in one go, they take
+        a fraction of what they take row by row.
+
+        None is left out where one may be what AUTO_INCREMENT needs.
+        """
+        for line in self.lines:
+            if (counted := _COUNTED.match(line)) and not self._begins_primary(counted["name"]):
+                return self, ()
+        found = [(line, match) for line in self.lines if (match := _KEY.match(line))]
+        out = {line for line, _ in found}
+        rest = tuple(line for line in self.lines if line not in out)
+        keys = tuple((_unquoted(match["name"]), match["key"]) for _, match in found)
+        return Definition(lines=rest, foreign=self.foreign, tail=self.tail), keys
+
+    def _begins_primary(self, name: str) -> bool:
+        return any(line.startswith(f"  PRIMARY KEY ({name}") for line in self.lines)
 
 
 def parse_definition(text: str) -> Definition:
@@ -72,6 +92,11 @@ def counter(text: str) -> int:
     """The number that AUTO_INCREMENT gives next, of SHOW CREATE TABLE's text; 1 where it has none."""
     found = _COUNTER.search(text)
     return int(found[1]) if found else 1
+
+
+def add_key(table: TableName, key: str) -> str:
+    """The statement for one that `without_keys` took out."""
+    return f"ALTER TABLE {quoted_name(table)} ADD {key}"
 
 
 def add_foreign_key(table: TableName, name: str, rest: str) -> str:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from zbackup.engines.mysql.copy import statements
+from zbackup.engines.mysql.copy import made_lines, statements
 from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.tables import Column, Table, quoted_name
-from zbackup.engines.mysql.server.connection import Row, RowConnection
+from zbackup.engines.mysql.server.connection import Row, RowConnection, StatementFailed
 from zbackup.model.copying import TableName
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.progress import Progress
@@ -38,7 +38,13 @@ def fill(ends: Ends, job: TableJob, where: str) -> int:
     if not table.key and ends.production.read(f"SELECT 1 FROM {quoted_name(job.work)} LIMIT 1".encode()):
         # Without a key nobody can tell which rows are there.
         ends.production.write(f"TRUNCATE TABLE {quoted_name(job.work)}".encode())
-    query = statements.read_rows(table, columns, after=after, where=where)
+    if job.as_lines:
+        return fill_with_lines(ends, job, after)
+    return _as_statements(ends, job, statements.read_rows(table, columns, after=after, where=where))
+
+
+def _as_statements(ends: Ends, job: TableJob, query: bytes, before: int = 0) -> int:
+    table, columns = job.table, job.table.stored
     written = 0
     with ThreadPoolExecutor(max_workers=1) as writer:
         # One statement is done while the next is read and made; they stay in their order.
@@ -50,10 +56,81 @@ def fill(ends: Ends, job: TableJob, where: str) -> int:
             ends.brake.wait(len(statement))
             begun = writer.submit(ends.production.write, statement)
             written += len(rows)
-            ends.progress.advance(written, max(table.rows, written), "rows")
+            ends.progress.advance(before + written, max(table.rows, before + written), "rows")
         if begun:
             begun.result()
     return written
+
+
+def fill_with_lines(ends: Ends, job: TableJob, after: Row | None) -> int:
+    """The same with lines that the clone's server makes: see made_lines. A portion that cannot come so, or is
+    not taken as it is, is written as statements."""
+    table = job.table
+    ends.clone.execute(made_lines.SETTING)
+    statement = made_lines.load(job.work, table)
+    written = 0
+    with ThreadPoolExecutor(max_workers=1) as writer:
+        begun: tuple[Portion, Future[bool]] | None = None
+
+        def ended() -> int:
+            """Wait for the portion that is under way; how many rows of it had to be written as statements."""
+            if begun is None:
+                return 0
+            portion, taken = begun
+            if taken.result():
+                return portion.rows
+            query = statements.read_between(table, table.stored, portion.after, portion.to)
+            return _as_statements(ends, job, query, written)
+
+        for portion in _portions(ends, table, after):
+            written += ended()
+            begun = None
+            ends.progress.advance(written, max(table.rows, written), "rows")
+            if not portion.rows:
+                continue
+            ends.brake.wait(len(portion.lines))
+            begun = portion, writer.submit(_load, ends.production, statement, portion)
+        written += ended()
+    ends.progress.advance(written, max(table.rows, written), "rows")
+    return written
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Rows of a range of keys. `lines` is empty where the server could not make them."""
+
+    after: Row | None
+    to: Row | None
+    rows: int
+    lines: bytes
+
+
+def _portions(ends: Ends, table: Table, after: Row | None) -> Iterator[Portion]:
+    while True:
+        last = next(iter(ends.clone.read(made_lines.last_of_portion(table, after))), None)
+        asked = made_lines.lines(table, statements.between(table.key, after, last))
+        found = ends.clone.read_strictly(asked)
+        rows, lines = found[0] if found else (b"-1", None)
+        # One that is as long as it may be was cut.
+        whole = lines is not None and len(lines) < made_lines.LONGEST
+        yield Portion(after, last, int(rows or 0), (lines or b"") + b"\n" if whole else b"")
+        if last is None:
+            return
+        after = last
+
+
+def _load(production: RowConnection, statement: bytes, portion: Portion) -> bool:
+    """Write a portion's lines in one transaction; False where production would not have taken them as they
+    are, and has none."""
+    if not portion.lines:
+        return False
+    production.write(b"START TRANSACTION")
+    try:
+        taken = production.load(statement, portion.lines) == (portion.rows, 0)
+    except StatementFailed:
+        taken = False
+    production.write(b"COMMIT" if taken else b"ROLLBACK")
+    return taken
 
 
 def on_both(ends: Ends, in_clone: bytes, in_production: bytes) -> tuple[list[Row], list[Row]]:

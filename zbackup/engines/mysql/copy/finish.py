@@ -6,6 +6,7 @@ from functools import partial
 
 from zbackup.engines.mysql.copy import tables
 from zbackup.engines.mysql.copy.attached import referring, require_unattached
+from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.compare import BUSY
 from zbackup.engines.mysql.copy.creation import create
 from zbackup.engines.mysql.copy.definition import counter
@@ -21,6 +22,15 @@ RENAME_TRIES = 12
 PAUSE_S = 5.0
 BINLOG_UNSAFE = 1419
 """Triggers are for who has SUPER, unless log_bin_trust_function_creators is on (MySQL manual, there)."""
+
+
+def add_keys(production: Connection, job: TableJob, brake: Brake) -> None:
+    """Build the indexes that a filled table lacks, as far as an earlier run has not."""
+    there = tables.index_names(production, job.work) if job.keys else set()
+    for name, statement in job.keys:
+        if name not in there:
+            brake.wait()
+            _when_free(partial(production.execute, statement))
 
 
 def add_extras(sides: Sides, job: TableJob) -> None:

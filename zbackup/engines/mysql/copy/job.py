@@ -15,14 +15,17 @@ LONGEST_NAME = 64
 class TableJob:
     """A step, and what acting on it needs. `work` is the table that is filled before it gets its name.
 
-    `parents` are the tables that production's refers to, where rows are put into it. `named`: an earlier run
-    has given it its name.
+    `keys` are the names and statements of indexes that it gets when it is filled; `as_lines`: production
+    loads lines. `parents` are the tables that production's refers to, where rows are put into it. `named`: an
+    earlier run has given it its name.
     """
 
     step: CopyStep
     table: Table
     work: TableName
     create: str = ""
+    keys: tuple[tuple[str, str], ...] = ()
+    as_lines: bool = False
     view: Creation | None = None
     foreign: tuple[ForeignKey, ...] = ()
     foreign_sql: tuple[str, ...] = ()

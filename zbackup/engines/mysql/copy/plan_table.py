@@ -4,12 +4,13 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from zbackup.engines.mysql.copy import tables
+from zbackup.engines.mysql.copy import made_lines, tables
 from zbackup.engines.mysql.copy.attached import require_unattached
 from zbackup.engines.mysql.copy.creation import Creation, read_creation
 from zbackup.engines.mysql.copy.definition import (
     Definition,
     add_foreign_key,
+    add_key,
     parse_definition,
     referring_to,
     trigger_on,
@@ -25,6 +26,10 @@ from zbackup.model.errors import NotFound, Refused, Taken, UsageError
 
 ENGINES = ("innodb", "myisam", "aria", "rocksdb")
 WORK = "zbackup_copy_"
+_NO_KEYS: tuple[tuple[str, str], ...] = ()
+KEYS_LATER_BYTES = 2 << 30
+"""Up to this size, a table gets its indexes when it is filled. Each is one statement, which a replica is busy
+with for as long as production was: of larger tables for longer than anybody could stop it."""
 
 
 def plan_table(sides: Sides, wish: CopyWish, name: TableName) -> TableJob:
@@ -121,6 +126,9 @@ def _whole(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: T
     work = TableName(into.schema, WORK + _mark(wish, table.name, into, text))
     if action != "new" and "mariadb" not in sides.production.version.lower():
         definition = definition.without_check_names()
+    shape, keys = definition, _NO_KEYS
+    if table.index == "PRIMARY" and table.rows * table.row_bytes <= KEYS_LATER_BYTES and _is_innodb(table):
+        shape, keys = definition.without_keys()
     foreign, foreign_sql, renamed = _foreign(sides, wish, definition, table, work) if own else ((), (), ())
     triggers = tuple(_triggers(sides, table, work)) if own else ()
     kept = TableName(into.schema, shortened(into.table, f"_before_{wish.moment}")) if there else None
@@ -144,12 +152,18 @@ def _whole(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: T
         ),
         table=table,
         work=work,
-        create=definition.create(work),
+        create=shape.create(work),
+        keys=tuple((name, add_key(work, key)) for name, key in keys),
+        as_lines=not wish.where and made_lines.are_possible(table) and made_lines.loads(sides.production),
         foreign=foreign,
         foreign_sql=foreign_sql,
         triggers=triggers,
     )
     return replace(job, step=replace(job.step, statements=tuple(_shown(job))))
+
+
+def _is_innodb(table: Table) -> bool:
+    return table.engine.lower() == "innodb"
 
 
 def _mark(wish: CopyWish, name: TableName, into: TableName, text: str) -> str:
@@ -199,10 +213,11 @@ def _triggers(sides: Sides, table: Table, work: TableName) -> list[Creation]:
 def _shown(job: TableJob) -> list[str]:
     names = ", ".join(quoted(c.name) for c in job.table.stored)
     shown = [] if job.step.resumed else [job.create + ";"]
-    shown.append(
-        f"INSERT INTO {quoted_name(job.work)} ({names}) VALUES ...;  -- about {job.table.rows} rows, "
-        "in transactions of 1 MiB at most"
-    )
+    rows = f"INSERT INTO {quoted_name(job.work)} ({names}) VALUES ..."
+    if job.as_lines:
+        rows = made_lines.load(job.work, job.table).decode()
+    shown.append(f"{rows};  -- about {job.table.rows} rows, in transactions of about 1 MiB")
+    shown += [sql + ";" for _, sql in job.keys]
     shown += [sql + ";" for sql in (*job.foreign_sql, *(made.shown for made in job.triggers))]
     return [*shown, rename([job]) + ";", *released(job)]
 

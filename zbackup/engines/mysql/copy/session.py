@@ -9,7 +9,7 @@ from zbackup.engines.mysql.copy.account import grants, require_privileges, sees_
 from zbackup.engines.mysql.copy.brake import Brake, BrakeOptions
 from zbackup.engines.mysql.copy.compare import Tally, difference, put_back
 from zbackup.engines.mysql.copy.fill import Ends, fill, prove
-from zbackup.engines.mysql.copy.finish import add_extras, exchange, release
+from zbackup.engines.mysql.copy.finish import add_extras, add_keys, exchange, release
 from zbackup.engines.mysql.copy.job import Sides, TableJob, in_turn, parents_first
 from zbackup.engines.mysql.copy.marker import find_marker, marker_named, remove_marker, set_marker
 from zbackup.engines.mysql.copy.plan_table import plan_table, together
@@ -79,7 +79,7 @@ class MysqlCopier:
             production = open_ones.enter_context(connect(self._account))
             clone = open_ones.enter_context(connect(clone_options(entrance)))
             rows_of_clone = open_ones.enter_context(connect_rows(clone_options(entrance)))
-            rows_of_production = open_ones.enter_context(connect_rows(self._account))
+            rows_of_production = open_ones.enter_context(connect_rows(self._account, loads=True))
             for connection in (production, clone, rows_of_clone, rows_of_production):
                 connection.execute(PATIENCE)
                 connection.execute(SETTINGS)
@@ -215,6 +215,7 @@ class MysqlCopy:
             self.sides.production.execute(job.create)
         self._one_view()
         written = fill(self.ends, job, self.wish.where)
+        add_keys(self.sides.production, job, self.ends.brake)
         self.progress.phase("proving", str(step.source))
         try:
             prove(self.ends, job, self.wish.where)

@@ -163,6 +163,16 @@ def foreign_keys(connection: Connection, name: TableName, *, of_others: bool) ->
     return tuple(key for key in keys if not (of_others and key.table == name))
 
 
+def index_names(connection: Connection, name: TableName) -> set[str]:
+    """The names of its indexes."""
+    rows = connection.rows(
+        "SELECT DISTINCT INDEX_NAME AS i FROM information_schema.STATISTICS "
+        "WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        (name.schema, name.table),
+    )
+    return {str(row["i"]) for row in rows}
+
+
 def definition(connection: Connection, name: TableName, what: str = "TABLE") -> str:
     """Return what SHOW CREATE says of a table, view or trigger."""
     row = connection.one(f"SHOW CREATE {what} {quoted_name(name)}")

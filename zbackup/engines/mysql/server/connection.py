@@ -7,8 +7,9 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, cast
 
 import pymysql
-from pymysql.constants import CLIENT, CR, ER
+from pymysql.constants import CLIENT, COMMAND, CR, ER
 from pymysql.cursors import Cursor, DictCursor, SSCursor
+from pymysql.protocol import OKPacketWrapper
 
 from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
 from zbackup.engines.mysql.server.privileges import grant, hint
@@ -22,6 +23,7 @@ OWN_SETTINGS = (
     " /*!50708 , max_execution_time = 0 */ /*M!100101 , max_statement_time = 0 */"
 )
 CONNECT_LIMIT_S = 10
+LOADED_AT_ONCE = 64 << 10
 
 # 1698 is ACCESS_DENIED_NO_PASSWORD_ERROR, which PyMySQL does not name: an account that logs in by its socket.
 SECURE_TRANSPORT_REQUIRED = 3159
@@ -211,6 +213,35 @@ class RowConnection(Connection):
                 result.unbuffered_active = False
                 self.close()
 
+    def read_strictly(self, statement: bytes) -> list[Row] | None:
+        """Fetch all rows of a query; None where the server warned of anything."""
+        try:
+            with self._raw.cursor(Cursor) as cursor:
+                cursor.execute(cast(str, statement))
+                return None if cursor.warning_count else list(cursor.fetchall())
+        except pymysql.MySQLError as failure:
+            raise self._named(failure, _beginning(statement)) from None
+
+    def load(self, statement: bytes, data: bytes) -> tuple[int, int]:
+        """Run a LOAD DATA LOCAL with `data` for its file; how many rows it wrote, and of how many things the
+        server warned.
+
+        No file is ever opened, whichever the server asks for. The session must be one that `loads`.
+        """
+        raw = cast(Any, self._raw)
+        try:
+            raw._execute_command(COMMAND.COM_QUERY, statement)
+            asked = raw._read_packet()
+            if not asked.is_load_local_packet():
+                raise DatabaseError(f"the server at {self.where} did not ask for the rows of LOAD DATA LOCAL")
+            for start in range(0, len(data), LOADED_AT_ONCE):
+                raw.write_packet(data[start : start + LOADED_AT_ONCE])
+            raw.write_packet(b"")
+            done = OKPacketWrapper(raw._read_packet())
+            return int(done.affected_rows), int(done.warning_count)
+        except pymysql.MySQLError as failure:
+            raise self._named(failure, _beginning(statement)) from None
+
     def write(self, statement: bytes) -> int:
         """Run a statement; how many rows it changed."""
         try:
@@ -229,15 +260,15 @@ def connect(options: ConnectOptions, *, scripts: bool = False) -> Connection:
 
     Raise LoginRefused, or DatabaseError when the server cannot be reached.
     """
-    return Connection(_opened(options, scripts=scripts), options)
+    return Connection(_opened(options, flags=CLIENT.MULTI_STATEMENTS if scripts else 0), options)
 
 
-def connect_rows(options: ConnectOptions) -> RowConnection:
-    """Open a session for rows; raise what `connect` does."""
-    return RowConnection(_opened(options), options)
+def connect_rows(options: ConnectOptions, *, loads: bool = False) -> RowConnection:
+    """Open a session for rows, one that `loads` for RowConnection.load as well; raise what `connect` does."""
+    return RowConnection(_opened(options, flags=CLIENT.LOCAL_FILES if loads else 0), options)
 
 
-def _opened(options: ConnectOptions, *, scripts: bool = False) -> "pymysql.Connection[DictCursor]":
+def _opened(options: ConnectOptions, *, flags: int = 0) -> "pymysql.Connection[DictCursor]":
     place: dict[str, Any] = (
         {"unix_socket": options.socket} if options.socket else {"host": options.host, "port": options.port}
     )
@@ -253,7 +284,7 @@ def _opened(options: ConnectOptions, *, scripts: bool = False) -> "pymysql.Conne
             connect_timeout=CONNECT_LIMIT_S,
             program_name="zbackup",
             cursorclass=DictCursor,
-            client_flag=CLIENT.MULTI_STATEMENTS if scripts else 0,
+            client_flag=flags,
             auth_plugin_map=IN_THE_CLEAR,
             read_timeout=options.limit_s,
             write_timeout=options.limit_s,

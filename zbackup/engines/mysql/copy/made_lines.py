@@ -1,0 +1,95 @@
+"""Rows that the clone's server makes into lines, and that production's loads: zbackup hands on bytes. Pure.
+
+A value costs Python more than either server. So the clone's server makes one text of many rows, in the form
+that LOAD DATA takes, and production's is given that text as the file of LOAD DATA LOCAL: data, of which no
+byte is a part of a statement. They go into the log as rows (both manuals, "LOAD DATA",
+"GROUP_CONCAT").
+
+A load LOCAL turns errors into warnings. So one that does not take every row without a warning is rolled back,
+and its rows are written as statements: see fill.
+"""
+
+from zbackup.engines.mysql.copy import statements
+from zbackup.engines.mysql.copy.tables import GEOMETRY, Column, Table, quoted, quoted_name
+from zbackup.engines.mysql.server.connection import Connection
+from zbackup.model.copying import TableName
+
+LONGEST = 16 << 20
+"""Bytes of lines at a time. A server cuts what is longer, and its rows are written as statements."""
+LINES_AT_MOST = 10_000
+WANTED_BYTES = 1 << 20
+
+SETTING = f"SET SESSION group_concat_max_len = {LONGEST}"
+
+_NOT_AS_LINES = frozenset(("bit", "vector", "uuid", "inet4", "inet6", *GEOMETRY))
+"""Types whose text as a value in an expression is not what a load takes."""
+_TAB, _LINE, _ESCAPE, _NULL = "0x09", "0x0A", "0x5C", "0x5C4E"
+
+
+def loads(production: Connection) -> bool:
+    """Tell whether the server takes rows as lines, and logs them as rows."""
+    asked = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('local_infile', 'binlog_format', 'log_bin')"
+    found = {str(row["Variable_name"]): str(row["Value"]).upper() for row in production.rows(asked)}
+    as_rows = found.get("log_bin") == "OFF" or found.get("binlog_format", "ROW") == "ROW"
+    return found.get("local_infile") == "ON" and as_rows
+
+
+def are_possible(table: Table) -> bool:
+    """Tell whether rows of the table can come as lines: those of a key's ranges, each all or none."""
+    return (
+        table.engine.lower() == "innodb"
+        and bool(table.key)
+        and not any(column.data_type in _NOT_AS_LINES for column in table.stored)
+    )
+
+
+def at_a_time(table: Table) -> int:
+    """Return how many rows make a portion, by the server's estimate of their length."""
+    return max(1, min(LINES_AT_MOST, WANTED_BYTES // max(table.row_bytes, 1)))
+
+
+def lines(table: Table, condition: bytes) -> bytes:
+    """Return the statement for the number of rows, and for all of them in one text."""
+    values = f", {_TAB}, ".join(_value(column) for column in table.stored)
+    return (
+        f"SELECT COUNT(*), GROUP_CONCAT(CONCAT({values}) SEPARATOR '\\n') FROM {quoted_name(table.name)} "
+        f"FORCE INDEX ({quoted(table.index)}) WHERE "
+    ).encode() + condition
+
+
+def _value(column: Column) -> str:
+    name = quoted(column.name)
+    if column.kind == "float":
+        text = f"{name} + 0e0"
+    elif column.kind in ("text", "bytes"):
+        text = f"CAST({name} AS BINARY)"
+        if column.data_type == "json":
+            text = f"CAST(CAST({name} AS CHAR CHARACTER SET utf8mb4) AS BINARY)"
+        for special in (_ESCAPE, _TAB, _LINE):
+            text = f"REPLACE({text}, {special}, CONCAT({_ESCAPE}, {special}))"
+    else:
+        text = name
+    return f"IFNULL({text}, {_NULL})"
+
+
+def load(name: TableName, table: Table) -> bytes:
+    """Return the statement that takes them."""
+    fields, set_ = [], []
+    for number, column in enumerate(table.stored):
+        if column.data_type == "json":
+            # It takes text of a character set alone.
+            fields.append(f"@json{number}")
+            set_.append(f"{quoted(column.name)} = CONVERT(@json{number} USING utf8mb4)")
+        else:
+            fields.append(quoted(column.name))
+    text = (
+        f"LOAD DATA LOCAL INFILE 'rows' INTO TABLE {quoted_name(name)} CHARACTER SET binary "
+        f"FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n' ({', '.join(fields)})"
+    )
+    return (text + (f" SET {', '.join(set_)}" if set_ else "")).encode()
+
+
+def last_of_portion(table: Table, after: tuple[bytes | None, ...] | None) -> bytes:
+    """Return the statement for the last key of the next portion."""
+    query = statements.read_rows(table, table.key, after=after)
+    return query + f" LIMIT 1 OFFSET {at_a_time(table) - 1}".encode()
