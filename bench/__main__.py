@@ -46,7 +46,7 @@ def sections() -> Mapping[str, Section]:
         "web": without_options(web.main),
         "fleet": without_options(fleet.main),
         "s3": s3.main,
-        "copy": without_options(copying.main),
+        "copy": copying.main,
         "archive": without_options(archive.main),
         **{n: without_options(partial(in_the_lab, n, module)) for n, module in IN_THE_LAB.items()},
         "shipping": without_options(shipping),

@@ -6,12 +6,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
+
 from tests.lab.mysql_fixture import DatabaseServer
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 from zbackup.engines.mysql.copy.brake import BrakeOptions
 from zbackup.engines.mysql.copy.session import MysqlCopier
 from zbackup.engines.mysql.options import ConnectOptions
+from zbackup.engines.mysql.server.connection import Connection, RowConnection
 from zbackup.model.copying import CopiedTable, CopyPlan, CopyWish, Difference, Entrance, parse_table
+from zbackup.model.errors import DatabaseError
 from zbackup.model.progress import Silent
 
 EVERYWHERE = (
@@ -113,6 +117,37 @@ class Rig:
         """Checksums by the tables' names without their schema; those of views are None."""
         found = server.checksum([t for t in server.tables() if t.startswith(f"{schema}.")])
         return {name.partition(".")[2]: value for name, value in found.items()}
+
+
+def cut_at(patch: pytest.MonkeyPatch, number: int) -> list[int]:
+    """Lose the connection at the statement of that number that changes something; [] if it never came."""
+    seen: list[int] = []
+    cut: list[int] = []
+
+    def changing(statement: str) -> bool:
+        return statement.split()[0] in (
+            *("CREATE", "INSERT", "LOAD", "ALTER", "RENAME", "TRUNCATE", "DROP", "COMMIT"),
+        )
+
+    def patched(original: Any, text: Any) -> Any:
+        def run(self: Any, statement: Any, *rest: Any) -> Any:
+            mine = changing(text(statement)) and not cut
+            if mine:
+                seen.append(1)
+            answer = original(self, statement, *rest)
+            if mine and len(seen) == number:
+                cut.append(1)
+                raise DatabaseError("cut off")
+            return answer
+
+        return run
+
+    patch.setattr(Connection, "execute", patched(Connection.execute, str))
+    for name in ("write", "load"):
+        patch.setattr(
+            RowConnection, name, patched(getattr(RowConnection, name), lambda b: b.decode("latin1"))
+        )
+    return cut
 
 
 def make_odd_tables(server: DatabaseServer) -> None:

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.lab.copy_rig import Rig, make_odd_tables
+from tests.lab.copy_rig import Rig, cut_at, make_odd_tables
 from tests.lab.lock_rig import VARIANTS, room, start
 from tests.lab.undo_rows import TestUndo
 from zbackup.engines.mysql.copy import finish
 from zbackup.engines.mysql.copy.account import grants
-from zbackup.engines.mysql.server.connection import Connection, PrivilegeMissing, RowConnection
+from zbackup.engines.mysql.server.connection import PrivilegeMissing
 from zbackup.model.copying import (
     CopyWish,
     Entrance,
@@ -135,7 +134,7 @@ def test_a_copy_that_is_cut_off_at_any_statement_is_finished_by_the_next(
         number += 1
         rig.forget()
         with monkeypatch.context() as patch:
-            cut = _cut_at(patch, number)
+            cut = cut_at(patch, number)
             try:
                 rig.copy(*names)
             except DatabaseError:
@@ -148,37 +147,6 @@ def test_a_copy_that_is_cut_off_at_any_statement_is_finished_by_the_next(
         assert rig.production.checksum(names) == wanted, number
         assert not [t for t in rig.production.tables() if "zbackup_copy_" in t]
     assert number > 9
-
-
-def _cut_at(patch: pytest.MonkeyPatch, number: int) -> list[int]:
-    """Lose the connection at the statement of that number that changes something; [] if it never came."""
-    seen: list[int] = []
-    cut: list[int] = []
-
-    def changing(statement: str) -> bool:
-        return statement.split()[0] in (
-            *("CREATE", "INSERT", "LOAD", "ALTER", "RENAME", "TRUNCATE", "DROP", "COMMIT"),
-        )
-
-    def patched(original: Any, text: Any) -> Any:
-        def run(self: Any, statement: Any, *rest: Any) -> Any:
-            mine = changing(text(statement)) and not cut
-            if mine:
-                seen.append(1)
-            answer = original(self, statement, *rest)
-            if mine and len(seen) == number:
-                cut.append(1)
-                raise DatabaseError("cut off")
-            return answer
-
-        return run
-
-    patch.setattr(Connection, "execute", patched(Connection.execute, str))
-    for name in ("write", "load"):
-        patch.setattr(
-            RowConnection, name, patched(getattr(RowConnection, name), lambda b: b.decode("latin1"))
-        )
-    return cut
 
 
 def test_in_the_old_one_s_place_and_beside_it(rig: Rig) -> None:

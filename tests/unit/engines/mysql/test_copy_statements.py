@@ -149,3 +149,12 @@ def test_a_portion_of_lines_is_bounded() -> None:
 def test_a_row_without_a_hash_is_seen_in_the_sum() -> None:
     assert statements.is_whole((b"0", None)) and statements.is_whole((b"9", str(9 * (2**64 - 1)).encode()))
     assert not statements.is_whole((b"9", str(10**30 + 5).encode()))
+
+
+@given(st.sets(st.integers(-(2**63), 2**64)))
+def test_numbers_that_a_server_cut_are_not_believed(keys: set[int]) -> None:
+    lines = [str(key).encode() for key in sorted(keys)]
+    text = b"\n".join(lines) if lines else None
+    assert made_lines.split((str(len(lines)).encode(), text)) == [(line,) for line in lines]
+    assert made_lines.split((str(len(lines) + 2).encode(), text)) is None
+    assert made_lines.split((b"1", b"1" * made_lines.LONGEST)) is None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from zbackup.engines.mysql.copy import statements
+from zbackup.engines.mysql.copy import made_lines, statements
 from zbackup.engines.mysql.copy.fill import BATCH_ROWS, Ends, batches, on_both, ranges
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.tables import Column, Table, quoted_name
@@ -90,7 +90,7 @@ def _pairs(ends: Ends, job: TableJob, wish: CopyWish) -> Iterator[list[Pair]]:
     for after, to in ranges(ends.clone, table):
         ends.brake.wait()
         span = statements.between(table.key, after, to)
-        if not limit and _same(ends, job, span):
+        if not limit and _same(ends, job, span, table.stored if wish.changed else table.key):
             continue
         wanted = span + (b" AND " + limit.encode() if limit else b"")
         if not wish.changed:
@@ -102,9 +102,9 @@ def _pairs(ends: Ends, job: TableJob, wish: CopyWish) -> Iterator[list[Pair]]:
             yield _beside(ends, job, batch)
 
 
-def _same(ends: Ends, job: TableJob, span: bytes) -> bool:
-    """Tell whether a range holds the same rows on both sides."""
-    asked = [statements.digest(name, job.table.stored, span) for name in (job.table.name, job.work)]
+def _same(ends: Ends, job: TableJob, span: bytes, columns: Sequence[Column]) -> bool:
+    """Tell whether a range holds the same rows on both sides, as far as these columns go."""
+    asked = [statements.digest(name, columns, span) for name in (job.table.name, job.work)]
     found = on_both(ends, *asked)
     return found[0] == found[1] and statements.is_whole(found[0][0])
 
@@ -124,16 +124,30 @@ def _select(
 def _lacking(ends: Ends, job: TableJob, span: bytes, wanted: bytes) -> Iterator[list[Pair]]:
     """Only the rows whose key production lacks: keys are read first, and whole rows of those alone."""
     table = job.table
-    there, here = on_both(
-        ends, _select(table.name, table.key, wanted, table.key), _select(job.work, table.key, span)
-    )
-    have = set(here)
-    keys = [key for key in there if key not in have]
+    there, here = _keys(ends, job, wanted, span)
+    have, key = set(here), _key_of(table)
+    keys = [each for each in there if each not in have]
     for start in range(0, len(keys), BATCH_ROWS // 2):
         some = statements.one_of(table.key, keys[start : start + BATCH_ROWS // 2])
         rows = ends.clone.stream(_select(table.name, table.stored, some, table.key))
         for batch in batches(rows):
-            yield _beside(ends, job, batch)
+            if made_lines.are_numbers(table.key):
+                # Equal numbers are equal in bytes, and production has none of these.
+                yield [Pair(key(row), row, None) for row in batch]
+            else:
+                yield _beside(ends, job, batch)
+
+
+def _keys(ends: Ends, job: TableJob, wanted: bytes, span: bytes) -> tuple[list[Row], list[Row]]:
+    """The keys that the clone has of what is wanted, and production of the range."""
+    table = job.table
+    sources = ((table.name, wanted), (job.work, span))
+    if made_lines.are_numbers(table.key):
+        asked = [made_lines.numbers(name, table.key[0], condition) for name, condition in sources]
+        there, here = (made_lines.split(rows[0]) for rows in on_both(ends, *asked))
+        if there is not None and here is not None:
+            return there, here
+    return on_both(ends, *(_select(name, table.key, condition, table.key) for name, condition in sources))
 
 
 def _beside(ends: Ends, job: TableJob, rows: Sequence[Row], *, locked: bool = False) -> list[Pair]:

@@ -66,7 +66,6 @@ def fill_with_lines(ends: Ends, job: TableJob, after: Row | None) -> int:
     """The same with lines that the clone's server makes: see made_lines. A portion that cannot come so, or is
     not taken as it is, is written as statements."""
     table = job.table
-    ends.clone.execute(made_lines.SETTING)
     statement = made_lines.load(job.work, table)
     written = 0
     with ThreadPoolExecutor(max_workers=1) as writer:

@@ -9,13 +9,16 @@ A load LOCAL turns errors into warnings. So one that does not take every row wit
 and its rows are written as statements: see fill.
 """
 
+from collections.abc import Sequence
+
 from zbackup.engines.mysql.copy import statements
 from zbackup.engines.mysql.copy.tables import GEOMETRY, Column, Table, quoted, quoted_name
-from zbackup.engines.mysql.server.connection import Connection
+from zbackup.engines.mysql.server.connection import Connection, Row
 from zbackup.model.copying import TableName
 
 LONGEST = 16 << 20
 """Bytes of lines at a time. A server cuts what is longer, and its rows are written as statements."""
+FASTER = "local_infile = ON and binlog_format = ROW let it load rows, in half the time"
 LINES_AT_MOST = 10_000
 WANTED_BYTES = 1 << 20
 
@@ -89,7 +92,33 @@ def load(name: TableName, table: Table) -> bytes:
     return (text + (f" SET {', '.join(set_)}" if set_ else "")).encode()
 
 
-def last_of_portion(table: Table, after: tuple[bytes | None, ...] | None) -> bytes:
+def are_numbers(key: Sequence[Column]) -> bool:
+    """Tell whether keys can come as lines of numbers."""
+    return len(key) == 1 and key[0].kind == "number"
+
+
+def numbers(name: TableName, column: Column, condition: bytes) -> bytes:
+    """Return the statement for how many numbers a range has, and for all of them in one text, in their
+    order."""
+    one = quoted(column.name)
+    text = (
+        f"SELECT COUNT(*), GROUP_CONCAT({one} ORDER BY {one} SEPARATOR '\\n') FROM {quoted_name(name)} WHERE "
+    )
+    return text.encode() + condition
+
+
+def split(found: Row) -> list[Row] | None:
+    """Return the numbers that this statement found; None where the server cut them."""
+    count, text = int(found[0] or 0), found[1]
+    if not count:
+        return []
+    if text is None or len(text) >= LONGEST:
+        return None
+    parts = text.split(b"\n")
+    return [(part,) for part in parts] if len(parts) == count else None
+
+
+def last_of_portion(table: Table, after: Row | None) -> bytes:
     """Return the statement for the last key of the next portion."""
     query = statements.read_rows(table, table.key, after=after)
     return query + f" LIMIT 1 OFFSET {at_a_time(table) - 1}".encode()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
-from zbackup.engines.mysql.copy import tables
+from zbackup.engines.mysql.copy import made_lines, tables
 from zbackup.engines.mysql.copy.account import grants, require_privileges, sees_all
 from zbackup.engines.mysql.copy.brake import Brake, BrakeOptions
 from zbackup.engines.mysql.copy.compare import Tally, difference, put_back
@@ -52,7 +52,9 @@ class MysqlCopier:
     def require_account(self, schemas: Sequence[str] = ()) -> str:
         """See engines.base.Copier."""
         with connect(self._account) as connection:
-            return f"{self._account.user} may copy into {require_privileges(connection, schemas)}"
+            where = require_privileges(connection, schemas)
+            how = "LOAD DATA" if made_lines.loads(connection) else f"INSERT ({made_lines.FASTER})"
+        return f"{self._account.user} may copy into {where}, by {how}"
 
     def admits(self, entrance: Entrance, wish: CopyWish) -> Entrance | None:
         """See engines.base.Copier."""
@@ -83,6 +85,8 @@ class MysqlCopier:
             for connection in (production, clone, rows_of_clone, rows_of_production):
                 connection.execute(PATIENCE)
                 connection.execute(SETTINGS)
+            for connection in (rows_of_clone, rows_of_production):
+                connection.execute(made_lines.SETTING)
             rows_of_clone.execute(ONE_VIEW_FOR_ALL)
             watch = None
             if wish.replace and self.watch:
