@@ -98,24 +98,19 @@ def are_numbers(key: Sequence[Column]) -> bool:
 
 
 def numbers(name: TableName, column: Column, condition: bytes) -> bytes:
-    """Return the statement for how many numbers a range has, and for all of them in one text, in their
-    order."""
+    """Return the statement for how many numbers a range has, how long they are, and for all of them in one
+    text."""
     one = quoted(column.name)
-    text = (
-        f"SELECT COUNT(*), GROUP_CONCAT({one} ORDER BY {one} SEPARATOR '\\n') FROM {quoted_name(name)} WHERE "
-    )
-    return text.encode() + condition
+    made = f"GROUP_CONCAT({one} ORDER BY {one} SEPARATOR '\\n')"
+    return f"SELECT COUNT(*), SUM(LENGTH({one})), {made} FROM {quoted_name(name)} WHERE ".encode() + condition
 
 
 def split(found: Row) -> list[Row] | None:
     """Return the numbers that this statement found; None where the server cut them."""
-    count, text = int(found[0] or 0), found[1]
+    count, length, text = int(found[0] or 0), int(found[1] or 0), found[2] or b""
     if not count:
         return []
-    if text is None or len(text) >= LONGEST:
-        return None
-    parts = text.split(b"\n")
-    return [(part,) for part in parts] if len(parts) == count else None
+    return [(part,) for part in text.split(b"\n")] if len(text) == length + count - 1 else None
 
 
 def last_of_portion(table: Table, after: Row | None) -> bytes:
