@@ -110,7 +110,7 @@ def test_who_holds_up_a_lock_is_named_and_who_waits_for_him(server: DatabaseServ
         ThreadPoolExecutor() as threads,
         busy(server, "SELECT /* report */ COUNT(*), SLEEP(60) FROM shop.orders WHERE id < 3"),
     ):
-        zbackup = engine_of(server, wait_s=4, long_query_s=30, give_way_s=2)
+        zbackup = engine_of(server, wait_s=12, long_query_s=30, give_way_s=2)
         locking = threads.submit(_lock_once, zbackup, facts)
         wait_until("the lock waits for it", lambda: FLUSH_AWAITED in _states(server), 60)
         waits = threads.submit(_update, other, 9)
