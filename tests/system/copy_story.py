@@ -58,7 +58,7 @@ def loss(house: House) -> Loss:
     account = {"user": "zcopy", "password": {"file": str(secret)}}
     return Loss(
         config=house.configure("copies", copy_back=account),
-        slow=house.configure("slow", copy_back={**account, "rate": "64KiB"}),
+        slow=house.configure("slow", copy_back={**account, "rate": "32KiB"}),
         rows=rows,
         definition=definition,
     )

@@ -19,7 +19,7 @@ from zbackup.model.copying import TableName
 LONGEST = 16 << 20
 """Bytes of lines at a time. A server cuts what is longer, and its rows are written as statements."""
 FASTER = "local_infile = ON and binlog_format = ROW let it load rows, which is quicker"
-LINES_AT_MOST = 10_000
+LINES_AT_MOST = 2000
 WANTED_BYTES = 1 << 20
 
 SETTING = f"SET SESSION group_concat_max_len = {LONGEST}"
