@@ -4,7 +4,7 @@ import os
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -123,7 +123,8 @@ def cloning(machine: Machine) -> Iterator[Site]:
         def handle(self) -> None:
             line, _, said = hear(self.request.fileno())
             try:
-                obey(line, parse(said), machine.contexts, machine.operations)
+                # Alarms ring in the main thread alone, and a process of zbackup's has no other.
+                obey(line, parse(said), machine.contexts, machine.operations, lambda _: nullcontext())
             except ZbackupError as failure:
                 answer(line, {"refused": str(failure)})
 

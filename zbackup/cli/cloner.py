@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from socket import socket
 from types import FrameType
 
@@ -74,7 +74,13 @@ def looked_after(look: Callable[[], None], every_s: float = LOOK_S) -> Iterator[
         signal.signal(signal.SIGALRM, before)
 
 
-def obey(line: socket, order: Order, contexts: Contexts, operations: Operations) -> None:
+def obey(
+    line: socket,
+    order: Order,
+    contexts: Contexts,
+    operations: Operations,
+    watch: Callable[[Callable[[], None]], AbstractContextManager[None]] = looked_after,
+) -> None:
     """Answer at once with the operation's name, and do it. Raise Refused, NotFound, UsageError or Taken
     before anything is begun, and what the operation raises."""
     if order.verb == "connect":
@@ -99,7 +105,7 @@ def obey(line: socket, order: Order, contexts: Contexts, operations: Operations)
     answer(line, {"operation": order.id})
     log.info("operation.begun", operation=order.id, clone=one.clone, at=str(order.at), lease=order.lease)
     noted = Noted(operations, one)
-    with noted.ending(clock.now) as say, looked_after(noted.require_moving):
+    with noted.ending(clock.now) as say, watch(noted.require_moving):
         clone, said = act(order, contexts(noted))
         noted.name(clone)
         say(said)
