@@ -19,7 +19,7 @@ from zbackup.model.errors import DatabaseError, LockNotTaken, NotRecoverable, Ve
 from zbackup.model.log import LogDamage, LogSpan, Searched, Transaction
 from zbackup.model.progress import Progress
 from zbackup.model.record import LockKind, Record, ends_log
-from zbackup.model.recovery import Files, Reach, Recovered, ReplayRange, Serving
+from zbackup.model.recovery import Checked, Files, Reach, Recovered, ReplayRange, Serving
 from zbackup.model.relocation import Relocation
 from zbackup.model.server import LockChoice, Place, ServerFacts
 from zbackup.model.target import Stop, WholeLog, time_of
@@ -202,6 +202,9 @@ class FakeRecovery:
 
     def check_version(self, server: Mapping[str, str], version: str, members: Sequence[str] = ()) -> str:
         return "mysqld"
+
+    def check_tables(self, files: Files, progress: Progress) -> Checked:
+        return Checked(tables=1, damaged=self.world.damaged_tables)
 
     def recover(
         self,

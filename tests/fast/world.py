@@ -73,6 +73,7 @@ class World:
     def __init__(self, home: Path) -> None:
         self.home, self.state, self.passing, self.writing = home, State(), unbroken, True
         self.notes: list[str] = []
+        self.damaged_tables: tuple[str, ...] = ()
         self.cut = self.resumed = 0
         self.zfs = FakeZfs(self.pools)
         self.build()

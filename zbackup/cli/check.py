@@ -1,6 +1,6 @@
 """zbackup check"""
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from zbackup.config.load import load
 from zbackup.jobs.cluster.check import check_cluster
 from zbackup.jobs.context import Context
 from zbackup.jobs.watch.check import CheckReport, check
+from zbackup.model.errors import UsageError
 from zbackup.model.finding import Finding
 from zbackup.model.log import how_many
 
@@ -21,26 +22,39 @@ HELP = """Check that backups can be taken and restored.
 Of one instance or all of them. Looks at the configuration, the datasets, the database server with its
 privileges and settings, where its files lie, the lock that would be taken, the backups there are, room,
 memory and the clock. Says of each problem why it matters and what puts it right. Changes nothing.
+--drill also tries it: the newest backup is recovered into a server that nobody can reach, its tables are
+checked, and it is removed again (as root). What no setting tells is found before it is needed.
 Ends with the exit status of the first critical finding.
 
 \b
 zbackup check
 zbackup check shop --json
+zbackup check shop --drill      and recover the newest backup, to see that it restores
 zbackup check --cluster shop    all members of a sharded MongoDB, and whether they have a common window
 """
 
 WIDEST = len("critical")
 
 
-def command(options: Options, instance: AnyInstance = None, cluster: on_cluster.Name = "") -> None:
+def command(
+    options: Options,
+    instance: AnyInstance = None,
+    with_drill: Annotated[
+        bool, typer.Option("--drill", help="Also recover the newest backup, and remove it again.")
+    ] = False,
+    cluster: on_cluster.Name = "",
+) -> None:
     if cluster:
+        if with_drill:
+            raise UsageError(f"of a cluster the drill is zbackup verify --cluster {cluster} --drill")
         on_cluster.require_no_instance(instance)
         _of_cluster(options, cluster)
         return
     settings = load(options.config)
 
     def action(ctx: Context) -> CheckReport:
-        return check(ctx, app.expected(settings, settings.instance[ctx.instance], ctx.clock.now()))
+        known = app.expected(settings, settings.instance[ctx.instance], ctx.clock.now())
+        return check(ctx, known, with_drill=with_drill)
 
     outcomes = on_each(options, "check", instance, action)
     conclude(options, "check", outcomes, shape=_shape, text=_text)

@@ -149,7 +149,7 @@ TASKS = (
         "can be restored",
         "how-to/restore-drills.md",
         "What a drill does",
-        "zbackup verify shop --drill",
+        "zbackup check shop --drill",
     ),
     Task(
         "change a password: that of its account",

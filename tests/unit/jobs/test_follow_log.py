@@ -36,4 +36,4 @@ def test_that_a_log_was_begun_anew_is_told_once(monkeypatch: pytest.MonkeyPatch)
         *["binlog.000001:150"] * 2,
         "binlog.000001:200",
     ]
-    assert [note for note in notes if "anew" in note] == notes and len(notes) == 1
+    assert [note for note in notes if "began its log again" in note] == notes and len(notes) == 1

@@ -1,4 +1,4 @@
-"""The doctor: would a snapshot be taken, and would it restore? Looks only."""
+"""The doctor: would a snapshot be taken, and would it restore? Looks only; tries it if asked to."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -13,12 +13,14 @@ from zbackup.jobs.archive.archive import ready as archive_ready
 from zbackup.jobs.backup.complete_record import times_out_of_order
 from zbackup.jobs.clones.find_leftovers import leftovers
 from zbackup.jobs.context import Context, live_files
+from zbackup.jobs.drills.drill import drill_here
 from zbackup.jobs.drills.verdicts import drilled
 from zbackup.jobs.ship.ship import ready
 from zbackup.jobs.ship.stale_holds import find_stale
 from zbackup.jobs.watch.doctor import examine
 from zbackup.model.errors import ConfigError, Refused, ZbackupError
 from zbackup.model.finding import Finding, Health, worst
+from zbackup.model.log import how_many
 from zbackup.model.server import ServerFacts
 from zbackup.plan.health.advice_on_arrangements import Expected, advice_on_arrangements
 from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_drill, of_drills
@@ -53,8 +55,12 @@ class CheckReport:
         return worst(self.findings)
 
 
-def check(ctx: Context, expected: Expected) -> CheckReport:
-    """Look at everything that can be looked at; what one problem hides is left out, never guessed."""
+def check(ctx: Context, expected: Expected, *, with_drill: bool = False) -> CheckReport:
+    """Look at everything that can be looked at; what one problem hides is left out, never guessed.
+
+    `with_drill`: recover this host's newest backup into a server, too, and remove that again. It writes its
+    verdict down like any drill.
+    """
     doctor = _Doctor()
     catalog = doctor.look(
         "datasets",
@@ -69,6 +75,8 @@ def check(ctx: Context, expected: Expected) -> CheckReport:
     if catalog is not None:
         _check_log(ctx, doctor, catalog, facts)
         _check_backups(ctx, doctor, catalog)
+        if with_drill:
+            _try_a_drill(ctx, doctor)
         _check_drills(ctx, doctor, catalog)
         known = catalog
         advice = doctor.look(
@@ -215,6 +223,17 @@ def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
     for mark in stale or []:
         text = f"{mark.kind} {mark.tag or mark.name} on {mark.name}: {mark.why}; zbackup release --stale"
         doctor.add(Finding(severity="warning", subject="pins", text=text))
+
+
+def _try_a_drill(ctx: Context, doctor: "_Doctor") -> None:
+    """What only a server can tell: that it starts on a clone, replays the log, and finds its tables whole."""
+    doctor.look(
+        "restore",
+        lambda: drill_here(ctx).verdict,
+        lambda v: (
+            f"{v.name} was recovered, {how_many(v.tables or 0, 'table', 'tables')} checked, and removed"
+        ),
+    )
 
 
 def _check_drills(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
