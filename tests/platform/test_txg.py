@@ -109,6 +109,13 @@ def test_what_stands_by_does_nothing_for_one_who_is_dead_and_its_own_death_costs
         done = subprocess.run(own_module(MODULE), input=order, capture_output=True, check=False)
         assert (done.returncode, done.stdout) == (1, b"ready\n")
     assert Zfs().snapshot_named(f"{place.name}@s") is None
+    # A whole order does not wait for the end of the pipe, which another process of ours may have open.
+    with subprocess.Popen(own_module(MODULE), stdin=subprocess.PIPE) as process:
+        assert process.stdin
+        process.stdin.write(cut.replace(b"@s", b"@open") + b"}\n")
+        process.stdin.flush()
+        assert process.wait(60) == 0
+    assert Zfs().snapshot_named(f"{place.name}@open")
     with prepared() as by:
         assert by
         by.process.kill()

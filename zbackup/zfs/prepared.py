@@ -5,6 +5,7 @@ where what it asks the kernel for takes 0.02 s.
 """
 
 import json
+import os
 import select
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,25 +21,29 @@ from zbackup.proc.start import FIXED_PATH, PIPE, Child, for_our_own, own_module,
 log = structlog.get_logger()
 
 MODULE = "zbackup.zfs.stand_by"
+READY = b"ready\n"
 READY_LIMIT_S = 20.0
+
+PACKAGED = "/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where a distribution has its `zfs`; what lies elsewhere while there is one here is somebody's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A program that stands by (see zfs.stand_by), for one order."""
 
-    argv: tuple[str, ...]
     process: Child[bytes]
 
     def snapshot(self, names: Sequence[str], properties: Mapping[str, str], *, timeout: float) -> bool:
         """Take them all, or none: False then. Raise CommandTimedOut; it may still take effect later."""
-        order = json.dumps({"snapshots": list(names), "properties": dict(properties)}).encode()
+        order = json.dumps({"snapshots": list(names), "properties": dict(properties)}).encode() + b"\n"
         try:
-            ended(self.process, self.argv, timeout, order)
+            # Failures are told of under the name that people know it by.
+            ended(self.process, ("zfs", "snapshot", "--", *names), timeout, order)
         except CommandFailed as failure:
             if type(failure) is not CommandFailed:
                 raise
-            log.info("snapshot.not_at_once", why=failure.stderr.strip())
+            log.info("snapshot.not_at_once", why=failure.stderr.strip() or f"ended: {failure.returncode}")
             return False
         return True
 
@@ -47,30 +52,39 @@ class Prepared:
 def prepared() -> Iterator[Prepared | None]:
     """Have it stand by while the body runs; None where that cannot be, and `zfs snapshot` has to do it.
 
-    Whoever has put a `zfs` of his own before the system's in PATH means that one to be asked.
+    Whoever has put a `zfs` of his own before the system's in PATH means that one to be asked. It is in a
+    session of its own: a Ctrl-C for us must not end it half-way, and have `zfs snapshot` begin instead.
     """
-    zfs = shutil.which("zfs")
-    if not zfs or zfs != shutil.which("zfs", path=FIXED_PATH):
+    if not _is_the_systems(shutil.which("zfs")):
         yield None
         return
     try:
-        argv = own_module(MODULE)
-        process = start(argv, for_our_own(), stdin=PIPE, stdout=PIPE, stderr=PIPE)
+        argv, environment = own_module(MODULE), for_our_own()
+        process = start(argv, environment, stdin=PIPE, stdout=PIPE, stderr=PIPE, session=True)
     except NotInstalled as lacking:
         log.debug("snapshot.not_prepared", why=str(lacking))
         yield None
         return
     try:
-        yield Prepared(argv, process) if _is_ready(process) else None
+        yield Prepared(process) if _is_ready(process) else None
     finally:
         give_up(process)  # of one that has ended, it lets go of the pipes
 
 
+def _is_the_systems(zfs: str | None) -> bool:
+    """Tell whether this is the system's, by whichever of its names: /sbin is often a link to /usr/sbin."""
+    systems = shutil.which("zfs", path=PACKAGED) or shutil.which("zfs", path=FIXED_PATH)
+    return bool(zfs and systems) and os.path.realpath(zfs or "") == os.path.realpath(systems or "")
+
+
 def _is_ready(process: Child[bytes]) -> bool:
+    """Whatever else it says, or does not say to the end, is waited for no longer."""
     said = b""
-    output = process.stdout
-    if output and select.select([output], [], [], READY_LIMIT_S)[0]:
-        said = output.readline()
-    if said != b"ready\n":
+    if output := process.stdout:
+        waiting = select.poll()
+        waiting.register(output, select.POLLIN)
+        if waiting.poll(READY_LIMIT_S * 1000):
+            said = os.read(output.fileno(), len(READY))
+    if said != READY:
         log.debug("snapshot.not_prepared", why="the library of ZFS cannot be used")
-    return said == b"ready\n"
+    return said == READY

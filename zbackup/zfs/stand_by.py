@@ -2,7 +2,7 @@
 
     python -I -m zbackup.zfs.stand_by
 
-It loads libzfs_core, says "ready", and waits for its order up to the end of its input: a JSON object with
+It loads libzfs_core, says "ready", and waits for its order, which is one line: a JSON object with
 `snapshots` and `properties`. It takes them by one lzc_snapshot(), which is what `zfs snapshot` calls, too
 (lib/libzfs/libzfs_dataset.c, zfs_snapshot_nvl): all or none, with the caller's rights. It ends with 0, or
 with 1 when nothing was taken. An order that is not whole is none: whoever gave it is dead.
@@ -54,7 +54,8 @@ def main() -> int:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     try:
-        order = json.loads(sys.stdin.buffer.read())
+        # A line, and not up to the end: another process may have been forked off with our input's other end.
+        order = json.loads(sys.stdin.buffer.readline())
         names, properties = order["snapshots"], order["properties"]
     except ValueError:
         return _failed("this is no order")
