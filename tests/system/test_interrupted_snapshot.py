@@ -1,6 +1,8 @@
 """zbackup cut off while it holds the lock: others go on, the applier runs, the next run works."""
 
+import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,6 +115,43 @@ def test_a_zfs_that_does_not_answer_is_given_up_at_the_ceiling(
         assert "no answer within" in run.end(20).refused(3)
     assert source.snapshots() == before
     assert_next_run_is_well(source, before)
+
+
+def test_what_stands_by_and_does_not_answer_is_given_up_at_the_ceiling(source: House, journal: Path) -> None:
+    """The system's own zfs, so that no program is started under the lock."""
+    before = source.snapshots()
+    source.server.sql("CREATE TABLE shop.locked (id INT)")
+    config = source.configure("ftwrl", lock={"kind": "ftwrl", "hold": f"{CEILING}s"})
+    with Load.start(source.server, 3, 60, journal), source.server.connect() as session:
+        with session.cursor() as cursor:
+            cursor.execute("LOCK TABLES shop.locked WRITE")
+            run = source.begin("snapshot", config=config)
+            wait_until("the lock is asked for", lambda: _asked_for(source), 60)
+            os.kill(_standing_by(run), signal.SIGSTOP)
+            cursor.execute("UNLOCK TABLES")
+        ended = run.end(60).refused(3)
+        assert "zfs snapshot" in ended
+        assert "no answer within" in ended
+        after_writing(journal, 20, within=AT_ONCE)
+    assert source.snapshots() == before
+    assert_next_run_is_well(source, before)
+
+
+def _asked_for(house: House) -> bool:
+    found = house.server.sql("SELECT INFO FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()")
+    return any("FLUSH TABLES WITH READ LOCK" in str(info) for (info,) in found)
+
+
+def _standing_by(run: Run) -> int:
+    """The process that `run` has started to take the snapshot."""
+    listed = subprocess.run(
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(run.process.pid)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    [found] = [line.split()[0] for line in listed.splitlines() if "zbackup.zfs.stand_by" in line]
+    return int(found)
 
 
 @pytest.mark.parametrize("how", ["ctrl-c", "kill", "kill-group"])
