@@ -1,12 +1,13 @@
 """The journal of what the daemon remembers beside ZFS: how its jobs went.
 
-It may be deleted; only counts are lost then.
+It may be deleted; only counts are lost then. The daemon's user writes it, and root reads it, too: of what is
+in it nothing is believed to be of its kind.
 """
 
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,15 @@ class Journal:
             return tuple(_from(row) for row in rows)
         except FileNotFoundError:
             return ()
-        except (OSError, Refused, ValueError, KeyError, TypeError) as unreadable:
+        except (
+            OSError,
+            Refused,
+            ValueError,
+            OverflowError,
+            RecursionError,
+            KeyError,
+            TypeError,
+        ) as unreadable:
             log.warning("journal.unreadable", file=str(self.path), reason=str(unreadable))
             return ()
 
@@ -72,6 +81,9 @@ class Journal:
 
 
 _TIMES = ("last", "failed", "next")
+_TEXTS = ("instance", "job", "error", "message", "why")
+_MOST = 10**12
+"""Of seconds, and of failures: no number that nobody can show."""
 
 
 def _to(row: Remembered) -> dict[str, Any]:
@@ -79,12 +91,29 @@ def _to(row: Remembered) -> dict[str, Any]:
     return {k: v.isoformat() if isinstance(v, datetime) else v for k, v in values.items()}
 
 
-def _from(row: dict[str, Any]) -> Remembered:
+def _from(row: object) -> Remembered:
+    if not isinstance(row, dict):
+        raise TypeError("a job is no object")
     known = {f.name for f in fields(Remembered)}
     values = {key: value for key, value in row.items() if key in known}
     for name in _TIMES:
         if values.get(name) is not None:
-            values[name] = datetime.fromisoformat(values[name])
-            if values[name].tzinfo is None:
-                raise ValueError(f"{name} has no time zone")
-    return Remembered(**values)
+            values[name] = _time(name, values[name])
+    found = Remembered(**values)
+    if not all(isinstance(getattr(found, name), str) for name in _TEXTS):
+        raise TypeError("a text is none")
+    if type(found.failures) is not int or not isinstance(found.seconds, int | float | None):
+        raise TypeError("a number is none")
+    if not (0 <= found.failures < _MOST and 0 <= (found.seconds or 0) < _MOST):
+        raise ValueError("a number is out of range")
+    return found
+
+
+def _time(name: str, text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"{name} has no time zone")
+    found = found.astimezone(UTC)
+    if not 1 < found.year < 9999:
+        raise ValueError(f"{name} is no time that all zones have")
+    return found

@@ -33,7 +33,22 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         '{"jobs": [{"instance": "shop"}]}',
         '{"jobs": [{"instance": "a", "job": "b", "last": "2024-05-01T12:00:00"}]}',
         '{"jobs": [{"instance": "a", "job": "b", "last": 5}]}',
+        '{"jobs": ["a"]}',
+        '{"jobs": {"a": "b"}}',
+        '{"jobs": [{"instance": "a", "job": []}]}',
+        '{"jobs": [{"instance": "a", "job": "b", "message": {"c": 1}}]}',
+        '{"jobs": [{"instance": "a", "job": "b", "failures": "many"}]}',
+        '{"jobs": [{"instance": "a", "job": "b", "failures": -1}]}',
+        '{"jobs": [{"instance": "a", "job": "b", "failures": 1e400}]}',
+        '{"jobs": [{"instance": "a", "job": "b", "seconds": NaN}]}',
+        '{"jobs": [{"instance": "a", "job": "b", "seconds": [1]}]}',
+        f'{{"jobs": [{{"instance": "a", "job": "b", "seconds": {"9" * 400}}}]}}',
+        '{"jobs": [{"instance": "a", "job": "b", "last": "0001-01-01T00:00:00+14:00"}]}',
+        '{"jobs": [{"instance": "a", "job": "b", "last": "9999-12-31T23:59:59+00:00"}]}',
+        f'{{"jobs": {"[" * 100_000}{"]" * 100_000}}}',
+        '{"jobs": [{"instance": "a", "job": "b", "failures": %s}]}' % ("9" * 5_000),
     ],
+    ids=lambda text: text[:75],
 )
 def test_a_file_that_makes_no_sense_is_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "daemon.json").write_text(text)

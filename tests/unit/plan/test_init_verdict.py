@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from zbackup.plan.init.verdict import JobSeen, lacking, needed, of_jobs
+from zbackup.plan.init.verdict import MOST_SAID, JobSeen, lacking, needed, of_jobs
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 EARLIER, LATER = START - timedelta(minutes=1), START + timedelta(seconds=1)
@@ -37,6 +37,18 @@ def test_a_right_counts_where_it_holds_and_for_whom() -> None:
 def test_of_a_set_it_is_not_told() -> None:
     given = "---- Permissions on a -----\nLocal+Descendent permissions:\n\tuser zbackup @backup,hold\n"
     assert lacking(given, "a", ("zbackup",), ALL) == ()
+
+
+def test_no_dashes_follow_a_name_that_fills_the_line() -> None:
+    name = f"tank/{'of-a-customer/' * 4}mysql"
+    given = f"---- Permissions on {name} \nLocal permissions:\n\tuser zbackup {','.join(ALL)}\n"
+    assert lacking(given, name, ("zbackup",), ALL) == ()
+    assert lacking(given, f"{name}/below", ("zbackup",), ALL) == ALL
+
+
+def test_of_what_it_said_no_more_is_told_than_a_terminal_takes() -> None:
+    failed = JobSeen(job="watch", failed=LATER, failures=1, message="x" * 10_000)
+    assert len(of_jobs([failed] * 9, START).why) == MOST_SAID
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from zbackup.clock import Clock
 from zbackup.config.settings import Instance, Settings
 from zbackup.jobs.init import host
 from zbackup.jobs.journal import Journal, Remembered
-from zbackup.model.errors import Refused, ZbackupError
+from zbackup.model.errors import CommandFailed, Refused, ZbackupError
 from zbackup.plan.init.verdict import JobSeen, Verdict, lacking, needed, of_jobs
 from zbackup.proc.run import run
 
@@ -22,7 +22,7 @@ SEE = "see journalctl -u zbackup"
 
 def verdict(settings: Settings, clock: Clock) -> Iterator[ZbackupError]:
     """List what keeps the daemon, which runs under systemd, from its work. Raise CommandFailed when systemd
-    or ZFS cannot be asked."""
+    cannot be asked."""
     scheduled = [each for each in settings.instance.values() if each.schedule.snapshot is not None]
     without = [problem for each in scheduled for problem in _rights(each)]
     yield from without
@@ -38,7 +38,11 @@ def _rights(instance: Instance) -> Iterator[ZbackupError]:
         return
     wanted = needed(prunes=instance.schedule.prune is not None, ships=bool(instance.ship))
     for dataset in instance.datasets:
-        said = run(("zfs", "allow", dataset), mutates=False, timeout=host.ASK_LIMIT_S)
+        try:
+            said = run(("zfs", "allow", dataset), mutates=False, timeout=host.ASK_LIMIT_S)
+        except CommandFailed as unasked:  # a dataset that is gone keeps nobody from being told of the others
+            yield unasked
+            continue
         if missing := lacking(said, dataset, names, wanted):
             yield Refused(
                 f"{instance.name}: the daemon's user {user} may not do with {dataset} what it has to "

@@ -11,7 +11,11 @@ from zbackup.plan.init.service import SENDING
 AT_HOME = frozenset({"reconcile", "snapshot", "prune", "leases", "watch"})
 """Jobs that work on this host's pools alone. What goes to destinations is `zbackup check`'s to find."""
 
-_OF = re.compile(r"^---- Permissions on (?P<dataset>.+?) -+$")
+MOST_SAID = 1000
+"""Characters of what the daemon, whose user may write anything, said of its failures."""
+
+# Of a long name no dashes follow: zfs fills a line of 70 characters.
+_OF = re.compile(r"^---- Permissions on (?P<dataset>.+?) -*$")
 _GRANTED = re.compile(r"^\t(?:(?:user|group) (?P<who>.+)|(?P<all>everyone)) (?P<rights>\S+)$")
 
 
@@ -67,6 +71,6 @@ def of_jobs(jobs: Iterable[JobSeen], since: datetime) -> Verdict:
     known = [job for job in jobs if job.job in AT_HOME]
     failing = [job for job in known if job.failures and job.failed and job.failed >= since]
     if failing:
-        return Verdict("fails", "; ".join(f"{job.job}: {job.message}" for job in failing))
+        return Verdict("fails", "; ".join(f"{job.job}: {job.message}" for job in failing)[:MOST_SAID])
     watched = any(job.job == "watch" and job.last and job.last >= since for job in known)
     return Verdict("works" if watched else "waiting")

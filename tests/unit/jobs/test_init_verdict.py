@@ -1,0 +1,61 @@
+"""What `zbackup init` finds out of the daemon, by what systemd, ZFS and the journal say."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.unit.plan.test_init_verdict import LATER, START
+from zbackup.clock import SystemClock
+from zbackup.config.load import parse
+from zbackup.config.settings import Settings
+from zbackup.jobs.init import host, verdict
+from zbackup.jobs.journal import Journal, Remembered
+from zbackup.model.errors import CommandFailed, DatasetNotFound
+
+ALL = "snapshot,userprop,hold,release"
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Two instances of a daemon that runs; ZFS knows the dataset of the second."""
+    text = f"daemon = {{state_dir = '{tmp_path}'}}\n"
+    for name in ("gone", "shop"):
+        text += f"[instance.{name}]\nengine = 'mysql'\ndatasets = ['tank/{name}']\nsocket = '/s'\n"
+        text += f"[instance.{name}.schedule]\nsnapshot = '5m'\n"
+
+    def allow(argv: Sequence[str], *, mutates: bool, timeout: float) -> str:
+        if argv[-1] == "tank/gone":
+            raise DatasetNotFound(tuple(argv), 1, "cannot open 'tank/gone': dataset does not exist")
+        return f"---- Permissions on {argv[-1]} ----\nLocal permissions:\n\tuser nobody-s {ALL[:-8]}\n"
+
+    monkeypatch.setattr(verdict, "run", allow)
+    monkeypatch.setattr(host, "service_user", lambda: "nobody-s")
+    monkeypatch.setattr(host, "is_active", lambda: True)
+    monkeypatch.setattr(host, "service_started", lambda clock: START)
+    return parse(text, "here")
+
+
+def test_a_dataset_that_is_gone_hides_nothing_of_the_others(settings: Settings) -> None:
+    gone, lacking = verdict.verdict(settings, SystemClock())
+    assert isinstance(gone, CommandFailed) and "dataset does not exist" in str(gone)
+    assert str(lacking).endswith(f"(release): zfs allow -u nobody-s {ALL} tank/shop")
+    assert lacking.exit_status == 9
+
+
+def test_what_the_daemons_user_wrote_into_its_journal_is_cut_and_none_of_it_raises(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "service_user", lambda: "root")
+    monkeypatch.setattr(verdict, "LIMIT_S", 0.0)
+    (tmp_path / "daemon.json").write_text(
+        '{"jobs": ["shop", {"instance": "shop", "job": ["watch"], "failures": "x"}]}'
+    )
+    told = [str(each) for each in verdict.verdict(settings, SystemClock())]
+    assert [each.partition(":")[0] for each in told] == ["gone", "shop"], told
+    assert all("has not looked at it" in each for each in told)
+    row = Remembered(instance="shop", job="watch", failures=1, failed=LATER, message="x" * 99_999)
+    Journal(tmp_path).write([row, Remembered(instance="gone", job="watch", last=datetime.now(UTC))])
+    (said,) = verdict.verdict(settings, SystemClock())
+    assert said.exit_status == 9 and len(str(said)) < 1200
