@@ -73,6 +73,7 @@ def _planned(plan: PrunePlan) -> dict[str, Any]:
         "freed": plan.freed,
         "note": plan.retention.note,
         "orphans": plan.orphans,
+        "strays": plan.orphans,  # what they were called before, for scripts that read it
         "unreadable": shapes.unreadable(plan.unreadable),
         "archived_log": [
             {"file": f.file.name, "server": f.file.server, "epoch": f.file.epoch, "size": f.size}

@@ -51,6 +51,7 @@ from zbackup.cli import (
 )
 from zbackup.cli.log_lines import entry_shape, read_shape
 from zbackup.cli.options import Options
+from zbackup.cli.output import JSON_VERSION
 from zbackup.cli.working import Done, Failed, conclude
 from zbackup.jobs.backup.snapshot import SnapshotPlan, SnapshotReport
 from zbackup.jobs.dev_clones.create import CreatePlan
@@ -125,6 +126,12 @@ def test_json_is_json_and_every_key_is_documented(command: str) -> None:
     shape = json.loads(json.dumps(everything_in_json()[command]))
     documented = set(re.findall(r"`(\w+)`", JSON_PAGE))
     assert _keys(shape) - documented == set()
+
+
+def test_orphans_are_there_by_their_old_name_too() -> None:
+    """The document's version tells when a key goes, and it has not changed."""
+    shape = prune._plan_shape(done(replace(PRUNED.plan, orphans=("a stream",))))
+    assert (shape["orphans"], shape["strays"], JSON_VERSION) == (("a stream",), ("a stream",), 2)
 
 
 def test_no_key_is_documented_that_does_not_exist() -> None:
