@@ -226,7 +226,7 @@ def _check_backups(ctx: Context, doctor: "_Doctor", catalog: Catalog) -> None:
 
 
 def _try_a_drill(ctx: Context, doctor: "_Doctor") -> None:
-    """What only a server can tell: that it starts on a clone, replays the log, and finds its tables whole."""
+    """Ask a server what only it can tell: that it starts on a clone, replays the log and finds all whole."""
     doctor.look(
         "restore",
         lambda: drill_here(ctx).verdict,
