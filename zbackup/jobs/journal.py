@@ -104,7 +104,7 @@ def _from(row: object) -> Remembered:
         raise TypeError("a text is none")
     if type(found.failures) is not int or not isinstance(found.seconds, int | float | None):
         raise TypeError("a number is none")
-    if not (0 <= found.failures < _MOST and 0 <= (found.seconds or 0) < _MOST):
+    if not (0 <= found.failures < _MOST and abs(found.seconds or 0) < _MOST):
         raise ValueError("a number is out of range")
     return found
 

@@ -1,4 +1,4 @@
-"""What `zbackup init` finds out of the daemon, by what systemd, ZFS and the journal say."""
+"""The verdict of `zbackup init` on the daemon, by what systemd, ZFS and the journal say."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
