@@ -31,13 +31,11 @@ from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.jobs.ship.prune_at import prune_at
 from zbackup.jobs.ship.ship import ship
-from zbackup.jobs.watch.check import check
 from zbackup.jobs.watch.window import window, window_at
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken, VerificationFailed
 from zbackup.model.log import LogDamage
 from zbackup.model.moment import Moment
 from zbackup.model.target import WholeLog
-from zbackup.plan.health.advice_on_arrangements import Expected
 
 _MEANT = re.compile(r", \('zbackup:making.r1.copy', '[^']*'\)")
 OPTIONS = RestoreOptions(name="r1")
@@ -399,20 +397,3 @@ def test_kept_for_a_look(world: World, ctx: Context, moment: Moment) -> None:
         require_well(world, ctx)
         if each.broke[1] == "recover":
             assert find_clone(ctx, "r1") and find_clone(ctx, "r1.log")
-
-
-def test_check_tries_a_restore_when_it_is_asked_to(
-    world: World, ctx: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What no setting tells is critical, with the exit status of the restore that failed."""
-    monkeypatch.setattr("zbackup.jobs.watch.check.examine", lambda *_: [])
-    tried = {f.subject: f for f in check(ctx, Expected(), with_drill=True).findings}
-    assert tried["restore"].severity == "ok" and "was recovered" in tried["restore"].text, tried
-    assert "restore" not in {f.subject for f in check(ctx, Expected()).findings}
-
-    world.damaged_tables = ("shop.orders: a page has a wrong checksum",)
-    report = check(ctx, Expected(), with_drill=True)
-    (found,) = (f for f in report.findings if f.subject == "restore")
-    assert found.severity == "critical" and "shop.orders" in found.text
-    assert report.exit_status == VerificationFailed.exit_status
-    require_nothing_left(world)
