@@ -324,7 +324,7 @@ class _Init:
             [new.name for new in plan.newcomers],
             wanted,
             finished.done,
-            [*map(str, plan.problems), *plan.left],
+            finished.not_protected(plan),
             seconds=time.monotonic() - self.began,
             configuration=configuration,
         )

@@ -36,6 +36,10 @@ class Finished:
         """The exit status of the first critical finding."""
         return next((report.exit_status for report in self.reports if report.exit_status), 0)
 
+    def not_protected(self, plan: Draft) -> list[str]:
+        """The reasons why servers are not protected, what failed among them, one text each."""
+        return [*(" ".join(str(failure).split()) for failure in (*self.failed, *plan.problems)), *plan.left]
+
     def text(self, plan: Draft, by_hand: str, seconds: float) -> Iterator[str]:
         """The report for people."""
         for report in self.reports:

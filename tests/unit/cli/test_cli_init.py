@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from zbackup.cli.init_plan import known_hosts_line, named
+from zbackup.cli.init_finish import Finished
+from zbackup.cli.init_plan import Draft, known_hosts_line, named
 from zbackup.cli.main import invoke
-from zbackup.model.errors import UsageError
+from zbackup.model.errors import Refused, UsageError
 
 KEY = "ssh-ed25519 " + "A" * 68
 
@@ -99,3 +100,10 @@ def test_another_host_s_key_is_known_under_its_address(to: str, line: str) -> No
 def test_a_bucket_has_no_host_key() -> None:
     with pytest.raises(UsageError):
         known_hosts_line("s3://bucket/x", KEY)
+
+
+def test_what_keeps_the_daemon_from_its_work_is_in_the_json_too() -> None:
+    plan = Draft((), (Refused("shop: on two pools"),), (), ("carts: left out",))
+    finished = Finished(failed=[Refused("blog: the daemon\ncannot do its work")])
+    said = ["blog: the daemon cannot do its work", "shop: on two pools", "carts: left out"]
+    assert finished.not_protected(plan) == said
