@@ -103,7 +103,8 @@ def test_a_bucket_has_no_host_key() -> None:
 
 
 def test_what_keeps_the_daemon_from_its_work_is_in_the_json_too() -> None:
-    plan = Draft((), (Refused("shop: on two pools"),), (), ("carts: left out",))
+    problems = (Refused("shop: on two pools"),)
+    plan = Draft(newcomers=(), problems=problems, advice=(), left=("carts: left out",))
     finished = Finished(failed=[Refused("blog: the daemon\ncannot do its work")])
     said = ["blog: the daemon cannot do its work", "shop: on two pools", "carts: left out"]
     assert finished.not_protected(plan) == said
