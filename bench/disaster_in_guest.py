@@ -3,14 +3,14 @@
 Up to half a GiB also what is much work or takes much room: cold caches, copies on another host and in a
 bucket, writers that stand still while a backup is taken, and what a day of backups occupies.
 
-    python -m bench.disaster_in_guest FILE SERVER GIB ROUNDS TRANSACTIONS
+    python -m bench.disaster_in_guest FILE SERVER GIB ROUNDS TRANSACTIONS SCENE...
 
 What is timed ends with the answer to a query; that all tables have the right checksums is looked at after it.
 """
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,10 +54,12 @@ TABLES, FIRST, ROW = 4, 1000, 260
 SMALL = 0.5
 """GiB up to which also that is measured which is much work."""
 DROPPED = "bench.t4"
+LARGEST_DUMP = 3.0
+"""GiB. Above it nobody waits for a dump to be loaded, here or anywhere."""
 SHIP = '\n[[instance.shop.ship]]\nname = "there"\nto = "{place}"\ninitial = "allow"\n'
 
 
-def main(out: Path, flavour: str, gib: float, rounds: int, transactions: int) -> None:
+def main(out: Path, flavour: str, gib: float, rounds: int, transactions: int, scenes: Sequence[str]) -> None:
     """Measure, and leave rows for bench.disaster in the file."""
     quiet()
     end_in_order()
@@ -78,26 +80,26 @@ def main(out: Path, flavour: str, gib: float, rounds: int, transactions: int) ->
         try:
             still = standstills(made, others) if small else {}
             place = _ship_to(made, there.name)
-            taken = _taken(made, others, note)
+            dumped = gib <= LARGEST_DUMP
+            taken = _taken(made, others, dumped, note)
             scene = after(made, taken, transactions)
-            ways = _ways(made, others)
-            with gone(made):
-                measure("destroyed", scene, ways, rounds, note)
+            ways = _ways(made, others, dumped)
+            if "destroyed" in scenes:
+                with gone(made):
+                    measure("destroyed", scene, ways, rounds, note)
+                    if small:
+                        from_disk = {way: cold(ways[way]) for way in (ZBACKUP, HAND)}
+                        measure("cold", scene, from_disk, rounds, note)
+            if "host" in scenes:
+                newest = str(made.ask("snapshot")[0]["snapshot"]["name"])
+                made.ask("ship")
+                measure("host", scene, _near(place, newest), min(rounds, 2), note)
                 if small:
-                    measure("cold", scene, {way: cold(ways[way]) for way in (ZBACKUP, HAND)}, rounds, note)
-            newest = str(made.ask("snapshot")[0]["snapshot"]["name"])
-            made.ask("ship")
-            near: dict[str, Way] = {
-                RECEIVE: by_receive(place, newest),
-                IN_PLACE: by_zbackup("--from", "there", "--run-at-destination", "--to", "latest"),
-                FETCHED: by_zbackup("--from", "there", "--to", "latest"),
-            }
-            measure("host", scene, near, min(rounds, 2), note)
-            if small:
-                _far_away(scene, newest, rounds, note)
-            made.server.sql(f"DROP TABLE {DROPPED}")
-            by_drop = by_zbackup("--before-drop", DROPPED, "--yes")
-            measure("dropped", scene, {**ways, ZBACKUP: by_drop}, rounds, note)
+                    _far_away(scene, newest, rounds, note)
+            if "dropped" in scenes:
+                made.server.sql(f"DROP TABLE {DROPPED}")
+                by_drop = by_zbackup("--before-drop", DROPPED, "--yes")
+                measure("dropped", scene, {**ways, ZBACKUP: by_drop}, rounds, note)
             if small:
                 _costs(made, [row for row in rows if row["scene"] == "taking"], still)
         finally:
@@ -150,19 +152,19 @@ def load(made: Stage, gib: float) -> None:
 Note = Callable[[str, str, list[Spent], int], None]
 
 
-def _taken(made: Stage, others: Path, note: Note) -> str:
+def _taken(made: Stage, others: Path, dumped: bool, note: Note) -> str:
     """Take a base in every way; returns the name of zbackup's snapshot."""
     watch = Stopwatch()
     name = str(made.ask("snapshot")[0]["snapshot"]["name"])
     note("taking", ZBACKUP, [watch.spent()], 0)
-    made.ask("ship")
     if made.kind == "mariadb":
         watch = Stopwatch()
         take_physical(made, others / "physical")
         note("taking", PHYSICAL, [watch.spent()], _size(others / "physical"))
-    watch = Stopwatch()
-    take_dump(made, others / "dump.sql")
-    note("taking", DUMP, [watch.spent()], _size(others / "dump.sql"))
+    if dumped:
+        watch = Stopwatch()
+        take_dump(made, others / "dump.sql")
+        note("taking", DUMP, [watch.spent()], _size(others / "dump.sql"))
     return name
 
 
@@ -201,11 +203,20 @@ def position(made: Stage) -> tuple[str, int]:
     return str(row[0]), int(row[1])
 
 
-def _ways(made: Stage, others: Path) -> dict[str, Way]:
+def _ways(made: Stage, others: Path, dumped: bool) -> dict[str, Way]:
     ways: dict[str, Way] = {ZBACKUP: by_zbackup("--to", "latest"), HAND: by_hand}
     if made.kind == "mariadb":
         ways[PHYSICAL] = by_physical(others / "physical")
-    return {**ways, DUMP: by_dump(others / "dump.sql")}
+    return {**ways, DUMP: by_dump(others / "dump.sql")} if dumped else ways
+
+
+def _near(place: str, newest: str) -> dict[str, Way]:
+    """The ways back from copies on another pool."""
+    return {
+        RECEIVE: by_receive(place, newest),
+        IN_PLACE: by_zbackup("--from", "there", "--run-at-destination", "--to", "latest"),
+        FETCHED: by_zbackup("--from", "there", "--to", "latest"),
+    }
 
 
 @contextmanager
@@ -231,4 +242,4 @@ def measure(name: str, scene: Scene, ways: Mapping[str, Way], rounds: int, note:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
+    main(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]), sys.argv[6:])
