@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,11 @@ LARGEST_DUMP = 3.0
 SHIP = '\n[[instance.shop.ship]]\nname = "there"\nto = "{place}"\ninitial = "allow"\n'
 
 
+Note = Callable[[str, str, list[Spent], int], None]
+
+
 def main(out: Path, flavour: str, gib: float, rounds: int, transactions: int, scenes: Sequence[str]) -> None:
-    """Measure, and leave rows for bench.disaster in the file."""
+    """Measure, and leave rows for bench.disaster in the file, each as soon as it is known."""
     quiet()
     end_in_order()
     rows: list[dict[str, Any]] = []
@@ -70,41 +74,63 @@ def main(out: Path, flavour: str, gib: float, rounds: int, transactions: int, sc
         row = {"server": flavour, "gib": gib, "scene": scene, "way": way, "seconds": median(seconds)}
         row |= {"cpu": median([each.cpu for each in spent]), "rounds": seconds, "bytes": size}
         rows.append(row)
+        out.write_text(json.dumps(rows))
         say(f"{flavour} {gib:g} GiB, {scene}, {way}: {', '.join(f'{s:.1f}' for s in seconds)} s")
 
-    small = gib <= SMALL
     with stage(flavour, OPTIONS[flavour]) as made:
         load(made, gib)
-        others = made.pool.dataset("others").mountpoint
         there = create_pool()
         try:
-            still = standstills(made, others) if small else {}
-            place = _ship_to(made, there.name)
-            dumped = gib <= LARGEST_DUMP
-            taken = _taken(made, others, dumped, note)
-            scene = after(made, taken, transactions)
-            ways = _ways(made, others, dumped)
-            if "destroyed" in scenes:
-                with gone(made):
-                    measure("destroyed", scene, ways, rounds, note)
-                    if small:
-                        from_disk = {way: cold(ways[way]) for way in (ZBACKUP, HAND)}
-                        measure("cold", scene, from_disk, rounds, note)
-            if "host" in scenes:
-                newest = str(made.ask("snapshot")[0]["snapshot"]["name"])
-                made.ask("ship")
-                measure("host", scene, _near(place, newest), min(rounds, 2), note)
-                if small:
-                    _far_away(scene, newest, rounds, note)
-            if "dropped" in scenes:
-                made.server.sql(f"DROP TABLE {DROPPED}")
-                by_drop = by_zbackup("--before-drop", DROPPED, "--yes")
-                measure("dropped", scene, {**ways, ZBACKUP: by_drop}, rounds, note)
-            if small:
+            asked = Asked(gib, rounds, transactions, frozenset(scenes))
+            still = _all_of_it(made, there.name, asked, note)
+            if asked.small:
                 _costs(made, [row for row in rows if row["scene"] == "taking"], still)
         finally:
             there.destroy()
     out.write_text(json.dumps(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be measured."""
+
+    gib: float
+    rounds: int
+    transactions: int
+    scenes: frozenset[str]
+
+    @property
+    def small(self) -> bool:
+        """So small that what is much work is measured, too."""
+        return self.gib <= SMALL
+
+
+def _all_of_it(made: Stage, pool: str, asked: Asked, note: Note) -> Mapping[str, Mapping[str, Any]]:
+    """The disasters in turn; returns how long writers stood still, of a small server."""
+    others = made.pool.dataset("others").mountpoint
+    still = standstills(made, others) if asked.small else {}
+    place = _ship_to(made, pool)
+    dumped = asked.gib <= LARGEST_DUMP
+    taken = _taken(made, others, dumped, note)
+    scene = after(made, taken, asked.transactions)
+    ways = _ways(made, others, dumped)
+    if "destroyed" in asked.scenes:
+        with gone(made):
+            measure("destroyed", scene, ways, asked.rounds, note)
+            if asked.small:
+                from_disk = {way: cold(ways[way]) for way in (ZBACKUP, HAND)}
+                measure("cold", scene, from_disk, asked.rounds, note)
+    if "host" in asked.scenes:
+        newest = str(made.ask("snapshot")[0]["snapshot"]["name"])
+        made.ask("ship")
+        measure("host", scene, _near(place, newest), min(asked.rounds, 2), note)
+        if asked.small:
+            _far_away(scene, newest, asked.rounds, note)
+    if "dropped" in asked.scenes:
+        made.server.sql(f"DROP TABLE {DROPPED}")
+        by_drop = by_zbackup("--before-drop", DROPPED, "--yes")
+        measure("dropped", scene, {**ways, ZBACKUP: by_drop}, asked.rounds, note)
+    return still
 
 
 def _ship_to(made: Stage, pool: str) -> str:
@@ -147,9 +173,6 @@ def load(made: Stage, gib: float) -> None:
                 connection.commit()
     connection.close()
     run("zpool", "sync", made.pool.name)
-
-
-Note = Callable[[str, str, list[Spent], int], None]
 
 
 def _taken(made: Stage, others: Path, dumped: bool, note: Note) -> str:

@@ -39,6 +39,8 @@ SCENES = {
     "host": "the pool is gone",
     "far": "the host is gone",
 }
+A_LONG_START = 1800
+"""Seconds: a server of 10 GiB that was not stopped in order has gigabytes of redo log to read."""
 DUMPS = {"mysql": ("mysqldump", "--set-gtid-purged=OFF"), "mariadb": ("mariadb-dump", "--gtid=0")}
 
 Checksums = dict[str, int | None]
@@ -159,7 +161,7 @@ def by_hand(scene: Scene, name: str) -> Spent:
                 f"{_pool(scene)}/{name}-{part}",
             )
         settings = _opened(scene, home)
-        with DatabaseServer(settings) as server:
+        with DatabaseServer(settings).start(A_LONG_START) as server:
             pipe(
                 scene,
                 settings,
@@ -192,7 +194,7 @@ def by_receive(place: str, newest: str, send: Send | None = None) -> Way:
                 target = ("-o", f"mountpoint={home / part}", f"{_pool(scene)}/{name}-{part}")
                 with (send or locally)(copy) as stream:
                     subprocess.run(("zfs", "receive", *target), stdin=stream.stdout, check=True)
-            with DatabaseServer(_opened(scene, home)) as server:
+            with DatabaseServer(_opened(scene, home)).start(A_LONG_START) as server:
                 ask(server)
                 spent = watch.spent()
                 compare(scene, server)
@@ -260,7 +262,7 @@ def by_physical(taken: Path) -> Way:
             (home / "files" / "log").mkdir()
             _quietly(*program, "--copy-back", f"--target-dir={copy}", f"--datadir={data}")
             subprocess.run(("chown", "-R", f"{SERVER_UID}:{SERVER_UID}", str(home / "files")), check=True)
-            with DatabaseServer(settings) as server:
+            with DatabaseServer(settings).start(A_LONG_START) as server:
                 pipe(scene, settings, _log(scene))
                 ask(server)
                 spent = watch.spent()
