@@ -11,11 +11,14 @@ import pytest
 from tests.destinations.shop import BUCKET, Shop, new_shop, part, ship, stream
 from tests.destinations.test_s3_seal import at
 from tests.lab.s3_server import S3Server
+from zbackup.cli import reader
 from zbackup.cli.at_address import Elsewhere, Rebuilt, all_at
+from zbackup.cli.fleet import configured
 from zbackup.cli.main import invoke
 from zbackup.cli.options import Options
 from zbackup.cli.working import Done, Failed
 from zbackup.config.from_address import access
+from zbackup.config.load import parse
 from zbackup.model.errors import ConfigError, NotFound, NotRecoverable, Refused
 
 
@@ -71,6 +74,22 @@ def test_a_bucket_tells_how_old_and_how_exposed(
     invoke(words)
     (member,) = json.loads(capsys.readouterr().out)["data"]["instances"]
     assert member["health"] != "ok" and member["problems"]
+
+
+def test_what_lies_in_a_bucket_is_on_the_page_of_somebody_without_its_credentials(
+    shop: Shop, key: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address, report = f"s3://{BUCKET}/{shop.prefix}", shop.home / "fleet" / "bucket.json"
+    words = ["fleet", address, "--endpoint", shop.server.endpoint, "--key", str(file_with(shop, key))]
+    assert invoke([*words, "--report", str(report)]) == 0
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    capsys.readouterr()
+    settings = parse(f"[web]\nfleet_reports = [{json.dumps(str(report))}]\n")
+    (member,) = configured(settings).members
+    assert (member.address, member.instance, member.backups) == (address, "shop", 2)
+    assert reader.overview(settings).fleet
+    assert shop.server.secret not in report.read_text()
 
 
 def test_a_key_is_missing_wrong_or_open_to_others(shop: Shop, key: bytes) -> None:
