@@ -10,9 +10,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
 from tests.fast.right import require_well
 from tests.fast.world import World
+from zbackup.cli import cloner
 from zbackup.cli.cloner import obey
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.clones import lifecycle
@@ -66,6 +69,22 @@ def desk(world: World) -> Iterator[Desk]:
     with TemporaryDirectory(prefix="zb") as home:
         snapshot(world.context())
         yield Desk(world, Path(home))
+
+
+def test_what_hangs_and_is_ended_is_in_the_log_with_its_cause(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hangs(*_: object) -> None:
+        raise KeyboardInterrupt("nothing moved for 6 hours: it was ended")
+
+    monkeypatch.setattr(cloner, "act", hangs)
+    structlog.configure(wrapper_class=structlog.BoundLogger)  # it says nothing elsewhere in this lane
+    with capture_logs() as told, pytest.raises(KeyboardInterrupt):
+        desk.order("create", "dev1")
+    assert [(each["log_level"], each.get("why")) for each in told if each["event"] == "operation.failed"] == [
+        ("warning", "nothing moved for 6 hours: it was ended")
+    ]
+    assert desk.operations.read()[0].said == "nothing moved for 6 hours: it was ended"
 
 
 def test_a_clone_is_made_kept_reset_and_destroyed(desk: Desk) -> None:

@@ -105,8 +105,13 @@ def obey(
     answer(line, {"operation": order.id})
     log.info("operation.begun", operation=order.id, clone=one.clone, at=str(order.at), lease=order.lease)
     noted = Noted(operations, one)
-    with noted.ending(clock.now) as say, watch(noted.require_moving):
-        clone, said = act(order, contexts(noted))
-        noted.name(clone)
-        say(said)
+    try:
+        with noted.ending(clock.now) as say, watch(noted.require_moving):
+            clone, said = act(order, contexts(noted))
+            noted.name(clone)
+            say(said)
+    except KeyboardInterrupt:
+        # It is no error that anybody would tell of, and the page is not the only one who asks.
+        log.warning("operation.failed", why=noted.one.said)
+        raise
     log.info("operation.done", operation=order.id, clone=clone, said=said)

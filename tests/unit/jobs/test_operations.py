@@ -19,6 +19,7 @@ from zbackup.cli.cloner import looked_after
 from zbackup.jobs.operations.order import MOST_LEASE, Order, parse, require_lease, require_role
 from zbackup.jobs.operations.record import (
     EVERY_S,
+    LET_GO_S,
     MOST_KEPT,
     MOST_NOTES,
     MOST_RUNNING,
@@ -260,6 +261,20 @@ def test_what_hangs_is_ended_and_its_cause_is_in_the_history(operations: Operati
         "failed",
         "nothing moved for 6 hours in the phase replaying: it was ended",
     )
+
+
+def test_what_is_ended_has_time_to_clean_up_and_is_told_again_if_that_hangs(operations: Operations) -> None:
+    now = [0.0]
+    noted = Noted(operations, ONE, lambda: now[0])
+    now[0] = MOST_STILL_S + 60
+    with pytest.raises(KeyboardInterrupt):
+        noted.require_moving()
+    for _ in range(int(LET_GO_S / 60)):
+        now[0] += 60
+        noted.require_moving()
+    now[0] += 60
+    with pytest.raises(KeyboardInterrupt):
+        noted.require_moving()
 
 
 def test_somebody_looks_after_what_blocks() -> None:

@@ -37,6 +37,8 @@ EVERY_S = 0.5
 """How far a phase is, is written down so often."""
 MOST_STILL_S = 6 * 3600.0
 """So long an operation may go on without a new phase, count or note; then it hangs, and is ended."""
+LET_GO_S = 900.0
+"""So long what is ended has to stop servers and to remove what it made, until it is told again."""
 LIMIT = 1 << 18
 """Bytes of a record: all texts as long as they may be, in any script."""
 _ONE = TypeAdapter(Operation)
@@ -160,7 +162,10 @@ class Noted:
     def require_moving(self) -> None:
         """Raise KeyboardInterrupt, which ends all that is done as Ctrl-C does, where nothing has moved for
         too long: it would keep its place from others for ever."""
-        if self._clock() - self._moved > MOST_STILL_S:
+        now = self._clock()
+        if now - self._moved > MOST_STILL_S:
+            # Whoever is told a second time while he cleans up leaves what he made.
+            self._moved = now - MOST_STILL_S + LET_GO_S
             where = f" in the phase {self.one.phase}" if self.one.phase else ""
             raise KeyboardInterrupt(f"nothing moved for {MOST_STILL_S / 3600:.0f} hours{where}: it was ended")
 
