@@ -108,7 +108,7 @@ def _beneath(top: int, parts: list[str]) -> int:
     for _ in range(_TRIES):
         try:
             return _openat2(top, "/".join(parts))
-        except BlockingIOError:  # somebody renames or mounts meanwhile
+        except (BlockingIOError, InterruptedError):  # somebody renames or mounts, or a signal came, meanwhile
             continue
     raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 

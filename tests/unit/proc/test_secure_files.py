@@ -53,6 +53,19 @@ def theirs(tmp_path: Path) -> Path:
     return directory
 
 
+def test_a_signal_meanwhile_is_no_failure(theirs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """openat2(2) may say EINTR, which Python does not see to where the C library is called."""
+    once, real = [True], safe_path._openat2
+
+    def interrupted(top: int, path: str) -> int:
+        if once and once.pop():
+            raise InterruptedError(errno.EINTR, "Interrupted system call")
+        return real(top, path)
+
+    monkeypatch.setattr(safe_path, "_openat2", interrupted)
+    assert secure_files.read_text(theirs / "sub" / "file") == "theirs"
+
+
 OPERATIONS: dict[str, Callable[[Path], object]] = {
     "read": secure_files.read_text,
     "size": secure_files.size,
