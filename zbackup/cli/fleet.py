@@ -107,10 +107,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         if settings:
             zone, found = settings.timezone, configured(settings, most)
         else:
-            raw = gather(looks, app.clock().now())
+            raw = _gathered(looks, report)
             found = _judged(raw, app.clock().now(), most)
-            if report:
-                fleet_report.write(report, raw)
     if not (found.members or found.unreachable):
         named = (*settings.web.fleet, *map(str, settings.web.fleet_reports)) if settings else ()
         where = ", ".join(looks or named)
@@ -189,6 +187,22 @@ def _with_reports(seen: Fleet, reports: Sequence[Path], now: datetime) -> Fleet:
 
 def _judged(found: Fleet, now: datetime, most: timedelta | None) -> Fleet:
     return replace(found, members=judged(found.members, now, most))
+
+
+def _gathered(looks: Mapping[str, Look], report: Path | None) -> Fleet:
+    """Look, and keep what was seen. Where nobody could look the report says that, and nothing of before."""
+    now = app.clock().now()
+    try:
+        seen = gather(looks, now)
+    except ZbackupError as problem:
+        if report:
+            why = " ".join(str(problem).split())
+            nothing = tuple((address, why) for address in looks)
+            fleet_report.write(report, Fleet(looked=now, members=(), unreachable=nothing))
+        raise
+    if report:
+        fleet_report.write(report, seen)
+    return seen
 
 
 def gather(looks: Mapping[str, Look], now: datetime, *, alone: bool | None = None) -> Fleet:

@@ -26,6 +26,7 @@ SEEN = Fleet(
         Member(address="s3://backups", path="", instance="shop", backups=3, newest="z-3", taken=NOW - HOUR),
     ),
 )
+NAIVE = replace(SEEN.members[0], archived=NOW.replace(tzinfo=None))
 
 
 @pytest.fixture
@@ -50,6 +51,48 @@ def test_what_is_no_report_is_said(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     with pytest.raises(Refused, match="no report"):
         fleet_report.read(file, NOW)
+
+
+@pytest.mark.parametrize(
+    "told", [replace(SEEN, looked=NOW.replace(tzinfo=None)), replace(SEEN, members=(NAIVE,))]
+)
+def test_a_time_without_its_zone_is_no_time(file: Path, told: Fleet) -> None:
+    fleet_report.write(file, told)
+    with pytest.raises(Refused, match="without its zone"):
+        fleet_report.read(file, NOW)
+
+
+@pytest.mark.parametrize("mode", [0o660, 0o646, 0o666])
+def test_a_report_that_others_may_write_is_not_believed(file: Path, mode: int) -> None:
+    fleet_report.write(file, SEEN)
+    file.chmod(mode)
+    with pytest.raises(Refused, match="chmod go-w"):
+        fleet_report.read(file, NOW)
+
+
+def test_what_is_gone_since_does_not_look_well_until_its_report_is_old(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a bucket that somebody emptied: nobody may read of the backups that were in it."""
+    there = Receiver()
+    there.ship("db1", "shop", datetime.now(UTC) - HOUR)
+    monkeypatch.setattr(command, "Zfs", lambda: Zfs(there, Path("/dev/null")))
+    asked = ["fleet", "vault/backups", "--report", str(file)]
+    assert invoke(asked) == 0
+    settings = parse(f'[web]\nfleet_reports = ["{file}"]\n')
+    assert command.configured(settings).health == "ok"
+    there.lines.clear()
+    assert invoke(asked) != 0
+    found = command.configured(settings)
+    assert (found.health, found.members) == ("critical", ())
+    assert "no backup" in found.unreachable[0][1]
+
+    def gone(*_: object, **__: object) -> str:
+        raise Refused("cannot reach it: it is gone")
+
+    monkeypatch.setattr(command, "Zfs", lambda: Zfs(gone, Path("/dev/null")))
+    assert invoke(asked) != 0
+    assert command.configured(settings).unreachable == (("vault/backups", "cannot reach it: it is gone"),)
 
 
 def test_only_a_report_that_root_or_we_have_written_is_believed(

@@ -6,6 +6,7 @@ says; the reader of the page believes no file but root's and its own.
 
 import grp
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -44,9 +45,11 @@ def read(path: Path, now: datetime) -> tuple[Fleet, str]:
     Raise Refused where it cannot be read, or is of somebody who is not believed."""
     try:
         with secure_files.open_regular(path) as file:
-            owner = os.fstat(file.fileno()).st_uid
-            if owner not in (0, os.geteuid()):
-                raise Refused(f"the report belongs to user id {owner}, and only root's is believed")
+            there = os.fstat(file.fileno())
+            if there.st_uid not in (0, os.geteuid()):
+                raise Refused(f"the report belongs to user id {there.st_uid}, and only root's is believed")
+            if there.st_mode & 0o022:
+                raise Refused("others than its owner may write the report, so it is not believed: chmod go-w")
             content = file.read(LIMIT + 1)
     except FileNotFoundError as failure:
         raise Refused("nobody has written the report: does its timer run?") from failure
@@ -58,6 +61,16 @@ def read(path: Path, now: datetime) -> tuple[Fleet, str]:
         found = _FLEET.validate_json(content)
     except ValidationError as wrong:
         raise Refused("this is no report of zbackup fleet, or one of another version") from wrong
+    if any(at is not None and at.tzinfo is None for at in _moments(found)):
+        raise Refused("this is no report of zbackup fleet: it has a time without its zone")
     if found.looked > now + CLOCK_TOLERANCE:
         return found, "the report is of a time that is still to come"
+    if not (found.members or found.unreachable):
+        return found, "there was no backup when somebody looked"
     return found, "the report is more than a day old: does its timer run?" if now - found.looked > OLD else ""
+
+
+def _moments(found: Fleet) -> Iterator[datetime | None]:
+    yield found.looked
+    for each in found.members:
+        yield from (each.taken, each.as_of, each.archived, each.drilled)
