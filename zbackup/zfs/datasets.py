@@ -3,6 +3,7 @@
 import contextlib
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ BUSY_PAUSE_S = 0.5
 # Snapshots named in one command: a single argument ends at 128 KiB (execve(2)), and a name of ours is short.
 AT_ONCE = 400
 
-MOST_ALONE = 200
-"""Snapshots that others' values speak of and that are asked for one by one: each takes two commands."""
+MOST_ASKED = 200
+"""Questions for snapshots of which others' values speak: each takes three commands."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,29 @@ class Zfs:
 
     def snapshots_of_many(self, names: Sequence[str]) -> tuple[list[Snapshot], set[str]]:
         """Those of these snapshots that there are, of owners who do not trust each other, and the names of
-        those left out because somebody's values speak of others' snapshots, and of too many."""
+        those left out because somebody's values speak of others' snapshots, and of too many.
+
+        Those that are spoken of are asked for again without the others. Where that makes no difference,
+        whoever speaks is among them: then by halves, and no owner's are in both until they are alone.
+        """
+        found: list[Snapshot] = []
+        parts, left = deque([list(names)]), set[str]()
+        for _ in range(MOST_ASKED):
+            if not parts:
+                break
+            part = parts.popleft()
+            believed, disputed = self._undisputed(part)
+            found += believed
+            if len(disputed) < len(part):
+                parts += [disputed] if disputed else []
+            elif len(part) == 1:
+                left.update(part)
+            else:
+                parts += parse.halves(part)
+        return found, left.union(*parts)
+
+    def _undisputed(self, names: Sequence[str]) -> tuple[list[Snapshot], list[str]]:
+        """Those of which one thing is said, and the names of the others."""
         try:
             columns = ("-t", "snapshot", "-o", parse.SNAPSHOT_COLUMNS)
             listing = self._zfs("list", "-Hp", *columns, "--", *names, mutates=False)
@@ -106,12 +129,9 @@ class Zfs:
             own = parse.with_keys(self._own_properties(*names), keys)
         except DatasetNotFound:
             # One by one then: what is said of one snapshot alone speaks of no other.
-            return [found for name in names for found in self.snapshots_named((name,))], set()
+            return [found for name in names for found in self.snapshots_named((name,))], []
         disputed = parse.disputed(own)
-        alone = sorted(disputed)[:MOST_ALONE]
-        found = [s for s in parse.snapshots(listing, own) if str(s) not in disputed]
-        found += [each for name in alone for each in self.snapshots_named((name,))]
-        return found, disputed.difference(alone)
+        return [s for s in parse.snapshots(listing, own) if str(s) not in disputed], sorted(disputed)
 
     def mounted_below(self, root: str) -> dict[str, str]:
         """Map `root` and the file systems below it that are mounted to where, as the kernel has it.

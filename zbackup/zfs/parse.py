@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from zbackup.model.snapshot import Dataset, Snapshot
@@ -52,6 +52,17 @@ def disputed(listing: str) -> set[str]:
     said: dict[tuple[str, str], str] = {}
     rows = (line.split("\t", 2) for line in _lines(listing))
     return {row[0] for row in rows if len(row) == 3 and said.setdefault((row[0], row[1]), row[2]) != row[2]}
+
+
+def halves(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Two or more different names in two parts, as far as possible of one length: of what they have in common
+    the datasets right below are in one of them with all that is theirs."""
+    words = sorted(name.split("/") for name in names)
+    depth = next(n for n, (a, z) in enumerate(zip(words[0], words[-1], strict=False)) if a != z)
+    ends = [at for at in range(1, len(words)) if words[at][depth] != words[at - 1][depth]]
+    middle = min(ends, key=lambda at: abs(at - len(words) // 2))
+    ordered = ["/".join(each) for each in words]
+    return ordered[:middle], ordered[middle:]
 
 
 def snapshots_with(identities: str, listing: str, count: int) -> list[tuple[str, int, tuple[str, ...]]]:

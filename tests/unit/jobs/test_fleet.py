@@ -92,12 +92,12 @@ def test_a_line_break_in_a_value_is_no_snapshot_of_another_host() -> None:
     assert not any("x@z" in word for words in there.asked for word in words)
 
 
-@pytest.mark.parametrize("alone", [200, 0])
+@pytest.mark.parametrize("asked", [200, 1])
 def test_a_line_break_in_a_value_makes_no_host_look_fresher_or_worse(
-    alone: int, monkeypatch: pytest.MonkeyPatch
+    asked: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where more are spoken of than can be asked for one by one, what is spoken of is not believed."""
-    monkeypatch.setattr(datasets, "MOST_ALONE", alone)
+    """Where more are spoken of than can be asked for again, what is spoken of is not believed."""
+    monkeypatch.setattr(datasets, "MOST_ASKED", asked)
     there = Receiver()
     old = there.ship("db1", "shop", NOW - 50 * HOUR)
     evil = there.ship("aaa", "shop", NOW - HOUR)
@@ -106,13 +106,28 @@ def test_a_line_break_in_a_value_makes_no_host_look_fresher_or_worse(
     for host in (evil, there.ship("zz", "shop", NOW - HOUR)):  # before it, and behind it
         there.lines[host].properties["mine:x"] = f"x\n{forged}"
         found = {m.path: m for m in members(there)}["db1"]
-        if alone:
+        if asked > 1:
             assert (found.exposed, found.health) == (50 * 3600.0, "ok")
         else:
             assert (found.exposed, found.health) == (None, "critical")
             assert "somebody forges it" in found.problems[0]
         del there.lines[host].properties["mine:x"]
     assert {m.path: m for m in members(there)}["db1"].exposed == 50 * 3600.0
+
+
+def test_who_speaks_of_hundreds_and_of_his_own_makes_none_of_them_look_worse() -> None:
+    there = Receiver()
+    hosts = [f"db{number:03}" for number in range(120)]
+    for number, host in enumerate(hosts):
+        there.ship(host, "shop", NOW - (number + 1) * HOUR)
+    theirs = list(there.lines)
+    evil = [there.ship("db060-evil", f"i{number:03}", NOW - HOUR) for number in range(60)]
+    for host in evil:
+        spoken = "\n".join(f"{name}\t{BACKUP}\tforged by {host}" for name in (*theirs, *evil))
+        there.lines[host].properties["mine:x"] = f"x\n{spoken}"
+    found = {m.path: m for m in members(there)}
+    for number, host in enumerate(hosts):
+        assert (found[host].exposed, found[host].problems) == ((number + 1) * 3600.0, ())
 
 
 def test_nobody_gives_anothers_snapshot_a_property() -> None:
