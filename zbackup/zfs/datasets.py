@@ -24,8 +24,9 @@ BUSY_PAUSE_S = 0.5
 # Snapshots named in one command: a single argument ends at 128 KiB (execve(2)), and a name of ours is short.
 AT_ONCE = 400
 
-MOST_ASKED = 200
-"""Questions for snapshots of which others' values speak: each takes three commands."""
+MOST_ASKED = 64
+"""Questions for as many snapshots as are named at once, if others' values speak of them: each takes three
+commands. To tell one owner's from others' takes two dozen."""
 
 
 @dataclass(frozen=True)
