@@ -75,16 +75,16 @@ def test_what_hangs_and_is_ended_is_in_the_log_with_its_cause(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hangs(*_: object) -> None:
-        raise KeyboardInterrupt("nothing moved for 6 hours: it was ended")
+        raise KeyboardInterrupt("nothing moved for 25 hours: it was ended")
 
     monkeypatch.setattr(cloner, "act", hangs)
     structlog.configure(wrapper_class=structlog.BoundLogger)  # it says nothing elsewhere in this lane
     with capture_logs() as told, pytest.raises(KeyboardInterrupt):
         desk.order("create", "dev1")
     assert [(each["log_level"], each.get("why")) for each in told if each["event"] == "operation.failed"] == [
-        ("warning", "nothing moved for 6 hours: it was ended")
+        ("warning", "nothing moved for 25 hours: it was ended")
     ]
-    assert desk.operations.read()[0].said == "nothing moved for 6 hours: it was ended"
+    assert desk.operations.read()[0].said == "nothing moved for 25 hours: it was ended"
 
 
 def test_a_clone_is_made_kept_reset_and_destroyed(desk: Desk) -> None:

@@ -16,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zbackup.cli.cloner import looked_after
+from zbackup.engines.mongodb.clone import clone_server as mongodb
+from zbackup.engines.mysql.clone import clone_server as mysql
 from zbackup.jobs.operations.order import MOST_LEASE, Order, parse, require_lease, require_role
 from zbackup.jobs.operations.record import (
     EVERY_S,
@@ -259,8 +261,13 @@ def test_what_hangs_is_ended_and_its_cause_is_in_the_history(operations: Operati
     (one,) = operations.read()
     assert (one.state, one.said) == (
         "failed",
-        "nothing moved for 6 hours in the phase replaying: it was ended",
+        "nothing moved for 25 hours in the phase replaying: it was ended",
     )
+
+
+def test_no_server_is_ended_that_may_go_on_by_its_own_limit() -> None:
+    """As mongod, which replays all of an oplog before it answers, and tells nobody how far it is."""
+    assert max(mongodb.START_LIMIT_S, mysql.START_LIMIT_S) < MOST_STILL_S
 
 
 def test_what_is_ended_has_time_to_clean_up_and_is_told_again_if_that_hangs(operations: Operations) -> None:

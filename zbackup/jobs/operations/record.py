@@ -35,8 +35,10 @@ MOST_NOTES = 20
 MOST_TEXT = 1000
 EVERY_S = 0.5
 """How far a phase is, is written down so often."""
-MOST_STILL_S = 6 * 3600.0
-"""So long an operation may go on without a new phase, count or note; then it hangs, and is ended."""
+MOST_STILL_S = 25 * 3600.0
+"""So long an operation may go on without a new phase, count or note; then it hangs, and is ended. A server
+that replays says nothing meanwhile, and has a day for that; one that does nothing is ended long before
+(engines.stall)."""
 LET_GO_S = 900.0
 """So long what is ended has to stop servers and to remove what it made, until it is told again."""
 LIMIT = 1 << 18
