@@ -196,13 +196,16 @@ def _gathered(looks: Mapping[str, Look], report: Path | None) -> Fleet:
         seen = gather(looks, now)
     except ZbackupError as problem:
         if report:
-            why = " ".join(str(problem).split())
-            nothing = tuple((address, why) for address in looks)
+            nothing = tuple((address, _why(problem)) for address in looks)
             fleet_report.write(report, Fleet(looked=now, members=(), unreachable=nothing))
         raise
     if report:
         fleet_report.write(report, seen)
     return seen
+
+
+def _why(problem: ZbackupError) -> str:
+    return printable(" ".join(str(problem).split()))
 
 
 def gather(looks: Mapping[str, Look], now: datetime, *, alone: bool | None = None) -> Fleet:
@@ -216,7 +219,7 @@ def gather(looks: Mapping[str, Look], now: datetime, *, alone: bool | None = Non
         except ZbackupError as problem:
             if alone:
                 raise
-            unreachable.append((address, " ".join(str(problem).split())))
+            unreachable.append((address, _why(problem)))
             continue
         members += found
         left_out += more

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from tests.unit.fleets import NOW, ROOT, Receiver, many
 from tests.unit.samples import PLAIN
@@ -139,14 +140,17 @@ def test_nobody_gives_anothers_snapshot_a_property() -> None:
     assert (found.exposed, found.problems) == (3600.0, ())
 
 
-@pytest.mark.parametrize("value", ["", "-", "../../x", "a\tb", "x" * 8000, "\x1b[2J"])
+@pytest.mark.parametrize("value", ["", "-", "../../x", "a\tb", "x" * 8000, "\x1b[2J", "a\udcffb"])
 @pytest.mark.parametrize("key", [INSTANCE, BACKUP, COMMITTED, "zbackup:parts", "zbackup:taken"])
 def test_whatever_is_written_there_is_shown_or_left_out(key: str, value: str) -> None:
     there = Receiver()
     there.ship("db1", "shop", NOW - HOUR)
     bad = there.ship("evil", "shop", NOW - HOUR)
     there.lines[bad].properties[key] = value
-    assert ("db1", 3600.0) in [(m.path, m.exposed) for m in members(there)]
+    found = members(there)
+    assert ("db1", 3600.0) in [(m.path, m.exposed) for m in found]
+    # What tells of one tells of all: for the page, and in a report.
+    assert TypeAdapter(Fleet).dump_json(Fleet(looked=NOW, members=tuple(found)))
 
 
 def test_a_time_to_come_proves_nothing() -> None:

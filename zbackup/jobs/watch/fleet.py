@@ -18,6 +18,7 @@ from zbackup.model.backup import Backup
 from zbackup.model.drill import Verdict, last_passed
 from zbackup.model.errors import Refused, VerificationFailed, ZbackupError
 from zbackup.model.fleet import Member
+from zbackup.model.printable import printable
 from zbackup.model.record import PREFIX
 from zbackup.model.shipping import COMMITTED
 from zbackup.model.snapshot import Snapshot
@@ -145,7 +146,9 @@ def _looked_at(destination: Destination, place: str, path: str, name: str) -> Me
             copies = session.copies().to_restore()
             files = session.archived().files if isinstance(session, Archiving) else ()
     except ZbackupError as problem:
-        return Member(address=place, path=path, instance=name, problems=(_line(problem),))
+        return Member(
+            address=place, path=printable(path), instance=printable(name), problems=(_line(problem),)
+        )
     return _member(place, path, (name, len(copies.backups)), copies, _ListedLog(files), ())
 
 
@@ -165,8 +168,9 @@ def _member(
     last = drills[-1] if drills else None
     return Member(
         address=address,
-        path=path,
-        instance=called[0],
+        # What others wrote may be no text at all, and then nobody could be told of anybody.
+        path=printable(path),
+        instance=printable(called[0]),
         backups=called[1],
         engine=newest.record.engine if newest else "",
         newest=newest.name if newest else "",
@@ -175,7 +179,7 @@ def _member(
         archived=archived,
         drilled=passed.at if passed else None,
         drill_failed=last.why if last else "",
-        problems=(*problems, *problem),
+        problems=tuple(map(printable, (*problems, *problem))),
     )
 
 
@@ -193,4 +197,4 @@ def _archived(newest: Backup | None, log: _LocalLog | _ListedLog) -> tuple[datet
 
 
 def _line(problem: Exception) -> str:
-    return " ".join(str(problem).split())[:500]
+    return printable(" ".join(str(problem).split())[:500])
