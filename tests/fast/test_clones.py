@@ -171,6 +171,19 @@ def test_reset(world: World, ctx: Context) -> None:
     assert 10**6 not in world.dataset_at("/srv/clones/dev/0").files["rows"]
 
 
+def test_a_clone_keeps_its_port_whatever_is_configured_later(world: World, ctx: Context) -> None:
+    make(replace(ctx, cloning=replace(ctx.cloning, ports=(33100, 33199))))
+    found = find_clone(ctx, "dev")
+    assert found and 33100 <= (port := found[0].port) <= 33199 and ctx.cloning.ports[1] < port
+    for job in (clones.stop, clones.start, lambda all_of, name: reset(all_of, name, latest=True)):
+        job([ctx], "dev")
+        assert (clones.show([ctx], "dev").clone.port, clones.way_in([ctx], "dev").port) == (port, port)
+    make(ctx, replace(DEV, name="new"))
+    made = find_clone(ctx, "new")
+    assert made and ctx.cloning.ports[0] <= made[0].port <= ctx.cloning.ports[1]
+    require_well(world, ctx)
+
+
 def test_reset_to_the_newest(world: World, ctx: Context) -> None:
     make(ctx)
     snapshot(ctx)

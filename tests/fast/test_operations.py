@@ -28,7 +28,7 @@ from zbackup.model.cloning import CloneRules
 from zbackup.model.errors import NotFound, Refused, ZbackupError
 from zbackup.model.operation import Operation
 
-RULES = CloneRules(lease=3600.0, ports=(33100, 33103))
+RULES = CloneRules(lease=3600.0, ports=(23100, 23103))
 
 
 class Desk:

@@ -34,7 +34,7 @@ import os, socket, stat, sys
 from pathlib import Path
 run = Path(os.environ["ZBACKUP_SOCKET"]).parent
 assert stat.S_IMODE(run.stat().st_mode) == 0o700, "others may enter"
-for port in range(33100, 33110):
+for port in range(23100, 23110):
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0, "somebody listens"
 Path(sys.argv[1]).write_text(os.environ["ZBACKUP_CLONE"])

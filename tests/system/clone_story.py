@@ -17,7 +17,7 @@ from tests.lab.servers.accounts import APP_PASSWORD, APP_USER
 from tests.system.forked import forks
 from tests.system.house import Connection, House, Run, Zbackup, checksums, next_second, utc
 
-FIRST, LAST = 33100, 33199
+FIRST, LAST = 23100, 23199
 ADMIN = "zbackup_clone"
 EVENT = "CREATE EVENT shop.purge ON SCHEDULE EVERY 1 SECOND DO DELETE FROM shop.orders"
 

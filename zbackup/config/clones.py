@@ -20,13 +20,13 @@ Argv = Annotated[tuple[str, ...], BeforeValidator(units.argv)]
 
 
 def port_range(value: object) -> tuple[int, int]:
-    """First and last port of a range such as "33100-33199"."""
+    """First and last port of a range such as "23100-23199"."""
     if isinstance(value, tuple):
         return value
     match = _PORTS.fullmatch(value) if isinstance(value, str) else None
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not LOWEST_PORT <= first <= last <= 65535:
-        units.refuse('a range of ports such as "33100-33199"')
+        units.refuse('a range of ports such as "23100-23199"')
     return first, last
 
 
@@ -56,7 +56,7 @@ class ClonePool(Table):
     """The settings that all instances' dev clones share."""
 
     ports: Annotated[tuple[int, int], BeforeValidator(port_range)] = Field(
-        default=(33100, 33199), description="port range on 127.0.0.1 for clones, one each"
+        default=(23100, 23199), description="port range on 127.0.0.1 for clones, one each"
     )
 
 

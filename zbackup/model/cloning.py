@@ -45,7 +45,7 @@ class CloneRules:
 
     places: tuple[str, ...] = ()
     reserved: frozenset[str] = frozenset()
-    ports: tuple[int, int] = (33100, 33199)
+    ports: tuple[int, int] = (23100, 23199)
     memory: int = 256 * 1024**2
     lease: float | None = None
     quota: int = 0

@@ -70,7 +70,7 @@ def test_a_problem_of_a_mongods_settings(line: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('[clones]\nports = "33199-33100"\n' + SMALL, "clones.ports: expected a range of ports"),
+        ('[clones]\nports = "23199-23100"\n' + SMALL, "clones.ports: expected a range of ports"),
         ('[clones]\nports = "80"\n' + SMALL, "clones.ports: expected a range of ports"),
         (SMALL + "clones = { nice = 20 }", "instance.shop.clones.nice: expected at most 19"),
         (SMALL + 'clones = { cpu_quota = "1.5" }', "clones.cpu_quota: expected a share of the CPUs"),

@@ -150,8 +150,8 @@ def host(*instances: Instance) -> Overview:
     )
     clone = Clone(
         name="dev1", instance="shop", kind="dev", state="ready", running=True, created=ago(days=2),
-        target=ago(days=2), origin="zbackup-20261120T025810Z", port=33100, used=700 << 20,
-        connect="mysql --host=127.0.0.1 --port=33100 --user=dev -p", lease_ends=NOW + timedelta(hours=2),
+        target=ago(days=2), origin="zbackup-20261120T025810Z", port=23100, used=700 << 20,
+        connect="mysql --host=127.0.0.1 --port=23100 --user=dev -p", lease_ends=NOW + timedelta(hours=2),
         protected_until=None, masked=True,
     )  # fmt: skip
     good = Clone(
@@ -260,7 +260,7 @@ class Told:
 
     def connect(self, wish: Wish) -> str:
         self.wishes.append(wish)
-        return f"mysql://zbackup_clone:s3cret@127.0.0.1:33100/{wish.clone}"
+        return f"mysql://zbackup_clone:s3cret@127.0.0.1:23100/{wish.clone}"
 
     def forget(self) -> None:
         pass

@@ -106,7 +106,7 @@ def test_who_asked_is_in_the_log_and_no_password_is() -> None:
         assert post(browser, "/operations", GOOD)[0] == 303
         status, text = post(browser, "/clones/dev1/connect", {})
     assert status == 200
-    assert "mysql://zbackup_clone:s3cret@127.0.0.1:33100/dev1" in text
+    assert "mysql://zbackup_clone:s3cret@127.0.0.1:23100/dev1" in text
     assert [w.who for w in source.wishes] == ["ann", "ann"]
     (ordered,) = [e for e in events if e["event"] == "web.ordered"]
     assert (ordered["who"], ordered["verb"]) == ("ann", "create")

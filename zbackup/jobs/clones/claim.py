@@ -173,7 +173,23 @@ def require_free_port(port: int, others: list[tuple[Clone, Dataset]]) -> None:
 def require_nobody_listens(port: int) -> None:
     """Raise Taken when a server could not have this port now; 0 is none, and free."""
     if port and (problem := _in_use(port)):
-        raise Taken(f"port {port} cannot be used: {problem} (ss -ltnp 'sport = :{port}' shows by whom)")
+        raise _cannot_be_used(port, problem)
+
+
+@contextlib.contextmanager
+def held(*ports: int) -> Iterator[None]:
+    """Keep these ports of ours from outgoing connections, which get any that nobody has bound.
+
+    A server that sets SO_REUSEADDR, as all do, can listen there meanwhile (socket(7)). Ports that are 0 are
+    none. Raise Taken when one is in use already.
+    """
+    with contextlib.ExitStack() as bound:
+        for port in filter(None, ports):
+            try:
+                _bind(bound.enter_context(socket.socket()), port)
+            except OSError as refused:
+                raise _cannot_be_used(port, _why(refused)) from refused
+        yield
 
 
 def _free_port(ctx: Context, taken: set[int]) -> int:
@@ -216,9 +232,21 @@ def _too_few(ctx: Context, taken: set[int], *, free: int, wanted: int) -> Taken:
 def _in_use(port: int) -> str:
     """Return why nobody can listen on it; "" when somebody can."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((LOOPBACK, port))
+            _bind(probe, port)
         except OSError as refused:
-            return refused.strerror or "it cannot be bound"
+            return _why(refused)
     return ""
+
+
+def _bind(probe: socket.socket, port: int) -> None:
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind((LOOPBACK, port))
+
+
+def _why(refused: OSError) -> str:
+    return refused.strerror or "it cannot be bound"
+
+
+def _cannot_be_used(port: int, problem: str) -> Taken:
+    return Taken(f"port {port} cannot be used: {problem} (ss -tanp 'sport = :{port}' shows by whom)")

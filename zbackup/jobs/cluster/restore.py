@@ -16,7 +16,7 @@ from typing import TypeVar
 import structlog
 
 from zbackup.jobs.clones import clone_datasets
-from zbackup.jobs.clones.claim import LOOPBACK, announce, everywhere, free_ports, require_free_port
+from zbackup.jobs.clones.claim import LOOPBACK, announce, everywhere, free_ports, held, require_free_port
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.clones.temporary import removed_on_failure
 from zbackup.jobs.cluster.members import (
@@ -159,6 +159,7 @@ def _restore(
             alone.enter_context(working_on(members[0].ctx, name, "zbackup restore --cluster"))
         _make_free([(contexts[m.name], names[m.name]) for m in members])
         ports = dict(zip(names, _ports(members, options), strict=True))
+        alone.enter_context(held(*ports.values()))
         addresses = Addresses(
             config=members[0].replica_set,
             hosts={m.replica_set: f"{LOOPBACK}:{ports[m.name]}" for m in members},

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from zbackup.jobs.clones import clone_datasets
-from zbackup.jobs.clones.claim import announce
+from zbackup.jobs.clones.claim import announce, held
 from zbackup.jobs.clones.lifecycle import working_on
 from zbackup.jobs.clones.temporary import log_clone, removed_on_failure
 from zbackup.jobs.context import Context
@@ -128,11 +128,12 @@ def _act(ctx: Context, opened: Opened, options: RestoreOptions) -> RestoreReport
     ctx.progress.phase("cloning", plan.base.name)
     with removed_on_failure(ctx, clone, keep=options.keep):
         clone = finish.begin(clone) if finish else announce(ctx, clone)
-        base = clone_datasets.fill(ctx, clone, plan.base)
-        base, recovered = _recovered(ctx, opened, (clone, base), options)
-        base = replace(base, beside=())
-        clone = replace(clone, reached=recovered.gtid or recovered.position)
-        clone = finish.hand_over(base, clone) if finish else clone_datasets.mark_ready(ctx, clone)
+        with held(clone.port):
+            base = clone_datasets.fill(ctx, clone, plan.base)
+            base, recovered = _recovered(ctx, opened, (clone, base), options)
+            base = replace(base, beside=())
+            clone = replace(clone, reached=recovered.gtid or recovered.position)
+            clone = finish.hand_over(base, clone) if finish else clone_datasets.mark_ready(ctx, clone)
     if plan.replay is None:
         note_replica(ctx, plan, recovered.replay)
     log.info("restore.finished", clone=clone.name, backup=plan.base.name, target=clone.target)

@@ -1,4 +1,6 @@
-"""Looks at what plan.health.doctor judges: settings of server and datasets, room, memory, the clock."""
+"""Looks at what plan.health.doctor judges: settings of server and datasets, room, memory, clock, ports."""
+
+from pathlib import Path
 
 from zbackup.catalog.local import Catalog
 from zbackup.jobs.context import Context
@@ -8,12 +10,14 @@ from zbackup.model.finding import Finding
 from zbackup.model.server import ServerFacts
 from zbackup.plan.health import doctor, doctor_mongodb, health
 from zbackup.plan.health.advice_on_arrangements import Expected
+from zbackup.plan.health.clone_ports import shared_with_connections
 from zbackup.plan.recovery.window import usable_bases
 from zbackup.proc.run import run
 from zbackup.zfs.facts import ZfsFacts
 
 ASK_CLOCK = ("timedatectl", "show", "--property=NTPSynchronized", "--value")
 ASK_LIMIT_S = 10.0
+NET = Path("/proc/sys/net/ipv4")
 
 
 def examine(ctx: Context, catalog: Catalog, server: ServerFacts | None, expected: Expected) -> list[Finding]:
@@ -34,7 +38,10 @@ def examine(ctx: Context, catalog: Catalog, server: ServerFacts | None, expected
     oplog = doctor_mongodb.examine(
         server.oplog if server else None, expected.snapshot_every, facts.datasets, facts.settings
     )
-    return [*doctor.examine(facts), *oplog, *health.space(zfs.pool(catalog.datasets[0].pool), rate)]
+    ports = shared_with_connections(
+        ctx.cloning.ports, _kernel_says("ip_local_port_range"), _kernel_says("ip_local_reserved_ports")
+    )
+    return [*doctor.examine(facts), *oplog, *ports, *health.space(zfs.pool(catalog.datasets[0].pool), rate)]
 
 
 def clock_synchronised() -> bool | None:
@@ -43,3 +50,10 @@ def clock_synchronised() -> bool | None:
         return run(ASK_CLOCK, mutates=False, timeout=ASK_LIMIT_S).strip() == "yes"
     except CommandFailed:
         return None
+
+
+def _kernel_says(setting: str) -> str:
+    try:
+        return (NET / setting).read_text()
+    except OSError:
+        return ""
