@@ -4,6 +4,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from bson.timestamp import Timestamp
@@ -14,6 +15,7 @@ from tests.system.conftest import end_clones
 from tests.system.house import utc, wait_until
 from tests.system.mongo_house import MongoHouse
 from tests.system.mongo_story import at, behind, hashes, mongo_house, newest, opened, restore_to
+from tests.system.program import Result
 from zbackup.model.drill import VERDICT
 
 MIB = 1024**2
@@ -47,10 +49,12 @@ def clones(house: MongoHouse) -> set[str]:
     return {name for name in house.names() if name.startswith(f"{house.clones}/")}
 
 
-def killed_amidst(house: MongoHouse, name: str, place: Timestamp, *words: str) -> str:
-    """Restore, and kill the temporary mongod that replays; what was said."""
+def amidst(
+    house: MongoHouse, sent: str, name: str, place: Timestamp, *words: str, config: Path | None = None
+) -> Result:
+    """Restore, and send this signal to the temporary mongod that replays; how the restore ended."""
     command = ("restore", "--to-timestamp", behind(place), "--name", name, *words)
-    running = house.begin(*command)
+    running = house.begin(*command, config=config)
     output = house.home / "clones" / name / "server.log"
     wait_until(
         "a replay",
@@ -58,10 +62,15 @@ def killed_amidst(house: MongoHouse, name: str, place: Timestamp, *words: str) -
         120,
     )
     number = int((house.home / "run" / f"{name}.process").read_text().split()[0])
-    run("kill", "-KILL", str(number))
+    run("kill", sent, str(number))
     ended = running.end()
     assert ended.rc != 0, str(ended)
-    return ended.err
+    return ended
+
+
+def killed_amidst(house: MongoHouse, name: str, place: Timestamp, *words: str) -> str:
+    """What is said when it is killed."""
+    return amidst(house, "-KILL", name, place, *words).err
 
 
 @pytest.mark.parametrize(
@@ -88,6 +97,17 @@ def test_a_mongod_killed_while_it_replays_is_told_and_removed(house: MongoHouse,
     # Its last log lines: a message, and what mongod tells with it.
     assert '{"' in said.partition("server.log:")[2], said
     assert clones(house) == set()
+
+
+def test_a_mongod_that_stands_still_is_ended(house: MongoHouse, place: Timestamp) -> None:
+    """Its last words are told, and what to set; nothing is left."""
+    before = house.state()
+    config = house.configure("stall", recovery={"stall": "10s"})
+    ended = amidst(house, "-STOP", "still", place, config=config)
+    assert ended.rc == 7 and "has done nothing for 10 s" in ended.err, str(ended)
+    assert "set recovery.stall" in ended.err and "server.log:" in ended.err, str(ended)
+    assert clones(house) == set() and house.state() == before
+    assert not (house.home / "run" / "still.process").exists()
 
 
 def test_with_keep_it_is_kept_for_a_look(house: MongoHouse, place: Timestamp) -> None:
