@@ -12,6 +12,7 @@ from zbackup.jobs.journal import Journal, Remembered
 from zbackup.jobs.watch.status import Status
 from zbackup.model.errors import Refused
 from zbackup.model.finding import Severity
+from zbackup.model.printable import printable
 from zbackup.model.run import Result, Run
 from zbackup.model.schedule import Due, Outcome
 from zbackup.plan.due import History
@@ -70,7 +71,7 @@ class EventHandler:
             began=outcome.started,
             seconds=round(outcome.seconds, 3),
             result=result,
-            message=outcome.message[:MOST_SAID],
+            message=printable(outcome.message, lines=True)[:MOST_SAID],
         )
         try:
             JobHistory(self._journal.state_dir).add(run)

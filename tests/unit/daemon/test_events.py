@@ -19,6 +19,7 @@ from zbackup.daemon.job_table import Ended, JobTable, Task
 from zbackup.daemon.metrics import Metrics
 from zbackup.daemon.sd_notify import Notifier
 from zbackup.daemon.tasks import histories
+from zbackup.jobs.job_history import JobHistory
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.watch.status import lost_of
 from zbackup.model.backup import Backup
@@ -47,6 +48,27 @@ def test_a_window_that_is_not_kept_is_said_once_each_time_it_changes(tmp_path: P
     assert hear(lost=2 * HOUR) == []
     assert hear(lost=2 * HOUR, gaps=("binlog.000002 was purged",)) == ["error window.not_kept"]
     assert hear() == ["info window.kept"]
+
+
+def test_what_another_host_said_may_be_no_text(tmp_path: Path) -> None:
+    """It is told as zfs or ssh there told it, and the daemon goes on."""
+
+    def never(_: object) -> Ended:
+        raise AssertionError
+
+    news = EventHandler(
+        JobTable(SystemClock(), Scheduler(1, lambda _: None), never),
+        Journal(tmp_path),
+        Metrics(),
+        Notifier({}),
+    )
+    said = "cannot receive: a\udcffb"
+    outcome = Outcome(
+        instance="shop", job="ship:vault", started=NOON, seconds=1, error="CommandFailed", message=said
+    )
+    news.of(Ended(outcome))
+    (run,) = JobHistory(tmp_path).read()
+    assert run.message == "cannot receive: a\\udcffb"
 
 
 def test_a_difference_is_one_until_it_is_disproved(tmp_path: Path) -> None:
