@@ -1,6 +1,7 @@
 """What the reader is asked, by whom, and what it answers; and which settings it shows."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -69,6 +70,17 @@ def test_an_overview_travels_whole() -> None:
     said = obey(Question("overview", "", "", ""), {}, host, tuple, fleet)
     assert TypeAdapter(Overview).validate_json(said) == host()
     assert host().looked == datetime(2026, 11, 22, 2, 58, 10, tzinfo=UTC)
+
+
+def test_what_is_no_text_keeps_nobody_from_all_the_rest() -> None:
+    seen = host()
+    odd = replace(
+        seen, instances=(replace(seen.instances[0], problem="zfs said a\udcffb"), *seen.instances[1:])
+    )
+    said = obey(Question("overview", "", "", ""), {}, lambda: odd, tuple, fleet)
+    found = TypeAdapter(Overview).validate_json(said)
+    assert found.instances[0].problem == "zfs said a?b"
+    assert found.instances[1:] == seen.instances[1:]
 
 
 def test_no_setting_that_opens_a_door_is_shown() -> None:

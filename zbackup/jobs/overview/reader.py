@@ -4,9 +4,11 @@ A question is one line of JSON: a verb, an instance, and a time or two. The answ
 line is closed behind it.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from pydantic import TypeAdapter
 
@@ -19,6 +21,7 @@ from zbackup.model.operation import Operation
 from zbackup.model.overview import Marks, MomentPlan, Overview
 from zbackup.model.run import Run
 
+T = TypeVar("T")
 FIELDS = frozenset(("verb", "instance", "since", "until"))
 VERBS = ("overview", "moment", "marks", "operations", "fleet", "history")
 _OVERVIEW, _MOMENT, _MARKS = TypeAdapter(Overview), TypeAdapter(MomentPlan), TypeAdapter(Marks)
@@ -63,19 +66,30 @@ def obey(
 ) -> bytes:
     """The answer, as JSON. Raise Refused for a question that nobody asks, and what looking raises."""
     if question.verb == "overview":
-        return _OVERVIEW.dump_json(overview())
+        return _told(_OVERVIEW, overview())
     if question.verb == "operations":
-        return _OPERATIONS.dump_json(operations())
+        return _told(_OPERATIONS, operations())
     if question.verb == "history":
-        return _HISTORY.dump_json(history())
+        return _told(_HISTORY, history())
     if question.verb == "fleet":
-        return _FLEET.dump_json(fleet())
+        return _told(_FLEET, fleet())
     if question.instance not in contexts:
         raise Refused("no such instance in the reader's configuration")
     ctx = contexts[question.instance]
     if question.verb == "moment":
-        return _MOMENT.dump_json(plan_moment(ctx, _moment(question.since)))
-    return _MARKS.dump_json(find_marks(ctx, _moment(question.since), _moment(question.until)))
+        return _told(_MOMENT, plan_moment(ctx, _moment(question.since)))
+    return _told(_MARKS, find_marks(ctx, _moment(question.since), _moment(question.until)))
+
+
+def _told(shape: TypeAdapter[T], found: T) -> bytes:
+    """As JSON. What other programs and hosts said is in it, and a byte of that which is no text is a "?": for
+    that alone nobody goes without all the rest."""
+    try:
+        return shape.dump_json(found)
+    except ValueError:
+        return json.dumps(shape.dump_python(found, mode="json"), ensure_ascii=False).encode(
+            "utf-8", "replace"
+        )
 
 
 def _moment(text: str) -> datetime:
