@@ -20,17 +20,27 @@ from zbackup.model.progress import Progress
 
 RENAME_TRIES = 12
 PAUSE_S = 5.0
+THERE_ALREADY = 1061
 BINLOG_UNSAFE = 1419
 """Triggers are for who has SUPER, unless log_bin_trust_function_creators is on (MySQL manual, there)."""
 
 
 def add_keys(production: Connection, job: TableJob, brake: Brake) -> None:
     """Build the indexes that a filled table lacks, as far as an earlier run has not."""
-    there = tables.index_names(production, job.work) if job.keys else set()
     for name, statement in job.keys:
-        if name not in there:
-            brake.wait()
-            _when_free(partial(production.execute, statement))
+        brake.wait()
+        _when_free(partial(_add_key, production, job, name, statement))
+
+
+def _add_key(production: Connection, job: TableJob, name: str, statement: str) -> None:
+    """Looked at anew each time: the server goes on with what a run that was killed began, and others wait."""
+    if name in tables.index_names(production, job.work):
+        return
+    try:
+        production.execute(statement)
+    except StatementFailed as failure:
+        if failure.code != THERE_ALREADY:
+            raise
 
 
 def add_extras(sides: Sides, job: TableJob) -> None:

@@ -127,8 +127,14 @@ def _whole(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: T
     if action != "new" and "mariadb" not in sides.production.version.lower():
         definition = definition.without_check_names()
     shape, keys = definition, _NO_KEYS
-    if table.index == "PRIMARY" and table.rows * table.row_bytes <= KEYS_LATER_BYTES and _is_innodb(table):
+    resumed = tables.read_table(sides.production, work) is not None
+    # The size is an estimate: an earlier run may have found another, and left the indexes for the end.
+    later = resumed or table.rows * table.row_bytes <= KEYS_LATER_BYTES
+    if later and table.index == "PRIMARY" and _is_innodb(table):
         shape, keys = definition.without_keys()
+    if resumed and keys:
+        there_already = tables.index_names(sides.production, work)
+        keys = tuple((name, key) for name, key in keys if name not in there_already)
     foreign, foreign_sql, renamed = _foreign(sides, wish, definition, table, work) if own else ((), (), ())
     triggers = tuple(_triggers(sides, table, work)) if own else ()
     kept = TableName(into.schema, shortened(into.table, f"_before_{wish.moment}")) if there else None
@@ -138,7 +144,6 @@ def _whole(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: T
             f"foreign key {n}" for n, _ in definition.foreign
         ]
         notes.append(f"{into} is made without {', '.join(left)}")
-    resumed = tables.read_table(sides.production, work) is not None
     job = TableJob(
         step=CopyStep(
             source=table.name,
