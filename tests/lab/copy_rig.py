@@ -166,6 +166,10 @@ def make_odd_tables(server: DatabaseServer) -> None:
             "CREATE DEFINER = zcopy@localhost TRIGGER odd.same BEFORE INSERT ON odd.my FOR EACH ROW "
             "SET NEW.t = NEW.t"
         )
+        cursor.execute(
+            "CREATE DEFINER = zcopy@localhost TRIGGER odd.once BEFORE INSERT ON odd.nokey FOR EACH ROW "
+            "SET NEW.a = NEW.a + 100"
+        )
     connection.commit()
     connection.close()
 
@@ -203,7 +207,7 @@ def _row(chance: random.Random, n: int) -> tuple[object, ...]:
         n,
         f"é\\'\"{n}",
         n if n < ROWS - 50 else 2**64 - 1 - n,
-        chance.random() * 10 ** chance.randint(-20, 20),
+        chance.random() * 10 ** chance.randint(-20, 20) if n % 9 else -0.0,
         chance.random() * 10 ** chance.randint(-200, 200),
         f"-123456789.{n:010}",
         f"𝄞 text \0\n\r\x1a {n}",
