@@ -158,3 +158,15 @@ def test_numbers_that_a_server_cut_are_not_believed(keys: set[int], cut: int) ->
     assert made_lines.split((count, length, text)) == [(line,) for line in lines]
     assert made_lines.split((count, length, text[:-cut])) is None
     assert made_lines.split((b"0", None, None)) == []
+
+
+def test_a_long_value_is_counted_and_never_made_a_line() -> None:
+    said = made_lines.lines(table_of(NUMBER, TEXT, BYTES), b"TRUE").decode()
+    assert said.startswith("SELECT COUNT(*), COUNT(IF(LENGTH(`b`) > 16384, 1, NULL)), GROUP_CONCAT(")
+    assert "IFNULL(IF(LENGTH(`b`) > 16384, NULL, REPLACE(" in said and "LENGTH(`t`)" not in said
+    assert "COUNT(IF(NULL, 1, NULL))" in made_lines.lines(table_of(NUMBER, TEXT), b"TRUE").decode()
+
+
+def test_a_float_keeps_the_sign_of_zero() -> None:
+    column = Column(name="f", type="float", data_type="float")
+    assert statements.selected((column,)) == "`f` * 1e0"

@@ -139,15 +139,26 @@ def _lacking(ends: Ends, job: TableJob, span: bytes, wanted: bytes) -> Iterator[
 
 
 def _keys(ends: Ends, job: TableJob, wanted: bytes, span: bytes) -> tuple[list[Row], list[Row]]:
-    """The keys that the clone has of what is wanted, and production of the range."""
+    """The keys that the clone has of what is wanted, and production of the range, or of these alone."""
     table = job.table
-    sources = ((table.name, wanted), (job.work, span))
     if made_lines.are_numbers(table.key):
-        asked = [made_lines.numbers(name, table.key[0], condition) for name, condition in sources]
-        there, here = (made_lines.split(rows[0]) for rows in on_both(ends, *asked))
-        if there is not None and here is not None:
-            return there, here
-    return on_both(ends, *(_select(name, table.key, condition, table.key) for name, condition in sources))
+        in_clone = made_lines.numbers(table.name, table.key[0], wanted, ordered=True)
+        in_production = made_lines.numbers(job.work, table.key[0], span)
+        keys, others = (made_lines.split(rows[0]) for rows in on_both(ends, in_clone, in_production))
+        if keys is not None and others is not None:
+            return keys, others
+    limit = f" LIMIT {made_lines.MOST_KEYS}".encode()
+    there, here = on_both(
+        ends,
+        _select(table.name, table.key, wanted, table.key),
+        _select(job.work, table.key, span, end=limit),
+    )
+    if len(here) == made_lines.MOST_KEYS:
+        here = []
+        for start in range(0, len(there), BATCH_ROWS // 2):
+            some = statements.one_of(table.key, there[start : start + BATCH_ROWS // 2])
+            here += ends.production.read(_select(job.work, table.key, some))
+    return there, here
 
 
 def _beside(ends: Ends, job: TableJob, rows: Sequence[Row], *, locked: bool = False) -> list[Pair]:

@@ -109,9 +109,9 @@ def _portions(ends: Ends, table: Table, after: Row | None) -> Iterator[Portion]:
         last = next(iter(ends.clone.read(made_lines.last_of_portion(table, after))), None)
         asked = made_lines.lines(table, statements.between(table.key, after, last))
         found = ends.clone.read_strictly(asked)
-        rows, lines = found[0] if found else (b"-1", None)
+        rows, long, lines = found[0] if found else (b"-1", b"0", None)
         # One that is as long as it may be was cut.
-        whole = lines is not None and len(lines) < made_lines.LONGEST
+        whole = not int(long or 0) and lines is not None and len(lines) < made_lines.LONGEST
         yield Portion(after, last, int(rows or 0), (lines or b"") + b"\n" if whole else b"")
         if last is None:
             return

@@ -19,8 +19,13 @@ from zbackup.model.copying import TableName
 LONGEST = 16 << 20
 """Bytes of lines at a time. A server cuts what is longer, and its rows are written as statements."""
 FASTER = "local_infile = ON and binlog_format = ROW let it load rows, which is quicker"
+LONG_VALUE = 16 << 10
+"""Rows with longer ones are written as statements: MariaDB moves the rest of a value for each byte that it
+replaces, so that 10 MB of text took it minutes."""
 LINES_AT_MOST = 2000
 WANTED_BYTES = 1 << 20
+MOST_KEYS = 200_000
+"""Production may have any number of keys in a range that has few in the clone."""
 
 SETTING = f"SET SESSION group_concat_max_len = {LONGEST}"
 
@@ -52,24 +57,33 @@ def at_a_time(table: Table) -> int:
 
 
 def lines(table: Table, condition: bytes) -> bytes:
-    """Return the statement for the number of rows, and for all of them in one text."""
+    """Return the statement for the number of rows, of those that are no lines as they are LONG_VALUE, and for
+    all of them in one text."""
     values = f", {_TAB}, ".join(_value(column) for column in table.stored)
+    long = " OR ".join(_is_long(c) for c in table.stored if c.data_type in statements.LONG) or "NULL"
     return (
-        f"SELECT COUNT(*), GROUP_CONCAT(CONCAT({values}) SEPARATOR '\\n') FROM {quoted_name(table.name)} "
+        f"SELECT COUNT(*), COUNT(IF({long}, 1, NULL)), "
+        f"GROUP_CONCAT(CONCAT({values}) SEPARATOR '\\n') FROM {quoted_name(table.name)} "
         f"FORCE INDEX ({quoted(table.index)}) WHERE "
     ).encode() + condition
+
+
+def _is_long(column: Column) -> str:
+    return f"LENGTH({quoted(column.name)}) > {LONG_VALUE}"
 
 
 def _value(column: Column) -> str:
     name = quoted(column.name)
     if column.kind == "float":
-        text = f"{name} + 0e0"
+        text = statements.whole(column)
     elif column.kind in ("text", "bytes"):
         text = f"CAST({name} AS BINARY)"
         if column.data_type == "json":
             text = f"CAST(CAST({name} AS CHAR CHARACTER SET utf8mb4) AS BINARY)"
         for special in (_ESCAPE, _TAB, _LINE):
             text = f"REPLACE({text}, {special}, CONCAT({_ESCAPE}, {special}))"
+        if column.data_type in statements.LONG:
+            text = f"IF({_is_long(column)}, NULL, {text})"
     else:
         text = name
     return f"IFNULL({text}, {_NULL})"
@@ -97,20 +111,25 @@ def are_numbers(key: Sequence[Column]) -> bool:
     return len(key) == 1 and key[0].kind == "number"
 
 
-def numbers(name: TableName, column: Column, condition: bytes) -> bytes:
+def numbers(name: TableName, column: Column, condition: bytes, *, ordered: bool = False) -> bytes:
     """Return the statement for how many numbers a range has, how long they are, and for all of them in one
-    text."""
+    text.
+
+    To be `ordered`, a server holds them all in memory, however many they are.
+    """
     one = quoted(column.name)
-    made = f"GROUP_CONCAT({one} ORDER BY {one} SEPARATOR '\\n')"
+    order = f" ORDER BY {one}" if ordered else ""
+    made = f"GROUP_CONCAT({one}{order} SEPARATOR '\\n')"
     return f"SELECT COUNT(*), SUM(LENGTH({one})), {made} FROM {quoted_name(name)} WHERE ".encode() + condition
 
 
 def split(found: Row) -> list[Row] | None:
-    """Return the numbers that this statement found; None where the server cut them."""
+    """Return the numbers that this statement found; None where they are too many, or the server cut them."""
     count, length, text = int(found[0] or 0), int(found[1] or 0), found[2] or b""
     if not count:
         return []
-    return [(part,) for part in text.split(b"\n")] if len(text) == length + count - 1 else None
+    whole = len(text) == length + count - 1 and count <= MOST_KEYS
+    return [(part,) for part in text.split(b"\n")] if whole else None
 
 
 def last_of_portion(table: Table, after: Row | None) -> bytes:

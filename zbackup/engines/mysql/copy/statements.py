@@ -77,8 +77,13 @@ def _introducer(column: Column) -> bytes:
 
 
 def selected(columns: Sequence[Column]) -> str:
-    """The columns of a SELECT. A FLOAT's own text has six digits, and not all that is stored."""
-    return ", ".join(f"{quoted(c.name)} + 0e0" if c.kind == "float" else quoted(c.name) for c in columns)
+    """The columns of a SELECT."""
+    return ", ".join(whole(c) if c.kind == "float" else quoted(c.name) for c in columns)
+
+
+def whole(column: Column) -> str:
+    """A FLOAT as it is stored: its own text has six digits. A product, as a sum has no -0."""
+    return f"{quoted(column.name)} * 1e0"
 
 
 def read_rows(table: Table, columns: Sequence[Column], *, after: Row | None = None, where: str = "") -> bytes:
@@ -185,7 +190,7 @@ def _digested(column: Column) -> str:
     if column.data_type == "bit":
         text = f"{name} + 0"
     elif column.kind == "float":
-        text = f"{name} + 0e0"
+        text = whole(column)
     elif column.data_type == "json":
         text = f"SHA2(CAST({name} AS CHAR CHARACTER SET utf8mb4), 256)"
     elif column.data_type in LONG:
