@@ -1,6 +1,7 @@
 """Settings for all unit tests: property tests must not fail because a machine is slow."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from zbackup.proc import programs, version
 
 settings.register_profile("zbackup", deadline=None, print_blob=True, max_examples=examples(100))
 settings.load_profile("zbackup")
+
+# A shell starts its background jobs with SIGINT ignored, and so would be all that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,6 @@ from zbackup.proc.guardian import start_guardian
 
 guarding = start_guardian("tests.unit.proc.guard", sys.argv[1])
 guarding.ready()
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts its background jobs without it
 print("ready", flush=True)
 signal.pause()
 """
