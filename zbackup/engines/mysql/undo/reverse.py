@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
+from zbackup.engines.mysql.copy.statements import whole
 from zbackup.engines.mysql.copy.tables import Column, Table, quoted, quoted_name
 from zbackup.engines.mysql.undo.changes import Row, Unknown
 from zbackup.engines.mysql.undo.json_binary import Untold
@@ -36,7 +37,7 @@ def _expression(column: Column) -> str:
     name = quoted(column.name)
     if column.data_type in CHOICES:
         return f"CAST({name} AS UNSIGNED)"
-    return f"{name} + 0e0" if column.kind == "float" else name
+    return whole(column) if column.kind == "float" else name
 
 
 def select(table: Table, keys: Sequence[Key], *, locked: bool) -> bytes:
