@@ -66,3 +66,9 @@ def test_a_helper_looks_in_all_places() -> None:
         line = '{"verb": "remove-unfinished", "instance": "shop", "clone": "x"}'
         assert obey(line, cast(Any, {"shop": everywhere})) == {"said": "removed x", "done": True}
     assert asked == ["home", "there"]
+
+
+@pytest.mark.parametrize("line", ["", "[]", '{"verb": "end-lease"}', "[" * 100_000, '{"verb": 1}'])
+def test_what_is_no_question_is_refused(line: str) -> None:
+    with pytest.raises(Refused, match="not a question"):
+        obey(line, {})

@@ -6,7 +6,6 @@ the whole step that root's own commands take, with its own look, lock and proof,
 touch what such a command would not.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,10 +15,11 @@ from zbackup.jobs.dev_clones.lease import end_lease
 from zbackup.jobs.drills.drill import UNTRIED
 from zbackup.jobs.drills.scheduled_drill import make
 from zbackup.jobs.drills.verdicts import read
+from zbackup.model.bounds import strings
 from zbackup.model.drill import one_line
 from zbackup.model.errors import Postponed, Refused, VerificationFailed, ZbackupError
 
-_FIELDS = {"verb", "instance", "clone"}
+_FIELDS = frozenset({"verb", "instance", "clone"})
 
 VERBS: Mapping[str, Callable[[Context, str], tuple[str, bool] | None]] = {
     "remove-unfinished": remove_unfinished,
@@ -75,11 +75,7 @@ def obey_drill(
 
 def _parse(line: str) -> tuple[str, str, str]:
     try:
-        asked = json.loads(line)
+        asked = strings(line, _FIELDS)
     except ValueError as wrong:
         raise Refused("not a question") from wrong
-    if not isinstance(asked, dict) or set(asked) != _FIELDS:
-        raise Refused("not a question")
-    if not all(isinstance(value, str) for value in asked.values()):
-        raise Refused("not a question")
     return asked["verb"], asked["instance"], asked["clone"]
