@@ -61,8 +61,10 @@ def main(argv: Sequence[str] = ()) -> int:
         for gib in said.gib:
             status, fresh = measured(server, gib, said.rounds, said.transactions, said.scene or list(SCENES))
             worst = max(worst, status)
-            anew = {(row["server"], row["gib"], row["scene"]) for row in fresh}
-            known = [row for row in known if (row["server"], row["gib"], row["scene"]) not in anew] + fresh
+            measured_now = {(row["server"], row["gib"], row["scene"]) for row in fresh}
+            known = [
+                row for row in known if (row["server"], row["gib"], row["scene"]) not in measured_now
+            ] + fresh
     known.sort(key=lambda row: (row["server"], row["gib"]))
     RESULT.write_text(json.dumps(known, indent=1) + "\n")
     draw(known)

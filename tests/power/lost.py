@@ -66,7 +66,7 @@ def lose_a_machine(flavour: str, number: int, chance: random.Random) -> str:
 
 
 def _kill(machine: Machine, after: float) -> tuple[list[tuple[str, float]], float]:
-    """Kill it so many seconds from now. Returns what it said was archived, and when, by its own clock, it was
+    """Kill it after that many seconds. Returns what it said was archived, and when, by its own clock, it was
     gone."""
     until = time.monotonic() + after
     appends: list[tuple[str, float]] = []

@@ -68,7 +68,7 @@ def prepared() -> Iterator[Prepared | None]:
     try:
         yield Prepared(process) if _is_ready(process) else None
     finally:
-        give_up(process)  # of one that has ended, it lets go of the pipes
+        give_up(process)  # of one that has ended, it closes the pipes
 
 
 def _is_the_systems(zfs: str | None) -> bool:

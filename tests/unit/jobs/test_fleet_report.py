@@ -132,7 +132,7 @@ def test_from_an_address_to_the_page_of_a_host_without_its_credentials(
     assert shop.problems == ("2 days would be lost, and 26 hours is the most",)
     assert [path for path, _ in found.reported] == [str(file)]
     assert found.unreachable == (("/nowhere/x.json", "nobody has written the report: does its timer run?"),)
-    # It is judged anew whenever somebody looks: what it says gets older.
+    # It is judged again whenever somebody looks: what it says gets older.
     fleet_report.write(file, replace(SEEN, looked=NOW - 30 * HOUR))
     assert "more than a day old" in command.configured(settings).unreachable[0][1]
     config = file.with_name("c.toml")

@@ -33,7 +33,7 @@ def add_keys(production: Connection, job: TableJob, brake: Brake) -> None:
 
 
 def _add_key(production: Connection, job: TableJob, name: str, statement: str) -> None:
-    """Looked at anew each time: the server goes on with what a run that was killed began, and others wait."""
+    """Look each time: the server may still be at what a killed run began, and others wait."""
     if name in tables.index_names(production, job.work):
         return
     try:
