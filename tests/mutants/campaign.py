@@ -7,6 +7,7 @@ docs/reference/slow-tests.md.
 
 import argparse
 import random
+import re
 import sys
 import time
 from pathlib import Path
@@ -39,11 +40,21 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "zbackup/jobs": ("tests/fast/test_restore.py", "tests/unit/jobs"),
 }
-"""By the beginning of a module's path, the quickest tests that should find a change of it."""
+"""By the beginning of a module's path, the tests that should find a change of it."""
 
 
 def tests_of(file: str) -> tuple[str, ...]:
-    return next(tests for begin, tests in TESTS.items() if file.startswith(begin))
+    """The tests that name the module, which mostly find a change at once; then the rest of its table."""
+    room, _, name = file.removesuffix(".py").replace("/", ".").rpartition(".")
+    named = re.compile(rf"\b{re.escape(room)}(\.{name} import\b| import .*\b{name}\b)")
+    near = (
+        str(test.relative_to(ROOT))
+        for part in ("tests/unit", "tests/fast")
+        for test in sorted((ROOT / part).rglob("test_*.py"))
+        if named.search(test.read_text())
+    )
+    listed = next(tests for begin, tests in TESTS.items() if file.startswith(begin))
+    return tuple(dict.fromkeys((*near, *listed)))
 
 
 def modules() -> list[str]:

@@ -1,9 +1,17 @@
-"""No module is longer than one can keep in mind."""
+"""No module and no function is longer than one can keep in mind, and each room says what is in it."""
 
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 HOUSE = Path(__file__).parents[2]
 MOST = 400
+MOST_OF_A_FUNCTION = 40
+"""Lines below its signature and its docstring."""
+MOST_OF_A_COMMAND = 64
+"""A command of the command line hands each of its options on."""
 
 
 def test_every_module_has_at_most_400_lines() -> None:
@@ -11,3 +19,92 @@ def test_every_module_has_at_most_400_lines() -> None:
     assert len(modules) > 300
     lengths = {str(file.relative_to(HOUSE)): len(file.read_text().splitlines()) for file in modules}
     assert {name: lines for name, lines in lengths.items() if lines > MOST} == {}
+
+
+@cache
+def parsed() -> dict[str, ast.Module]:
+    """All modules of the product, by their paths."""
+    files = sorted((HOUSE / "zbackup").rglob("*.py"))
+    return {str(file.relative_to(HOUSE)): ast.parse(file.read_text()) for file in files}
+
+
+def functions(source: ast.Module) -> Iterator[tuple[str, int]]:
+    """Give the name of each function of a module, and how many lines its body has."""
+    for node in ast.walk(source):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            yield node.name, node.end_lineno - body[0].lineno + 1 if body else 0
+
+
+def test_every_function_has_at_most_40_lines() -> None:
+    found = [(file, *each) for file, source in parsed().items() for each in functions(source)]
+    assert len(found) > 4000
+    commands = {(file, name) for file, name, _ in found if "/cli/" in file and name == "command"}
+    most = dict.fromkeys(commands, MOST_OF_A_COMMAND)
+    assert [each for each in found if each[2] > most.get(each[:2], MOST_OF_A_FUNCTION)] == []
+
+
+def test_a_long_function_is_seen() -> None:
+    source = 'def f() -> None:\n    """Text\n    of two lines."""\n' + "    print()\n" * 41
+    assert list(functions(ast.parse(source))) == [("f", 41)]
+
+
+PRODUCT = HOUSE / "zbackup"
+ROOMS = {
+    ".".join(file.parent.relative_to(PRODUCT).parts): ast.get_docstring(ast.parse(file.read_text())) or ""
+    for file in sorted(PRODUCT.rglob("__init__.py"))
+    if file.parent != PRODUCT
+}
+"""The docstring of each room, by its name without `zbackup`."""
+EVERYBODY = {"every room", "every room above"}
+
+
+def _behind(text: str, word: str) -> list[str]:
+    """The names behind a word of a room's docstring, up to the end of that sentence."""
+    _, found, tail = " ".join(text.split()).partition(word)
+    return re.findall(r"[a-z_0-9.]*[a-z_0-9]", re.split(r"\.(?: |$)", tail)[0]) if found else []
+
+
+def test_each_room_says_in_five_lines_what_is_in_it() -> None:
+    assert len(ROOMS) > 50
+    lines = {room: [line for line in text.splitlines() if line] for room, text in ROOMS.items()}
+    assert {room: len(found) for room, found in lines.items() if not 3 <= len(found) <= 6} == {}
+
+
+def test_each_room_says_what_to_read_first() -> None:
+    missing = []
+    for room, text in ROOMS.items():
+        first = _behind(text, "Read first: ")[:1] or [""]
+        here = PRODUCT.joinpath(*room.split("."), *first[0].split("."))
+        if not first[0] or not (here.is_dir() or here.with_suffix(".py").is_file()):
+            missing.append(room)
+    assert missing == []
+
+
+def _imported(source: ast.Module) -> set[str]:
+    """Names of what a module imports of zbackup, without `zbackup`."""
+    nodes = [n for n in ast.walk(source) if isinstance(n, ast.ImportFrom) and n.module]
+    names = {f"{node.module}.{each.name}" for node in nodes for each in node.names}
+    return {name.removeprefix("zbackup.") for name in names if name.startswith("zbackup.")}
+
+
+def test_each_room_says_who_comes_in() -> None:
+    """Whoever imports from a room is named there, or a room that it is in; and nobody else is."""
+    guests: dict[str, set[str]] = {room: set() for room in ROOMS}
+    for file, source in parsed().items():
+        who = ".".join(Path(file).relative_to("zbackup").with_suffix("").parts)
+        for name in _imported(source):
+            for room in ROOMS:
+                if name.startswith(f"{room}.") and not who.startswith(f"{room}."):
+                    guests[room].add(who)
+    wrong = {}
+    for room, text in ROOMS.items():
+        said = _behind(text, "Used by: ")
+        if any(f"Used by: {everybody}." in text for everybody in EVERYBODY):
+            continue
+        named = {each for each in said if each != "nobody"}
+        unnamed = {g for g in guests[room] if not any(g == n or g.startswith(f"{n}.") for n in named)}
+        absent = {n for n in named if not any(g == n or g.startswith(f"{n}.") for g in guests[room])}
+        if unnamed - {"__main__"} or absent or not said:
+            wrong[room] = (unnamed, absent)
+    assert wrong == {}

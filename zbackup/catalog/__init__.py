@@ -1,5 +1,7 @@
-"""List the backups and clones that there are, as ZFS says it: snapshots with records, grouped and put in
-order.
+"""List the backups and clones that there are, as ZFS says it.
 
-Jobs come in here. Read first: local.
+Snapshots with records are grouped to backups and put in order; what another server's switch left behind
+counts, too. Nothing is stored here: each look asks ZFS.
+
+Used by: app, cli, jobs. Read first: local; then switched.
 """

@@ -47,7 +47,7 @@ def draft(
     fresh = [server for server in _wanted(wishes, servers) if server.where not in known]
     mounted = mountpoints(zfs, [home for server in fresh for home in server.homes.values()])
     taken = [*(settings.instance if settings else ())]
-    chosen: list[tuple[str, Server, tuple[str, ...]]] = []
+    chosen: list[_Chosen] = []
     problems, advice = [], []
     left = [_why_left(wishes, each) for each in servers if each.where not in known and each not in fresh]
     for server in fresh:
@@ -67,33 +67,48 @@ def draft(
             left.append(f"{server.where}: left out")
         else:
             taken.append(name)
-            chosen.append((name, server, wanted))
+            chosen.append(_Chosen(name, server, wanted))
             advice += [f"{name}: {text}" for text in proposals(server, wanted, mounted)]
-    if not chosen:
-        return Draft(newcomers=(), problems=tuple(problems), advice=(), left=tuple(left))
+    newcomers, secret_key = _newcomers(wishes, chosen, directory, ask=ask) if chosen else ((), "")
+    return Draft(
+        newcomers=newcomers,
+        problems=tuple(problems),
+        advice=tuple(advice),
+        left=tuple(left),
+        secret_key=secret_key,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A server that is to be protected, under this name, with the datasets that it lies on."""
+
+    name: str
+    server: Server
+    datasets: tuple[str, ...]
+
+
+def _newcomers(
+    wishes: Wishes, chosen: list[_Chosen], directory: Path, *, ask: bool
+) -> tuple[tuple[Newcomer, ...], str]:
+    """The new instances, with what is asked of all of them at once; and the bucket's secret key."""
     kept = preset(wishes.retention or (questions.retention() if ask else USUAL.name))
     to = wishes.copies or (questions.copies() if ask else "")
     bucket = wishes.bucket
     if ask and not wishes.copies and to and questions.in_bucket(to):
         bucket = questions.bucket()
-    newcomers = [
+    newcomers = (
         Newcomer(
-            name=name,
-            server=server,
-            datasets=wanted,
+            name=each.name,
+            server=each.server,
+            datasets=each.datasets,
             preset=kept,
-            password="" if server.login == "open" else str(directory / f"{name}.password"),
-            copies=_copies(to, directory, name, bucket, host_key=bool(wishes.host_key)) if to else None,
+            password="" if each.server.login == "open" else str(directory / f"{each.name}.password"),
+            copies=_copies(to, directory, each.name, bucket, host_key=bool(wishes.host_key)) if to else None,
         )
-        for name, server, wanted in chosen
-    ]
-    return Draft(
-        newcomers=tuple(newcomers),
-        problems=tuple(problems),
-        advice=tuple(advice),
-        left=tuple(left),
-        secret_key=bucket.secret_key,
+        for each in chosen
     )
+    return tuple(newcomers), bucket.secret_key
 
 
 def _wanted(wishes: Wishes, servers: tuple[Server, ...]) -> Iterator[Server]:

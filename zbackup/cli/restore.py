@@ -1,10 +1,8 @@
 """zbackup restore"""
 
 import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -13,29 +11,24 @@ from zbackup import app
 from zbackup.cli import at_address, on_cluster, restore_copy
 from zbackup.cli import restore_options as given
 from zbackup.cli.at_address import Elsewhere, Given, on_address
-from zbackup.cli.log_lines import in_words
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
 from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan
+from zbackup.cli.restore_target import TargetOptions, find_target, is_foreign
 from zbackup.cli.working import OneInstance, on_one
 from zbackup.config import from_address
 from zbackup.jobs.cluster.restore import ClusterOptions
 from zbackup.jobs.context import Context
 from zbackup.jobs.copy.after_restore import require_possible
 from zbackup.jobs.restore.destination_source import DestinationSource
-from zbackup.jobs.restore.find_last_drop import find_last_drop, just_before
 from zbackup.jobs.restore.foreign_source import FOREIGN
 from zbackup.jobs.restore.local_source import LOCAL
 from zbackup.jobs.restore.options import RestoreOptions
 from zbackup.jobs.restore.restore import plan_restore, restore
 from zbackup.jobs.restore.skip import without
-from zbackup.jobs.restore.source import LATEST, Source
-from zbackup.model.errors import ClockAccepted, Declined, UsageError
-from zbackup.model.log import ClusterTime
-from zbackup.model.log_entry import Kind
-from zbackup.model.moment import FORMS, parse_moment
-from zbackup.model.target import RestoreTarget
-from zbackup.model.transaction_name import TransactionName, parse_transaction
+from zbackup.jobs.restore.source import Source
+from zbackup.model.errors import ClockAccepted, UsageError
+from zbackup.model.moment import FORMS
 
 HELP = f"""Restore to a moment, as a new server.
 
@@ -117,14 +110,15 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         ways = ClusterOptions(name=name, port=port, keep=keep)
         on_cluster.restore(options, cluster, asked_for, ways, dry_run=dry_run)
         return
-    statement = _statement(before_drop, before_truncate)
-    if skip is not None:
-        never = {"--to-timestamp": to_timestamp, "--to-backup": to_backup, "--to-label": to_label}
-        to = _end_behind(to, (before, statement), never | {"--from": origin})
-    foreign = _foreign(base, origin, (to, to_timestamp, before, to_backup, to_label, statement))
-    named_target = foreign or _named_target(to, to_timestamp, before, to_backup, to_label, statement)
-    if base and isinstance(named_target, _Backup | _Label):
-        raise UsageError("--to-backup and --to-label name what is restored: leave out --base")
+    named_target = TargetOptions(
+        to=to,
+        to_timestamp=to_timestamp,
+        before=before,
+        before_drop=before_drop,
+        before_truncate=before_truncate,
+        to_backup=to_backup,
+        to_label=to_label,
+    ).named(base=base, origin=origin, skips=skip is not None)
     choice = RestoreOptions(
         name=name,
         port=port,
@@ -152,21 +146,16 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     with _context(options, instance, elsewhere, base, program) as (ctx, configuration):
         if wish:
             require_possible(ctx, wish)
-        source: Source = (
-            FOREIGN
-            if foreign
-            else _source(ctx, ctx.destinations[0].name if elsewhere else origin, there=there)
-        )
-        if skip is not None:
-            choice = without(ctx, choice, skip)
-        target = _find_target(ctx, source, named_target, choice, sure=yes or dry_run)
+        origin = ctx.destinations[0].name if elsewhere else origin
+        source = FOREIGN if is_foreign(named_target) else _source(ctx, origin, there=there)
+        choice = choice if skip is None else without(ctx, choice, skip)
+        target = find_target(ctx, source, named_target, choice, sure=yes or dry_run)
         ctx.progress.note(headline(Asked(ctx.instance, ctx.zone, target)))
-        if dry_run:
-            plan = plan_restore(ctx, target, choice, source)
-        else:
+        if not dry_run:
             report = restore(ctx, target, choice, source)
             copied = restore_copy.bring_back(ctx, report, wish, yes=yes)
-    asked = Asked(ctx.instance, ctx.zone, (plan if dry_run else report.plan).target)
+        plan = plan_restore(ctx, target, choice, source) if dry_run else report.plan
+    asked = Asked(ctx.instance, ctx.zone, plan.target)
     if dry_run:
         emit(options, "restore", plan_shape(asked, plan), lambda: render_plan(asked, plan))
     else:
@@ -196,170 +185,12 @@ def _context(
             yield ctx, ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Backup:
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Label:
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Foreign:
-    """A snapshot that others took, DATASET@NAME."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Statement:
-    """The last that did this to a table."""
-
-    kind: Kind
-    table: str
-
-
-_NamedTarget = str | ClusterTime | TransactionName | _Backup | _Label | _Foreign | _Statement
-
-
-def _statement(before_drop: str | None, before_truncate: str | None) -> _Statement | None:
-    if before_drop is not None and before_truncate is not None:
-        raise UsageError("say one of --before-drop and --before-truncate")
-    if before_drop is not None:
-        return _Statement("drop", before_drop.strip())
-    return None if before_truncate is None else _Statement("truncate", before_truncate.strip())
-
-
-def _foreign(base: str, origin: str | None, targets: Sequence[object]) -> _Foreign | None:
-    """The snapshot of others that is to be restored; None where `base` names none.
-
-    Raise UsageError where a moment is named, too: nobody knows what leads on from it.
-    """
-    if "@" not in base:
-        return None
-    if any(target is not None for target in targets):
-        raise UsageError(
-            f"{base} is restored as it is, since no log is proven to lead on from it: leave out --to "
-            "and the like"
-        )
-    if origin:
-        raise UsageError(f"{base} is a snapshot of this host: leave out --from")
-    return _Foreign(base)
-
-
-def _end_behind(to: str | None, others: Sequence[object], never: Mapping[str, str | None]) -> str | None:
-    """The moment up to which all but one transaction is restored: all there is, if nothing else is named.
-
-    Raise UsageError for each of `never` that was said: no log is replayed, or none that can be read before.
-    """
-    for option, said in never.items():
-        if said is not None:
-            raise UsageError(f"--skip does not go with {option}: {_NEVER_SKIPPED[option]}")
-    return to if to is not None or any(each is not None for each in others) else "now"
-
-
-_AS_IT_IS = "a backup as it is replays no log to leave anything out of: name a moment (--to)"
-_NEVER_SKIPPED = {
-    "--to-timestamp": "MongoDB's oplog cannot leave a transaction out",
-    "--to-backup": _AS_IT_IS,
-    "--to-label": _AS_IT_IS,
-    "--from": "what came after it is looked for in the log of this host, and a destination's is not here yet",
-}
-
-
-def _named_target(
-    to: str | None,
-    to_timestamp: str | None,
-    before: str | None,
-    to_backup: str | None,
-    to_label: str | None,
-    statement: _Statement | None,
-) -> _NamedTarget:
-    """Tell what was named as the target; a moment as text. Raise UsageError unless there is exactly one."""
-    match (to, to_timestamp, before, to_backup, to_label, statement):
-        case (str(), None, None, None, None, None):
-            return to
-        case (None, str(), None, None, None, None):
-            return _cluster_time(to_timestamp)
-        case (None, None, str(), None, None, None):
-            return parse_transaction(before)
-        case (None, None, None, str(), None, None):
-            return _Backup(to_backup.strip())
-        case (None, None, None, None, str(), None):
-            if not to_label.strip():
-                raise UsageError("--to-label wants a label: zbackup list shows those there are")
-            return _Label(to_label.strip())
-        case (None, None, None, None, None, _Statement()):
-            return statement
-    raise UsageError(
-        "say where to restore to, by one of --to MOMENT, --to-backup NAME, --to-label LABEL, "
-        "--before TRANSACTION, --before-drop TABLE, --before-truncate TABLE and --to-timestamp SECONDS,INC"
-    )
-
-
-def _cluster_time(text: str) -> ClusterTime:
-    try:
-        return ClusterTime.parse(text)
-    except ValueError as wrong:
-        raise UsageError(f"--to-timestamp: {wrong}") from wrong
-
-
 def _source(ctx: Context, origin: str | None, *, there: bool) -> Source:
     if origin:
         return DestinationSource(app.choose_destination(ctx, origin), run_at_destination=there)
     if there:
         raise UsageError("--run-at-destination needs a destination: --from DESTINATION")
     return LOCAL
-
-
-def _find_target(
-    ctx: Context,
-    source: Source,
-    named_target: _NamedTarget,
-    choice: RestoreOptions,
-    *,
-    sure: bool,
-) -> RestoreTarget:
-    """Look up what was named, among the backups or in the log where that takes a look."""
-    match named_target:
-        case ClusterTime():
-            return named_target
-        case str():
-            if named_target.strip().lower() == LATEST:
-                return source.latest(ctx, choice)
-            return parse_moment(named_target, ctx.zone, ctx.clock.now())
-        case _Backup():
-            return source.backup(ctx, named_target.name)
-        case _Label():
-            return source.labelled(ctx, named_target.name)
-        case _Foreign():
-            return FOREIGN.snapshot(ctx, named_target.name)
-        case _Statement():
-            return _before_statement(ctx, source, named_target, choice, sure=sure)
-    return source.transaction(ctx, named_target, choice.base)
-
-
-def _before_statement(
-    ctx: Context, source: Source, named_target: _Statement, choice: RestoreOptions, *, sure: bool
-) -> RestoreTarget:
-    """Just before the last such statement, which is shown, and asked about unless somebody is `sure`.
-
-    Raise UsageError where nobody can answer, and Declined when the answer is no.
-    """
-    if not sure and not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(
-            f"that the last {named_target.kind} is the one that is meant has to be confirmed: add --yes, or "
-            "--dry-run to see which it is"
-        )
-    found = find_last_drop(ctx, source, named_target.table, named_target.kind)
-    ctx.progress.note(f"the last {named_target.kind} of {named_target.table}: {in_words(found, ctx.zone)}")
-    if not sure:
-        ctx.progress.phase("")
-        if not typer.confirm("Restore to just before it?", err=True):
-            raise Declined("nothing was restored; zbackup log shows what else happened")
-    return just_before(ctx, source, found, choice)
 
 
 def _replica_set(name: str) -> str:

@@ -1,5 +1,7 @@
 """The configuration file: read, checked, and handed on as frozen tables. All problems are told at once.
 
-Everybody above may import the tables; nobody else reads the file.
-Read first: settings (what may be set), load (how it is read), problems (how it is refused).
+Each setting is declared here, once, with its default and its description, which is the reference. Nobody else
+reads the file; who works by a setting takes the table.
+
+Used by: app, cli, daemon, destinations, jobs.init. Read first: settings; then load and problems.
 """

@@ -1,8 +1,7 @@
-"""The daemon: jobs when they are due, one instance one job at a time, and what becomes of them.
+"""The daemon: runs jobs when they are due, one at a time for each instance, and tells how they ended.
 
-app gives it its jobs; the command line starts it. Read first: service, then job_table and tasks. When a job
-is due is decided in plan.due; apscheduler_adapter runs it at that time, in a thread.
+When a job is due is decided in plan.due; apscheduler_adapter runs it at that time, in a thread. job_pings
+tells of each job's end, health_notifier of an instance's health, each problem once, through channels.
 
-Two modules tell others: job_pings of each job's end (pings and hooks), health_notifier of an instance's
-health (mail and webhooks, each problem told once), with channels to send them.
+Used by: cli. Read first: service; then job_table and tasks.
 """

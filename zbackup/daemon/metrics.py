@@ -66,7 +66,14 @@ class Metrics:
         GCCollector(registry=self._registry)
         info = Info("zbackup_build", "Version of zbackup", registry=self._registry)
         info.info({"version": metadata.version("zbackup")})
-        job, instance = ("instance", "job"), ("instance",)
+        self._describe_jobs()
+        self._describe_backups()
+        self._describe_destinations()
+        self._describe_window()
+        self._describe_health()
+
+    def _describe_jobs(self) -> None:
+        job = ("instance", "job")
         self._runs = self._counter("job_runs", "Runs of jobs by result", (*job, "result"))
         self._seconds = Histogram(
             "zbackup_job_duration_seconds",
@@ -78,13 +85,16 @@ class Metrics:
         self._lock = Histogram(
             "zbackup_lock_held_seconds",
             "How long the database was locked for a snapshot",
-            (*instance, "lock"),
+            ("instance", "lock"),
             buckets=LOCK_SECONDS,
             registry=self._registry,
         )
         self._failures = self._gauge("job_consecutive_failures", "Failures in a row, 0 after a success", job)
         self._success = self._gauge("job_last_success_timestamp_seconds", "Last success of a job", job)
         self._next = self._gauge("job_next_run_timestamp_seconds", "When a job is due next", job)
+
+    def _describe_backups(self) -> None:
+        instance = ("instance",)
         self._taken = self._gauge(
             "last_snapshot_timestamp_seconds", "When the newest usable snapshot was taken", instance
         )
@@ -93,6 +103,8 @@ class Metrics:
             "Last transaction in the newest usable snapshot",
             instance,
         )
+
+    def _describe_destinations(self) -> None:
         destination = ("instance", "destination")
         self._arrived = self._gauge(
             "shipped", "1 when any backup has arrived at a destination, 0 while none has", destination
@@ -117,6 +129,9 @@ class Metrics:
         self._drill_every = self._gauge(
             "drill_interval_seconds", "How often a drill is to be made", destination
         )
+
+    def _describe_window(self) -> None:
+        instance = ("instance",)
         self._window = self._gauge(
             "recovery_window_start_timestamp_seconds", "Moments after this one can be restored", instance
         )
@@ -129,6 +144,9 @@ class Metrics:
         self._space = self._gauge("space_bytes", "Room an instance occupies", (*instance, "kind"))
         self._free = self._gauge("pool_free_bytes", "Room left on an instance's pool", (*instance, "pool"))
         self._size = self._gauge("pool_size_bytes", "Size of an instance's pool", (*instance, "pool"))
+
+    def _describe_health(self) -> None:
+        instance = ("instance",)
         self._health = self._gauge("health", "0 ok, 1 warning, 2 critical", instance)
         self._paused = self._gauge("paused", "1 while an operator has paused the scheduled jobs", instance)
         self._known = self._gauge("acknowledged_problems", "Problems an operator has acknowledged", instance)

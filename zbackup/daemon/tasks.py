@@ -133,15 +133,6 @@ def jobs(
     """Tell what does a job. `settings` are those of the moment in which a job begins; what is being sent is
     cut when the daemon is `stopping`: the next run continues it."""
 
-    renewals: dict[str, Renewals] = defaultdict(Renewals)
-
-    def watch(ctx: Context) -> Status:
-        current = settings()
-        if current.instance[ctx.instance].schedule.snapshot:
-            renew_base(ctx, renewals[ctx.instance])
-        expected = app.expected(current, current.instance[ctx.instance], ctx.clock.now())
-        return look(ctx, expected, journal.read(), daemon_runs=True, notes=app.operator_file(current).read())
-
     def some(ctx: Context) -> PruneReport:
         return prune(ctx, PRUNE_TURN_S)
 
@@ -164,7 +155,7 @@ def jobs(
         "prune": some,
         "ship": everywhere,
         "drill": drill,
-        "watch": watch,
+        "watch": _watch(settings, journal),
         "leases": reap,
     }
     there: Mapping[str, Callable[[Context, ShipDestination], PruneReport | VerifyReport | DrillTurn]] = {
@@ -180,3 +171,16 @@ def jobs(
         return at_home[kind](ctx)
 
     return do
+
+
+def _watch(settings: Callable[[], Settings], journal: Journal) -> Callable[[Context], Status]:
+    renewals: dict[str, Renewals] = defaultdict(Renewals)
+
+    def watch(ctx: Context) -> Status:
+        current = settings()
+        if current.instance[ctx.instance].schedule.snapshot:
+            renew_base(ctx, renewals[ctx.instance])
+        expected = app.expected(current, current.instance[ctx.instance], ctx.clock.now())
+        return look(ctx, expected, journal.read(), daemon_runs=True, notes=app.operator_file(current).read())
+
+    return watch

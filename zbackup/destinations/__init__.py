@@ -1,6 +1,7 @@
-"""The destinations that backups are shipped to, as the jobs see it: the protocols in base, and what keeps
-them.
+"""The destinations that backups are shipped to and logs archived at: the protocols, and what keeps them.
 
-zfs_destination is a pool, of this host or over ssh; s3 a bucket. All pass the same tests
-(tests/destinations). Read first: base.
+zfs_destination is a pool, of this host or over ssh, zfs_archive the log archive there; s3 a bucket. All pass
+the same tests (tests/destinations).
+
+Used by: app, cli, jobs. Read first: base; then zfs_destination or s3.session.
 """

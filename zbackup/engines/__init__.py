@@ -1,5 +1,7 @@
 """Database servers, as the jobs see them: the protocols in base, and one room for each engine.
 
-Jobs know base alone. Engines know neither ZFS nor jobs. Read first: base; then mysql.engine or
-mongodb.engine.
+What both engines do alike is beside base. Engines know neither ZFS nor jobs, and decide nothing that
+plan decides.
+
+Used by: app, cli, jobs. Read first: base; then mysql.engine or mongodb.engine.
 """

@@ -1,7 +1,8 @@
 """The use cases: each job inspects, plans, acts and reports. context is what all of them work with.
 
-Rooms: backup (snapshot, prune), ship (to destinations), clones (datasets and servers of clones: mechanism),
-restore, drills, dev_clones, switch, cleanup (after killed runs), watch (check, status, window). The command
-line and the daemon come in. Read first: context, then one story from its job down, for instance
-backup.snapshot.
+Rooms: backup (snapshot, prune), ship (to destinations), archive (the log), restore, cluster, copy, undo, log,
+drills, dev_clones, switch, init, watch (check, status, window), overview and operations (the web page's),
+cleanup (after killed runs); clones is mechanism: datasets and servers of clones.
+
+Used by: app, cli, daemon. Read first: context; then one story from its job down, as backup.snapshot.
 """

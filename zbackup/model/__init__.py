@@ -1,5 +1,8 @@
 """Nouns: what a backup, a record, a recovery target, a clone, a stream and an error are.
 
-Everybody may import from here; nothing in here imports from another room, reads a file or asks the time.
-Read first: record (what is written down with each snapshot), backup, moment, errors (the exit statuses).
+Nothing in here imports from another room, reads a file or asks the time. All that others can write is bounded
+where it is parsed.
+
+Used by: every room. Read first: record (what is written down with each snapshot); then backup, moment, errors
+(the exit statuses).
 """

@@ -1,5 +1,8 @@
 """Processes and files of this host: the only way to start a program or touch a file others could replace.
 
-Every room above comes in here; no room below is needed but model.
-Read first: start and run (programs), secure_files (files), programs (which ones root may run), pipeline.
+Every program is started by start, whose output run reads and pipeline connects; every path that is not
+root's alone goes through secure_files.
+
+Used by: every room above. Read first: start and run; then secure_files, programs (which ones root may run)
+and pipeline.
 """

@@ -51,6 +51,8 @@ SPANS = (
     ("1 month", timedelta(days=31)),
     ("1 year", timedelta(days=366)),
 )
+MOVES = (("Earlier", 1, -0.5), ("Later", 1, 0.5), ("Zoom in", 0.25, 0), ("Zoom out", 4, 0))
+"""Each with the factor of the view's length, and how far it goes, in lengths."""
 
 
 def build(source: Source, guard: Guard, clock: Callable[[], datetime]) -> Starlette:
@@ -124,11 +126,6 @@ def instance(pages: Pages, request: Request, seen: Overview) -> Response:
             marks = pages.source.marks(found.name, view.start, min(view.end, found.looked))
         except ZbackupError as failure:
             problem = str(failure)
-    path = f"/instance/{found.name}"
-
-    def at(start: datetime, end: datetime) -> str:
-        return link(path, **{"from": utc_text(start), "to": utc_text(end)})
-
     return pages.page(
         request,
         "instance.html",
@@ -136,7 +133,6 @@ def instance(pages: Pages, request: Request, seen: Overview) -> Response:
         instance=found,
         picture=picture,
         narrow=narrow,
-        fine=view.span <= FINE,
         backups=list(reversed(backups))[:MOST_ROWS],
         backups_more=max(0, len(backups) - MOST_ROWS),
         gaps=list(reversed(gaps))[:MOST_ROWS],
@@ -145,26 +141,31 @@ def instance(pages: Pages, request: Request, seen: Overview) -> Response:
         leaving=leaving(found.backups, found.looked, ZoneInfo(seen.zone))[:MOST_LEAVING],
         forever=sum(b.forever for b in found.backups if b.keep),
         undated=sum(b.until is None for b in found.backups if b.keep),
-        coming=at(found.looked - timedelta(days=1), found.looked + timedelta(days=7)),
         prune=next((j for j in found.jobs if j.job == "prune"), None),
         best=best_destination(found),
         marks=marks,
         marks_problem=problem,
         mark_columns=[(m, view.column(m.at)) for m in marks.marks] if marks else [],
         narrow_columns=[(m, narrow.view.column(m.at)) for m in marks.marks] if marks else [],
-        at=at,
-        spans=[(label, at(found.looked - span, found.looked)) for label, span in SPANS],
-        moves=[
-            (label, at(*zoom(view, factor, shift)))
-            for label, factor, shift in (
-                ("Earlier", 1, -0.5),
-                ("Later", 1, 0.5),
-                ("Zoom in", 0.25, 0),
-                ("Zoom out", 4, 0),
-            )
-        ],
-        marks_at=f"{at(view.start, view.end)}&marks=1",
+        **_links(found, view),
     )
+
+
+def _links(found: Instance, view: View) -> dict[str, Any]:
+    """The other views that this one leads to; `fine`: moments are chosen from it."""
+    path = f"/instance/{found.name}"
+
+    def at(start: datetime, end: datetime) -> str:
+        return link(path, **{"from": utc_text(start), "to": utc_text(end)})
+
+    return {
+        "at": at,
+        "fine": view.span <= FINE,
+        "coming": at(found.looked - timedelta(days=1), found.looked + timedelta(days=7)),
+        "spans": [(label, at(found.looked - span, found.looked)) for label, span in SPANS],
+        "moves": [(label, at(*zoom(view, factor, shift))) for label, factor, shift in MOVES],
+        "marks_at": f"{at(view.start, view.end)}&marks=1",
+    }
 
 
 def moment(pages: Pages, request: Request, seen: Overview) -> Response:

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.reports import ASKED, LEFT_OUT, PLAN, REPLAY, a_transaction
-from zbackup.cli.restore import _end_behind
 from zbackup.cli.restore_report import render_plan
+from zbackup.cli.restore_target import end_behind
 from zbackup.jobs.context import Context
 from zbackup.jobs.restore import skip
 from zbackup.jobs.restore.options import RestoreOptions
@@ -98,12 +98,12 @@ def test_the_plan_says_what_is_left_out_and_what_came_later() -> None:
 
 def test_all_but_one_transaction_is_up_to_now_unless_an_end_is_named() -> None:
     never = {"--to-timestamp": None, "--to-backup": None, "--to-label": None, "--from": None}
-    assert _end_behind(None, (None, None), never) == "now"
-    assert _end_behind("-1h", (None, None), never) == "-1h"
-    assert _end_behind(None, ("binlog.000001:4", None), never) is None
+    assert end_behind(None, (None, None), never) == "now"
+    assert end_behind("-1h", (None, None), never) == "-1h"
+    assert end_behind(None, ("binlog.000001:4", None), never) is None
     for option in never:
         with pytest.raises(UsageError, match=f"--skip does not go with {option}: "):
-            _end_behind(None, (None, None), never | {option: "said"})
+            end_behind(None, (None, None), never | {option: "said"})
 
 
 @pytest.mark.parametrize("half", [{"prepared": True}, {"text": "XA COMMIT X'01',X'',1"}])

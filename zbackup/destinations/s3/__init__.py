@@ -1,6 +1,7 @@
 """A bucket as a destination: streams cut into segments, compressed, encrypted, and found again.
 
-Only destinations.s3.server speaks to the library. session is the front door; docs/reference/s3-layout.md
-tells what lies where. Read first: session; then segments (in), fetching (out), chains (which streams make a
-snapshot), commit, verify and garbage_collection.
+Only server speaks to the library; docs/reference/s3-layout.md tells what lies where. A stream goes in by
+segments and comes out by fetching, where it is verified; chains tells which streams make a snapshot.
+
+Used by: app. Read first: session; then segments, fetching, commit, verify and garbage_collection.
 """

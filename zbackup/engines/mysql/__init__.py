@@ -1,6 +1,8 @@
 """MySQL, Percona Server and MariaDB. engine is the front door.
 
-Rooms: server (a running server: connection, inspection), lock (held still for a snapshot), binlog (files,
-read without a server), clone (a server on a clone's files), recovery (replay to a target).
-Read first: engine, then lock.lock or recovery.recover.
+Rooms: server (a running server), lock (held still for a snapshot), binlog (files, read without a server),
+clone (a server on a clone's files), recovery (replay to a target), archive (the log while it is written),
+copy (tables back into production), undo (of one transaction).
+
+Used by: app, jobs.init. Read first: engine; then lock.lock or recovery.recover.
 """

@@ -1,1 +1,7 @@
-"""The log archive: a server's log appended to at destinations while it is written. Read first: archive."""
+"""The log archive: a server's log appended to at destinations while it is written.
+
+A round looks, compares with what is there, plans (plan.archive) and appends; keep_up does that again and
+again, state remembers how it went.
+
+Used by: cli, daemon, jobs.watch. Read first: archive; then append, writer and keep_up.
+"""

@@ -111,17 +111,7 @@ class Archiver:
         if taken_over:
             archived = ()
         looked = ctx.clock.now()
-        believed = self.watch.believes(looked, ctx.clock.reading())
-        here = follower.look(
-            subject.live,
-            lambda: _older(subject.catalog),
-            [each for each in archived if each.file.epoch == epoch],
-            subject.since,
-            lambda: looked,
-        )
-        if not believed:
-            log.warning("archive.clock_leapt", instance=ctx.instance, destination=self.destination.name)
-            here = tuple(replace(each, complete_to=None) for each in here)
+        here = self._here(follower, subject, [f for f in archived if f.file.epoch == epoch], looked)
         plan = _with_sign(plan_archive(server, archived, here, taken_over=taken_over), archived, here)
         for each in sorted({append.file.epoch for append in plan.appends}):
             self._require_ours(session, server, each)
@@ -147,6 +137,24 @@ class Archiver:
             gap=plan.gap,
             more=any(each.more for each in here),
         )
+
+    def _here(
+        self, follower: LogFollower, subject: _Subject, current: list[ArchivedFile], looked: datetime
+    ) -> tuple[WrittenFile, ...]:
+        """List the log's files that lead on from the epoch's `current` ones; complete up to no moment where
+        the clock leapt."""
+        believed = self.watch.believes(looked, self.ctx.clock.reading())
+        here = follower.look(
+            subject.live, lambda: _older(subject.catalog), current, subject.since, lambda: looked
+        )
+        if believed:
+            return here
+        log.warning("archive.clock_leapt", **self._about)
+        return tuple(replace(each, complete_to=None) for each in here)
+
+    @property
+    def _about(self) -> dict[str, str]:
+        return {"instance": self.ctx.instance, "destination": self.destination.name}
 
     def _known(self, session: Archiving) -> ArchiveInventory:
         now = self.ctx.clock.monotonic()
@@ -181,11 +189,10 @@ class Archiver:
         return self._subject
 
     def _tell(self, plan: ArchivePlan) -> None:
-        about = {"instance": self.ctx.instance, "destination": self.destination.name}
         if plan.new_epoch:
-            log.warning("archive.new_epoch", why=plan.new_epoch, **about)
+            log.warning("archive.new_epoch", why=plan.new_epoch, **self._about)
         if plan.gap:
-            log.error("archive.gap", what=plan.gap, **about)
+            log.error("archive.gap", what=plan.gap, **self._about)
 
 
 def archive_once(

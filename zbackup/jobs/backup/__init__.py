@@ -1,4 +1,7 @@
 """Take a backup, complete its record, and delete what the retention policy no longer needs.
 
-Used by the command line, the daemon and switch. Read first: snapshot; then complete_record and prune.
+What is deleted is decided in plan.retention; end_keep ends a backup's protection by hand.
+
+Used by: cli, daemon, jobs.cleanup, jobs.restore, jobs.ship, jobs.switch, jobs.watch. Read first: snapshot;
+then complete_record and prune.
 """

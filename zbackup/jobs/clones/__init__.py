@@ -1,5 +1,6 @@
 """The mechanism of clones: claimed names and ports, datasets made and destroyed, servers provisioned.
 
-Used by restore, dev_clones, switch, ship and watch; no use case of its own. Read first: clone_datasets (which
-proves what is ours), claim, lifecycle.
+No use case of its own. A dataset is touched only where clone_datasets proves that it is ours.
+
+Used by: cli, jobs. Read first: clone_datasets; then claim and lifecycle.
 """

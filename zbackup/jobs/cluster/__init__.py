@@ -1,4 +1,6 @@
 """A sharded MongoDB as one: its members' common window, and all of them restored to one cluster time.
 
-Read first: members, then restore.
+Each member is restored by jobs.restore; plan.cluster decides the time and the order.
+
+Used by: cli. Read first: members; then restore.
 """

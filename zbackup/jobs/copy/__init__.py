@@ -1,1 +1,6 @@
-"""Tables and collections out of a clone, back into production. Read copy."""
+"""Tables and collections out of a clone, back into production.
+
+after_restore does it with a clone that was made for nothing else.
+
+Used by: cli, jobs.undo. Read first: copy.
+"""

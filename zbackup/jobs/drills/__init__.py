@@ -1,5 +1,7 @@
 """Restores for proof: made, checked and removed again, by hand and on schedule, with a verdict each.
 
-Used by the command line, the daemon and jobs.watch. Read first: drill; then scheduled_drill (is one due, may
-it run now) and verdicts (where the outcome is written down).
+scheduled_drill tells whether one is due and may run now, guard ends one that gets in the way.
+
+Used by: cli, daemon, jobs.cluster, jobs.init, jobs.overview, jobs.watch. Read first: drill; then verdicts,
+where the outcome is written down.
 """

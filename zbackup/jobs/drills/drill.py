@@ -43,7 +43,7 @@ from zbackup.model.moment import Moment
 from zbackup.model.record import TIMES_OUT_OF_ORDER
 from zbackup.model.recovery import Checked, Files
 from zbackup.plan.clones.clone_name import copy_name, drill_name, log_name
-from zbackup.plan.health.health import FREE_SERIOUS
+from zbackup.plan.health.pool_space import FREE_SERIOUS
 from zbackup.plan.recovery.drills import DrillPlan, plan_drill, plan_whole_drill
 from zbackup.zfs.facts import ZfsFacts
 

@@ -1,5 +1,6 @@
-"""Setting zbackup up on a host: look at what runs, act on what `plan.init` decides. `zbackup init` brings
-both together.
+"""Set zbackup up on a host: look at what runs, act on what plan.init decides.
 
-Read discover.py first, then act.py.
+`zbackup init` brings both together, and asks.
+
+Used by: cli. Read first: discover; then act.
 """

@@ -1,4 +1,6 @@
 """Tell what happened to which table: the transactions in an instance's logs, by what they did.
 
-Read first: log.
+Read from the newest snapshot, from the server's own log, or from a destination.
+
+Used by: cli. Read first: log.
 """

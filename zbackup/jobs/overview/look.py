@@ -65,8 +65,7 @@ def _instance(
     try:
         status = instance_status.look(ctx, subject.expected, remembered, daemon_runs=daemon_runs, notes=notes)
         reach = window(ctx)
-        catalog = ctx.catalog()
-        drills = of_backups(ctx, catalog.backups)
+        backups = _backups(ctx, status, reach)
         verdicts = [(name, v) for name in ("", *(t.name for t in ctx.destinations)) for v in read(ctx, name)]
     except ZbackupError as problem:
         return overview.Instance(
@@ -76,9 +75,6 @@ def _instance(
             looked=ctx.clock.now(),
             problem=str(problem),
         )
-    kept = {each.backup.record.backup: each for each in reach.kept}
-    stays = stays_until(catalog.backups, ctx.retention, status.looked, ctx.zone)
-    opens = {b.record.backup for b in reach.as_they_are}
     return overview.Instance(
         name=ctx.instance,
         engine=ctx.engine_name,
@@ -91,27 +87,46 @@ def _instance(
         newest=status.newest.name if status.newest else "",
         newest_taken=status.newest.record.taken if status.newest else None,
         **_reach(ctx, reach),
-        backups=tuple(
-            _backup(
-                b,
-                ctx.retention,
-                kept.get(b.record.backup),
-                drills.get(b.record.backup),
-                opens=b.record.backup in opens,
-                until=stays.get(b.record.backup),
-            )
-            for b in catalog.backups
-        ),
+        backups=backups.rows,
         destinations=_destinations(ctx, status),
         jobs=tuple(_job(row) for row in status.jobs),
         drills=tuple(_drill(name, verdict) for name, verdict in verdicts),
-        room=_room(status, written_a_day(catalog.backups, status.looked)),
+        room=_room(status, backups.written_a_day),
         working=status.working,
         paused=_paused(ctx, status),
         clone_lease=ctx.cloning.lease,
         clone_quota=ctx.cloning.quota,
         clone_masks=len(ctx.cloning.mask),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Backups:
+    """The backups as a page shows them, and how many bytes a day went into them."""
+
+    rows: tuple[overview.Backup, ...]
+    written_a_day: float | None
+
+
+def _backups(ctx: Context, status: Status, reach: WindowReport) -> _Backups:
+    """Look at the backups that there are. Raise ZbackupError where ZFS cannot be asked."""
+    backups = ctx.catalog().backups
+    drills = of_backups(ctx, backups)
+    kept = {each.backup.record.backup: each for each in reach.kept}
+    stays = stays_until(backups, ctx.retention, status.looked, ctx.zone)
+    opens = {b.record.backup for b in reach.as_they_are}
+    rows = (
+        _backup(
+            b,
+            ctx.retention,
+            kept.get(b.record.backup),
+            drills.get(b.record.backup),
+            opens=b.record.backup in opens,
+            until=stays.get(b.record.backup),
+        )
+        for b in backups
+    )
+    return _Backups(tuple(rows), written_a_day(backups, status.looked))
 
 
 def _paused(ctx: Context, status: Status) -> str:

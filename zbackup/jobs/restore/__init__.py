@@ -1,4 +1,7 @@
 """Bring an instance back to a recovery target: from here, fetched from a destination, or right there.
 
-Read first: restore; then source, and its two kinds, local_source and destination_source.
+A source tells which backups and logs there are; make_plan asks plan.recovery, restore acts.
+
+Used by: cli, jobs. Read first: restore; then source, and its kinds, local_source, destination_source and
+foreign_source.
 """

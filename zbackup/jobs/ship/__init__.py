@@ -1,4 +1,6 @@
 """Backups at destinations: sent, pruned, verified, and the commands a receiving host allows.
 
-Read first: ship; then prune_at and verify_at. remote_holds keeps what a restore there still needs.
+What is sent is decided in plan.ship. remote_holds keeps what a restore there still needs.
+
+Used by: cli, daemon, jobs.restore, jobs.watch. Read first: ship; then prune_at, verify_at and gate.
 """

@@ -1,4 +1,6 @@
 """A recovered clone takes production's place, and production can come back.
 
-Read first: switch; then inspect (what forbids it) and steps (each may be repeated).
+The steps are decided in plan.switch; each may be repeated after a kill.
+
+Used by: cli. Read first: switch; then inspect (what forbids it) and steps.
 """

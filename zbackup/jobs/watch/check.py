@@ -90,6 +90,12 @@ def check(ctx: Context, expected: Expected, *, with_drill: bool = False) -> Chec
         text = "where only copies of it lie, as on a host that receives them, see zbackup received"
         doctor.add(Finding(severity="advice", subject="datasets", text=text))
     _check_files(ctx, doctor)
+    _check_elsewhere(ctx, doctor)
+    return CheckReport(instance=ctx.instance, findings=tuple(doctor.findings))
+
+
+def _check_elsewhere(ctx: Context, doctor: "_Doctor") -> None:
+    """Look at what else zbackup logs in to or sends to."""
     if ctx.copier is not None and ctx.copier.configured:
         doctor.look("copying back", ctx.copier.require_account, str)
     for destination in ctx.destinations:
@@ -100,7 +106,6 @@ def check(ctx: Context, expected: Expected, *, with_drill: bool = False) -> Chec
     for destination in archive_destinations(ctx) if ctx.archive else ():
         look = partial(archive_ready, ctx, destination)
         doctor.look(f"archive {destination.name}", look, f"{destination.adapter.place}: {{}}".format)
-    return CheckReport(instance=ctx.instance, findings=tuple(doctor.findings))
 
 
 def _check_server(ctx: Context, doctor: "_Doctor", facts: ServerFacts, catalog: Catalog | None) -> None:

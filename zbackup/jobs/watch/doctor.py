@@ -8,9 +8,10 @@ from zbackup.jobs.watch.status import written_a_day
 from zbackup.model.errors import CommandFailed
 from zbackup.model.finding import Finding
 from zbackup.model.server import ServerFacts
-from zbackup.plan.health import doctor, doctor_mongodb, health
+from zbackup.plan.health import doctor, doctor_mongodb
 from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.health.clone_ports import shared_with_connections
+from zbackup.plan.health.pool_space import of_space
 from zbackup.plan.recovery.window import usable_bases
 from zbackup.proc.run import run
 from zbackup.zfs.facts import ZfsFacts
@@ -41,7 +42,7 @@ def examine(ctx: Context, catalog: Catalog, server: ServerFacts | None, expected
     ports = shared_with_connections(
         ctx.cloning.ports, _kernel_says("ip_local_port_range"), _kernel_says("ip_local_reserved_ports")
     )
-    return [*doctor.examine(facts), *oplog, *ports, *health.space(zfs.pool(catalog.datasets[0].pool), rate)]
+    return [*doctor.examine(facts), *oplog, *ports, *of_space(zfs.pool(catalog.datasets[0].pool), rate)]
 
 
 def clock_synchronised() -> bool | None:

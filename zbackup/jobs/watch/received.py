@@ -103,16 +103,14 @@ def look(
     daemon_runs: bool = False,
 ) -> Received:
     """Look, and judge. `most` is how old the newest backups may be. Raise DatasetNotFound for no root."""
-    now, facts = clock.now(), ZfsFacts(zfs.runner)
+    now = clock.now()
     snapshots = zfs.snapshots_below(root)
     promised = {f"{root}/{each.instance}": each.max_lag for each in kept}
     found = {home: Copies((), ()) for home in promised} | _by_home(root, snapshots)
     lots = tuple(lot for home, copies in found.items() for lot in _lots(home, copies, now))
     logs = archived_lots(zfs.runner, found, now)
-    tags = zfs.holds(snapshots)
-    held = tuple((str(s), tag) for s in snapshots for tag in tags.get(s.guid, ()))
-    pool, used = facts.pool(root.partition("/")[0]), facts.used(root)
-    available = facts.settings([root])[0].number("available")
+    held = _held(zfs, snapshots)
+    room = _room(zfs, root)
     ages = [
         plan.LotFacts(instance=lot.instance, home=lot.home, age=lot.age, most=most or promised.get(lot.home))
         for lot in lots
@@ -124,8 +122,8 @@ def look(
             unreadable=[problem for copies in found.values() for problem in copies.unreadable],
             remains=sum(len(copies.remains) for copies in found.values()),
             held=held,
-            pool=pool,
-            free_share=available / ((used + available) or 1),
+            pool=room.pool,
+            free_share=room.available / ((room.used + room.available) or 1),
             jobs=[_job_facts(r) for each in kept for r in each.jobs],
             scheduled=any(each.scheduled for each in kept),
             daemon_runs=daemon_runs,
@@ -136,15 +134,40 @@ def look(
         root=root,
         looked=now,
         lots=lots,
-        arriving=tuple(f"{root}/{line.name}" for line in ZfsStreams(zfs.runner).lines(root) if line.partial),
+        arriving=_arriving(zfs, root),
         held=held,
         kept=tuple(kept),
         logs=logs,
-        used=used,
-        available=available,
-        pool=pool,
+        used=room.used,
+        available=room.available,
+        pool=room.pool,
         findings=findings,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """The bytes of a dataset, by its quota, and its pool."""
+
+    pool: Pool
+    used: int
+    available: int
+
+
+def _room(zfs: Zfs, root: str) -> _Room:
+    facts = ZfsFacts(zfs.runner)
+    pool, used = facts.pool(root.partition("/")[0]), facts.used(root)
+    return _Room(pool, used, facts.settings([root])[0].number("available"))
+
+
+def _held(zfs: Zfs, snapshots: Sequence[Snapshot]) -> tuple[tuple[str, str], ...]:
+    tags = zfs.holds(snapshots)
+    return tuple((str(s), tag) for s in snapshots for tag in tags.get(s.guid, ()))
+
+
+def _arriving(zfs: Zfs, root: str) -> tuple[str, ...]:
+    """List the datasets that hold a stream in part."""
+    return tuple(f"{root}/{line.name}" for line in ZfsStreams(zfs.runner).lines(root) if line.partial)
 
 
 def _job_facts(job: Remembered) -> JobFacts:

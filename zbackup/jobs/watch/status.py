@@ -132,10 +132,14 @@ def look(
         paused=notes.pause_of(ctx.instance, now),
         acknowledged=notes.acknowledgement_of(ctx.instance, now),
     )
-    if found.paused:  # no snapshot is expected meanwhile
-        expected = replace(expected, snapshot_every=None)
-    judged = (*not_loaded(settings), *health.judge(_facts(found, catalog, known, retention.note), expected))
+    facts = _facts(found, catalog, known, retention.note)
+    judged = (*not_loaded(settings), *health.judge(facts, _expected_now(expected, found.paused)))
     return replace(found, findings=in_the_light_of(judged, found.paused, found.acknowledged, ctx.zone))
+
+
+def _expected_now(expected: Expected, paused: Pause | None) -> Expected:
+    """The same, but for snapshots while they are paused."""
+    return replace(expected, snapshot_every=None) if paused else expected
 
 
 def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> health.Facts:
@@ -167,30 +171,32 @@ def _facts(status: Status, catalog: Catalog, clones: Clones, doubt: str) -> heal
         doubt=doubt,
         out_of_order=times_out_of_order(backups),
         leftovers=status.leftovers,
-        drills=tuple(
-            DrillFacts(
-                destination=each.destination,
-                passed=each.age(now),
-                every=each.every,
-                failed=each.last.why if each.last else "",
-                waiting=waiting,
-            )
-            for each in status.drills
-        ),
-        archives=tuple(
-            ArchiveFacts(
-                destination=each.destination,
-                exposed=each.exposed(now),
-                every=timedelta(seconds=each.every),
-                error=each.error,
-                ahead=each.archived is not None and each.exposed(now) is None,
-            )
-            for each in status.archives
-        ),
+        drills=tuple(_drill_facts(each, now, waiting) for each in status.drills),
+        archives=tuple(_archive_facts(each, now) for each in status.archives),
         lags=tuple(
             health.Lag(destination=s.destination, behind=s.behind, most=s.max_lag, waiting=waiting)
             for s in status.shipped
         ),
+    )
+
+
+def _drill_facts(drills: Drilled, now: datetime, waiting: timedelta) -> DrillFacts:
+    return DrillFacts(
+        destination=drills.destination,
+        passed=drills.age(now),
+        every=drills.every,
+        failed=drills.last.why if drills.last else "",
+        waiting=waiting,
+    )
+
+
+def _archive_facts(archive: ArchiveState, now: datetime) -> ArchiveFacts:
+    return ArchiveFacts(
+        destination=archive.destination,
+        exposed=archive.exposed(now),
+        every=timedelta(seconds=archive.every),
+        error=archive.error,
+        ahead=archive.archived is not None and archive.exposed(now) is None,
     )
 
 

@@ -1,4 +1,6 @@
 """Small decisions for clones: their names, leases, connection URLs, and members of replica sets. Pure.
 
-Asked by jobs.clones, jobs.dev_clones and the command line. Read first: lease and clone_name.
+Whether a name may be taken, and what a clone's end is, is said here alone.
+
+Used by: app, cli, jobs, plan.health. Read first: lease and clone_name.
 """

@@ -1,5 +1,7 @@
 """Findings: what somebody should know of an instance, a server's settings or a receiving host. Pure.
 
-Asked by jobs.watch. Read first: health; then doctor and placement (settings and datasets that would hurt
-later).
+A finding says what, why that matters and what to do, and how bad it is: ok, warning or critical.
+
+Used by: app, cli, daemon, jobs, plan.init. Read first: health; then doctor and placement (settings and
+datasets that would hurt later) and received.
 """

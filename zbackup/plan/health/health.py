@@ -1,13 +1,12 @@
 """Judge how an instance is, from what its backups, its pool and the daemon's memory say. Pure."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import zip_longest
 
 from zbackup.model.backup import Backup
-from zbackup.model.errors import PoolReadOnly, VerificationFailed
+from zbackup.model.errors import VerificationFailed
 from zbackup.model.finding import Finding, Severity
 from zbackup.model.log import LogDamage
 from zbackup.model.space import Pool
@@ -16,6 +15,7 @@ from zbackup.plan.duration_text import length
 from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.health.archive_health import ArchiveFacts, of_archives
 from zbackup.plan.health.drill_health import GRACE, DrillFacts, of_drills
+from zbackup.plan.health.pool_space import of_space
 from zbackup.plan.health.unfinished_clones import Leftover, of_leftovers
 from zbackup.plan.health.unreadable import unreadable, unreadable_clones
 
@@ -23,8 +23,6 @@ from zbackup.plan.health.unreadable import unreadable, unreadable_clones
 LATE, LOST = 2.0, 3.0
 
 FAILURES_SERIOUS = 3
-FREE_LOW, FREE_SERIOUS = 0.20, 0.10
-DAYS_LOW = 3.0
 
 # Clocks of a database host that differ by more are wrong, not late.
 FUTURE = timedelta(minutes=1)
@@ -110,7 +108,7 @@ def judge(facts: Facts, expected: Expected) -> tuple[Finding, ...]:
         *of_leftovers(facts.leftovers),
         *unreadable(facts.unreadable),
         *unreadable_clones(facts.unreadable_clones),
-        *space(facts.pool, facts.written_a_day),
+        *of_space(facts.pool, facts.written_a_day),
     )
     return tuple(finding for finding in found if finding is not None)
 
@@ -329,55 +327,3 @@ def _left(facts: Facts) -> Finding | None:
     # An unfinished one is put right by the next snapshot; whatever misses a dataset stays.
     key = f"incomplete {facts.broken}" if facts.broken else "unfinished"
     return Finding(severity="warning", subject="snapshots", text=text, fix="zbackup check", key=key)
-
-
-def space(pool: Pool, written_a_day: float | None) -> list[Finding]:
-    """List the findings about a pool's room and state."""
-    found = []
-    if pool.readonly:
-        found.append(
-            Finding(
-                severity="critical",
-                subject="pool",
-                text=f"{pool.name} is imported read-only",
-                why="no backup can be taken, received or pruned there, and no clone be made",
-                fix="zpool export {0} && zpool import {0}".format(shlex.quote(pool.name)),
-                exit_status=PoolReadOnly.exit_status,
-                key=f"{pool.name} read-only",
-            )
-        )
-    if pool.health != "ONLINE":
-        found.append(
-            Finding(
-                severity="critical",
-                subject="pool",
-                text=f"{pool.name} is {pool.health}",
-                why="a disk is missing or broken: backups on this pool share its fate",
-                fix=f"zpool status -x {pool.name}",
-                key=f"{pool.name} {pool.health}",
-            )
-        )
-    if pool.free_share < FREE_LOW:
-        found.append(
-            Finding(
-                severity="critical" if pool.free_share < FREE_SERIOUS else "warning",
-                subject="space",
-                text=f"{pool.name} has {pool.free_share:.0%} free",
-                why="a full pool stops the database, and ZFS writes ever more slowly on the way there",
-                fix=f"zfs list -o space -r {pool.name}",
-                key="free",
-            )
-        )
-    if written_a_day and pool.free / written_a_day < DAYS_LOW:
-        found.append(
-            Finding(
-                severity="warning",
-                subject="space",
-                text=f"what is free on {pool.name} lasts {pool.free / written_a_day:.1f} days at the rate of "
-                f"the last snapshots, if none is destroyed",
-                why="a full pool stops the database",
-                fix="zbackup prune --dry-run",
-                key="days",
-            )
-        )
-    return found

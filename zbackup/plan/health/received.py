@@ -7,7 +7,8 @@ from datetime import timedelta
 from zbackup.model.finding import Finding
 from zbackup.model.space import Pool
 from zbackup.plan.duration_text import length
-from zbackup.plan.health.health import FREE_LOW, FREE_SERIOUS, JobFacts, of_jobs, space
+from zbackup.plan.health.health import JobFacts, of_jobs
+from zbackup.plan.health.pool_space import FREE_LOW, FREE_SERIOUS, of_space
 from zbackup.plan.health.unreadable import unreadable
 
 _FULL = "nothing more can be received, and ZFS writes ever more slowly on the way there"
@@ -117,7 +118,7 @@ def _held(facts: Facts) -> list[Finding]:
 
 
 def _room(facts: Facts) -> list[Finding]:
-    found = [replace(f, why=_FULL) if f.subject == "space" else f for f in space(facts.pool, None)]
+    found = [replace(f, why=_FULL) if f.subject == "space" else f for f in of_space(facts.pool, None)]
     if facts.free_share < min(FREE_LOW, facts.pool.free_share):
         text = f"{facts.root} has {facts.free_share:.0%} of its room left"
         found.append(

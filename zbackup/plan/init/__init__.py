@@ -1,5 +1,6 @@
-"""The decisions of `zbackup init`: names, datasets, the configuration's text, the steps, the service, the
-receiving host. Pure.
+"""The decisions of `zbackup init`: names, datasets, the configuration's text, the steps, the service. Pure.
 
-Read config_text.py first, then steps.py.
+receive is the same for a host that receives copies.
+
+Used by: cli, jobs.init. Read first: config_text; then steps.
 """

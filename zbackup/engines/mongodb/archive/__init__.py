@@ -1,1 +1,6 @@
-"""The oplog while it is written, for the log archive. Read first: follow; then files (entries into files)."""
+"""The oplog while it is written, for the log archive.
+
+The server is asked for what a majority of its set has; its entries become files, byte for byte.
+
+Used by: app. Read first: follow; then files.
+"""

@@ -1,4 +1,7 @@
-"""Hold a mongod still for the moment of a snapshot; an fsyncLock survives its client, so a watchdog waits.
+"""Hold a mongod still for the moment of a snapshot.
 
-Used by engine alone. Read first: lock; then marker_file, release and heal (the run after one that died).
+An fsyncLock survives its client, so a watchdog of its own process waits, and releases it when zbackup dies or
+hangs; a marker file lets the next run heal what both left.
+
+Used by: engines.mongodb. Read first: lock; then watchdog, release, marker_file and heal.
 """

@@ -1,4 +1,7 @@
 """The oplog of a clone: what it holds, whether another one continues it, where it is cut.
 
-Used by recovery. Read first: oplog; then continuation (proof of one history) and find_stop.
+A stored one is read through a mongod of ours; archived ones are files.
+
+Used by: engines.mongodb.archive, engines.mongodb.recovery, engines.mongodb.undo. Read first: oplog; then
+continuation (proof of one history) and find_stop.
 """

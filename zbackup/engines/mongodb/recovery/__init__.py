@@ -1,4 +1,7 @@
 """From a backup's files and a later holder of the oplog to a mongod as of the target, proven.
 
-Used through engines.base.Recovery. Read first: recover; as_it_is is a backup with nothing replayed.
+as_it_is is a backup with nothing replayed; added_oplog puts archived entries into a clone. Jobs know it
+as engines.base.Recovery and LogReader.
+
+Used by: app. Read first: recover; then log_reader.
 """

@@ -1,4 +1,6 @@
 """A running mongod: connections, what it says of itself and its set, and what its settings mean.
 
-Used by lock, oplog, clone and recovery. Nothing in here changes a server. Read first: connection, inspect.
+Nothing in here changes a server, but for accounts that are asked for.
+
+Used by: engines.mongodb, jobs.init. Read first: connection; then inspect and server_facts.
 """

@@ -1,1 +1,7 @@
-"""Take back one transaction of an oplog. Read session; then logged, for what its entries say."""
+"""Take back one transaction of an oplog.
+
+The documents before it come from a clone of the moment in front of it; nothing that was changed since is
+overwritten.
+
+Used by: app. Read first: session; then logged (what its entries say), images and put_back.
+"""

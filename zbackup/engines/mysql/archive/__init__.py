@@ -1,1 +1,6 @@
-"""Reading a server's binary log while it is written, for the log archive. Read first: follow."""
+"""The binary log while it is written, for the log archive.
+
+Its files are read as they grow, up to the last whole transaction; the server is asked nothing.
+
+Used by: app. Read first: follow.
+"""

@@ -1,4 +1,6 @@
-"""Binary log files, read without a server: events, positions, GTIDs, torn ends, the place to stop.
+"""Binary log files, read without a server: events, positions, GTIDs, torn ends, the position to stop at.
 
-Used by recovery and lock. No server is asked. Read first: reader and scan; then find_stop.
+All of it is read from files that others can write: lengths are bounded, nothing is followed.
+
+Used by: engines.mysql. Read first: reader and scan; then find_stop.
 """

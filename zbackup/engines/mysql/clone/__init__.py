@@ -1,4 +1,6 @@
 """A server on a clone's files: its program, its options, its keyring, its accounts.
 
-Used by recovery. Read first: clone_server; then server_options (what is taken over from the original).
+What the original was told is taken over where it matters to its files, and nothing else.
+
+Used by: engines.mysql.recovery. Read first: clone_server; then server_options.
 """

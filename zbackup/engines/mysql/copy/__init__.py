@@ -1,5 +1,7 @@
 """Tables out of a clone and back into production: what is there, the statements, and the copying itself.
 
-Read first: session, which plans and acts; then plan_table and plan_rows, and finish and views for what comes
-behind the rows. definition and statements are pure.
+definition and statements are pure. brake keeps a copy from getting in production's way.
+
+Used by: app, engines.mysql.undo. Read first: session (plans and acts); then
+plan_table, plan_rows, and finish and views (what comes behind the rows).
 """

@@ -26,7 +26,6 @@ from zbackup.model.errors import NotFound, Refused, Taken, UsageError
 
 ENGINES = ("innodb", "myisam", "aria", "rocksdb")
 WORK = "zbackup_copy_"
-_NO_KEYS: tuple[tuple[str, str], ...] = ()
 KEYS_LATER_BYTES = 2 << 30
 """Up to this size, a table gets its indexes when it is filled. Each is one statement, which a replica is busy
 with for as long as production was: of larger tables for longer than anybody could stop it."""
@@ -126,24 +125,12 @@ def _whole(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: T
     work = TableName(into.schema, WORK + _mark(wish, table.name, into, text))
     if action != "new" and "mariadb" not in sides.production.version.lower():
         definition = definition.without_check_names()
-    shape, keys = definition, _NO_KEYS
     resumed = tables.read_table(sides.production, work) is not None
-    # The size is an estimate: an earlier run may have found another, and left the indexes for the end.
-    later = resumed or table.rows * table.row_bytes <= KEYS_LATER_BYTES
-    if later and table.index == "PRIMARY" and _is_innodb(table):
-        shape, keys = definition.without_keys()
-    if resumed and keys:
-        there_already = tables.index_names(sides.production, work)
-        keys = tuple((name, key) for name, key in keys if name not in there_already)
+    shape, keys = _keys_apart(sides, table, definition, work, resumed=resumed)
     foreign, foreign_sql, renamed = _foreign(sides, wish, definition, table, work) if own else ((), (), ())
     triggers = tuple(_triggers(sides, table, work)) if own else ()
     kept = TableName(into.schema, shortened(into.table, f"_before_{wish.moment}")) if there else None
-    notes = [*renamed]
-    if not own and (table.triggers or definition.foreign):
-        left = [f"trigger {t.name}" for t in table.triggers] + [
-            f"foreign key {n}" for n, _ in definition.foreign
-        ]
-        notes.append(f"{into} is made without {', '.join(left)}")
+    notes = [*renamed] if own else _left_out(table, into, definition)
     job = TableJob(
         step=CopyStep(
             source=table.name,
@@ -165,6 +152,28 @@ def _whole(sides: Sides, wish: CopyWish, table: Table, into: TableName, there: T
         triggers=triggers,
     )
     return replace(job, step=replace(job.step, statements=tuple(_shown(job))))
+
+
+def _left_out(table: Table, into: TableName, definition: Definition) -> list[str]:
+    """Note what a table of another name is made without."""
+    left = [f"trigger {t.name}" for t in table.triggers] + [f"foreign key {n}" for n, _ in definition.foreign]
+    return [f"{into} is made without {', '.join(left)}"] if left else []
+
+
+def _keys_apart(
+    sides: Sides, table: Table, definition: Definition, work: TableName, *, resumed: bool
+) -> tuple[Definition, Sequence[tuple[str, str]]]:
+    """The definition to begin with, and the indexes to be built behind the rows, but for those that an
+    earlier run has built."""
+    # The size is an estimate: an earlier run may have found another, and left the indexes for the end.
+    later = resumed or table.rows * table.row_bytes <= KEYS_LATER_BYTES
+    if not later or table.index != "PRIMARY" or not _is_innodb(table):
+        return definition, ()
+    shape, keys = definition.without_keys()
+    if resumed and keys:
+        built = tables.index_names(sides.production, work)
+        keys = tuple((name, key) for name, key in keys if name not in built)
+    return shape, keys
 
 
 def _is_innodb(table: Table) -> bool:

@@ -1,5 +1,7 @@
-"""Hold a server still for the moment of a snapshot: with a ceiling, and a watchdog that outlives us.
+"""Hold a server still for the moment of a snapshot: with a ceiling that the server itself enforces.
 
-Used by engine alone. Read first: lock; then applier, applier_watchdog and restart_applier (replicas),
+On a replica the applier is paused, and a watchdog that outlives us starts it again.
+
+Used by: engines.mysql. Read first: lock; then applier, applier_watchdog and restart_applier (replicas),
 wait_limit (the ceiling).
 """

@@ -1,4 +1,8 @@
 """From a backup's files and a later holder of the log to a server as of the target, proven.
 
-Used through engines.base.Recovery. Read first: recover; then replay, replay_bounds and verify_replay.
+MySQL replays as a replica of its own relay log (replay_mysql), MariaDB from a source that we play
+(replay_mariadb, source_protocol).
+
+Used by: app, engines.mysql.archive, engines.mysql.undo. Read first: recover; then replay, replay_bounds and
+verify_replay.
 """

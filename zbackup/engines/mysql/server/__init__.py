@@ -1,4 +1,6 @@
 """A running MySQL or MariaDB: connections, what it says of itself, and what its settings mean.
 
-Used by lock, clone and recovery. Nothing in here changes a server. Read first: connection, inspect.
+Nothing in here changes a server, but for accounts that are asked for.
+
+Used by: engines.mysql, jobs.init. Read first: connection; then inspect and server_facts.
 """
