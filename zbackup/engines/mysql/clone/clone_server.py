@@ -254,6 +254,10 @@ class CloneServer:
             limits=shape.limits,
         )
         environment = for_server(recorded.get("TZ", ""))
+        # One that was killed has left its socket. MariaDB (10.11.18) tries whether anybody answers there, and
+        # a server that may call nobody ends. MySQL asks who has the process id that is in the file beside it.
+        for left in (self.place.socket, self.place.socket.with_name(f"{self.place.socket.name}.lock")):
+            secure_files.unlink(left)
         return launch(argv, confinement, self.place.output, note=self.files.process, environment=environment)
 
     def _shape(self, serving: Serving = PRIVATE, *, replaying: bool = False) -> Shape:
