@@ -94,7 +94,8 @@ def protect(
             )
     finished.reports += _checked(options, config)
     if facts.systemd and not service.stopped(facts, wanted):
-        finished.failed += verdict(load(config), app.clock())
+        with shown(options) as progress:
+            finished.failed += verdict(load(config), app.clock(), progress)
     return finished
 
 

@@ -13,6 +13,7 @@ from zbackup.config.settings import Settings
 from zbackup.jobs.init import host, verdict
 from zbackup.jobs.journal import Journal, Remembered
 from zbackup.model.errors import CommandFailed, DatasetNotFound
+from zbackup.model.progress import Silent
 
 ALL = "snapshot,userprop,hold,release"
 
@@ -38,7 +39,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def test_a_dataset_that_is_gone_hides_nothing_of_the_others(settings: Settings) -> None:
-    gone, lacking = verdict.verdict(settings, SystemClock())
+    gone, lacking = verdict.verdict(settings, SystemClock(), Silent())
     assert isinstance(gone, CommandFailed) and "dataset does not exist" in str(gone)
     assert str(lacking).endswith(f"(release): zfs allow -u nobody-s {ALL} tank/shop")
     assert lacking.exit_status == 9
@@ -52,10 +53,35 @@ def test_what_the_daemons_user_wrote_into_its_journal_is_cut_and_none_of_it_rais
     (tmp_path / "daemon.json").write_text(
         '{"jobs": ["shop", {"instance": "shop", "job": ["watch"], "failures": "x"}]}'
     )
-    told = [str(each) for each in verdict.verdict(settings, SystemClock())]
+    told = [str(each) for each in verdict.verdict(settings, SystemClock(), Silent())]
     assert [each.partition(":")[0] for each in told] == ["gone", "shop"], told
     assert all("has not looked at it" in each for each in told)
     row = Remembered(instance="shop", job="watch", failures=1, failed=LATER, message="x" * 99_999)
     Journal(tmp_path).write([row, Remembered(instance="gone", job="watch", last=datetime.now(UTC))])
-    (said,) = verdict.verdict(settings, SystemClock())
+    (said,) = verdict.verdict(settings, SystemClock(), Silent())
     assert said.exit_status == 9 and len(str(said)) < 1200
+
+
+class Told(Silent):
+    """The phases there were. In each the daemon looks at one more instance."""
+
+    def __init__(self, journal: Journal, looks: list[str]) -> None:
+        self.phases: list[str] = []
+        self._journal, self._looks, self._looked = journal, looks, list[Remembered]()
+
+    def phase(self, name: str, detail: str = "") -> None:
+        self.phases.append(f"{name} ({detail})" if detail else name)
+        if self._looks:
+            one = self._looks.pop(0)
+            self._looked.append(Remembered(instance=one, job="watch", last=datetime.now(UTC)))
+            self._journal.write(self._looked)
+
+
+def test_it_says_whom_it_waits_for(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "service_user", lambda: "root")
+    told = Told(Journal(tmp_path), ["shop", "gone"])
+    assert list(verdict.verdict(settings, SystemClock(), told)) == []
+    waiting = "waiting until the daemon has looked at"
+    assert told.phases == [f"{waiting} gone, shop (at most 120 s)", f"{waiting} gone (at most 120 s)", ""]

@@ -11,6 +11,7 @@ from zbackup.config.settings import Instance, Settings
 from zbackup.jobs.init import host
 from zbackup.jobs.journal import Journal, Remembered
 from zbackup.model.errors import CommandFailed, Refused, ZbackupError
+from zbackup.model.progress import Progress
 from zbackup.plan.init.verdict import JobSeen, Verdict, lacking, needed, of_jobs
 from zbackup.proc.run import run
 
@@ -20,14 +21,14 @@ PAUSE_S = 0.25
 SEE = "see journalctl -u zbackup"
 
 
-def verdict(settings: Settings, clock: Clock) -> Iterator[ZbackupError]:
+def verdict(settings: Settings, clock: Clock, progress: Progress) -> Iterator[ZbackupError]:
     """List what keeps the daemon, which runs under systemd, from its work. Raise CommandFailed when systemd
-    cannot be asked."""
+    cannot be asked. `progress` hears which instances are waited for until the daemon has looked at them."""
     scheduled = [each for each in settings.instance.values() if each.schedule.snapshot is not None]
     without = [problem for each in scheduled for problem in _rights(each)]
     yield from without
     if not without:
-        yield from _jobs(settings, scheduled, clock)
+        yield from _jobs(settings, scheduled, clock, progress)
 
 
 def _rights(instance: Instance) -> Iterator[ZbackupError]:
@@ -59,9 +60,12 @@ def _names(user: str) -> tuple[str, ...]:
     return (user, *(group.gr_name for group in grp.getgrall() if group.gr_gid in groups))
 
 
-def _jobs(settings: Settings, scheduled: list[Instance], clock: Clock) -> Iterator[ZbackupError]:
+def _jobs(
+    settings: Settings, scheduled: list[Instance], clock: Clock, progress: Progress
+) -> Iterator[ZbackupError]:
     """List the daemon's own jobs that fail, once it has looked at every instance."""
     journal, until = Journal(settings.daemon.state_dir), time.monotonic() + LIMIT_S
+    told: list[str] = []
     while True:
         runs, rows, since = host.is_active(), journal.read(), host.service_started(clock)
         found = {
@@ -71,7 +75,13 @@ def _jobs(settings: Settings, scheduled: list[Instance], clock: Clock) -> Iterat
         waiting = [name for name, one in found.items() if one.state == "waiting"]
         if not (runs and waiting) or time.monotonic() > until:
             break
+        if waiting != told:
+            told = waiting
+            progress.phase(
+                f"waiting until the daemon has looked at {', '.join(told)}", f"at most {LIMIT_S:.0f} s"
+            )
         time.sleep(PAUSE_S)
+    progress.phase("")
     if not runs:
         yield ZbackupError(f"the daemon has ended, and nothing is done on schedule: {SEE}")
         return
