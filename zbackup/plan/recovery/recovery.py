@@ -90,7 +90,8 @@ def _in_utc(target: datetime, reachable: Window, now: datetime, zone: ZoneInfo) 
         return ""
     wall = target.astimezone(zone).replace(tzinfo=None)
     meant = wall.replace(tzinfo=UTC)
-    if meant == target or not reachable.start < meant <= (reachable.end or now):
+    end = now if reachable.unseen or reachable.end is None else reachable.end
+    if meant == target or not reachable.start < meant <= end:
         return ""
     return f'; the same time in UTC is inside it: --to "{wall.isoformat(" ")} UTC"'
 
