@@ -385,6 +385,8 @@ def _unreachable(failure: ServerSelectionTimeoutError, where: str) -> DatabaseEr
     reason = str(failure).partition(" (configured timeouts")[0].partition(", Timeout:")[0]
     if "SSL" in reason or "certificate" in reason:
         return DatabaseError(f"no TLS with {where}: {reason}; check the instance's tls settings")
+    if "Got response id" in reason:
+        return DatabaseError(f"what answers at {where} is no MongoDB; check engine, socket, host and port")
     if "reset by peer" in reason or "connection closed" in reason:
         # It says why in its own log alone. A socket is no way around that.
         hint = "does it require TLS (then name host, port and tls, and no socket), or refuse this host?"
@@ -394,5 +396,4 @@ def _unreachable(failure: ServerSelectionTimeoutError, where: str) -> DatabaseEr
 
 def _harmless(failure: Exception) -> str:
     """PyMongo quotes parts of a URI that it cannot read, and the password may be in them."""
-    unreadable = isinstance(failure, InvalidURI | ValueError)
-    return "the address cannot be read" if unreadable else str(failure)
+    return "the address cannot be read" if isinstance(failure, InvalidURI | ValueError) else str(failure)
