@@ -149,7 +149,7 @@ def _text(wanted: Wanted, reached: Access) -> str:
         f"[instance.{name}]",
         f"engine = {_toml(wanted.engine)}",
         f"datasets = {_toml(_datasets(wanted))}  # where production is to live; none of them has to be here",
-        "# Before the first backup: socket (or host and port), user and password of the server.",
+        "# Before a switch or a backup: socket (or host and port), user and password of the server.",
     ]
     recovery = {"clones": wanted.below or None, "server": str(wanted.server) if wanted.server else None}
     lines += _table(f"[instance.{name}.recovery]", _given(recovery))
