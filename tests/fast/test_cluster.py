@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,13 +17,19 @@ from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.jobs.cleanup.cleanup import reconcile
 from zbackup.jobs.clones import lifecycle as clones
+from zbackup.jobs.clones import provision
 from zbackup.jobs.clones.clone_datasets import find_clone
 from zbackup.jobs.cluster.drill import ClusterDrill, drill_cluster
 from zbackup.jobs.cluster.members import look_at_member
+from zbackup.jobs.cluster.one_member import as_member
 from zbackup.jobs.cluster.restore import ClusterOptions, plan_cluster, restore_cluster
 from zbackup.jobs.context import Context
+from zbackup.jobs.restore.local_source import LOCAL
+from zbackup.jobs.restore.options import RestoreOptions
+from zbackup.jobs.restore.restore import RestoreReport, restore
+from zbackup.jobs.restore.source import Source
 from zbackup.jobs.ship.ship import ship
-from zbackup.model.cluster import CONFIG, SHARD, Cluster, Membership, TooLate
+from zbackup.model.cluster import CONFIG, SHARD, Addresses, Cluster, Membership, TooLate, addresses
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, Taken, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime, LogSpan
 from zbackup.model.progress import Progress
@@ -35,6 +42,7 @@ from zbackup.model.target import Stop, time_of
 CLUSTER = Cluster("all", "config", ("shard",))
 OPTIONS = ClusterOptions(name="r1")
 NAMES = ("r1-config", "r1-shard")
+WHERE = addresses("of config/127.0.0.1:7100", ["of shard/localhost:7101"])
 THERE = "vault/zbackup"
 WAYS: tuple[Way, ...] = ("fails late", "killed before")
 """One member's restore is broken in the other ways, too, in test_restore."""
@@ -316,14 +324,67 @@ def test_from_a_destination_that_each_member_has(
     looked = [
         look_at_member(ctx, ctx.destinations[0], run_at_destination=run_at_destination) for ctx in shipped
     ]
-    restore_cluster(CLUSTER, looked, at, OPTIONS)
-    assert rows(world) == [tuple(n for n, time in world.server.times.items() if time < at.at)] * 2
-    for name in NAMES:
-        clones.destroy([at for ctx in shipped for at in ctx.everywhere()], name)
-    require_nothing_left(world)
+
+    def by_hosts() -> None:
+        for member in looked:
+            by_its_host(member.ctx, at, member.source)
+
+    for act in (lambda: restore_cluster(CLUSTER, looked, at, OPTIONS), by_hosts):
+        act()
+        assert rows(world) == [tuple(n for n, time in world.server.times.items() if time < at.at)] * 2
+        for name in NAMES:
+            clones.destroy([place for ctx in shipped for place in ctx.everywhere()], name)
+        require_nothing_left(world)
     late = ClusterTime(int(newest.as_of.timestamp()) + 30, 0)
     with pytest.raises(NotRecoverable, match="not in the window of config"):
         restore_cluster(CLUSTER, looked, late, OPTIONS)
+
+
+def by_its_host(
+    ctx: Context, at: ClusterTime, source: Source = LOCAL, where: Addresses = WHERE
+) -> RestoreReport:
+    """The member of that host, by the command that all hosts are given."""
+    given = RestoreOptions(name=f"r1-{ctx.instance}")
+    return restore(ctx, at, as_member(ctx, at, given, source, where), source)
+
+
+def test_each_host_restores_its_own_member(
+    world: World, members: tuple[Context, ...], at: ClusterTime
+) -> None:
+    """Also when it is broken at any change and run again; its server is started again at its address."""
+    told = []
+    for ctx in members:
+        kept = world.keep()
+        told.append(by_its_host(ctx, at).clone)
+        wanted = _portrait(world)
+        world.put_back(kept)
+        for each in every_break(world, lambda ctx=ctx: by_its_host(ctx, at), WAYS):
+            if each.known:
+                continue
+            require_well(world, ctx)
+            with suppress(Taken):
+                by_its_host(ctx, at)
+            reconcile(ctx)
+            assert _portrait(world) == wanted, each
+            clones.destroy((ctx,), f"r1-{ctx.instance}")
+        by_its_host(ctx, at)
+    assert rows(world) == [tuple(n for n, time in world.server.times.items() if time < at.at)] * 2
+    assert [clone.address for clone in told] == ["of config/127.0.0.1:7100", "of shard/localhost:7101"]
+    again = provision.serving(find_clone(members[1], "r1-shard")[0])  # type: ignore[index]
+    assert (again.host, again.port, again.role, again.addresses) == ("localhost", 7101, SHARD, None)
+
+
+def test_addresses_that_do_not_fit_are_refused(
+    world: World, members: tuple[Context, ...], at: ClusterTime
+) -> None:
+    before, shards = portrait(world), ["of shard/localhost:7101"]
+    with pytest.raises(UsageError, match=r"of config, which is not among .*: add --configdb of config/HOST"):
+        by_its_host(members[0], at, where=addresses("of shard2/127.0.0.1:7100", shards))
+    with pytest.raises(Taken, match=r"192.0.2.1 cannot be listened on: .* this host's own address"):
+        by_its_host(members[0], at, where=addresses("of config/192.0.2.1:7100", shards))
+    with pytest.raises(UsageError, match=r"shard is a shard by .*: its address goes with --shard"):
+        by_its_host(members[1], at, where=addresses(shards[0], ["of config/127.0.0.1:7100"]))
+    assert portrait(world) == before
 
 
 def test_a_cluster_that_is_whole_is_nobodys_leftover(members: tuple[Context, ...], at: ClusterTime) -> None:

@@ -150,9 +150,7 @@ def require_it_works(report: Mapping[str, Any]) -> None:
         [identity] = router.find(shard, "admin", "system.version", {"_id": "shardIdentity"})
         assert identity["configsvrConnectionString"] == report["configdb"]
     hosts = {row["host"] for row in router.find(CONFIG, "config", "shards", {})}
-    assert hosts == {
-        f"{m['replica_set']}/127.0.0.1:{m['port']}" for m in report["members"] if m["role"] == "shardsvr"
-    }
+    assert hosts == {m["member"]["address"] for m in report["members"] if m["member"]["role"] == "shardsvr"}
     router.transaction(
         [
             (key, {"update": ORDERS, "updates": [{"q": {"_id": key}, "u": {"$set": {"new": True}}}]})

@@ -257,6 +257,18 @@ def torn(cluster: Cluster, since: Timestamp) -> list[tuple[Timestamp, Timestamp,
     return [span for span in spans if span[0] < span[1] < span[2]]
 
 
+def ending(cluster: Cluster, since: Timestamp) -> list[Timestamp]:
+    """Cluster times at which a migration was not over.
+
+    The shard that gets the chunk has been told, and the one that gave it has not noted that yet.
+    """
+    router = cluster.router()
+    wanted = {"ts": {"$gt": since}, "ns": "admin.system.version", "o2._id": "migrationCoordinatorStats"}
+    found = [entry["ts"] for shard in SHARDS for entry in router.find(shard, "local", "oplog.rs", wanted)]
+    router.close()
+    return [Timestamp(told.time, told.inc + 1) for told in sorted(found)]
+
+
 def moved(cluster: Cluster, since: Timestamp) -> list[Timestamp]:
     """The places in the config server's oplog where the routing table changed."""
     router = cluster.router()

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from zbackup import app
-from zbackup.cli import at_address, on_cluster, restore_copy
+from zbackup.cli import at_address, on_cluster, on_member, restore_copy
 from zbackup.cli import restore_options as given
 from zbackup.cli.at_address import Elsewhere, Given, on_address
 from zbackup.cli.options import Options
@@ -58,6 +58,7 @@ zbackup restore --from s3://bucket/db1 --key FILE --below tank/recovered --to la
 zbackup restore shop --before-drop shop.orders --table shop.orders   and back into production with it
 zbackup restore docs --to-timestamp 1714557720,1 --port 27018 --as-replica-set rescue
 zbackup restore --cluster shop --to "10:02" --port 27100    a sharded MongoDB: all of its members to one time
+zbackup restore --to-timestamp 1714557720,1 --configdb cfg/db0:27100 --shard rs0/db1:27100   the same by hosts
 """
 
 
@@ -99,12 +100,16 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
     below: at_address.Below = "",
     server: at_address.Program = None,
     cluster: on_cluster.Name = "",
+    configdb: on_member.Configdb = "",
+    shard: on_member.Shards = None,
+    cluster_key: on_member.ClusterKey = None,
 ) -> None:
     if cluster:
         on_cluster.require_alone(
             *(instance, before, before_drop, before_truncate, to_backup, to_label, base, epoch, read_only),
             *(as_replica_set, accept_clock, accept_older, skip, table, into, missing, changed, yes),
             *(key, endpoint, identity, known_hosts, sudo, named_instance, below, server),
+            *(configdb, shard, cluster_key),
         )
         asked_for = on_cluster.Wish(to=to, to_timestamp=to_timestamp, origin=origin, there=there)
         ways = ClusterOptions(name=name, port=port, keep=keep)
@@ -130,6 +135,9 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         replica_set=_replica_set(as_replica_set),
         accept_clock=accept_clock,
     )
+    addresses = on_member.wished(
+        configdb, shard or (), cluster_key, to_timestamp, (port, read_only, as_replica_set, table)
+    )
     wish = restore_copy.wished(table or [], into, missing=missing, changed=changed)
     program = from_address.named(server) if server else None
     elsewhere = Given(
@@ -150,6 +158,7 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         source = FOREIGN if is_foreign(named_target) else _source(ctx, origin, there=there)
         choice = choice if skip is None else without(ctx, choice, skip)
         target = find_target(ctx, source, named_target, choice, sure=yes or dry_run)
+        choice = on_member.chosen(ctx, target, choice, source, addresses)
         ctx.progress.note(headline(Asked(ctx.instance, ctx.zone, target)))
         if not dry_run:
             report = restore(ctx, target, choice, source)

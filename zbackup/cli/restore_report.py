@@ -60,10 +60,19 @@ def report_shape(asked: Asked, report: RestoreReport) -> dict[str, Any]:
             "port": report.clone.port or None,
             "read_only": report.clone.read_only,
             "replica_set": report.clone.replica_set or None,
+            "member": _member_shape(report),
             "connect": report.connect,
             "phases": shapes.phases(report.phases),
         }
     )
+
+
+def _member_shape(report: RestoreReport) -> dict[str, Any] | None:
+    """Of a sharded cluster; None outside of one."""
+    told = report.recovered.member
+    if not report.clone.role or not told:
+        return None
+    return {"role": report.clone.role, "cluster_id": told.cluster, "address": report.clone.address}
 
 
 def _common_shape(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -> dict[str, Any]:
@@ -130,12 +139,20 @@ def render_report(asked: Asked, report: RestoreReport) -> str:
         *([] if _is_mongodb(report.plan) else [("GTIDs", report.recovered.gtid or "none")]),
         ("clone", report.plan.name + (", read only" if report.clone.read_only else "")),
         *([("replica set", report.clone.replica_set)] if report.clone.replica_set else []),
+        *_member_rows(report),
         ("socket", report.socket),
         *([("port", f"127.0.0.1:{report.clone.port}")] if report.clone.port else []),
         *([("took", _took(report.phases))] if report.phases else []),
     ]
     text = _sheet(f"Restored {headline(asked)}", rows, _remarks(asked, report.plan, report.replay))
     return f"{text}\n\nConnect with:\n  {report.connect}"
+
+
+def _member_rows(report: RestoreReport) -> list[tuple[str, str]]:
+    told = report.recovered.member
+    if not report.clone.role or not told:
+        return []
+    return [("address", report.clone.address), ("cluster", f"{told.cluster}, on every host the same")]
 
 
 def headline(asked: Asked) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 from zbackup.model import bounds
-from zbackup.model.cluster import CONFIG, SHARD
+from zbackup.model.cluster import CONFIG, SHARD, is_host
 from zbackup.model.switch import Switch, from_values
 
 PROPERTY = "zbackup:clone"
@@ -35,7 +35,8 @@ class Clone:
     `target` is the moment it was recovered to and `reached` its last transaction, both for people.
     `port` is 0 without TCP, `replica_set` "" for a server that is in none. State "building" means that it
     was never handed over, "failed" that it was kept for a look all the same. `cluster` is the restore of a
-    sharded cluster that it was made by, NAME.ID, and `role` what it is in that; "" outside of one.
+    sharded cluster that it was made by, NAME.ID, and `role` what it is in that; "" outside of one. `host` is
+    what its port is on besides 127.0.0.1, "" for nothing.
 
     Of dev clones: `login` is the user whose password is in the clone's password file, "" when production's
     accounts were kept; `own_root`: it, and who was one in production, is an administrator. `memory`, `nice`,
@@ -64,6 +65,7 @@ class Clone:
     replica_set: str = ""
     cluster: str = ""
     role: str = ""
+    host: str = ""
     login: str = ""
     own_root: bool = False
     memory: int = 0
@@ -81,6 +83,11 @@ class Clone:
     copied: bool = False
     follows: bool = False
     switch: Switch | None = None
+
+    @property
+    def address(self) -> str:
+        """The place of a cluster's member, as the others know it: SET/HOST:PORT."""
+        return f"{self.replica_set}/{self.host or '127.0.0.1'}:{self.port}"
 
     def to_property(self) -> str:
         values = asdict(self) | {"created": self.created.isoformat()}
@@ -115,6 +122,8 @@ def _require_sound(clone: Clone) -> None:
         raise ValueError(f"not a clone's description: state {clone.state!r}, kind {clone.kind!r}")
     if clone.role not in ("", CONFIG, SHARD):
         raise ValueError(f"not a clone's description: role {bounds.shown(str(clone.role))}")
+    if clone.host and not is_host(str(clone.host)):
+        raise ValueError(f"not a clone's description: host {bounds.shown(str(clone.host))}")
     for each in fields(clone):
         value, kind = getattr(clone, each.name), _KINDS.get(each.name, str)
         if each.name not in ("created", "switch") and type(value) is not kind:

@@ -1,15 +1,22 @@
 """A sharded MongoDB: a config server and shards, each an instance by itself, restored to one cluster time."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from zbackup.model import bounds
-from zbackup.model.errors import NotRecoverable, VerificationFailed
+from zbackup.model.errors import NotRecoverable, UsageError, VerificationFailed
 from zbackup.model.log import ClusterTime
 
 Role = Literal["configsvr", "shardsvr"]
 CONFIG, SHARD = "configsvr", "shardsvr"
+
+_HOST = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}"
+_ADDRESS = re.compile(rf"([^/,\x00-\x1f\x7f-\x9f]{{1,64}})/(({_HOST}):([1-9][0-9]{{0,4}}))")
+_KEY = re.compile(r"[A-Za-z0-9+/=]{6,1024}")
+"""What mongod takes as the content of a --keyFile (MongoDB manual, "Keyfiles")."""
+LAST_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,11 @@ class Addresses:
         """SET/HOST:PORT, as a cluster's metadata have it. Raise KeyError for a set that is no member's."""
         return f"{replica_set}/{self.hosts[replica_set]}"
 
+    def place(self, replica_set: str) -> tuple[str, int]:
+        """Host and port of that. Raise KeyError for a set that is no member's."""
+        host, _, port = self.hosts[replica_set].rpartition(":")
+        return host, int(port)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
@@ -61,6 +73,35 @@ class TooLate(NotRecoverable):
     def __init__(self, message: str, latest: ClusterTime) -> None:
         super().__init__(message)
         self.latest = latest
+
+
+def is_host(text: str) -> bool:
+    """Tell whether it can be a host in an address: a name, or an IPv4 address."""
+    return re.fullmatch(_HOST, text) is not None
+
+
+def addresses(config: str, shards: Sequence[str], key: str = "") -> Addresses:
+    """The places of all members, each as SET/HOST:PORT.
+
+    Raise UsageError unless they are those of a cluster, and the key is one; what it is is not told.
+    """
+    if key and not _KEY.fullmatch(key):
+        raise UsageError("--cluster-key: a key is 6 to 1024 of the characters of base64, in one line")
+    hosts: dict[str, str] = {}
+    for text in (config, *shards):
+        found = _ADDRESS.fullmatch(text)
+        if not found or int(found[4]) > LAST_PORT:
+            raise UsageError(
+                f'"{text}" is no address of a member: SET/HOST:PORT, such as rs0/db1.example:27018'
+            )
+        if found[1] in hosts:
+            raise UsageError(f"the replica set {found[1]} is named twice: each has one restored member")
+        if found[2] in hosts.values():
+            raise UsageError(f"{found[2]} is named twice: each member has a port of its own")
+        hosts[found[1]] = found[2]
+    if not shards:
+        raise UsageError("--configdb goes with a --shard SET/HOST:PORT for each shard")
+    return Addresses(config=config.partition("/")[0], hosts=hosts, key=key)
 
 
 def role_of(server: Mapping[str, str]) -> str:

@@ -142,7 +142,8 @@ class Serving:
     bytes, 0 for what recovered servers get. `sealed`: events cannot even be turned on; `login`: it asks for
     logins, whatever the original did. `restricted`: its accounts are developers'. `follows`: it is a replica,
     and goes on being one. `role` is a member's in a sharded cluster, "" outside of one, and `addresses` where
-    its members are; None once that is written in the files.
+    its members are; None once that is written in the files. `host` is where members on other hosts reach the
+    port, "" for 127.0.0.1 alone.
     """
 
     port: int = 0
@@ -151,6 +152,7 @@ class Serving:
     memory: int = 0
     limits: Limits = NO_LIMITS
     role: str = ""
+    host: str = ""
     addresses: Addresses | None = None
     sealed: bool = False
     login: bool = False

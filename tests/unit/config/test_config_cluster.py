@@ -1,15 +1,23 @@
 """Settings of a sharded cluster, and the option that names one."""
 
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from zbackup.cli import complete
+from tests.unit.samples import PLAIN
+from zbackup.cli import complete, on_member
 from zbackup.cli.main import invoke
 from zbackup.config.load import load
+from zbackup.engines.mongodb.clone.clone_server import require_key
+from zbackup.jobs.cluster.one_member import require_reachable
 from zbackup.model.cluster import CONFIG, SHARD, Addresses, Cluster, role_of
-from zbackup.model.errors import ConfigError
+from zbackup.model.errors import ConfigError, UsageError
+from zbackup.model.recovery import Serving
 
+AT = ("--to-timestamp", "1714557720,1")
+WHERE = ("--configdb", "cfg/h:1", "--shard", "rs0/h:2")
 MEMBERS = "".join(
     f'[instance.{name}]\nengine = "{engine}"\ndatasets = ["tank/{name}"]\n'
     for name, engine in (("config", "mongodb"), ("a", "mongodb"), ("b", "mongodb"), ("wiki", "mysql"))
@@ -78,6 +86,19 @@ def test_a_member_is_of_one_cluster(tmp_path: Path) -> None:
         (("window", "a", "--cluster", "shop"), 2, "say either the instance a or --cluster"),
         (("check", "a", "--cluster", "shop"), 2, "say either the instance a or --cluster"),
         (("verify", "--cluster", "shop"), 2, "--cluster goes with --drill"),
+        (("restore", "a", "--to", "latest", *WHERE), 2, "--configdb goes with --to-timestamp SECONDS,INC"),
+        (("restore", "a", *AT, "--shard", "rs0/h:1"), 2, "--shard and --cluster-key go with --configdb"),
+        (("restore", "a", *AT, *WHERE, "--port", "7"), 2, "--configdb does not go with --port"),
+        (("restore", "a", *AT, *WHERE[:2]), 2, "--configdb goes with a --shard SET/HOST:PORT"),
+        (("restore", "a", *AT, *WHERE, "--shard", "rs1/h"), 2, '"rs1/h" is no address of a member'),
+        (("restore", "a", *AT, *WHERE, "--shard", "rs1/h:65536"), 2, "is no address of a member"),
+        (("restore", "a", *AT, *WHERE, "--shard", "rs0/h:3"), 2, "rs0 is named twice"),
+        (("restore", "a", *AT, *WHERE, "--shard", "rs1/h:2"), 2, "h:2 is named twice"),
+        (("restore", "a", *AT, *WHERE, "--shard", "rs1/h,0.0.0.0:3"), 2, "is no address of a member"),
+        (("restore", "a", *AT, *WHERE, "--shard", "rs1\x1b[2J/h:3"), 2, "is no address of a member"),
+        (("restore", "a", *AT, *WHERE, "--shard", "rs1/--h:3"), 2, "is no address of a member"),
+        (("restore", "a", *AT, *WHERE, "--cluster-key", "/none"), 2, "/none: cannot read the secret"),
+        (("restore", "--cluster", "shop", *AT, *WHERE), 2, "--cluster goes with --to"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
@@ -86,6 +107,58 @@ def test_what_does_not_go_together_is_refused(
     file = configured(tmp_path, '[cluster.shop]\nconfig = "config"\nshards = ["a", "b"]')
     assert invoke(["--config", str(file), *words]) == status
     assert said in capsys.readouterr().err
+
+
+def test_members_on_several_hosts_know_each_other_by_a_key_where_the_original_asks_for_logins(
+    tmp_path: Path,
+) -> None:
+    asking = replace(PLAIN, engine="mongodb", server={"authorization": "enabled"})
+    key = tmp_path / "key"
+    key.write_text("c2VjcmV0\n")
+    key.chmod(0o600)
+    for login in ("original", "never"):
+        for record in (asking, replace(PLAIN, engine="mongodb", server={})):
+            for given in (None, key):
+                where = on_member.wished("cfg/h:1", ["rs0/h:2"], given, "1,1", ())
+                needed = record is asking and login == "original" and not given
+                with pytest.raises(UsageError, match="--cluster-key") if needed else nullcontext():
+                    require_key(login, record, Serving(port=0, addresses=where))
+    assert where and where.key == "c2VjcmV0" and where.place("rs0") == ("h", 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "said"),
+    [
+        ("c2VjcmV0\n", 0o644, "mode 0644 lets others read the secret"),
+        ("c2Vj\ncmV0\n", 0o600, "the secret has more than one line"),
+        ("", 0o600, "the secret is empty"),
+        ("c2Vj", 0o600, "a key is 6 to 1024 of the characters of base64"),
+        ("not base64!", 0o600, "a key is 6 to 1024 of the characters of base64"),
+        ("A" * 1025, 0o600, "a key is 6 to 1024 of the characters of base64"),
+    ],
+)
+def test_a_key_that_is_none_is_refused_and_never_shown(
+    tmp_path: Path, content: str, mode: int, said: str
+) -> None:
+    key = tmp_path / "key"
+    key.write_text(content)
+    key.chmod(mode)
+    with pytest.raises((ConfigError, UsageError), match=said) as refused:
+        on_member.wished("cfg/h:1", ["rs0/h:2"], key, "1,1", ())
+    assert not content.strip() or content.strip() not in str(refused.value)
+
+
+def test_an_address_that_leads_no_other_host_here_is_refused() -> None:
+    for address, others in (
+        ("192.0.2.7", {"db2"}),
+        ("127.0.0.2", {"127.0.0.1"}),
+        ("127.0.0.1", {"localhost"}),
+    ):
+        require_reachable("db1", address, others)
+    with pytest.raises(UsageError, match=r"db1 is 127\.0\.1\.1 on this host, and no other host reaches that"):
+        require_reachable("db1", "127.0.1.1", {"db2", "127.0.0.1"})
+    with pytest.raises(UsageError, match="0 is no host's address"):
+        require_reachable("0", "0.0.0.0", {"db2"})
 
 
 def test_names_of_clusters_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

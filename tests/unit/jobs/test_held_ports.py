@@ -52,6 +52,20 @@ def test_no_connection_is_given_a_held_port() -> None:
             require_nobody_listens(port)
 
 
+def test_a_member_of_a_cluster_has_its_port_on_two_addresses() -> None:
+    with (
+        bound() as first,
+        held(port := int(first.getsockname()[1]), host="127.0.0.9"),
+        socket.socket() as other,
+        pytest.raises(OSError, match="in use"),
+    ):
+        other.bind(("127.0.0.9", port))
+    with socket.socket() as other:
+        other.bind(("127.0.0.9", port))
+        with pytest.raises(Taken, match=f"port {port} cannot be used"), held(port, host="127.0.0.9"):
+            pass
+
+
 def test_a_port_that_a_connection_has_is_refused() -> None:
     with bound() as listener, socket.socket() as client:
         listener.listen()

@@ -5,7 +5,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, product
 
 from zbackup.catalog.local import Clones, read_clones
 from zbackup.jobs.context import Context
@@ -177,16 +177,17 @@ def require_nobody_listens(port: int) -> None:
 
 
 @contextlib.contextmanager
-def held(*ports: int) -> Iterator[None]:
+def held(*ports: int, host: str = "") -> Iterator[None]:
     """Keep these ports of ours from outgoing connections, which get any that nobody has bound.
 
-    A server that sets SO_REUSEADDR, as all do, can listen there meanwhile (socket(7)). Ports that are 0 are
-    none. Raise Taken when one is in use already.
+    They are those of 127.0.0.1, and of the address that is `host` unless that is "". A server that sets
+    SO_REUSEADDR, as all do, can listen there meanwhile (socket(7)). Ports that are 0 are none. Raise Taken
+    when one is in use already.
     """
     with contextlib.ExitStack() as bound:
-        for port in filter(None, ports):
+        for address, port in product(filter(None, (LOOPBACK, host)), filter(None, ports)):
             try:
-                _bind(bound.enter_context(socket.socket()), port)
+                _bind(bound.enter_context(socket.socket()), port, address)
             except OSError as refused:
                 raise _cannot_be_used(port, _why(refused)) from refused
         yield
@@ -239,9 +240,9 @@ def _in_use(port: int) -> str:
     return ""
 
 
-def _bind(probe: socket.socket, port: int) -> None:
+def _bind(probe: socket.socket, port: int, address: str = LOOPBACK) -> None:
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    probe.bind((LOOPBACK, port))
+    probe.bind((address, port))
 
 
 def _why(refused: OSError) -> str:

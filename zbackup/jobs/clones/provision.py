@@ -45,6 +45,7 @@ def serving(clone: Clone) -> Serving:
         read_only=clone.read_only,
         replica_set=clone.replica_set,
         role=clone.role,
+        host=clone.host,
         memory=clone.memory,
         limits=Limits(nice=clone.nice, memory=clone.memory_max, cpu=clone.cpu_quota),
         sealed=clone.kind == "dev",

@@ -128,7 +128,7 @@ def _act(ctx: Context, opened: Opened, options: RestoreOptions) -> RestoreReport
     ctx.progress.phase("cloning", plan.base.name)
     with removed_on_failure(ctx, clone, keep=options.keep):
         clone = finish.begin(clone) if finish else announce(ctx, clone)
-        with held(clone.port):
+        with held(clone.port, host=clone.host):
             base = clone_datasets.fill(ctx, clone, plan.base)
             base, recovered = _recovered(ctx, opened, (clone, base), options)
             base = replace(base, beside=())

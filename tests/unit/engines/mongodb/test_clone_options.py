@@ -55,6 +55,14 @@ def test_a_port_is_on_the_loopback_interface_only() -> None:
     assert f"--bind_ip=127.0.0.1,{SOCKET}" in given and "--port=3307" in given
 
 
+def test_a_member_of_a_cluster_is_reached_where_the_others_know_it() -> None:
+    given = options(Shape(purpose="serve", memory=GIB, port=27100, host="db1.example", role="shardsvr"))
+    assert f"--bind_ip=127.0.0.1,db1.example,{SOCKET}" in given and "--shardsvr" in given
+    given = options(Shape(purpose="serve", memory=GIB, port=27100, host="127.0.0.1"))
+    assert f"--bind_ip=127.0.0.1,{SOCKET}" in given
+    assert f"--bind_ip={SOCKET}" in options(Shape(purpose="replay", memory=GIB, host="db1.example"))
+
+
 def test_logins_are_asked_for_as_at_the_original() -> None:
     assert "--auth" in options(Shape(purpose="serve", memory=GIB, auth=True))
     open_to_all = options(Shape(purpose="serve", memory=GIB))

@@ -16,7 +16,7 @@ from zbackup.engines.mongodb.options import ConnectOptions, Login
 from zbackup.engines.mongodb.server.connection import Connection, connect
 from zbackup.engines.owner import owner_of
 from zbackup.engines.stall import STALL_S, ended_when_still
-from zbackup.model.errors import DatabaseError, Refused, VerificationFailed
+from zbackup.model.errors import DatabaseError, Refused, UsageError, VerificationFailed
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files, Serving
 from zbackup.proc import secure_files
@@ -108,6 +108,7 @@ class CloneServer:
             key=bool(asks and serving.replica_set),
             replica_set=serving.replica_set,
             role=serving.role,
+            host=serving.host,
             limits=serving.limits,
         )
         return self.await_answer(self._start(shape), self.by_socket)
@@ -203,6 +204,16 @@ def require_private(login: Login, record: Record, serving: Serving) -> None:
         raise Refused(
             'recovery.login is "never" and the original asks for logins: without one the recovered server is '
             "reached through its socket only; leave out --port"
+        )
+
+
+def require_key(login: Login, record: Record, serving: Serving) -> None:
+    """Raise UsageError when members on several hosts have nothing to know each other by."""
+    asks = login != "never" and record.server.get("authorization") == "enabled"
+    if asks and serving.addresses and not serving.addresses.key:
+        raise UsageError(
+            "the original asks for logins, and the restored members know each other by a key that all hosts "
+            "are given: --cluster-key FILE"
         )
 
 

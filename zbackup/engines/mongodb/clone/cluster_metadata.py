@@ -61,8 +61,15 @@ def _rewrite_config_server(connection: Connection, addresses: Addresses) -> None
 
 def _rewrite_shard(connection: Connection, addresses: Addresses) -> None:
     version = ("admin", "system.version")
-    if not connection.find(version, {"_id": IDENTITY}):
+    identity = connection.find(version, {"_id": IDENTITY})
+    if not identity:
         raise VerificationFailed("at that time the shard had not been added to a cluster yet")
+    known = str(identity[0].get("configsvrConnectionString", "")).partition("/")[0]
+    if known != addresses.config:
+        raise VerificationFailed(
+            f"at that time the shard's config server was of the replica set {known}, and not "
+            f"{addresses.config}"
+        )
     config = addresses.connection(addresses.config)
     _set(connection, version, IDENTITY, {"configsvrConnectionString": config})
     recovery = {"q": {"_id": "minOpTimeRecovery"}, "limit": 1}

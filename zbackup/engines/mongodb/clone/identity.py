@@ -1,5 +1,6 @@
 """Tell who a recovered server is: nobody of the original's replica set."""
 
+import hashlib
 import time
 
 from zbackup.engines.mongodb.options import ConnectOptions
@@ -22,6 +23,7 @@ def forget_replica_set(connection: Connection) -> None:
     That is how the manual has it too ("Restore a Self-Managed Replica Set from MongoDB Backups").
     """
     _forget_open_transactions(connection)
+    _forget_own_sessions(connection)
     connection.run("local", {"dropDatabase": 1})
     for name in SET_COLLECTIONS:
         if connection.find(("local", name), {}):
@@ -39,13 +41,25 @@ def _forget_open_transactions(connection: Connection) -> None:
     connection.run("config", {"delete": "transactions", "deletes": [noted]})
 
 
-def make_replica_set(server: ConnectOptions, name: str, port: int) -> None:
-    """Make a set of this one member, on the loopback interface, and wait until it takes writes.
+def _forget_own_sessions(connection: Connection) -> None:
+    """Delete the notes on what servers did for each other, such as for a migration of a chunk.
+
+    A note says where in the oplog that is. A shard that is asked for it again, as a migration was not over at
+    the target, would look there, in an oplog that is not there any more, and refuse for ever
+    (IncompleteTransactionHistory). Without a note it does it again, as such requests are meant to be taken.
+    Clients' notes stay: better refused than done twice.
+    """
+    uid = hashlib.sha256(f"{INTERNAL_USER}@local".encode()).digest()
+    connection.run("config", {"delete": "transactions", "deletes": [{"q": {"_id.uid": uid}, "limit": 0}]})
+
+
+def make_replica_set(server: ConnectOptions, name: str, address: str) -> None:
+    """Make a set of this one member, known as HOST:PORT, and wait until it takes writes.
 
     Raise DatabaseError when it does not within two minutes.
     """
     with connect(server) as connection:
-        members = [{"_id": 0, "host": f"127.0.0.1:{port}"}]
+        members = [{"_id": 0, "host": address}]
         connection.command({"replSetInitiate": {"_id": name, "members": members}})
         deadline = time.monotonic() + PRIMARY_WITHIN_S
         while not connection.command({"hello": 1}).get("isWritablePrimary"):

@@ -1,7 +1,8 @@
 """The command line of a mongod on a clone: the original's way to lay out its files, made safe. Pure.
 
 Safe means: never a member of the original's replica set, no network unless asked for, and then on 127.0.0.1
-only, no TTL monitor, which would delete what was not yet expired at the target.
+only unless it is a member of a cluster over several hosts, no TTL monitor, which would delete what was not
+yet expired at the target.
 """
 
 import json
@@ -14,6 +15,7 @@ from zbackup.model.recovery import NO_LIMITS, Limits
 
 Purpose = Literal["open", "replay", "serve"]
 
+LOOPBACK = "127.0.0.1"
 SMALLEST_CACHE = 256 * 1024**2
 
 
@@ -46,7 +48,7 @@ class Shape:
     only then, and puts what it applied on disk when it ends. "serve": for its users; `port` 0 is no network,
     `auth` asks for logins, and `key` lets whoever has the key log
     in as the server itself. `replica_set` is the set it is the only member of, "" for standalone, and
-    `role` what that is in a sharded cluster.
+    `role` what that is in a sharded cluster; `host` is where other hosts reach the port.
     """
 
     purpose: Purpose
@@ -58,6 +60,7 @@ class Shape:
     key: bool = False
     replica_set: str = ""
     role: str = ""
+    host: str = ""
     limits: Limits = NO_LIMITS
 
 
@@ -106,7 +109,8 @@ def _layout(recorded: Mapping[str, str]) -> list[str]:
 
 
 def _addresses(place: Place, shape: Shape) -> str:
-    return f"127.0.0.1,{place.socket}" if shape.port else str(place.socket)
+    reached = [LOOPBACK, *([shape.host] if shape.host not in ("", LOOPBACK) else [])] if shape.port else []
+    return ",".join([*reached, str(place.socket)])
 
 
 def _replaying(shape: Shape) -> list[str]:

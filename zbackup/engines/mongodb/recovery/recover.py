@@ -3,18 +3,24 @@
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
 from bson.timestamp import Timestamp
 
-from zbackup.engines.mongodb.clone.clone_server import CloneServer, Temporary, require_private
+from zbackup.engines.mongodb.clone.clone_server import (
+    START_LIMIT_S,
+    CloneServer,
+    Temporary,
+    require_key,
+    require_private,
+)
 from zbackup.engines.mongodb.clone.cluster_metadata import membership, rewrite
 from zbackup.engines.mongodb.clone.identity import make_replica_set
 from zbackup.engines.mongodb.clone.program import find_program
-from zbackup.engines.mongodb.clone.server_options import Place
+from zbackup.engines.mongodb.clone.server_options import LOOPBACK, Place
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.append import add_commits, append
 from zbackup.engines.mongodb.oplog.continuation import Continuation, continuation
@@ -42,7 +48,7 @@ from zbackup.engines.stall import STALL_S
 from zbackup.model.added_log import AddedFile
 from zbackup.model.backup import BackupFiles
 from zbackup.model.cloning import Adoption
-from zbackup.model.cluster import TooLate, role_of
+from zbackup.model.cluster import SHARD, TooLate, role_of
 from zbackup.model.copying import Entrance
 from zbackup.model.errors import NotRecoverable, Refused
 from zbackup.model.log import ClusterTime, LogSpan, Transaction
@@ -98,8 +104,12 @@ class MongoRecovery:
         require_openable(record)
 
     def check_serving(self, record: Record, serving: Serving) -> None:
-        """Raise Refused when a port would let everybody in where the original asks for logins."""
+        """Raise Refused when a port would let everybody in where the original asks for logins.
+
+        Raise UsageError where members of a cluster lack a key.
+        """
         require_private(self.login, record, serving)
+        require_key(self.login, record, serving)
 
     def check_version(self, server: Mapping[str, str], version: str, members: Sequence[str] = ()) -> str:
         """The same for a running server whose datasets are mounted at `members`."""
@@ -145,7 +155,7 @@ class MongoRecovery:
                     rewrite(connection, serving.role, serving.addresses)
             finished.shut_down()
         if serving:
-            _serve_first(server, serving)
+            _serve_first(server, serving, progress)
         return Recovered(
             last_applied=merged.replay.last_applied,
             first_skipped=merged.replay.first_skipped,
@@ -170,7 +180,7 @@ class MongoRecovery:
                 hand_over(connection, progress)
             finished.shut_down()
         if serving:
-            _serve_first(server, serving)
+            _serve_first(server, serving, progress)
         return Recovered(
             last_applied=transaction(reached) if reached else None,
             first_skipped=None,
@@ -358,12 +368,17 @@ def _require_recorded(base: Connection, log: Oplog, record: Record) -> bool:
     return record.lock == "fsync" and end <= recorded
 
 
-def _serve_first(server: CloneServer, serving: Serving) -> None:
+def _serve_first(server: CloneServer, serving: Serving, progress: Progress) -> None:
     """Start it for its users; a new replica set is made by its member itself, once it runs."""
     if not serving.replica_set:
         server.serve(serving).close()
         return
     shared = serving.addresses.key if serving.addresses else ""
+    if serving.host and serving.role == SHARD and serving.addresses:
+        where = serving.addresses.connection(serving.addresses.config)
+        progress.phase("starting the shard", f"which waits until the config server answers at {where}")
+        # Its host may take hours longer than this one.
+        server = replace(server, stall=START_LIMIT_S)
     login = server.by_key(shared) if server.asks_for_login else server.by_socket
     server.serve(serving).close()
-    make_replica_set(login, serving.replica_set, serving.port)
+    make_replica_set(login, serving.replica_set, f"{serving.host or LOOPBACK}:{serving.port}")
