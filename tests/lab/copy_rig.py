@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -121,7 +122,7 @@ class Rig:
 
 def cut_at(patch: pytest.MonkeyPatch, number: int) -> list[int]:
     """Lose the connection at the statement of that number that changes something; [] if it never came."""
-    seen: list[int] = []
+    seen = count(1)
     cut: list[int] = []
 
     def changing(statement: str) -> bool:
@@ -131,11 +132,10 @@ def cut_at(patch: pytest.MonkeyPatch, number: int) -> list[int]:
 
     def patched(original: Any, text: Any) -> Any:
         def run(self: Any, statement: Any, *rest: Any) -> Any:
-            mine = changing(text(statement)) and not cut
-            if mine:
-                seen.append(1)
+            # Several sessions may be at work at once.
+            mine = next(seen) if changing(text(statement)) and not cut else 0
             answer = original(self, statement, *rest)
-            if mine and len(seen) == number:
+            if mine == number:
                 cut.append(1)
                 raise DatabaseError("cut off")
             return answer

@@ -5,16 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.copy_loads import TestLoads
 from tests.lab.copy_rig import Rig, cut_at, make_odd_tables
 from tests.lab.lock_rig import VARIANTS, room, start
 from tests.lab.undo_rows import TestUndo
-from zbackup.engines.mysql.copy import fill, finish, made_lines, plan_table
+from zbackup.engines.mysql.copy import finish, plan_table
 from zbackup.engines.mysql.copy.account import grants
 from zbackup.engines.mysql.server.connection import PrivilegeMissing
 from zbackup.model.copying import CopyWish, Entrance, TableName, parse_table
 from zbackup.model.errors import DatabaseError, Refused, Taken, UsageError
 
-__all__ = ["TestUndo", "room"]
+__all__ = ["TestLoads", "TestUndo", "room"]
 
 
 @pytest.fixture(scope="module", params=["mysql-9.7-gtid", "mariadb-11.8"])
@@ -344,27 +345,6 @@ def test_rows_come_back_whatever_servers_make_of_them(more: Rig) -> None:
     for name in ("a", "z", "word", "upd", "big"):
         ask = f"SELECT * FROM more.{name} ORDER BY 1"
         assert list(more.production.sql(ask)) == list(more.clone.sql(ask))
-
-
-def test_long_values_and_many_keys_are_bounded(more: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MariaDB would take minutes to make a line of the longest of these."""
-    more.production.sql("SET GLOBAL local_infile = ON")
-    more.clone.sql("CREATE TABLE more.long (id INT PRIMARY KEY, t MEDIUMTEXT)")
-    more.clone.sql("INSERT INTO more.long VALUES (1, REPEAT('\\\\', 500000)), (2, 'a\\n'), (3, NULL)")
-    taken: list[bool] = []
-    load = fill._load
-    monkeypatch.setattr(fill, "_load", lambda *all_: taken.__iadd__([load(*all_)])[-1])
-    more.copy("more.long")
-    assert False in taken
-    more.clone.sql("UPDATE more.long SET t = REPEAT('\\n', 16384) WHERE id = 1")
-    taken.clear()
-    more.copy("more.long", replace=True)
-    assert taken and all(taken)
-    assert more.production.checksum(["more.long"]) == more.clone.checksum(["more.long"])
-    more.production.sql("DELETE FROM more.long WHERE id = 3")
-    more.production.sql("INSERT INTO more.long VALUES (8, '8'), (9, '9'), (10, '10')")
-    monkeypatch.setattr(made_lines, "MOST_KEYS", 3)
-    assert more.copy("more.long", missing=True)[0].inserted == 1
 
 
 def test_names_and_types_that_would_not_come_out_right_are_refused(more: Rig) -> None:

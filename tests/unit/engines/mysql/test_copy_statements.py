@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zbackup.engines.mysql.copy import made_lines, statements
-from zbackup.engines.mysql.copy.fill import BATCH_BYTES, BATCH_ROWS, batches
+from zbackup.engines.mysql.copy.insert_rows import BATCH_BYTES, BATCH_ROWS, batches
 from zbackup.engines.mysql.copy.tables import Column, Table
 from zbackup.engines.mysql.server.connection import Row
 from zbackup.model.copying import TableName

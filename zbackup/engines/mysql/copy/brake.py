@@ -37,10 +37,15 @@ class Brake:
     _bytes: int = 0
     _told: set[str] = field(default_factory=set)
 
+    @property
+    def may_wait(self) -> bool:
+        """Tell whether `wait` may take long: it looks at production, or keeps a rate."""
+        return bool(self.options.rate) or self._is_due
+
     def wait(self, size: int = 0) -> None:
         """Return when the next transaction may be sent; `size` bytes were sent since."""
         self._keep_rate(size)
-        if self.now() - self._looked < LOOK_EVERY_S:
+        if not self._is_due:
             return
         while why := self._too_much():
             if why not in self._told:
@@ -48,6 +53,10 @@ class Brake:
                 self.progress.note(f"waiting: {why}")
             self.sleep(LOOK_EVERY_S)
         self._looked = self.now()
+
+    @property
+    def _is_due(self) -> bool:
+        return self.now() - self._looked >= LOOK_EVERY_S
 
     def _keep_rate(self, size: int) -> None:
         if not self.options.rate:

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from zbackup.engines.mysql.copy import made_lines, statements
-from zbackup.engines.mysql.copy.fill import BATCH_ROWS, Ends, batches, on_both, ranges
+from zbackup.engines.mysql.copy.ends import Ends, on_both
+from zbackup.engines.mysql.copy.fill import ranges
+from zbackup.engines.mysql.copy.insert_rows import BATCH_ROWS, batches
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.tables import Column, Table, quoted_name
 from zbackup.engines.mysql.server.connection import ConnectionLost, Row, StatementFailed

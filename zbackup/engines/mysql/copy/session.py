@@ -8,7 +8,8 @@ from zbackup.engines.mysql.copy import made_lines, tables
 from zbackup.engines.mysql.copy.account import grants, require_privileges, sees_all
 from zbackup.engines.mysql.copy.brake import Brake, BrakeOptions
 from zbackup.engines.mysql.copy.compare import Tally, difference, put_back
-from zbackup.engines.mysql.copy.fill import Ends, fill, prove
+from zbackup.engines.mysql.copy.ends import Ends
+from zbackup.engines.mysql.copy.fill import fill, prove
 from zbackup.engines.mysql.copy.finish import add_extras, add_keys, exchange, release
 from zbackup.engines.mysql.copy.job import Sides, TableJob, in_turn, parents_first
 from zbackup.engines.mysql.copy.marker import find_marker, marker_named, remove_marker, set_marker
@@ -32,6 +33,8 @@ from zbackup.model.progress import Progress
 PATIENCE = "SET SESSION wait_timeout = 86400, net_write_timeout = 86400, net_read_timeout = 86400"
 # Without it the snapshot below is none.
 ONE_VIEW_FOR_ALL = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+LOADERS = 2
+"""Sessions that load rows at once: a server does a load with one of its CPUs."""
 ONE_VIEW = b"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 
 
@@ -81,11 +84,14 @@ class MysqlCopier:
             production = open_ones.enter_context(connect(self._account))
             clone = open_ones.enter_context(connect(clone_options(entrance)))
             rows_of_clone = open_ones.enter_context(connect_rows(clone_options(entrance)))
-            rows_of_production = open_ones.enter_context(connect_rows(self._account, loads=True))
-            for connection in (production, clone, rows_of_clone, rows_of_production):
+            loaders = tuple(
+                open_ones.enter_context(connect_rows(self._account, loads=True)) for _ in range(LOADERS)
+            )
+            rows_of_production = loaders[0]
+            for connection in (production, clone, rows_of_clone, *loaders):
                 connection.execute(PATIENCE)
                 connection.execute(SETTINGS)
-            for connection in (rows_of_clone, rows_of_production):
+            for connection in (rows_of_clone, *loaders):
                 connection.execute(made_lines.SETTING)
             rows_of_clone.execute(ONE_VIEW_FOR_ALL)
             watch = None
@@ -97,6 +103,7 @@ class MysqlCopier:
             ends = Ends(
                 clone=rows_of_clone,
                 production=rows_of_production,
+                loaders=loaders,
                 brake=Brake(production, self.brake, progress),
                 progress=progress,
             )
@@ -256,7 +263,7 @@ class MysqlCopy:
 
     def _use(self, schema: str) -> None:
         """Statements of a log that holds statements are filtered by the default schema on replicas."""
-        for connection in (self.sides.production, self.ends.production):
+        for connection in (self.sides.production, *self.ends.loaders):
             connection.execute(f"USE {quoted(schema)}")
 
     def _one_view(self) -> None:

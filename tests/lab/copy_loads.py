@@ -1,0 +1,61 @@
+"""Rows that are loaded as lines, between real servers: part of selftest_copy."""
+
+import pytest
+
+from tests.lab.copy_rig import Rig, cut_at
+from zbackup.engines.mysql.copy import load_rows, made_lines
+from zbackup.model.errors import DatabaseError
+
+
+class TestLoads:
+    """`more` is a production and a clone, with a schema of that name."""
+
+    def test_long_values_and_many_keys_are_bounded(self, more: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+        """MariaDB would take minutes to make a line of the longest of these."""
+        more.production.sql("SET GLOBAL local_infile = ON")
+        more.clone.sql("CREATE TABLE more.long (id INT PRIMARY KEY, t MEDIUMTEXT)")
+        more.clone.sql("INSERT INTO more.long VALUES (1, REPEAT('\\\\', 500000)), (2, 'a\\n'), (3, NULL)")
+        taken: list[bool] = []
+        load = load_rows._load
+        monkeypatch.setattr(load_rows, "_load", lambda *all_: taken.__iadd__([load(*all_)])[-1])
+        more.copy("more.long")
+        assert False in taken
+        more.clone.sql("UPDATE more.long SET t = REPEAT('\\n', 16384) WHERE id = 1")
+        taken.clear()
+        more.copy("more.long", replace=True)
+        assert taken and all(taken)
+        assert more.production.checksum(["more.long"]) == more.clone.checksum(["more.long"])
+        more.production.sql("DELETE FROM more.long WHERE id = 3")
+        more.production.sql("INSERT INTO more.long VALUES (8, '8'), (9, '9'), (10, '10')")
+        monkeypatch.setattr(made_lines, "MOST_KEYS", 3)
+        assert more.copy("more.long", missing=True)[0].inserted == 1
+
+    def test_portions_are_loaded_side_by_side_and_committed_in_their_order(
+        self, more: Rig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Some cannot come as lines. What a cut leaves is a beginning, and the next run goes on behind it."""
+        more.production.sql("SET GLOBAL local_infile = ON")
+        more.clone.sql("CREATE TABLE more.side (id INT PRIMARY KEY, t MEDIUMTEXT, UNIQUE (t(20)))")
+        values = (
+            f"({n}, CONCAT('{n}-', REPEAT('x', {20_000 if n in (5, 6, 13) else 9})))" for n in range(1, 24)
+        )
+        more.clone.sql(f"INSERT INTO more.side VALUES {', '.join(values)}")
+        monkeypatch.setattr(made_lines, "LINES_AT_MOST", 2)
+        for number in range(3, 60):
+            more.production.sql("DROP TABLE IF EXISTS more.side")
+            with monkeypatch.context() as patch:
+                cut = cut_at(patch, number)
+                try:
+                    more.copy("more.side")
+                except DatabaseError:
+                    work = [t for t in more.production.tables() if t.startswith("more.zbackup_copy_")]
+                    for name in work:
+                        ids = [
+                            int(row[0]) for row in more.production.sql(f"SELECT id FROM {name} ORDER BY 1")
+                        ]
+                        assert ids == list(range(1, len(ids) + 1)), number
+                    more.copy("more.side")
+            assert more.production.checksum(["more.side"]) == more.clone.checksum(["more.side"]), number
+            if not cut:
+                break
+        assert number > 20
