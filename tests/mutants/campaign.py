@@ -43,18 +43,18 @@ TESTS: dict[str, tuple[str, ...]] = {
 """By the beginning of a module's path, the tests that should find a change of it."""
 
 
-def tests_of(file: str) -> tuple[str, ...]:
-    """The tests that name the module, which mostly find a change at once; then the rest of its table."""
+def near(file: str) -> tuple[str, ...]:
+    """The tests that name the module, which mostly find a change at once."""
     room, _, name = file.removesuffix(".py").replace("/", ".").rpartition(".")
     named = re.compile(rf"\b{re.escape(room)}(\.{name} import\b| import .*\b{name}\b)")
-    near = (
-        str(test.relative_to(ROOT))
-        for part in ("tests/unit", "tests/fast")
-        for test in sorted((ROOT / part).rglob("test_*.py"))
-        if named.search(test.read_text())
-    )
-    listed = next(tests for begin, tests in TESTS.items() if file.startswith(begin))
-    return tuple(dict.fromkeys((*near, *listed)))
+    tests = [
+        test for part in ("tests/unit", "tests/fast") for test in sorted((ROOT / part).rglob("test_*.py"))
+    ]
+    return tuple(str(test.relative_to(ROOT)) for test in tests if named.search(test.read_text()))
+
+
+def tests_of(file: str) -> tuple[str, ...]:
+    return next(tests for begin, tests in TESTS.items() if file.startswith(begin))
 
 
 def modules() -> list[str]:
@@ -85,7 +85,7 @@ def _found(home: Path, file: str, change: Change) -> bool:
     whole = target.read_text()
     target.write_text(changed(whole, change))
     try:
-        found = fails(home, tests_of(file))
+        found = any(fails(home, tests) for tests in (near(file), tests_of(file)) if tests)
     finally:
         target.write_text(whole)
     print(f"{'found' if found else 'NOT FOUND'}: {file}:{change.line}: {change.what}", flush=True)
