@@ -18,9 +18,10 @@ from botocore.httpsession import URLLib3Session
 
 from bench.quiet import quiet
 from bench.s3_end import BUCKET
+from zbackup.config.s3 import S3
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.encryption import KeyFiles
-from zbackup.destinations.s3.settings import S3Options, StorageSettings
+from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.jobs.archive.append import append_all
 from zbackup.model.archive import server_key
@@ -56,7 +57,8 @@ def destination(endpoint: str, prefix: str) -> S3Destination:
         place="bench",
         prefix=prefix,
         instance="bench",
-        options=S3Options(bucket=BUCKET, endpoint=endpoint, region="us-east-1", path_style=True),
+        bucket=BUCKET,
+        table=S3.model_construct(endpoint=endpoint, region="us-east-1", path_style=True),
         storing=StorageSettings(keys=KeyFiles(lambda: (bytes(32),)), encrypts=True),
         now=lambda: datetime.now(UTC),
     )

@@ -18,8 +18,9 @@ from bench.quiet import Silent, quiet
 from bench.report import circumstances, table, write
 from tests.lab import servers
 from tests.lab.mysql_fixture import DatabaseServer, Settings
+from tests.lab.said import said
+from zbackup.config.copying import CopyBack
 from zbackup.engines.mysql.copy.account import grants
-from zbackup.engines.mysql.copy.brake import BrakeOptions
 from zbackup.engines.mysql.copy.session import MysqlCopier
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.model.copying import CopyWish, Entrance, parse_table
@@ -100,8 +101,9 @@ def _make(clone: DatabaseServer, rows: int) -> None:
 
 
 def _copy(production: DatabaseServer, clone: DatabaseServer, *, missing: bool) -> None:
-    account = ConnectOptions(socket=str(production.settings.socket), user="zcopy", password=lambda: "x")
-    copier = MysqlCopier(instance="bench", account=account, brake=BrakeOptions(max_running=1000))
+    usual = ConnectOptions(socket=str(production.settings.socket), user="root", password=lambda: "")
+    rules = CopyBack.model_construct(user="zcopy", password=said("x"), max_running=1000)
+    copier = MysqlCopier(instance="bench", usual=usual, rules=rules)
     wish = CopyWish(tables=(parse_table(NAME),), missing=missing, clone=str(time.monotonic()))
     entrance = Entrance(socket=str(clone.settings.socket), user="root")
     with copier.session(entrance, wish, Silent()) as session:

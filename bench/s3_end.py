@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.quiet import quiet
+from zbackup.config.s3 import S3
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.encryption import KeyFiles
 from zbackup.destinations.s3.layout import StreamId
-from zbackup.destinations.s3.settings import S3Options, StorageSettings
+from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.model.shipping import OutgoingStream
 from zbackup.proc.pipeline import Meter, local, writing
 
@@ -41,8 +42,8 @@ def main(argv: Sequence[str]) -> None:
         place="bench",
         prefix=f"ours-{given.segment}-{given.encrypted}",
         instance="bench",
-        options=S3Options(
-            bucket=BUCKET,
+        bucket=BUCKET,
+        table=S3.model_construct(
             endpoint=given.endpoint,
             region="us-east-1",
             path_style=True,

@@ -17,13 +17,11 @@ from zbackup.destinations.base import Destination
 from zbackup.destinations.zfs_destination import ZfsDestination
 from zbackup.engines.base import Copier, Engine, LogFollower, LogReader, Recovery, Undoer
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnectOptions
-from zbackup.engines.mongodb.options import LockOptions as MongoLockOptions
 from zbackup.engines.mongodb.options import TlsOptions as MongoTlsOptions
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
-from zbackup.engines.mysql.copy.brake import BrakeOptions
 from zbackup.engines.mysql.copy.session import MysqlCopier
 from zbackup.engines.mysql.engine import MysqlEngine
-from zbackup.engines.mysql.options import ConnectOptions, LockOptions, TlsOptions
+from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.engines.mysql.undo.session import MysqlUndoer
@@ -220,7 +218,7 @@ def _mysql(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, Lo
     engine = MysqlEngine(
         instance=instance.name,
         connect=_connect(instance),
-        lock=_lock(instance),
+        lock=instance.lock,
         run_dir=daemon_directory(settings.run_dir),
     )
     recovery = MysqlRecovery(
@@ -241,17 +239,10 @@ def _mongodb(settings: Settings, instance: Instance) -> tuple[Engine, Recovery, 
     from zbackup.engines.mongodb.recovery.log_reader import MongoLogReader
     from zbackup.engines.mongodb.recovery.recover import MongoRecovery
 
-    lock = instance.lock
     engine = MongoEngine(
         instance=instance.name,
         connect=_connect_mongodb(instance),
-        lock=MongoLockOptions(
-            kind=lock.kind,
-            wait_s=lock.wait,
-            hold_s=lock.hold,
-            long_query_s=lock.long_query,
-            on_long_query="abort" if lock.on_long_query == "abort" else "wait",
-        ),
+        lock=instance.lock,
         run_dir=daemon_directory(settings.run_dir),
     )
     recovery = MongoRecovery(
@@ -276,16 +267,7 @@ def _workers(instance: Instance) -> int:
 
 
 def _copier(instance: Instance) -> tuple[Copier, Undoer]:
-    rules = instance.copy_back
-    copier = MysqlCopier(instance=instance.name, account=None, brake=BrakeOptions())
-    if rules is not None:
-        usual, secret = _connect(instance), rules.password
-        account = replace(usual, user=rules.user, password=secret.read if secret else lambda: "")
-        replicas = tuple(replace(account, socket="", host=h, port=p or 3306) for h, p in rules.replicas)
-        brake = BrakeOptions(
-            rate=rules.rate or 0, max_lag=rules.max_lag, max_running=rules.max_running, replicas=replicas
-        )
-        copier = replace(copier, account=account, brake=brake, watch=usual)
+    copier = MysqlCopier(instance=instance.name, usual=_connect(instance), rules=instance.copy_back)
     return copier, MysqlUndoer(copier=copier)
 
 
@@ -293,13 +275,8 @@ def _mongodb_copier(instance: Instance) -> tuple[Copier, Undoer]:
     from zbackup.engines.mongodb.copy.session import MongoCopier
     from zbackup.engines.mongodb.undo.session import MongoUndoer
 
-    rules, usual = instance.copy_back, _connect_mongodb(instance)
-    copier = MongoCopier(instance=instance.name, account=None)
-    if rules is not None:
-        secret = rules.password
-        account = replace(usual, user=rules.user, password=secret.read if secret else None, mechanism="")
-        copier = replace(copier, account=account, rate=rules.rate or 0, max_lag=rules.max_lag)
-    return copier, MongoUndoer(copier=copier, watch=usual)
+    copier = MongoCopier(instance=instance.name, usual=_connect_mongodb(instance), rules=instance.copy_back)
+    return copier, MongoUndoer(copier=copier)
 
 
 def _connect_mongodb(instance: Instance) -> MongoConnectOptions:
@@ -384,17 +361,3 @@ def _ssh(ship: Ship, to: ZfsPlace) -> SshTarget:
 
 def _retention(rules: RetentionTable) -> Retention:
     return Retention(tiers=rules.keep, last=rules.last, minimum=rules.minimum, window=rules.window)
-
-
-def _lock(instance: Instance) -> LockOptions:
-    lock = instance.lock
-    return LockOptions(
-        kind=lock.kind,
-        wait_s=lock.wait,
-        give_way_s=lock.give_way,
-        hold_s=lock.hold,
-        long_query_s=lock.long_query,
-        on_long_query=lock.on_long_query,
-        kill=lock.kill,
-        applier_stop_s=lock.applier_stop,
-    )

@@ -15,8 +15,9 @@ from testcontainers.core.network import Network
 from tests.lab.mysql_fixture import DatabaseServer, ServerFailed, Settings
 from tests.lab.servers.accounts import APP_PASSWORD, APP_USER, ZBACKUP_PASSWORD, ZBACKUP_USER
 from tests.lab.servers.templates import DAEMON
+from zbackup.config.lock import Lock
 from zbackup.engines.mysql.engine import MysqlEngine
-from zbackup.engines.mysql.options import ConnectOptions, LockOptions, TlsOptions
+from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
 
 _PORT = 3306
 _START_LIMIT_S = 60.0
@@ -44,7 +45,7 @@ class ContainerServer:
         return MysqlEngine(
             instance="contained",
             connect=ConnectOptions(port=self.port, user=ZBACKUP_USER, password=lambda: password, tls=tls),
-            lock=LockOptions(wait_s=5, hold_s=5),
+            lock=Lock.model_construct(wait=5, hold=5),
             run_dir=self.settings.run_dir,
         )
 

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.lab.s3_server import S3Server, client, s3_server
+from tests.lab.said import said
 from tests.unit.samples import PLAIN
+from zbackup.config.s3 import S3
 from zbackup.destinations.s3.chains import Chains
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.encryption import KEY, KeyFiles
 from zbackup.destinations.s3.layout import StreamId
 from zbackup.destinations.s3.session import S3Session
-from zbackup.destinations.s3.settings import S3Options, StorageSettings
+from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.model.begin_record import MAGIC
 from zbackup.model.record import Record
 from zbackup.model.shipping import OutgoingStream
@@ -61,19 +63,17 @@ class Shop:
         ca: Path | None = None,
         **storing: object,
     ) -> S3Destination:
-        options = S3Options(
-            bucket=self.bucket,
+        table = S3.model_construct(
             endpoint=endpoint or self.server.endpoint,
             region="us-east-1",
-            access=self.server.access,
-            secret=lambda: secret or self.server.secret,
-            token=lambda: self.server.token,
+            access_key=self.server.access or None,
+            secret_key=said(secret or self.server.secret) if self.server.access else None,
+            session_token=said(self.server.token) if self.server.token else None,
             path_style=True,
             ca_file=ca,
             attempts=attempts,
-            most_wait_s=0.5,
-            lock_mode="GOVERNANCE" if lock_days else "",
-            lock_days=lock_days,
+            object_lock="GOVERNANCE" if lock_days else None,
+            object_lock_days=lock_days,
         )
         how: dict[str, object] = {"segment_size": SEGMENT, "parallel": 4, "chains": Chains()}
         if keys:
@@ -83,7 +83,9 @@ class Shop:
             place=f"s3://{self.bucket}/{self.prefix}",
             prefix=self.prefix,
             instance="shop",
-            options=options,
+            bucket=self.bucket,
+            table=table,
+            most_wait_s=0.5,
             storing=StorageSettings(**(how | storing)),  # type: ignore[arg-type]
             now=now,
             cache=cache,

@@ -3,15 +3,16 @@
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 import pytest
 
 from tests.lab.mysql_fixture import DatabaseServer
+from tests.lab.said import said
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
-from zbackup.engines.mysql.copy.brake import BrakeOptions
+from zbackup.config.copying import CopyBack
 from zbackup.engines.mysql.copy.session import MysqlCopier
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import Connection, RowConnection
@@ -68,17 +69,14 @@ class Rig:
     clone: DatabaseServer
 
     def copier(self) -> MysqlCopier:
-        account = ConnectOptions(
-            socket=str(self.production.settings.socket), user="zcopy", password=lambda: "x"
+        usual = ConnectOptions(
+            socket=str(self.production.settings.socket),
+            user=ZBACKUP_USER,
+            password=lambda: ZBACKUP_PASSWORD,
         )
-        follower = ConnectOptions(port=self.replica.settings.port or 0, user="zcopy", password=lambda: "x")
-        own = replace(account, user=ZBACKUP_USER, password=lambda: ZBACKUP_PASSWORD)
-        return MysqlCopier(
-            instance="shop",
-            account=account,
-            brake=BrakeOptions(max_lag=3600, replicas=(follower,)),
-            watch=own,
-        )
+        replicas = (("127.0.0.1", self.replica.settings.port or 0),)
+        rules = CopyBack.model_construct(user="zcopy", password=said("x"), max_lag=3600.0, replicas=replicas)
+        return MysqlCopier(instance="shop", usual=usual, rules=rules)
 
     @contextmanager
     def session(self, *names: str, **wish: Any) -> Iterator[Any]:

@@ -5,12 +5,13 @@ import time
 from pathlib import Path
 
 from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
+from zbackup.config.lock import Lock
 from zbackup.engines.mysql.engine import MysqlEngine
-from zbackup.engines.mysql.options import ConnectOptions, LockOptions
+from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.model.record import LockKind
 
 
-def engine(socket: Path, run_dir: Path, lock: LockOptions) -> MysqlEngine:
+def engine(socket: Path, run_dir: Path, lock: Lock) -> MysqlEngine:
     """The engine with the lab's zbackup account."""
     connect = ConnectOptions(socket=str(socket), user=ZBACKUP_USER, password=lambda: ZBACKUP_PASSWORD)
     return MysqlEngine(instance="lab", connect=connect, lock=lock, run_dir=run_dir)
@@ -18,7 +19,7 @@ def engine(socket: Path, run_dir: Path, lock: LockOptions) -> MysqlEngine:
 
 def main(socket: str, kind: LockKind, hold: str, run_dir: str) -> None:
     """Take the lock, say so, and sleep while holding it."""
-    lock = LockOptions(kind=kind, wait_s=5, hold_s=float(hold), applier_stop_s=5)
+    lock = Lock.model_construct(kind=kind, wait=5, hold=float(hold), applier_stop=5)
     holder = engine(Path(socket), Path(run_dir), lock)
     with holder.consistent(holder.inspect(), kind):
         print("held", flush=True)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pymysql
 import pytest
@@ -16,8 +17,8 @@ import pytest
 from tests.lab.lock_holder import engine
 from tests.lab.mysql_fixture import DatabaseServer, Settings, free_port
 from tests.lab.servers.accounts import APP_PASSWORD, APP_USER, ZBACKUP_USER
+from zbackup.config.lock import Lock
 from zbackup.engines.mysql.engine import MysqlEngine
-from zbackup.engines.mysql.options import LockOptions
 from zbackup.model.record import LockKind
 
 VARIANTS = {
@@ -61,11 +62,11 @@ def server(request: pytest.FixtureRequest, room: Path) -> Iterator[DatabaseServe
 
 
 def engine_of(server: DatabaseServer, **lock: object) -> MysqlEngine:
-    limits: dict[str, object] = {"wait_s": 3, "hold_s": 5, "long_query_s": 1, "applier_stop_s": 5}
+    limits: dict[str, Any] = {"wait": 3, "hold": 5, "long_query": 1, "applier_stop": 5}
     return engine(
         server.settings.socket,
         server.settings.run_dir,
-        LockOptions(**(limits | lock)),  # type: ignore[arg-type]
+        Lock.model_construct(**(limits | lock)),
     )
 
 

@@ -9,12 +9,13 @@ import time
 from pathlib import Path
 
 from tests.lab.mongo_fixture import ZBACKUP_PASSWORD, ZBACKUP_USER
+from zbackup.config.lock import Lock
 from zbackup.engines.mongodb.engine import MongoEngine
-from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
+from zbackup.engines.mongodb.options import ConnectOptions
 
 
 def engine(
-    socket: Path, run_dir: Path, lock: LockOptions, user: str = ZBACKUP_USER, password: str = ZBACKUP_PASSWORD
+    socket: Path, run_dir: Path, lock: Lock, user: str = ZBACKUP_USER, password: str = ZBACKUP_PASSWORD
 ) -> MongoEngine:
     """The engine with the lab's zbackup account."""
     connect = ConnectOptions(socket=str(socket), user=user, password=lambda: password)
@@ -23,7 +24,7 @@ def engine(
 
 def main(socket: str, hold: str, run_dir: str, long: str = "1") -> None:
     """Take the lock, say so, and sleep while holding it."""
-    limits = LockOptions(kind="fsync", wait_s=5, hold_s=float(hold), long_query_s=float(long))
+    limits = Lock.model_construct(kind="fsync", wait=5, hold=float(hold), long_query=float(long))
     holder = engine(Path(socket), Path(run_dir), limits)
     # Who runs in the background of a shell without job control ignores Ctrl-C, and so do all its children.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -17,8 +17,8 @@ from pymongo.errors import PyMongoError
 from tests.lab import servers
 from tests.lab.mongo_fixture import MongoServer, MongoSettings, locked, start_single
 from tests.lab.mongo_lock_holder import engine
+from zbackup.config.lock import Lock
 from zbackup.engines.mongodb.engine import MongoEngine
-from zbackup.engines.mongodb.options import LockOptions
 
 
 def settings_in(home: Path, flavour: str, **more: Any) -> MongoSettings:
@@ -26,8 +26,8 @@ def settings_in(home: Path, flavour: str, **more: Any) -> MongoSettings:
 
 
 def engine_of(server: MongoServer, **lock: Any) -> MongoEngine:
-    limits: dict[str, Any] = {"wait_s": 3, "hold_s": 5, "long_query_s": 1}
-    return engine(server.settings.socket, server.settings.run_dir, LockOptions(**(limits | lock)))
+    limits: dict[str, Any] = {"wait": 3, "hold": 5, "long_query": 1}
+    return engine(server.settings.socket, server.settings.run_dir, Lock.model_construct(**(limits | lock)))
 
 
 @pytest.fixture(scope="module")

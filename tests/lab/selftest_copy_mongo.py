@@ -13,7 +13,9 @@ from bson.datetime_ms import DatetimeMS
 
 from tests.lab.lock_rig import room
 from tests.lab.mongo_fixture import ADMIN, ADMIN_PASSWORD, Client, MongoServer, MongoSettings, initiate
+from tests.lab.said import said
 from tests.lab.undo_documents import TestUndoDocuments
+from zbackup.config.copying import CopyBack
 from zbackup.engines.mongodb.copy.account import ROLES
 from zbackup.engines.mongodb.copy.fill import prove
 from zbackup.engines.mongodb.copy.session import MongoCopier, MongoCopy
@@ -38,10 +40,7 @@ class Rig:
 
     @contextmanager
     def session(self, *names: str, **wish: Any) -> Iterator[MongoCopy]:
-        account = ConnectOptions(
-            socket=str(self.production.settings.socket), user="copier", password=lambda: "x"
-        )
-        copier = MongoCopier(instance="docs", account=account)
+        copier = self.copier()
         wanted = CopyWish(tables=tuple(map(parse_table, names)), moment="20260101T000000", clone="c", **wish)
         with copier.session(Entrance(socket=str(self.clone.settings.socket)), wanted, Silent()) as copying:
             yield copying
@@ -62,10 +61,11 @@ class Rig:
         with self.production.client() as client:
             getattr(client["shop"][collection], command)(*arguments)
 
-    def watch(self) -> ConnectOptions:
-        """How the instance's own account logs in to production."""
+    def copier(self) -> MongoCopier:
         socket = str(self.production.settings.socket)
-        return ConnectOptions(socket=socket, user=ADMIN, password=lambda: ADMIN_PASSWORD)
+        usual = ConnectOptions(socket=socket, user=ADMIN, password=lambda: ADMIN_PASSWORD)
+        rules = CopyBack.model_construct(user="copier", password=said("x"))
+        return MongoCopier(instance="docs", usual=usual, rules=rules)
 
     def hashes(self, server: MongoServer) -> dict[str, str]:
         """dbHash of each collection; capped ones are hashed as they lie."""

@@ -21,13 +21,12 @@ from pymongo.errors import PyMongoError
 from tests.lab import lock_holder, mongo_lock_holder, servers
 from tests.lab.mongo_fixture import MongoSettings, start_single
 from tests.lab.mysql_fixture import DatabaseServer, Settings
+from zbackup.config.lock import Lock
 from zbackup.engines.base import Engine
 from zbackup.engines.mongodb.engine import MongoEngine
 from zbackup.engines.mongodb.options import ConnectOptions as MongoConnect
-from zbackup.engines.mongodb.options import LockOptions as MongoLock
 from zbackup.engines.mysql.engine import MysqlEngine
 from zbackup.engines.mysql.options import ConnectOptions as MysqlConnect
-from zbackup.engines.mysql.options import LockOptions as MysqlLock
 from zbackup.model.errors import DatabaseError, LockNotTaken, Refused
 from zbackup.model.record import LockKind, Record, from_properties, to_properties
 
@@ -70,7 +69,7 @@ def _sql(flavour: str, home: Path) -> Iterator[Subject]:
         mysql = settings.kind == "mysql"
 
         def engine(kind: LockKind, hold_s: float) -> Engine:
-            lock = MysqlLock(kind=kind, wait_s=5, hold_s=hold_s)
+            lock = Lock.model_construct(kind=kind, wait=5, hold=hold_s)
             return lock_holder.engine(settings.socket, settings.run_dir, lock)
 
         def write() -> None:
@@ -79,7 +78,7 @@ def _sql(flavour: str, home: Path) -> Iterator[Subject]:
         stranger = MysqlEngine(
             instance="lab",
             connect=MysqlConnect(socket=str(settings.socket), user="zbackup", password=lambda: "hunter2"),
-            lock=MysqlLock(),
+            lock=Lock(),
             run_dir=settings.run_dir,
         )
         yield Subject(
@@ -99,7 +98,7 @@ def _mongod(flavour: str, home: Path) -> Iterator[Subject]:
     with start_single(settings) as server, server.client() as client:
 
         def engine(kind: LockKind, hold_s: float) -> Engine:
-            lock = MongoLock(kind=kind, wait_s=5, hold_s=hold_s)
+            lock = Lock.model_construct(kind=kind, wait=5, hold=hold_s)
             return mongo_lock_holder.engine(settings.socket, settings.run_dir, lock)
 
         def write() -> None:
@@ -108,7 +107,7 @@ def _mongod(flavour: str, home: Path) -> Iterator[Subject]:
         stranger = MongoEngine(
             instance="lab",
             connect=MongoConnect(socket=str(settings.socket), user="zbackup", password=lambda: "hunter2"),
-            lock=MongoLock(),
+            lock=Lock(),
             run_dir=settings.run_dir,
         )
         yield Subject(

@@ -87,7 +87,7 @@ def test_a_stopped_holder_loses_the_lock_at_the_ceiling(server: DatabaseServer) 
 
 def test_a_lock_that_was_lost_is_not_confirmed(server: DatabaseServer) -> None:
     for kind in KINDS[server.settings.kind][:2]:
-        zbackup = engine_of(server, kind=kind, hold_s=1)
+        zbackup = engine_of(server, kind=kind, hold=1)
         with zbackup.consistent(zbackup.inspect(), kind) as held:
             time.sleep(2.5)
             with pytest.raises(LockNotTaken, match="did not last"):

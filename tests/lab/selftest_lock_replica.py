@@ -116,7 +116,7 @@ def test_an_applier_that_does_not_stop_in_time_runs_on(pair: tuple[DatabaseServe
         cursor.execute("INSERT INTO shop.work (t) SELECT SLEEP(8)")
     connection.close()
     time.sleep(1)
-    zbackup = engine_of(replica, applier_stop_s=2)
+    zbackup = engine_of(replica, applier_stop=2)
     facts = zbackup.inspect()
     began = time.monotonic()
     with pytest.raises(LockNotTaken, match="did not stop"), zbackup.consistent(facts, "ftwrl"):

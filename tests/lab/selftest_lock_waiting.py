@@ -29,7 +29,7 @@ def test_long_queries_are_waited_for_refused_or_ended(server: DatabaseServer) ->
     with busy(server, long) as query, Writers(server) as writers:
         with (
             pytest.raises(LockNotTaken, match=r"of app.*report"),
-            engine_of(server, on_long_query="wait", wait_s=1).consistent(facts, "ftwrl"),
+            engine_of(server, on_long_query="wait", wait=1).consistent(facts, "ftwrl"),
         ):
             pytest.fail("a lock was granted")
         assert writers.more() < 1
@@ -50,7 +50,7 @@ def test_only_reading_statements_are_killed_unless_told_otherwise(server: Databa
     with busy(server, "UPDATE shop.orders SET amount = amount + SLEEP(60) WHERE id = 1") as update:
         with (
             pytest.raises(LockNotTaken, match="UPDATE"),
-            engine_of(server, on_long_query="kill", wait_s=1).consistent(facts, "ftwrl"),
+            engine_of(server, on_long_query="kill", wait=1).consistent(facts, "ftwrl"),
         ):
             pytest.fail("a lock was granted")
         assert update.is_alive()
@@ -77,7 +77,7 @@ def _states(server: DatabaseServer) -> list[str]:
 
 def test_a_lock_gives_way_where_it_would_wait_in_a_circle(server: DatabaseServer) -> None:
     """It waits for a statement, that one for a transaction's row, and the transaction for the lock."""
-    zbackup = engine_of(server, wait_s=30, long_query_s=20, give_way_s=1)
+    zbackup = engine_of(server, wait=30, long_query=20, give_way=1)
     facts = zbackup.inspect()
     transaction, other = _transaction(server), server.connect(APP_USER, APP_PASSWORD)
     with ThreadPoolExecutor() as threads:
@@ -110,7 +110,7 @@ def test_who_holds_up_a_lock_is_named_and_who_waits_for_him(server: DatabaseServ
         ThreadPoolExecutor() as threads,
         busy(server, "SELECT /* report */ COUNT(*), SLEEP(60) FROM shop.orders WHERE id < 3"),
     ):
-        zbackup = engine_of(server, wait_s=12, long_query_s=30, give_way_s=2)
+        zbackup = engine_of(server, wait=12, long_query=30, give_way=2)
         locking = threads.submit(_lock_once, zbackup, facts)
         wait_until("the lock waits for it", lambda: FLUSH_AWAITED in _states(server), 60)
         waits = threads.submit(_update, other, 9)
@@ -137,7 +137,7 @@ def test_waiting_for_a_lock_ends_and_nobody_stays_behind_it(server: DatabaseServ
             began = time.monotonic()
             with (
                 pytest.raises(LockNotTaken, match="not granted"),
-                engine_of(server, wait_s=2).consistent(facts, kind),
+                engine_of(server, wait=2).consistent(facts, kind),
             ):
                 pytest.fail("a lock was granted")
             assert time.monotonic() - began < 4

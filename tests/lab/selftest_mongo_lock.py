@@ -140,7 +140,7 @@ def test_stopped_under_the_lock_it_loses_it_at_the_ceiling(primary: MongoServer)
 
 
 def test_a_lock_that_did_not_last_is_not_confirmed(primary: MongoServer) -> None:
-    zbackup = engine_of(primary, hold_s=1)
+    zbackup = engine_of(primary, hold=1)
     with (
         pytest.raises(LockNotTaken, match="did not last to the end"),
         zbackup.consistent(zbackup.inspect(), "fsync") as held,
@@ -151,7 +151,7 @@ def test_a_lock_that_did_not_last_is_not_confirmed(primary: MongoServer) -> None
 
 
 def test_past_the_ceiling_another_lock_is_not_released(primary: MongoServer) -> None:
-    zbackup = engine_of(primary, hold_s=1)
+    zbackup = engine_of(primary, hold=1)
     with primary.client() as other:
         with (
             pytest.raises(LockNotTaken, match="did not last to the end"),
@@ -226,7 +226,7 @@ def test_an_open_transaction_is_seen_before_anybody_waits(primary: MongoServer) 
     with open_transaction(primary), Writers(primary) as writers:
         time.sleep(1)
         for policy, said in (("abort", "are open"), ("wait", "did not end within 2 s")):
-            zbackup = engine_of(primary, wait_s=2, on_long_query=policy)
+            zbackup = engine_of(primary, wait=2, on_long_query=policy)
             with pytest.raises(LockNotTaken, match=said), zbackup.consistent(facts, "fsync"):
                 raise AssertionError("locked behind an open transaction")
             writers.more()
@@ -234,7 +234,7 @@ def test_an_open_transaction_is_seen_before_anybody_waits(primary: MongoServer) 
 
 
 def test_a_lock_that_is_granted_too_late_is_released(server: MongoServer) -> None:
-    zbackup = engine_of(server, wait_s=1, long_query_s=1000)
+    zbackup = engine_of(server, wait=1, long_query=1000)
     facts = zbackup.inspect()
     with (
         open_transaction(server),

@@ -83,7 +83,7 @@ def test_interrupted_while_it_waits_the_lock_is_released_when_it_comes(server: M
 
 def test_a_server_killed_while_the_lock_is_waited_for_is_told(server: MongoServer) -> None:
     """And not that time passed. What it had is there when it runs again, unlocked."""
-    zbackup = engine_of(server, wait_s=60, long_query_s=1000)
+    zbackup = engine_of(server, wait=60, long_query=1000)
     facts = zbackup.inspect()
     with suppress(PyMongoError), open_transaction(server), ThreadPoolExecutor() as beside:
         taking = beside.submit(lambda: held_by(zbackup, facts))
@@ -98,7 +98,7 @@ def test_a_server_killed_while_the_lock_is_waited_for_is_told(server: MongoServe
 
 def test_a_server_killed_under_the_lock_is_not_waited_for(server: MongoServer) -> None:
     """Its lock ended with it: nobody asks it for ten minutes to unlock. One that only hangs is unlocked."""
-    zbackup = engine_of(server, hold_s=60)
+    zbackup = engine_of(server, hold=60)
     with ExitStack() as until_then, ThreadPoolExecutor() as beside:
         until_then.enter_context(zbackup.consistent(zbackup.inspect(), "fsync"))
         os.kill(server.pid, signal.SIGSTOP)

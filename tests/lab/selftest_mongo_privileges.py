@@ -11,8 +11,9 @@ from tests.lab.mongo_fixture import (
 )
 from tests.lab.mongo_lock_holder import engine
 from tests.lab.mongo_locking import is_locked, primary, room
+from zbackup.config.lock import Lock
 from zbackup.engines.mongodb.engine import MongoEngine
-from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
+from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import LoginRefused, PrivilegeMissing
 from zbackup.engines.mongodb.server.privileges import role_document
 from zbackup.model.errors import DatabaseError
@@ -23,11 +24,11 @@ __all__ = ["primary", "room"]
 def test_a_wrong_password_and_no_password_are_told_apart(primary: MongoServer) -> None:
     settings = primary.settings
     with pytest.raises(LoginRefused, match="refused the login of zbackup"):
-        engine(settings.socket, settings.run_dir, LockOptions(), password="wrong").inspect()
+        engine(settings.socket, settings.run_dir, Lock(), password="wrong").inspect()
     nobody = MongoEngine(
         instance="lab",
         connect=ConnectOptions(socket=str(settings.socket)),
-        lock=LockOptions(),
+        lock=Lock(),
         run_dir=settings.run_dir,
     )
     with pytest.raises(LoginRefused, match="wants a login"):
@@ -36,7 +37,7 @@ def test_a_wrong_password_and_no_password_are_told_apart(primary: MongoServer) -
 
 def test_a_server_that_is_down_is_said_to_be(room: Path) -> None:
     with pytest.raises(DatabaseError, match=r"cannot reach the server at socket .*is it running"):
-        engine(room / "mongodb-1.sock", room, LockOptions()).inspect()
+        engine(room / "mongodb-1.sock", room, Lock()).inspect()
 
 
 @pytest.mark.parametrize("action", ["getCmdLineOpts", "replSetGetStatus", "serverStatus", "getParameter"])
@@ -71,7 +72,7 @@ def _with_role(server: MongoServer, without: str) -> MongoEngine:
                 client.admin.command(command, name)
         client.admin.command("createRole", "poor", **document)
         client.admin.command("createUser", "poor", pwd="poor", roles=["poor"])
-    return engine(server.settings.socket, server.settings.run_dir, LockOptions(), "poor", "poor")
+    return engine(server.settings.socket, server.settings.run_dir, Lock(), "poor", "poor")
 
 
 def _grant_and_try(server: MongoServer, zbackup: MongoEngine, said: str, action: str) -> None:

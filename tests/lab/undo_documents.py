@@ -10,8 +10,6 @@ import pytest
 from pymongo import WriteConcern
 
 from tests.lab.mongo_fixture import Client
-from zbackup.engines.mongodb.copy.session import MongoCopier
-from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import PrivilegeMissing
 from zbackup.engines.mongodb.undo.session import MongoUndo, MongoUndoer
 from zbackup.model.copying import Entrance
@@ -215,8 +213,7 @@ def _last(client: Client, kind: str = "") -> ClusterTime:
 
 @contextmanager
 def _session(rig: Any, at: ClusterTime, *, clone: bool = False) -> Iterator[MongoUndo]:
-    account = ConnectOptions(socket=str(rig.production.settings.socket), user="copier", password=lambda: "x")
-    undoer = MongoUndoer(copier=MongoCopier(instance="docs", account=account), watch=rig.watch())
+    undoer = MongoUndoer(copier=rig.copier())
     entrance = Entrance(socket=str(rig.clone.settings.socket)) if clone else None
     subject = undoer.find(at)
     with undoer.session(subject, (), UndoWish(name=str(at)), entrance, Silent()) as session:

@@ -63,7 +63,7 @@ NAMED = (
     Mutant(
         "the lock has no ceiling",
         "zbackup/engines/mysql/lock/lock.py",
-        '    session.execute("SET SESSION wait_timeout = %s", (max(1, math.floor(limits.hold_s)),))\n',
+        '    session.execute("SET SESSION wait_timeout = %s", (max(1, math.floor(limits.hold)),))\n',
         "",
         ("tests/unit/engines/mysql/test_ceiling.py",),
     ),

@@ -10,8 +10,9 @@ from tests.lab.servers.accounts import ZBACKUP_PASSWORD, ZBACKUP_USER
 from tests.lab.servers.templates import DAEMON
 from tests.lab.trusted import trusted
 from zbackup.clock import SystemClock
+from zbackup.config.lock import Lock
 from zbackup.engines.mysql.engine import MysqlEngine
-from zbackup.engines.mysql.options import ConnectOptions, LockOptions
+from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.recovery.log_reader import MysqlLogReader
 from zbackup.engines.mysql.recovery.recover import MysqlRecovery
 from zbackup.jobs.context import Context
@@ -46,7 +47,7 @@ def context(
         zone=ZoneInfo("Europe/Berlin"),
         zfs=Zfs(runner),
         engine=MysqlEngine(
-            instance="shop", connect=connect, lock=LockOptions(kind=lock, hold_s=10), run_dir=run_dir
+            instance="shop", connect=connect, lock=Lock.model_construct(kind=lock, hold=10), run_dir=run_dir
         ),
         recovery=MysqlRecovery(
             flavor=settings.kind,

@@ -20,7 +20,7 @@ from tests.lab.mongo_fixture import MongoServer, MongoSettings, connect
 from tests.lab.mongo_load import CONCERNS
 from tests.lab.mongo_lock_holder import engine
 from tests.lab.pool import Pool, run
-from zbackup.engines.mongodb.options import LockOptions
+from zbackup.config.lock import Lock
 from zbackup.model.record import LockKind
 
 WRITERS = ("w1", "w1", "journaled", "majority")
@@ -148,7 +148,9 @@ def one_round(
     server: MongoServer, image: Image, kind: LockKind, *, seconds: float, replayed: bool = True
 ) -> Round:
     """Write, keep the files the moment the lock is granted, with no wait, and look at what recovers."""
-    zbackup = engine(server.settings.socket, server.settings.run_dir, LockOptions(kind=kind, hold_s=30))
+    zbackup = engine(
+        server.settings.socket, server.settings.run_dir, Lock.model_construct(kind=kind, hold=30)
+    )
     facts = zbackup.inspect()
     with Writers(server) as writers:
         threading.Event().wait(seconds)

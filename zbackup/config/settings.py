@@ -11,6 +11,7 @@ from zbackup.config.archive import Archive
 from zbackup.config.clones import ClonePool, Clones
 from zbackup.config.cluster import Cluster
 from zbackup.config.copying import CopyBack
+from zbackup.config.lock import Lock, short_lock
 from zbackup.config.notify import HealthNotify
 from zbackup.config.retention import Retention
 from zbackup.config.schedule import Daemon, Notify, Schedule, pause
@@ -22,7 +23,6 @@ from zbackup.config.web import Web
 from zbackup.config.zone import local_zone
 
 Seconds = Annotated[float, BeforeValidator(units.duration)]
-WholeSeconds = Annotated[float, BeforeValidator(units.whole_duration)]
 Memory = Annotated[int, BeforeValidator(units.memory)]
 AbsolutePath = Annotated[Path, BeforeValidator(units.absolute_path)]
 DatasetName = Annotated[str, BeforeValidator(units.dataset)]
@@ -31,11 +31,6 @@ Zone = Annotated[ZoneInfo, BeforeValidator(units.zone)]
 Argv = Annotated[tuple[str, ...], BeforeValidator(units.argv)]
 Secret = Annotated[SecretRef, BeforeValidator(secret_ref)]
 Uri = Annotated[SecretRef | str, BeforeValidator(uri_ref)]
-
-
-def _short_lock(value: object) -> object:
-    """`lock = "ftwrl"` says the same as `lock = { kind = "ftwrl" }`."""
-    return {"kind": value} if isinstance(value, str) else value
 
 
 class Tls(Table):
@@ -50,39 +45,6 @@ class Tls(Table):
     )
     key: AbsolutePath | None = Field(default=None, description="the client certificate's private key")
     verify: StrictBool = Field(default=True, description="refuse a server whose certificate or name is wrong")
-
-
-class Lock(Table):
-    """The lock that holds the server still while a snapshot is taken. `lock = "KIND"` alone works too."""
-
-    kind: Literal["auto", "ftwrl", "backup-stage", "backup-lock", "fsync", "none"] = Field(
-        default="auto",
-        description="which lock to take; auto takes the gentlest that is exact, and says which",
-    )
-    wait: WholeSeconds = Field(default=30.0, description="give up when the lock is not granted in this time")
-    give_way: WholeSeconds = Field(
-        default=2.0,
-        description="when ftwrl is not granted in this time, let others go first for as long, and ask again, "
-        "each time for twice as long (within `wait`)",
-    )
-    hold: WholeSeconds = Field(
-        default=10.0,
-        description="ceiling on holding it; the server itself enforces it, for mongodb a watchdog",
-    )
-    long_query: Seconds = Field(
-        default=5.0,
-        description="a statement that has run this long would make the lock, and then everybody, wait",
-    )
-    on_long_query: Literal["wait", "abort", "kill"] = Field(
-        default="wait",
-        description="what to do about one: wait (within `wait`), abort the snapshot, or kill it",
-    )
-    kill: Literal["select", "all"] = Field(
-        default="select", description="what `kill` may end: only statements that read, or all"
-    )
-    applier_stop: WholeSeconds = Field(
-        default=30.0, description="on a replica: give up when replication does not pause in this time"
-    )
 
 
 class Recovery(Table):
@@ -158,7 +120,7 @@ class Instance(Table):
         description="mongodb: how to log in; default: as the server offers. MONGODB-X509 is by tls.cert",
     )
     tls: Tls | None = Field(default=None, description="encrypt the TCP connection")
-    lock: Annotated[Lock, BeforeValidator(_short_lock)] = Field(
+    lock: Annotated[Lock, BeforeValidator(short_lock)] = Field(
         default_factory=Lock, description="which lock its writes wait for while a snapshot is taken"
     )
     recovery: Recovery = Field(default_factory=Recovery, description="how a recovered server is made")

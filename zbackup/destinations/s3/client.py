@@ -14,8 +14,8 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
-from zbackup.destinations.s3.server import NO_CONDITIONS, Server, date_of
-from zbackup.destinations.s3.settings import S3Options
+from zbackup.config.s3 import S3
+from zbackup.destinations.s3.server import MOST_WAIT_S, NO_CONDITIONS, Server, date_of
 from zbackup.model.errors import BucketRefused, NotFound, VerificationFailed
 
 Fill = Callable[[memoryview], None]
@@ -42,10 +42,13 @@ class Entry:
 class Bucket:
     """One bucket. Raise ConnectionFailed and BucketRefused as Server does."""
 
-    def __init__(self, options: S3Options, now: Callable[[], datetime]) -> None:
-        self._options, self._now = options, now
-        self._extra = _extra(options)
-        self._server = Server(options)
+    def __init__(
+        self, name: str, table: S3, now: Callable[[], datetime], most_wait_s: float = MOST_WAIT_S
+    ) -> None:
+        self._table, self._now = table, now
+        self._name = {"Bucket": name}
+        self._extra = _extra(table)
+        self._server = Server(name, table, most_wait_s)
         self._client = self._server.client
 
     def __enter__(self) -> Self:
@@ -57,10 +60,6 @@ class Bucket:
     @property
     def place(self) -> str:
         return self._server.place
-
-    @property
-    def _name(self) -> dict[str, str]:
-        return {"Bucket": self._options.bucket}
 
     def put(self, key: str, body: bytes | bytearray, digest: bytes) -> None:
         """Store an object of which `digest` is the SHA-256; the server checks it."""
@@ -233,9 +232,9 @@ class Bucket:
 
     def _put(self, key: str, body: bytes | bytearray, digest: bytes, extra: Mapping[str, str]) -> None:
         lock: dict[str, Any] = {}
-        if self._options.lock_mode:
-            until = self._now() + timedelta(days=self._options.lock_days)
-            lock = {"ObjectLockMode": self._options.lock_mode, "ObjectLockRetainUntilDate": until}
+        if self._table.object_lock:
+            until = self._now() + timedelta(days=self._table.object_lock_days)
+            lock = {"ObjectLockMode": self._table.object_lock, "ObjectLockRetainUntilDate": until}
         self._server.ask(
             "put",
             key,
@@ -272,10 +271,10 @@ def _fill(body: Any, room: memoryview) -> None:
         filled += count
 
 
-def _extra(options: S3Options) -> dict[str, str]:
+def _extra(table: S3) -> dict[str, str]:
     pairs = {
-        "StorageClass": options.storage_class,
-        "ServerSideEncryption": options.sse,
-        "SSEKMSKeyId": options.kms_key,
+        "StorageClass": table.storage_class,
+        "ServerSideEncryption": table.sse,
+        "SSEKMSKeyId": table.kms_key,
     }
     return {name: value for name, value in pairs.items() if value}

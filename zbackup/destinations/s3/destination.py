@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
+from zbackup.config.s3 import S3
 from zbackup.config.units import instance_name_is_valid
 from zbackup.destinations.copies import MOST_INSTANCES
 from zbackup.destinations.s3.cache import PageCache
@@ -14,8 +15,9 @@ from zbackup.destinations.s3.client import Bucket
 from zbackup.destinations.s3.layout import Layout, root_of
 from zbackup.destinations.s3.log_archive import S3Logs
 from zbackup.destinations.s3.manifest_store import ManifestStore
+from zbackup.destinations.s3.server import MOST_WAIT_S
 from zbackup.destinations.s3.session import S3Session
-from zbackup.destinations.s3.settings import S3Options, StorageSettings
+from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.destinations.s3.signatures import Signatures
 from zbackup.model.errors import NotFound
 
@@ -24,17 +26,20 @@ from zbackup.model.errors import NotFound
 class S3Destination:
     """`prefix` is what all keys begin with; `now` is the time, which decides when a chain is old.
 
-    `cache` is the directory below which pages of the bucket are kept (None: they are not).
+    `table` says how the bucket is reached, `storing` how streams are stored in it. `cache` is the directory
+    below which pages of the bucket are kept (None: they are not).
     """
 
     name: str
     place: str
     prefix: str
     instance: str
-    options: S3Options
+    bucket: str
+    table: S3
     storing: StorageSettings
     now: Callable[[], datetime]
     cache: Path | None = None
+    most_wait_s: float = MOST_WAIT_S
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -50,17 +55,20 @@ class S3Destination:
 
     def instances(self) -> Sequence[tuple[str, str]]:
         above = f"{self.prefix}/" if self.prefix else ""
-        with Bucket(self.options, self.now) as bucket:
+        with self._opened() as bucket:
             names = list(islice(filter(instance_name_is_valid, bucket.folders(above)), MOST_INSTANCES))
             found = [("", n) for n in names if any(bucket.list(Layout(root_of(self.prefix, n)).backups))]
         if not found and {"backups", "streams"} <= set(names):
             raise NotFound(f"{self.place} is that of one instance alone: name the prefix above it")
         return found
 
+    def _opened(self) -> Bucket:
+        return Bucket(self.bucket, self.table, self.now, self.most_wait_s)
+
     @contextmanager
     def connect(self) -> Iterator[S3Session]:
         layout = Layout(root_of(self.prefix, self.instance))
-        with Bucket(self.options, self.now) as bucket:
+        with self._opened() as bucket:
             yield S3Session(
                 bucket=bucket,
                 layout=layout,
@@ -68,7 +76,7 @@ class S3Destination:
                 storing=self.storing,
                 now=self.now,
                 logs=S3Logs(
-                    bucket, layout.root, self.place, self.storing, locked=bool(self.options.lock_mode)
+                    bucket, layout.root, self.place, self.storing, locked=bool(self.table.object_lock)
                 ),
                 pages=ManifestStore(
                     bucket=bucket,
@@ -79,6 +87,6 @@ class S3Destination:
                         bound_only=not self.storing.accept_unbound,
                     ),
                     sealed_only=self.storing.sealed_only,
-                    cache=PageCache(self.cache, (self.options.endpoint, self.options.bucket, layout.root)),
+                    cache=PageCache(self.cache, (self.table.endpoint or "", self.bucket, layout.root)),
                 ),
             )

@@ -1,7 +1,6 @@
 """A bucket as the configuration describes it."""
 
 import binascii
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from zbackup.config.ship import S3Place, Ship
 from zbackup.destinations.s3.chains import Chains
 from zbackup.destinations.s3.destination import S3Destination
 from zbackup.destinations.s3.encryption import KeyFiles, parse_key
-from zbackup.destinations.s3.settings import S3Options, StorageSettings
+from zbackup.destinations.s3.settings import StorageSettings
 from zbackup.model.errors import ConfigError
 
 
@@ -23,34 +22,11 @@ def destination(ship: Ship, to: S3Place, instance: str, clock: Clock, cache: Pat
         place=str(to),
         prefix=to.prefix,
         instance=instance,
-        options=_options(ship.s3, to),
+        bucket=to.bucket,
+        table=ship.s3,
         storing=_storing(ship.s3),
         now=clock.now,
         cache=cache,
-    )
-
-
-def _options(table: S3, to: S3Place) -> S3Options:
-    return S3Options(
-        bucket=to.bucket,
-        endpoint=table.endpoint or "",
-        region=table.region or "",
-        profile=table.profile or "",
-        access=table.access_key or "",
-        secret=_read(table.secret_key),
-        token=_read(table.session_token),
-        path_style=table.path_style,
-        storage_class=table.storage_class or "",
-        sse=table.sse or "",
-        kms_key=table.kms_key or "",
-        lock_mode=table.object_lock or "",
-        lock_days=table.object_lock_days,
-        proxy=table.proxy or "",
-        ca_file=table.ca_file,
-        connect_s=table.connect_timeout,
-        read_s=table.read_timeout,
-        attempts=table.attempts,
-        connections=table.uploads,
     )
 
 
@@ -70,10 +46,6 @@ def _storing(table: S3) -> StorageSettings:
             share=table.max_share,
         ),
     )
-
-
-def _read(ref: SecretRef | None) -> Callable[[], str]:
-    return ref.read if ref else str
 
 
 def _key(ref: SecretRef) -> bytes:

@@ -26,8 +26,8 @@ from botocore.session import Session
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 from urllib3.exceptions import HTTPError
 
+from zbackup.config.s3 import S3
 from zbackup.destinations.s3.retry_log import Trouble
-from zbackup.destinations.s3.settings import S3Options
 from zbackup.model.errors import BucketRefused, ConfigError, ConnectionFailed, NotFound
 
 log = structlog.get_logger()
@@ -99,6 +99,9 @@ _PATHS = len(_MODELS.search_paths)
 
 Result = TypeVar("Result")
 
+MOST_WAIT_S = 30.0
+"""The longest pause before a request is tried again."""
+
 
 class Server:
     """The server that is asked for one bucket. Every request is tried again alone when what failed may pass.
@@ -107,16 +110,16 @@ class Server:
     ConfigError when there are no certificates in ca_file.
     """
 
-    def __init__(self, options: S3Options) -> None:
-        self._options = options
+    def __init__(self, bucket: str, table: S3, most_wait_s: float = MOST_WAIT_S) -> None:
+        self._bucket, self._table, self._most_wait_s = bucket, table, most_wait_s
         self._trouble = Trouble()
-        if options.ca_file:
-            _require_certificates(options.ca_file)
-        self.client: Any = self.ask("connect", "", lambda: _client(options))
+        if table.ca_file:
+            _require_certificates(table.ca_file)
+        self.client: Any = self.ask("connect", "", lambda: _client(table))
 
     @property
     def place(self) -> str:
-        return f"s3://{self._options.bucket}"
+        return f"s3://{self._bucket}"
 
     def ask(self, verb: str, key: str, request: Callable[[], Result]) -> Result:
         """The answer; `verb` and `key` are for people."""
@@ -132,7 +135,7 @@ class Server:
         except (BotoCoreError, HTTPError, HTTPException, OSError) as failure:
             stranger = _stranger(failure)
             raise ConnectionFailed(
-                ("s3", verb), -1, stranger or str(failure), self._options.endpoint or self.place
+                ("s3", verb), -1, stranger or str(failure), self._table.endpoint or self.place
             ) from failure
 
     def _tries(self, verb: str, key: str) -> Retrying:
@@ -141,8 +144,8 @@ class Server:
 
         return Retrying(
             retry=retry_if_exception(_may_pass),
-            stop=stop_after_attempt(self._options.attempts),
-            wait=wait_random_exponential(multiplier=0.2, max=self._options.most_wait_s),
+            stop=stop_after_attempt(self._table.attempts),
+            wait=wait_random_exponential(multiplier=0.2, max=self._most_wait_s),
             before_sleep=tell,
             reraise=True,
         )
@@ -202,32 +205,32 @@ def _require_certificates(file: Path) -> None:
         raise ConfigError([f"ca_file {file}: {wrong.strerror}"]) from wrong
 
 
-def _client(options: S3Options) -> Any:
-    core = Session(profile=options.profile or None)
+def _client(table: S3) -> Any:
+    core = Session(profile=table.profile or None)
     core.register_component("data_loader", _MODELS)
     session = BotoSession(botocore_session=core)
     # It adds its own models there each time, which no client of S3 needs.
     del _MODELS.search_paths[_PATHS:]
-    proxies = {"http": options.proxy, "https": options.proxy} if options.proxy else None
+    proxies = {"http": table.proxy, "https": table.proxy} if table.proxy else None
     return session.client(
         "s3",
-        aws_access_key_id=options.access or None,
-        aws_secret_access_key=options.secret() or None,
-        aws_session_token=options.token() or None,
-        region_name=options.region or None,
-        endpoint_url=options.endpoint or None,
-        verify=str(options.ca_file) if options.ca_file else None,
+        aws_access_key_id=table.access_key or None,
+        aws_secret_access_key=table.secret_key.read() if table.secret_key else None,
+        aws_session_token=table.session_token.read() if table.session_token else None,
+        region_name=table.region or None,
+        endpoint_url=table.endpoint or None,
+        verify=str(table.ca_file) if table.ca_file else None,
         config=Config(
-            connect_timeout=options.connect_s,
-            read_timeout=options.read_s,
+            connect_timeout=table.connect_timeout,
+            read_timeout=table.read_timeout,
             # Each request is tried again here, by tenacity: botocore would multiply that.
             retries={"total_max_attempts": 1},
-            max_pool_connections=options.connections,
+            max_pool_connections=table.uploads,
             proxies=proxies,
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
             s3={
-                "addressing_style": "path" if options.path_style else "auto",
+                "addressing_style": "path" if table.path_style else "auto",
                 # The checksum header is signed and checked: hashing the body once more would prove nothing.
                 "payload_signing_enabled": False,
             },

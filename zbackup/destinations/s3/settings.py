@@ -1,8 +1,6 @@
-"""The settings of a bucket: how it is reached, how streams are stored in it, and which ones."""
+"""The settings of how streams are stored in a bucket, with the keys and the chains that they lead to."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from zbackup.destinations.s3.chains import Chains
@@ -10,38 +8,6 @@ from zbackup.destinations.s3.encryption import KeyStore
 from zbackup.model.begin_record import begin_record
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.shipping import OutgoingStream
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class S3Options:
-    """The options with which the bucket is reached, and its objects are written; times in seconds, "" for the
-    default.
-
-    With `access` and `secret` "" credentials are found as the AWS tools find them, with `profile` if given.
-    `lock_mode` is GOVERNANCE or COMPLIANCE, for `lock_days` from when an object is written.
-    """
-
-    bucket: str
-    endpoint: str = ""
-    region: str = ""
-    profile: str = ""
-    access: str = ""
-    secret: Callable[[], str] = str
-    token: Callable[[], str] = str
-    path_style: bool = False
-    storage_class: str = ""
-    sse: str = ""
-    kms_key: str = ""
-    lock_mode: str = ""
-    lock_days: int = 0
-    proxy: str = ""
-    ca_file: Path | None = None
-    connect_s: float = 10.0
-    read_s: float = 60.0
-    attempts: int = 8
-    most_wait_s: float = 30.0
-    connections: int = 8
-
 
 Compression = Literal["auto", "zstd", "none"]
 

@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from zbackup.config.lock import Lock
 from zbackup.engines.mongodb.lock.heal import heal
 from zbackup.engines.mongodb.lock.lock import HeldLock, hold
 from zbackup.engines.mongodb.lock.marker_file import MarkerFile
-from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
+from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server import assess
 from zbackup.engines.mongodb.server.connection import PrivilegeMissing, connect
 from zbackup.engines.mongodb.server.inspect import inspect
@@ -23,7 +24,7 @@ class MongoEngine:
 
     instance: str
     connect: ConnectOptions
-    lock: LockOptions
+    lock: Lock
     run_dir: Path
 
     def inspect(self) -> ServerFacts:

@@ -1,10 +1,8 @@
-"""Options of the MongoDB engine: how to connect, how to lock. Times are in seconds."""
+"""Options of the MongoDB engine: how to connect. Times are in seconds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
-
-from zbackup.model.record import LockKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +45,3 @@ class ConnectOptions:
 
 Login = Literal["original", "always", "never"]
 """See the configuration reference, recovery.login."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockOptions:
-    """See the configuration reference, [instance.NAME.lock]."""
-
-    kind: LockKind | Literal["auto"] = "auto"
-    wait_s: float = 30
-    hold_s: float = 10
-    long_query_s: float = 5
-    on_long_query: Literal["wait", "abort"] = "wait"

@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from zbackup.config.lock import Lock
 from zbackup.engines.mysql.lock import applier
 from zbackup.engines.mysql.lock.lock import STOPS_COMMITS, HeldLock, hold
 from zbackup.engines.mysql.lock.restart_applier import MarkerFile
-from zbackup.engines.mysql.options import ConnectOptions, LockOptions
+from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server import assess
 from zbackup.engines.mysql.server.connection import PrivilegeMissing, connect
 from zbackup.engines.mysql.server.inspect import global_privileges, inspect, roles_in_use
@@ -23,7 +24,7 @@ class MysqlEngine:
 
     instance: str
     connect: ConnectOptions
-    lock: LockOptions
+    lock: Lock
     run_dir: Path
 
     def inspect(self) -> ServerFacts:

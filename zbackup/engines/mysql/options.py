@@ -1,10 +1,7 @@
-"""Options of the MySQL engine: how to connect, how to lock. Times are in seconds."""
+"""Options of the MySQL engine: how to connect. Times are in seconds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
-
-from zbackup.model.record import LockKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,17 +35,3 @@ class ConnectOptions:
     def where(self) -> str:
         """The server's address, for messages."""
         return f"socket {self.socket}" if self.socket else f"{self.host}:{self.port}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockOptions:
-    """See the configuration reference, [instance.NAME.lock]."""
-
-    kind: LockKind | Literal["auto"] = "auto"
-    wait_s: float = 30
-    give_way_s: float = 2
-    hold_s: float = 10
-    long_query_s: float = 5
-    on_long_query: Literal["wait", "abort", "kill"] = "wait"
-    kill: Literal["select", "all"] = "select"
-    applier_stop_s: float = 30

@@ -6,12 +6,13 @@ from typing import Any, cast
 import pytest
 from pymongo.errors import AutoReconnect, NetworkTimeout, NotPrimaryError, OperationFailure, PyMongoError
 
+from zbackup.config.lock import Lock
 from zbackup.engines.mongodb.lock.lock import _NotOurs, _take
-from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
+from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import Connection, _named
 from zbackup.model.errors import LockNotTaken
 
-LIMITS = LockOptions(wait_s=30)
+LIMITS = Lock.model_construct(wait=30)
 WHERE = "127.0.0.1:27017"
 
 

@@ -5,9 +5,10 @@ from typing import Any, cast
 
 import pytest
 
+from zbackup.config.lock import Lock
 from zbackup.engines.mysql.binlog.position import LogPosition
 from zbackup.engines.mysql.lock import lock
-from zbackup.engines.mysql.options import ConnectOptions, LockOptions
+from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.status import LogStatus
 
 CONNECT = ConnectOptions(user="zbackup", password=lambda: "")
@@ -56,7 +57,7 @@ def test_a_session_with_a_lock_is_ended_by_the_server(kind: Any, monkeypatch: py
     monkeypatch.setattr(lock, "settle_long_queries", lambda *_: None)
     standing = LogStatus(position=LogPosition.of("binlog.000001", 4), gtid="")
     monkeypatch.setattr(lock, "_status", lambda *_: standing)
-    with lock.hold(CONNECT, LockOptions(hold_s=10.0), kind) as held:
+    with lock.hold(CONNECT, Lock.model_construct(hold=10.0), kind) as held:
         session = sessions[-1]
         taken = session.said.index(lock.TAKE[kind][0])
         assert "SET SESSION wait_timeout = %s" in session.said[:taken]

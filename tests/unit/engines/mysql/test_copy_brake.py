@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from zbackup.engines.mysql.copy.brake import Brake, BrakeOptions, worst_lag
+from zbackup.config.copying import CopyBack
+from zbackup.engines.mysql.copy.brake import Brake, worst_lag
 from zbackup.model.progress import Silent
 
 
@@ -33,7 +34,7 @@ def brake(running: list[int], clock: Clock, **options: Any) -> tuple[Brake, Prod
     return (
         Brake(
             cast(Any, production),
-            BrakeOptions(**options),
+            CopyBack.model_construct(**options),
             Silent(),
             sleep=clock.sleep,
             now=lambda: clock.at,

@@ -1,9 +1,10 @@
 """Collections back into production: what engines.base.Copier asks of MongoDB."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
+from zbackup.config.copying import CopyBack
 from zbackup.engines.mongodb.clone.identity import INTERNAL_USER, as_internal_user
 from zbackup.engines.mongodb.copy import collections
 from zbackup.engines.mongodb.copy.account import grants, require_privileges
@@ -25,17 +26,16 @@ from zbackup.model.progress import Progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MongoCopier:
-    """See engines.base.Copier. `account` None: none is configured. `rate` in bytes a second, 0 for none."""
+    """See engines.base.Copier. `usual` is the instance's own account, `rules` None: none are configured."""
 
     instance: str
-    account: ConnectOptions | None
-    rate: int = 0
-    max_lag: float = 10.0
+    usual: ConnectOptions
+    rules: CopyBack | None
 
     @property
     def configured(self) -> bool:
         """See engines.base.Copier."""
-        return self.account is not None
+        return self.rules is not None
 
     def require_account(self, schemas: Sequence[str] = ()) -> str:
         """See engines.base.Copier."""
@@ -64,19 +64,29 @@ class MongoCopier:
             production = open_ones.enter_context(connect(self.require_options()))
             clone = open_ones.enter_context(connect(clone_options(entrance)))
             require_primary(production)
-            writer = Writer(
-                production, progress, rate=self.rate, max_lag=self.max_lag, keep=clone.keep_cursors
-            )
+            writer = self.writer(production, progress, keep=clone.keep_cursors)
             yield MongoCopy(sides=Sides(clone, production), writer=writer, wish=wish, progress=progress)
+
+    def writer(
+        self, production: Connection, progress: Progress, keep: Callable[[], object] = lambda: None
+    ) -> Writer:
+        """Return what writes to production as gently as is configured. Raise Refused without an account."""
+        rules = self._rules
+        return Writer(production, progress, rate=rules.rate or 0, max_lag=rules.max_lag, keep=keep)
 
     def require_options(self) -> ConnectOptions:
         """Return the login of the copies' account. Raise Refused without one."""
-        if self.account is None:
+        user, password = self._rules.user, self._rules.password
+        return replace(self.usual, user=user, password=password.read if password else None, mechanism="")
+
+    @property
+    def _rules(self) -> CopyBack:
+        if self.rules is None:
             raise Refused(
                 "copying into production needs an account of its own there: set user and password in "
                 f"[instance.{self.instance}.copy_back], and {grants('DATABASE')}"
             )
-        return self.account
+        return self.rules
 
 
 @dataclass(slots=True, kw_only=True)

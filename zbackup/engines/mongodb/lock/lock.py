@@ -17,12 +17,13 @@ from datetime import datetime
 
 import structlog
 
+from zbackup.config.lock import Lock
 from zbackup.engines.mongodb.lock.long_operations import settle_long_operations
 from zbackup.engines.mongodb.lock.marker_file import MarkerFile
 from zbackup.engines.mongodb.lock.release import release
 from zbackup.engines.mongodb.lock.watchdog_message import ASKING, LOCKED, WatchOrder
 from zbackup.engines.mongodb.optime import OplogEntry
-from zbackup.engines.mongodb.options import ConnectOptions, LockOptions
+from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import CommandRefused, Connection, NotAnswered, connect
 from zbackup.engines.mongodb.server.server_facts import held, held_after, held_first
 from zbackup.engines.mongodb.server.status import (
@@ -114,7 +115,7 @@ class HeldLock:
 
 @contextmanager
 def hold(
-    options: ConnectOptions, limits: LockOptions, kind: LockKind, note: MarkerFile, *, oplog: bool
+    options: ConnectOptions, limits: Lock, kind: LockKind, note: MarkerFile, *, oplog: bool
 ) -> Iterator[HeldLock]:
     """Take the lock, hold it while the body runs, release it, and see that it is gone.
 
@@ -133,11 +134,11 @@ def hold(
             _require_unlocked(session)
             guardian.tell(ASKING)
             asked = True
-            wait_ms = _take(session, limits, limits.wait_s - (time.monotonic() - began))
+            wait_ms = _take(session, limits, limits.wait - (time.monotonic() - began))
             locked = HeldLock(
                 session=session,
                 kind=kind,
-                ceiling_s=limits.hold_s,
+                ceiling_s=limits.hold,
                 lock_wait_ms=wait_ms,
                 since=time.monotonic(),
                 end=None,
@@ -184,8 +185,8 @@ def _begin(locked: HeldLock, guardian: Guardian, note: MarkerFile, *, oplog: boo
     locked.end = oplog_end(locked.session) if oplog else None
 
 
-def _guarded(options: ConnectOptions, limits: LockOptions, note: MarkerFile) -> Guardian:
-    order = WatchOrder(connect=options, note=note.path, wait_s=limits.wait_s + SLACK_S, hold_s=limits.hold_s)
+def _guarded(options: ConnectOptions, limits: Lock, note: MarkerFile) -> Guardian:
+    order = WatchOrder(connect=options, note=note.path, wait_s=limits.wait + SLACK_S, hold_s=limits.hold)
     try:
         guardian = start_guardian(WATCHDOG, order.to_line())
         guardian.ready()
@@ -206,7 +207,7 @@ def _require_unlocked(session: Connection) -> None:
     )
 
 
-def _take(session: Connection, limits: LockOptions, left_s: float) -> int:
+def _take(session: Connection, limits: Lock, left_s: float) -> int:
     """Take the lock; for how many milliseconds it was waited for. Only _NotOurs says that it is not there.
 
     fsyncLockAcquisitionTimeoutMillis came with 7.0.2, 6.0.11 and 5.0.22; older servers do not mind it.
@@ -220,7 +221,7 @@ def _take(session: Connection, limits: LockOptions, left_s: float) -> int:
         "fsyncLockAcquisitionTimeoutMillis": math.floor(left_s * 1000),
         "comment": "zbackup snapshot",
     }
-    late = f"the lock fsync was not granted within {limits.wait_s:g} s"
+    late = f"the lock fsync was not granted within {limits.wait:g} s"
     began = time.monotonic()
     try:
         count = int(session.command(order, limit_s=left_s + 1)["lockCount"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from zbackup.engines.mongodb.options import LockOptions
+from zbackup.config.lock import Lock
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.mongodb.server.status import operations
 from zbackup.model.errors import LockNotTaken
@@ -33,16 +33,16 @@ class OpenTransaction:
         return f"{self.client}, open for {self.seconds:.1f} s"
 
 
-def settle_long_operations(connection: Connection, limits: LockOptions) -> None:
-    """Return when no writing transaction has been open for `long_query_s`. Raise LockNotTaken if one is."""
-    deadline = time.monotonic() + limits.wait_s
-    while found := long_transactions(connection, limits.long_query_s):
+def settle_long_operations(connection: Connection, limits: Lock) -> None:
+    """Return when no writing transaction has been open for `long_query`. Raise LockNotTaken if one is."""
+    deadline = time.monotonic() + limits.wait
+    while found := long_transactions(connection, limits.long_query):
         listed = "; ".join(map(str, found))
         if limits.on_long_query == "abort":
             raise LockNotTaken(f"transactions that would make everybody wait for the lock are open: {listed}")
         if time.monotonic() > deadline:
             raise LockNotTaken(
-                f"transactions did not end within {limits.wait_s:g} s, and everybody would wait for the lock "
+                f"transactions did not end within {limits.wait:g} s, and everybody would wait for the lock "
                 f"behind them: {listed}"
             )
         log.info("lock.waits_for_transactions", transactions=listed)

@@ -8,7 +8,6 @@ from typing import Final
 from zbackup.engines.mongodb.copy.account import require_deletes, require_privileges
 from zbackup.engines.mongodb.copy.fill import Writer
 from zbackup.engines.mongodb.copy.session import MongoCopier, clone_options, require_primary
-from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import Connection, connect
 from zbackup.engines.mongodb.undo.images import Step, by_clone, by_pre_images, require_same_collections
 from zbackup.engines.mongodb.undo.logged import Write, by_collection, find_transaction, writes
@@ -36,14 +35,13 @@ MOST_BYTES: Final = 512 << 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MongoUndoer:
     """See engines.base.Undoer. It writes by the account that copies write by, and reads the oplog by the
-    instance's own, `watch`."""
+    instance's own."""
 
     copier: MongoCopier
-    watch: ConnectOptions
 
     def find(self, at: ClusterTime) -> Transaction:
         """See engines.base.Undoer."""
-        with connect(self.watch) as connection:
+        with connect(self.copier.usual) as connection:
             return find_transaction(connection, at)
 
     @contextmanager
@@ -58,10 +56,10 @@ class MongoUndoer:
         """See engines.base.Undoer. The running server alone has the oplog."""
         with ExitStack() as open_ones:
             production = open_ones.enter_context(connect(self.copier.require_options()))
-            watch = open_ones.enter_context(connect(self.watch))
+            watch = open_ones.enter_context(connect(self.copier.usual))
             clone = open_ones.enter_context(connect(clone_options(entrance))) if entrance else None
             require_primary(production)
-            writer = Writer(production, progress, rate=self.copier.rate, max_lag=self.copier.max_lag)
+            writer = self.copier.writer(production, progress)
             yield MongoUndo(
                 subject=subject,
                 wish=wish,

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from zbackup.config.copying import CopyBack
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import Connection, connect
 from zbackup.model.errors import DatabaseError
@@ -12,24 +13,15 @@ from zbackup.model.progress import Progress
 LOOK_EVERY_S = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrakeOptions:
-    """`rate` in bytes a second, 0 for none; the copy waits while a replica lags by more than `max_lag`
-    seconds, or more than `max_running` statements run at once."""
-
-    rate: int = 0
-    max_lag: float = 10.0
-    max_running: int = 25
-    replicas: tuple[ConnectOptions, ...] = ()
-
-
 @dataclass(slots=True)
 class Brake:
-    """Asked before each transaction of a copy. `sleep` and `now` are the clock's."""
+    """Asked before each transaction of a copy: it waits while one of the `rules` is broken. `replicas` are
+    those whose lag counts. `sleep` and `now` are the clock's."""
 
     production: Connection
-    options: BrakeOptions
+    rules: CopyBack
     progress: Progress
+    replicas: tuple[ConnectOptions, ...] = ()
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic
     _looked: float = field(default=float("-inf"))
@@ -59,21 +51,21 @@ class Brake:
         return self.now() - self._looked >= LOOK_EVERY_S
 
     def _keep_rate(self, size: int) -> None:
-        if not self.options.rate:
+        if not self.rules.rate:
             return
         now = self.now()
         self._since = self._since or now
         self._bytes += size
-        if (ahead := self._bytes / self.options.rate - (now - self._since)) > 0:
+        if (ahead := self._bytes / self.rules.rate - (now - self._since)) > 0:
             self.sleep(ahead)
 
     def _too_much(self) -> str:
         running = int(self.production.one("SHOW GLOBAL STATUS LIKE 'Threads_running'")["Value"])
-        if running > self.options.max_running:
-            return f"more than {self.options.max_running} statements run in production"
-        for replica in self.options.replicas:
-            if (lag := self._lag(replica)) is not None and lag > self.options.max_lag:
-                return f"the replica {replica.where} is more than {self.options.max_lag:g} s behind"
+        if running > self.rules.max_running:
+            return f"more than {self.rules.max_running} statements run in production"
+        for replica in self.replicas:
+            if (lag := self._lag(replica)) is not None and lag > self.rules.max_lag:
+                return f"the replica {replica.where} is more than {self.rules.max_lag:g} s behind"
         return ""
 
     def _lag(self, replica: ConnectOptions) -> float | None:

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
+from zbackup.config.copying import CopyBack
 from zbackup.engines.mysql.copy import made_lines, tables
 from zbackup.engines.mysql.copy.account import grants, require_privileges, sees_all
-from zbackup.engines.mysql.copy.brake import Brake, BrakeOptions
+from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.compare import Tally, difference, put_back
 from zbackup.engines.mysql.copy.ends import Ends
 from zbackup.engines.mysql.copy.fill import fill, prove
@@ -40,17 +41,16 @@ ONE_VIEW = b"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MysqlCopier:
-    """See engines.base.Copier. `account` None: none is configured. `watch` is the instance's own account."""
+    """See engines.base.Copier. `usual` is the instance's own account, `rules` None: none are configured."""
 
     instance: str
-    account: ConnectOptions | None
-    brake: BrakeOptions
-    watch: ConnectOptions | None = None
+    usual: ConnectOptions
+    rules: CopyBack | None
 
     @property
     def configured(self) -> bool:
         """See engines.base.Copier."""
-        return self.account is not None
+        return self.rules is not None
 
     def require_account(self, schemas: Sequence[str] = ()) -> str:
         """See engines.base.Copier."""
@@ -95,8 +95,8 @@ class MysqlCopier:
                 connection.execute(made_lines.SETTING)
             rows_of_clone.execute(ONE_VIEW_FOR_ALL)
             watch = None
-            if wish.replace and self.watch:
-                watch = open_ones.enter_context(connect(self.watch))
+            if wish.replace:
+                watch = open_ones.enter_context(connect(self.usual))
                 watch.execute(PATIENCE)
             sides = Sides(clone, production, rows_of_clone, rows_of_production, watch)
             _require_other_server(clone, production)
@@ -104,7 +104,7 @@ class MysqlCopier:
                 clone=rows_of_clone,
                 production=rows_of_production,
                 loaders=loaders,
-                brake=Brake(production, self.brake, progress),
+                brake=self.brake(production, progress),
                 progress=progress,
             )
             try:
@@ -122,16 +122,27 @@ class MysqlCopier:
         """Return the account's login. Raise Refused without one."""
         return self._account
 
+    def brake(self, production: Connection, progress: Progress) -> Brake:
+        """Return what keeps a copy from getting in production's way. Raise Refused without an account."""
+        rules, account = self._rules, self._account
+        replicas = tuple(replace(account, socket="", host=h, port=p or 3306) for h, p in rules.replicas)
+        return Brake(production, rules, progress, replicas)
+
     @property
     def _account(self) -> ConnectOptions:
-        if self.account is None:
+        user, password = self._rules.user, self._rules.password
+        return replace(self.usual, user=user, password=password.read if password else lambda: "")
+
+    @property
+    def _rules(self) -> CopyBack:
+        if self.rules is None:
             raise Refused(
                 "copying into production needs an account of its own there: set user and password in "
                 f"[instance.{self.instance}.copy_back], and "
                 "CREATE USER zbackup_copy@localhost IDENTIFIED BY '...'; "
                 f"{grants('zbackup_copy@localhost', 'SCHEMA')}"
             )
-        return self.account
+        return self.rules
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 
 import structlog
 
+from zbackup.config.lock import Lock
 from zbackup.engines.mysql.lock.restart_applier import MarkerFile, start, statement
 from zbackup.engines.mysql.lock.wait_limit import limited
 from zbackup.engines.mysql.lock.watchdog_message import WatchOrder
-from zbackup.engines.mysql.options import ConnectOptions, LockOptions
+from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import Connection, connect
 from zbackup.engines.mysql.server.status import Channel, Dialect, channels, dialect
 from zbackup.model.errors import CommandFailed, DatabaseError, LockNotTaken, Refused
@@ -29,7 +30,7 @@ SLACK_S = 20.0
 
 
 @contextmanager
-def paused(options: ConnectOptions, limits: LockOptions, note: MarkerFile) -> Iterator[None]:
+def paused(options: ConnectOptions, limits: Lock, note: MarkerFile) -> Iterator[None]:
     """Stop the applier on all channels where it runs, and start it there again after the body.
 
     Raise LockNotTaken if it does not stop in time, Refused if it runs up to a wanted point, which would be
@@ -43,13 +44,13 @@ def paused(options: ConnectOptions, limits: LockOptions, note: MarkerFile) -> It
             return
         _require_endless(running)
         names = [channel.name for channel in running]
-        ceiling = limits.applier_stop_s + limits.wait_s + limits.hold_s + SLACK_S
+        ceiling = limits.applier_stop + limits.wait + limits.hold + SLACK_S
         control.keep_for(ceiling)
         order = WatchOrder(connect=options, channels=tuple(names), note=note.path, limit_s=ceiling)
         guardian = _guarded(order)
         try:
             note.write(names)
-            _stop(options, control, server, names, limits.applier_stop_s)
+            _stop(options, control, server, names, limits.applier_stop)
             yield
             start(control, server, names)
             log.info("applier.started", channels=names)

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from zbackup.config.lock import Lock
 from zbackup.engines.mysql.lock.long_queries import holding_up, settle_long_queries
 from zbackup.engines.mysql.lock.wait_limit import NotInTime, limited
-from zbackup.engines.mysql.options import ConnectOptions, LockOptions
+from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import Connection, ConnectionLost, StatementFailed, connect
 from zbackup.engines.mysql.server.status import LogStatus, dialect, instant_log_status, log_status
 from zbackup.model.errors import DatabaseError, LockNotTaken
@@ -119,13 +120,13 @@ class HeldLock:
 
 
 @contextmanager
-def hold(options: ConnectOptions, limits: LockOptions, kind: LockKind) -> Iterator[HeldLock]:
+def hold(options: ConnectOptions, limits: Lock, kind: LockKind) -> Iterator[HeldLock]:
     """Take the lock, hold it while the body runs, release it, and see that it is gone.
 
-    Raise LockNotTaken when it is not granted within `limits.wait_s`.
+    Raise LockNotTaken when it is not granted within `limits.wait`.
     """
     with connect(options) as control:
-        control.keep_for(limits.wait_s + limits.hold_s)
+        control.keep_for(limits.wait + limits.hold)
         began = time.monotonic()
         session = _granted(options, control, limits, kind)
         try:
@@ -133,7 +134,7 @@ def hold(options: ConnectOptions, limits: LockOptions, kind: LockKind) -> Iterat
             held = HeldLock(
                 session=session,
                 kind=kind,
-                ceiling_s=limits.hold_s,
+                ceiling_s=limits.hold,
                 lock_wait_ms=round((granted - began) * 1000),
                 since=granted,
                 status=_settled(session, control, limits, kind),
@@ -145,15 +146,15 @@ def hold(options: ConnectOptions, limits: LockOptions, kind: LockKind) -> Iterat
             _end(session, control)
 
 
-def _granted(options: ConnectOptions, control: Connection, limits: LockOptions, kind: LockKind) -> Connection:
+def _granted(options: ConnectOptions, control: Connection, limits: Lock, kind: LockKind) -> Connection:
     """A session that has the lock.
 
     With ftwrl a transaction may wait for the lock, while the lock waits for a statement, and that statement
     for a row of the transaction's: no server sees this circle. So the lock gives way, and is asked for again;
     each time for twice as long, so that a slow server grants it too.
     """
-    deadline = time.monotonic() + limits.wait_s
-    patience_s = limits.give_way_s
+    deadline = time.monotonic() + limits.wait
+    patience_s = limits.give_way
     while True:
         within_s = max(1.0, deadline - time.monotonic())
         if kind == "ftwrl":
@@ -164,12 +165,12 @@ def _granted(options: ConnectOptions, control: Connection, limits: LockOptions, 
             _take(session, control, limits, kind, within_s)
         except NotInTime as late:
             _end(session, control)
-            if time.monotonic() + limits.give_way_s >= deadline:
+            if time.monotonic() + limits.give_way >= deadline:
                 raise LockNotTaken(
-                    f"the lock {kind} was not granted within {limits.wait_s:g} s{holding_up(control)}"
+                    f"the lock {kind} was not granted within {limits.wait:g} s{holding_up(control)}"
                 ) from late
             log.info("lock.gave_way", lock=kind, after_s=within_s)
-            time.sleep(limits.give_way_s)
+            time.sleep(limits.give_way)
             patience_s *= 2
         except BaseException:
             _end(session, control)
@@ -183,24 +184,22 @@ def _end(session: Connection, control: Connection) -> None:
     _require_gone(control, session.id)
 
 
-def _take(
-    session: Connection, control: Connection, limits: LockOptions, kind: LockKind, within_s: float
-) -> None:
+def _take(session: Connection, control: Connection, limits: Lock, kind: LockKind, within_s: float) -> None:
     if kind == "none":
         return
     session.execute("SET SESSION lock_wait_timeout = %s", (math.floor(within_s),))
-    session.execute("SET SESSION wait_timeout = %s", (max(1, math.floor(limits.hold_s)),))
+    session.execute("SET SESSION wait_timeout = %s", (max(1, math.floor(limits.hold)),))
     # One statement may wait for several things in turn, each for lock_wait_timeout: hence the second limit.
     with limited(session, control, within_s, f"the lock {kind} was not granted"):
         for statement in TAKE[kind]:
             session.execute(statement)
 
 
-def _settled(session: Connection, control: Connection, limits: LockOptions, kind: LockKind) -> LogStatus:
+def _settled(session: Connection, control: Connection, limits: Lock, kind: LockKind) -> LogStatus:
     try:
         if kind in STOPS_COMMITS:
             # wait_timeout ends silent sessions only: a disk that hangs in this would stretch the ceiling.
-            with limited(session, control, limits.hold_s, "the log was not flushed under the lock"):
+            with limited(session, control, limits.hold, "the log was not flushed under the lock"):
                 session.execute(SETTLE)
         return _status(session, kind)
     except ConnectionLost as lost:

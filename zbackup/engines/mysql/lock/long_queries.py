@@ -5,7 +5,7 @@ import time
 
 import structlog
 
-from zbackup.engines.mysql.options import LockOptions
+from zbackup.config.lock import Lock
 from zbackup.engines.mysql.server.connection import Connection, ConnectionLost, StatementFailed
 from zbackup.model.errors import LockNotTaken
 from zbackup.model.server import RunningQuery
@@ -25,20 +25,20 @@ FLUSH_AWAITED = "Waiting for table flush"
 INTERNAL = ("system user", "event_scheduler")
 
 
-def settle_long_queries(session: Connection, limits: LockOptions, deadline: float) -> None:
+def settle_long_queries(session: Connection, limits: Lock, deadline: float) -> None:
     """Wait for long statements to end, or end them, as configured.
 
     Raise LockNotTaken, naming the longest, if one is still there at `deadline` of the monotonic clock.
     """
     killed: set[int] = set()
-    while found := long_queries(session, limits.long_query_s):
+    while found := long_queries(session, limits.long_query):
         worst = max(found, key=lambda q: q.seconds)
         if limits.on_long_query == "abort":
             raise LockNotTaken(f"not locking while a long statement runs: {_describe(worst)}")
         if limits.on_long_query == "kill":
             _kill(session, [q for q in found if q.id not in killed and _may_kill(q, limits)], killed)
         if time.monotonic() > deadline:
-            raise LockNotTaken(f"a long statement still runs after {limits.wait_s:g} s: {_describe(worst)}")
+            raise LockNotTaken(f"a long statement still runs after {limits.wait:g} s: {_describe(worst)}")
         time.sleep(POLL_S)
 
 
@@ -94,7 +94,7 @@ def is_select(text: str) -> bool:
     return bool(_READS.match(text))
 
 
-def _may_kill(query: RunningQuery, limits: LockOptions) -> bool:
+def _may_kill(query: RunningQuery, limits: Lock) -> bool:
     return query.is_select or limits.kill == "all"
 
 

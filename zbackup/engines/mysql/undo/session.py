@@ -63,7 +63,7 @@ class MysqlUndoer:
         with ExitStack() as open_ones:
             production = open_ones.enter_context(connect(account))
             rows = open_ones.enter_context(connect_rows(account))
-            watch = open_ones.enter_context(connect(self.copier.watch)) if self.copier.watch else None
+            watch = open_ones.enter_context(connect(self.copier.usual))
             clone = None
             if entrance is not None:
                 options = clone_options(entrance)
@@ -72,7 +72,7 @@ class MysqlUndoer:
                     rows=open_ones.enter_context(connect_rows(options)),
                 )
             both = (clone.session, clone.rows) if clone else ()
-            for connection in (production, rows, *both, *([watch] if watch else [])):
+            for connection in (production, rows, *both, watch):
                 connection.execute(PATIENCE)
             for connection in (production, rows, *both):
                 connection.execute(SETTINGS)
@@ -87,7 +87,7 @@ class MysqlUndoer:
                 rows=rows,
                 watch=watch,
                 clone=clone,
-                brake=Brake(production, self.copier.brake, progress),
+                brake=self.copier.brake(production, progress),
                 progress=progress,
             )
 
