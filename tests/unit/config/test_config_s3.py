@@ -59,9 +59,10 @@ def test_what_is_configured_arrives() -> None:
         accept_plain = true
         """
     )
-    options, storing = made.options, made.storing
-    assert (options.endpoint, options.path_style, options.lock_days) == ("https://s3.example.com", True, 30)
-    assert (options.bucket, made.prefix, options.connections) == ("my.bucket", "some/prefix", 3)
+    table, storing = made.table, made.storing
+    assert (table.endpoint, table.path_style) == ("https://s3.example.com", True)
+    assert (table.object_lock, table.object_lock_days) == ("COMPLIANCE", 30)
+    assert (made.bucket, made.prefix, table.uploads) == ("my.bucket", "some/prefix", 3)
     assert (storing.segment_size, storing.encrypts, storing.accept_plain) == (64 << 20, True, True)
     assert storing.chains.every.days == 30
 

@@ -132,6 +132,21 @@ def test_where_nothing_was_recorded_the_log_may_end_anywhere() -> None:
 
 def test_nothing_is_asked_of_a_base_of_which_no_position_was_recorded() -> None:
     verify_replay.require_recorded_state(server(), NO_LOG, None)
+    verify_replay.require_recorded_state(server(), replace(PLAIN, position=""), None)
+
+
+@pytest.mark.parametrize(
+    ("lock", "size", "trusted"), [("none", 5000, True), ("none", 4000, False), ("ftwrl", 5000, False)]
+)
+def test_a_base_is_no_earlier_than_recorded(tmp_path: Path, lock: Any, size: int, *, trusted: bool) -> None:
+    newest = tmp_path / "binlog.000012"
+    newest.write_bytes(bytes(size))
+    record = replace(PLAIN, lock=lock, gtid="")
+    if trusted:
+        verify_replay.require_recorded_state(server(), record, newest)
+        return
+    with pytest.raises(VerificationFailed, match=f"recovered to binlog.000012:{size}, but"):
+        verify_replay.require_recorded_state(server(), record, newest)
 
 
 def test_a_base_whose_log_cannot_be_read_is_known_by_its_gtids(tmp_path: Path) -> None:
