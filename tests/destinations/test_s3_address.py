@@ -13,10 +13,10 @@ from tests.destinations.test_s3_seal import at
 from tests.lab.s3_server import S3Server
 from zbackup.cli import reader
 from zbackup.cli.at_address import Elsewhere, Rebuilt, all_at
+from zbackup.cli.command_context import Done, Failed
 from zbackup.cli.fleet import configured
 from zbackup.cli.main import invoke
 from zbackup.cli.options import Options
-from zbackup.cli.working import Done, Failed
 from zbackup.config.from_address import access
 from zbackup.config.load import parse
 from zbackup.model.errors import ConfigError, NotFound, NotRecoverable, Refused

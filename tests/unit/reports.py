@@ -14,7 +14,7 @@ from zbackup.cli import (
     listing,
     restore_report,
 )
-from zbackup.cli.working import Done
+from zbackup.cli.command_context import Done
 from zbackup.jobs.backup.prune import PrunePlan, PruneReport, Skipped
 from zbackup.jobs.clones.lifecycle import CloneStatus
 from zbackup.jobs.context import Context
@@ -47,7 +47,7 @@ from zbackup.model.space import Pool, Space
 from zbackup.model.target import Time
 from zbackup.plan.recovery.window import Gap, Range, RecoveryWindow, Window
 from zbackup.plan.retention.retention import Kept, RetentionPlan
-from zbackup.plan.retention.tiers import TierSpace
+from zbackup.plan.retention.tier_space import TierSpace
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -1,7 +1,7 @@
 """The command line: the only room that prints.
 
-A module for each command, called like it; beside them what commands share: options and output, working (a
-context for a command), tables, progress, shapes (what --json prints).
+A module for each command, called like it; beside them what commands share: options, command_context (from
+a command line to instances), output, tables, progress, json_shapes.
 
 Used by: nobody. Read first: main; then restore.
 """

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from zbackup import app
-from zbackup.cli import output, shapes
+from zbackup.cli import json_shapes, output
+from zbackup.cli.command_context import OneInstance, on_one
 from zbackup.cli.options import Options
-from zbackup.cli.working import OneInstance, on_one
 from zbackup.config.load import load
 from zbackup.jobs.journal import Journal
 from zbackup.jobs.watch.operator_file import with_acknowledgement
@@ -15,7 +15,7 @@ from zbackup.jobs.watch.status import Status, look
 from zbackup.model.errors import NotFound, UsageError
 from zbackup.model.moment import local_text, parse_time_to_come
 from zbackup.model.operator_notes import Acknowledgement
-from zbackup.plan.health.known import problems_of
+from zbackup.plan.health.acknowledged import problems_of
 from zbackup.proc.lock import holder
 
 HELP = """Say that an instance's present problems are known, and call nobody until then.
@@ -66,7 +66,7 @@ def command(
         raise NotFound(f"{chosen} is ok: there is nothing to acknowledge")
     known = Acknowledgement(until=end, reason=" ".join(reason.split()), problems=problems)
     file.change(lambda notes: with_acknowledgement(notes, chosen, known))
-    data = {"instance": chosen, "until": end, "problems": shapes.pairs(problems)}
+    data = {"instance": chosen, "until": end, "problems": json_shapes.pairs(problems)}
     names = ", ".join(map(str, problems))
     said = f"{chosen}: acknowledged until {local_text(end, settings.timezone)}: {names}"
     output.emit(options, "acknowledge", data, lambda: said)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from zbackup import app
-from zbackup.cli import complete, logs, output, tables
+from zbackup.cli import completion, logs, output, tables
 from zbackup.cli.options import Options
 from zbackup.cli.progress import shown
 from zbackup.config.load import load
@@ -55,7 +55,7 @@ def command(
         typer.Argument(
             metavar="[INSTANCE | status]",
             help="Its name in the configuration (default: all that are archived), or the word status.",
-            autocompletion=complete.instances,
+            autocompletion=completion.instances,
             show_default=False,
         ),
     ] = None,

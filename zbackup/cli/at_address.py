@@ -11,15 +11,15 @@ import typer
 
 from zbackup import app
 from zbackup.cli import logs
+from zbackup.cli.command_context import Done, Failed, Result
 from zbackup.cli.options import Options
 from zbackup.cli.progress import shown
-from zbackup.cli.working import Done, Failed, Result
 from zbackup.config.from_address import Access, Wanted, access, require_below, settings_for
 from zbackup.config.settings import Settings
 from zbackup.config.ship import S3Place, Ship, ZfsPlace
 from zbackup.destinations.base import Destination
 from zbackup.jobs.context import Context
-from zbackup.jobs.restore.survey import Found, choose, require_readable, survey
+from zbackup.jobs.restore.address_survey import Found, choose, require_readable, survey
 from zbackup.model.errors import UsageError, ZbackupError
 
 PANEL = "With --from ADDRESS, without a configuration"

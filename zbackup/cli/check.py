@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import typer
 
 from zbackup import app
-from zbackup.cli import on_cluster, shapes, tables
+from zbackup.cli import json_shapes, on_cluster, tables
+from zbackup.cli.command_context import AnyInstance, Done, conclude, on_each
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
-from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.config.load import load
 from zbackup.jobs.cluster.check import check_cluster
 from zbackup.jobs.context import Context
@@ -81,7 +81,7 @@ def _of_cluster(options: Options, name: str) -> None:
 
 
 def _rows(report: CheckReport) -> dict[str, Any]:
-    return {"health": report.health, "findings": [shapes.finding(f) for f in report.findings]}
+    return {"health": report.health, "findings": [json_shapes.finding(f) for f in report.findings]}
 
 
 def _shape(done: Done[CheckReport]) -> dict[str, Any]:

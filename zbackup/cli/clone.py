@@ -8,11 +8,11 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from zbackup.cli import clone_care, clone_create, complete, shapes, tables
+from zbackup.cli import clone_care, clone_create, completion, json_shapes, tables
+from zbackup.cli.command_context import on_all
 from zbackup.cli.command_groups import CloneCommands
 from zbackup.cli.options import Options, common_options
 from zbackup.cli.output import emit
-from zbackup.cli.working import on_all
 from zbackup.jobs.clones import lifecycle as jobs
 from zbackup.jobs.clones.lifecycle import CloneList, CloneStatus
 from zbackup.model.clone import Clone
@@ -74,7 +74,7 @@ zbackup clone destroy shop-20240501t080200z --yes   without being asked
 """
 
 CloneName = Annotated[
-    str, typer.Argument(metavar="NAME", help="The clone's name.", autocompletion=complete.clones)
+    str, typer.Argument(metavar="NAME", help="The clone's name.", autocompletion=completion.clones)
 ]
 
 HEADER = ("Name", "Instance", "As of", "Server", "Port", "Used", "Lease left", "Origin")
@@ -117,9 +117,9 @@ def list_(options: Options) -> None:
     emit(
         options,
         "clone list",
-        [shapes.clone(c) for c in found.clones],
+        [json_shapes.clone(c) for c in found.clones],
         lambda: render(found, zone, now),
-        beside={"unreadable": shapes.unreadable_clones(found.unreadable)},
+        beside={"unreadable": json_shapes.unreadable_clones(found.unreadable)},
     )
 
 
@@ -128,7 +128,7 @@ def show(options: Options, name: CloneName) -> None:
         status = jobs.show(contexts, name)
         ctx = contexts[0]
         now, zone = ctx.clock.now(), ctx.zone
-    emit(options, "clone show", shapes.clone(status), lambda: render_one(status, zone, now))
+    emit(options, "clone show", json_shapes.clone(status), lambda: render_one(status, zone, now))
 
 
 def dsn(options: Options, name: CloneName) -> None:
@@ -149,13 +149,13 @@ def env(options: Options, name: CloneName) -> None:
 def stop(options: Options, name: CloneName) -> None:
     with on_all(options, "clone stop") as contexts:
         status = jobs.stop(contexts, name)
-    emit(options, "clone stop", shapes.clone(status), lambda: f"{name} is stopped")
+    emit(options, "clone stop", json_shapes.clone(status), lambda: f"{name} is stopped")
 
 
 def start(options: Options, name: CloneName) -> None:
     with on_all(options, "clone start") as contexts:
         status = jobs.start(contexts, name)
-    emit(options, "clone start", shapes.clone(status), lambda: f"{name} runs\n  {status.connect}")
+    emit(options, "clone start", json_shapes.clone(status), lambda: f"{name} runs\n  {status.connect}")
 
 
 def destroy(
@@ -181,7 +181,7 @@ def _ask(name: str) -> None:
 
 def render(found: CloneList, zone: ZoneInfo, now: datetime) -> str:
     """The clones for people."""
-    unread = shapes.unreadable_lines(found.unreadable)
+    unread = json_shapes.unreadable_lines(found.unreadable)
     rows = [_row(c, zone, now) for c in found.clones]
     listed = [tables.table(HEADER, rows, right=(4, 5), expendable=EXPENDABLE)] if rows else []
     listed += [LEGEND] if rows and sys.stdout.isatty() else []
@@ -191,7 +191,7 @@ def render(found: CloneList, zone: ZoneInfo, now: datetime) -> str:
 def render_one(status: CloneStatus, zone: ZoneInfo, now: datetime) -> str:
     """All there is to know of one."""
     clone = status.clone
-    target = shapes.target_of(clone)
+    target = json_shapes.target_of(clone)
     facts = dict(zip(HEADER, _row(status, zone, now), strict=True)) | {
         "As of": local_text(target, zone) if target else "-",
         "Kind": clone.kind,
@@ -221,7 +221,7 @@ def _row(status: CloneStatus, zone: ZoneInfo, now: datetime) -> list[str]:
     return [
         clone.name,
         clone.instance,
-        local_text(target.replace(microsecond=0), zone) if (target := shapes.target_of(clone)) else "-",
+        local_text(target.replace(microsecond=0), zone) if (target := json_shapes.target_of(clone)) else "-",
         _server(status) + (", read only" if clone.read_only else ""),
         str(clone.port or "-"),
         tables.size(status.used),

@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from zbackup.cli import complete, shapes
+from zbackup.cli import completion, json_shapes
 from zbackup.cli.clone_create import lease_of
+from zbackup.cli.command_context import on_all
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
-from zbackup.cli.working import on_all
 from zbackup.jobs.dev_clones import lease as clone_lease
 from zbackup.jobs.dev_clones import promote as clone_promote
 from zbackup.jobs.dev_clones import reset as clone_reset
@@ -62,7 +62,7 @@ zbackup clone protect dev1 --until now          not any more
 """
 
 CloneName = Annotated[
-    str, typer.Argument(metavar="NAME", help="The clone's name.", autocompletion=complete.clones)
+    str, typer.Argument(metavar="NAME", help="The clone's name.", autocompletion=completion.clones)
 ]
 To = Annotated[Literal["origin", "latest"], typer.Option("--to", help="Where it is reset to.")]
 Label = Annotated[
@@ -75,7 +75,9 @@ Until = Annotated[str, typer.Option("--until", metavar="TIME", help="The end of 
 def reset(options: Options, name: CloneName, *, to: To = "origin") -> None:
     with on_all(options, "clone reset") as contexts:
         status = clone_reset.reset(contexts, name, latest=to == "latest")
-    emit(options, "clone reset", shapes.clone(status), lambda: f"{name} is as {status.clone.backup} again")
+    emit(
+        options, "clone reset", json_shapes.clone(status), lambda: f"{name} is as {status.clone.backup} again"
+    )
 
 
 def snapshot(options: Options, name: CloneName, *, snapshot: Label = "") -> None:
@@ -88,7 +90,9 @@ def snapshot(options: Options, name: CloneName, *, snapshot: Label = "") -> None
 def promote(options: Options, name: CloneName) -> None:
     with on_all(options, "clone promote") as contexts:
         status = clone_promote.promote(contexts, name)
-    emit(options, "clone promote", shapes.clone(status), lambda: f"{name} depends on no snapshot any more")
+    emit(
+        options, "clone promote", json_shapes.clone(status), lambda: f"{name} depends on no snapshot any more"
+    )
 
 
 def extend(options: Options, name: CloneName, *, lease: Lease) -> None:
@@ -97,7 +101,7 @@ def extend(options: Options, name: CloneName, *, lease: Lease) -> None:
         zone = contexts[0].zone
     end = end_of(status.clone)
     said = f"the lease of {name} ends {local_text(end, zone)}" if end else f"the lease of {name} has no end"
-    emit(options, "clone extend", shapes.clone(status), lambda: said)
+    emit(options, "clone extend", json_shapes.clone(status), lambda: said)
 
 
 def protect(options: Options, name: CloneName, *, until: Until) -> None:
@@ -106,4 +110,4 @@ def protect(options: Options, name: CloneName, *, until: Until) -> None:
         end = None if until == "now" else parse_time_to_come(until, ctx.zone, ctx.clock.now())
         status = clone_lease.protect(contexts, name, end)
     said = f"{name} is protected until {local_text(end, ctx.zone)}" if end else f"{name} is not protected"
-    emit(options, "clone protect", shapes.clone(status), lambda: said)
+    emit(options, "clone protect", json_shapes.clone(status), lambda: said)

@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 import typer
 from pydantic_core import PydanticCustomError
 
-from zbackup.cli import complete, shapes, tables
+from zbackup.cli import completion, json_shapes, tables
+from zbackup.cli.command_context import OneInstance, on_one
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
-from zbackup.cli.working import OneInstance, on_one
 from zbackup.config.units import duration
 from zbackup.jobs.clones.lifecycle import CloneStatus
 from zbackup.jobs.context import Context
@@ -57,7 +57,7 @@ FromClone = Annotated[
         "--from-clone",
         metavar="CLONE",
         help="Of a dev clone's newest snapshot instead of production's, or of its snapshot named.",
-        autocompletion=complete.clones,
+        autocompletion=completion.clones,
         show_default=False,
     ),
 ]
@@ -197,14 +197,14 @@ def plan_shape(plan: CreatePlan, moment: Moment | None) -> dict[str, Any]:
     return {
         "dry_run": True,
         "names": list(plan.names),
-        "snapshot": shapes.backup(plan.backup),
+        "snapshot": json_shapes.backup(plan.backup),
         "at": plain(moment),
         "mask": list(plan.masks),
     }
 
 
 def report_shape(made: Sequence[CloneStatus]) -> dict[str, Any]:
-    return {"dry_run": False, "clones": [shapes.clone(status) for status in made]}
+    return {"dry_run": False, "clones": [json_shapes.clone(status) for status in made]}
 
 
 def render_plan(plan: CreatePlan, ctx: Context) -> str:
@@ -230,7 +230,7 @@ def render(made: Sequence[CloneStatus], zone: ZoneInfo) -> str:
 
 def _one(status: CloneStatus, zone: ZoneInfo) -> str:
     clone = status.clone
-    target = shapes.target_of(clone)
+    target = json_shapes.target_of(clone)
     end = end_of(clone)
     rows = [
         [f"{clone.name} runs", f"on 127.0.0.1:{clone.port}"],

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from zbackup.cli import complete, tables
+from zbackup.cli import completion, tables
+from zbackup.cli.command_context import on_all
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, tell
-from zbackup.cli.working import on_all
 from zbackup.jobs.copy.copy import Confirm, CopyReport, copy
 from zbackup.model.copying import CopiedTable, CopyStep, CopyWish, Difference, TableName, parse_table
 from zbackup.model.errors import CopyIncomplete, Declined, UsageError
@@ -34,7 +34,7 @@ zbackup copy good shop.orders --replace                instead of production's t
 """
 
 CloneName = Annotated[
-    str, typer.Argument(metavar="CLONE", help="The clone's name.", autocompletion=complete.clones)
+    str, typer.Argument(metavar="CLONE", help="The clone's name.", autocompletion=completion.clones)
 ]
 Tables = Annotated[
     list[str],

@@ -10,16 +10,16 @@ import typer
 
 from zbackup import app
 from zbackup.catalog.local import Catalog
-from zbackup.cli import at_address, shapes, tables
+from zbackup.cli import at_address, json_shapes, tables
 from zbackup.cli.at_address import Given, Rebuilt, all_at
+from zbackup.cli.command_context import AnyInstance, At, Done, conclude, on_each
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
 from zbackup.cli.snapshot import lock_times
-from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
 from zbackup.jobs.context import Context
 from zbackup.jobs.drills.verdicts import of_backups
+from zbackup.jobs.restore.address_survey import described
 from zbackup.jobs.restore.foreign_source import foreign_snapshots
-from zbackup.jobs.restore.survey import described
 from zbackup.jobs.watch.window import as_they_are, look, look_at
 from zbackup.model.backup import Backup
 from zbackup.model.drill import Verdict
@@ -141,7 +141,7 @@ def _shape(done: Done[Listing]) -> dict[str, Any]:
     reachable, catalog = done.result.window, done.result.catalog
     return {
         "backups": [
-            shapes.backup(b) | {"drill": shapes.verdict(done.result.drills.get(b.record.backup))}
+            json_shapes.backup(b) | {"drill": json_shapes.verdict(done.result.drills.get(b.record.backup))}
             for b in catalog.backups
         ],
         "window": {
@@ -153,7 +153,7 @@ def _shape(done: Done[Listing]) -> dict[str, Any]:
         if reachable
         else None,
         "as_they_are": [b.name for b in done.result.as_they_are],
-        "unreadable": shapes.unreadable(catalog.unreadable),
+        "unreadable": json_shapes.unreadable(catalog.unreadable),
         **(_place_shape(done.result) if done.result.place else {}),
         **(
             {"foreign": list(map(_foreign_shape, done.result.foreign))}
@@ -244,7 +244,7 @@ def render(instance: str, listing: Listing, zone: ZoneInfo, *, logs: bool = Fals
         lines += tables.as_they_are(instance, listing.as_they_are, alone=listing.window is None)
     elif not listing.window:
         lines.append("Nothing can be restored yet: take a backup with zbackup snapshot.")
-    lines += shapes.unreadable_lines(listing.catalog.unreadable)
+    lines += json_shapes.unreadable_lines(listing.catalog.unreadable)
     if listing.foreign is not None:
         lines += ["", *_foreign_lines(instance, listing.foreign, zone)]
     return "\n".join(lines)

@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from zbackup import app
-from zbackup.cli import complete
+from zbackup.cli import completion
+from zbackup.cli.command_context import At, OneInstance, on_one
 from zbackup.cli.log_lines import LogLines, entry_shape, read_shape
 from zbackup.cli.options import Options
 from zbackup.cli.output import print_line, say
 from zbackup.cli.pager import Pager, paged
-from zbackup.cli.working import At, OneInstance, on_one
 from zbackup.jobs.context import Context
 from zbackup.jobs.log.log import follow, largest, rows_of
 from zbackup.jobs.restore.search_copies import search_copies
@@ -63,7 +63,7 @@ Kinds = Annotated[
         "--kind",
         metavar="KIND",
         help=f"Only this: one of {', '.join(KINDS)}. May be given several times.",
-        autocompletion=complete.kinds,
+        autocompletion=completion.kinds,
         show_default=False,
     ),
 ]

@@ -24,7 +24,7 @@ Test = Annotated[bool, typer.Option("--test", help="Send a test message to all o
 
 def command(options: Options, test: Test = False) -> None:
     # Mail and HTTP take as long to read as a small command does.
-    from zbackup.daemon.channels import Notice, channels, name_of, send
+    from zbackup.daemon.webhooks_and_mail import Notice, channels, name_of, send
 
     settings = load(options.config)
     wanted = channels(settings.notify)

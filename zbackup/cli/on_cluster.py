@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from zbackup import app
-from zbackup.cli import complete, logs, tables
+from zbackup.cli import completion, logs, tables
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
 from zbackup.cli.progress import shown
@@ -38,7 +38,7 @@ Name = Annotated[
         "--cluster",
         metavar="NAME",
         help="All members of this sharded cluster ([cluster.NAME]) instead of an instance.",
-        autocompletion=complete.clusters,
+        autocompletion=completion.clusters,
         show_default=False,
     ),
 ]

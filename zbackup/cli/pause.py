@@ -7,8 +7,8 @@ from pydantic_core import PydanticCustomError
 
 from zbackup import app
 from zbackup.cli import output
+from zbackup.cli.command_context import OneInstance
 from zbackup.cli.options import Options
-from zbackup.cli.working import OneInstance
 from zbackup.config.load import load
 from zbackup.config.units import duration
 from zbackup.jobs.watch.operator_file import with_pause

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import typer
 
 from zbackup import app
-from zbackup.cli import shapes, tables
+from zbackup.cli import json_shapes, tables
+from zbackup.cli.command_context import AnyInstance, At, Done, conclude, on_each
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
-from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
 from zbackup.jobs.backup.prune import PrunePlan, PruneReport, plan_prune, prune
 from zbackup.jobs.context import Context
 from zbackup.jobs.ship.prune_at import plan_prune_at, prune_at
@@ -74,7 +74,7 @@ def _planned(plan: PrunePlan) -> dict[str, Any]:
         "note": plan.retention.note,
         "orphans": plan.orphans,
         "strays": plan.orphans,  # what they were called before, for scripts that read it
-        "unreadable": shapes.unreadable(plan.unreadable),
+        "unreadable": json_shapes.unreadable(plan.unreadable),
         "archived_log": [
             {"file": f.file.name, "server": f.file.server, "epoch": f.file.epoch, "size": f.size}
             for f in plan.archived
@@ -136,7 +136,7 @@ def _plan_lines(done: Done[PrunePlan]) -> list[str]:
     ]
     shown = [tables.table(HEADER, cells, right=(3,), expendable=(2, 3, 4), text=(5,))] if cells else []
     orphans = [f"No backup needs, and nobody works on: {orphan}" for orphan in plan.orphans]
-    unread = shapes.unreadable_lines(plan.unreadable)
+    unread = json_shapes.unreadable_lines(plan.unreadable)
     orphans += [f"{_archived(plan)} would go, which no backup that stays needs."] if plan.archived else []
     return [f"Instance {ctx.instance}", *shown, *_note(plan), *orphans, *unread, _verdict(plan)]
 
@@ -149,7 +149,7 @@ def _report_lines(done: Done[PruneReport]) -> list[str]:
     report, name = done.result, done.context.instance
     kept = len(report.plan.retention.keep)
     orphans = [f"  took away what no backup needs: {orphan}" for orphan in report.plan.orphans]
-    orphans += [f"  {line}" for line in shapes.unreadable_lines(report.plan.unreadable)]
+    orphans += [f"  {line}" for line in json_shapes.unreadable_lines(report.plan.unreadable)]
     orphans += [f"  took away {_archived(report.plan)}"] if report.plan.archived else []
     orphans += [f"  archived log stays: {report.log_stays}"] if report.log_stays else []
     if not report.plan.retention.destroy:

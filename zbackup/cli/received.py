@@ -8,7 +8,7 @@ import typer
 from pydantic_core import PydanticCustomError
 
 from zbackup import app
-from zbackup.cli import output, shapes, tables
+from zbackup.cli import json_shapes, output, tables
 from zbackup.cli.options import Options
 from zbackup.cli.progress import shown
 from zbackup.cli.status import findings
@@ -131,7 +131,7 @@ def _shape(report: Received) -> dict[str, Any]:
             "available": report.available,
             "pool": output.plain(report.pool),
         },
-        "findings": [shapes.finding(finding) for finding in report.findings],
+        "findings": [json_shapes.finding(finding) for finding in report.findings],
     }
 
 
@@ -141,7 +141,7 @@ def _lot_shape(lot: Lot) -> dict[str, Any]:
         "instance": lot.instance,
         "dataset": lot.home,
         "backups": len(lot.backups),
-        "newest": shapes.backup(newest) if newest else None,
+        "newest": json_shapes.backup(newest) if newest else None,
         "committed": lot.arrived or None,
         "age_seconds": round(lot.age.total_seconds(), 3) if lot.age is not None else None,
     }

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from zbackup.cli import tables
+from zbackup.cli.command_context import AnyInstance, Done, conclude, on_each, on_one
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
-from zbackup.cli.working import AnyInstance, Done, conclude, on_each, on_one
 from zbackup.jobs.backup.end_keep import end_keep, find_kept
 from zbackup.jobs.context import Context
 from zbackup.jobs.ship.stale_holds import Stale, find_stale, release_stale

@@ -11,11 +11,11 @@ from zbackup import app
 from zbackup.cli import at_address, on_cluster, on_member, restore_copy
 from zbackup.cli import restore_options as given
 from zbackup.cli.at_address import Elsewhere, Given, on_address
+from zbackup.cli.command_context import OneInstance, on_one
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit
 from zbackup.cli.restore_report import Asked, headline, plan_shape, render_plan
 from zbackup.cli.restore_target import TargetOptions, find_target, is_foreign
-from zbackup.cli.working import OneInstance, on_one
 from zbackup.config import from_address
 from zbackup.jobs.cluster.restore import ClusterOptions
 from zbackup.jobs.context import Context

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from zbackup.cli import complete
+from zbackup.cli import completion
 from zbackup.model.archive import MOST_EPOCH
 
 To = Annotated[
@@ -113,7 +113,7 @@ From = Annotated[
         metavar="DESTINATION",
         help="Fetch the backup from this destination; nothing else of the instance has to be here. An "
         "address (s3://bucket/prefix, ssh://user@host/pool/path, zfs:pool/path) needs no configuration.",
-        autocompletion=complete.destinations,
+        autocompletion=completion.destinations,
         show_default=False,
     ),
 ]

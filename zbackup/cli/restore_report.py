@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from zbackup.cli import shapes, tables
+from zbackup.cli import json_shapes, tables
 from zbackup.cli.output import plain
 from zbackup.jobs.restore.make_plan import RestorePlan
 from zbackup.jobs.restore.restore import RestoreReport
@@ -50,8 +50,8 @@ def report_shape(asked: Asked, report: RestoreReport) -> dict[str, Any]:
         | _common_shape(asked, report.plan, report.replay)
         | {
             "recovered": {
-                "last_applied": shapes.transaction(recovered.last_applied),
-                "first_skipped": shapes.transaction(recovered.first_skipped),
+                "last_applied": json_shapes.transaction(recovered.last_applied),
+                "first_skipped": json_shapes.transaction(recovered.first_skipped),
                 "position": recovered.position,
                 "gtid": recovered.gtid,
                 "base_exact": recovered.base_exact,
@@ -62,7 +62,7 @@ def report_shape(asked: Asked, report: RestoreReport) -> dict[str, Any]:
             "replica_set": report.clone.replica_set or None,
             "member": _member_shape(report),
             "connect": report.connect,
-            "phases": shapes.phases(report.phases),
+            "phases": json_shapes.phases(report.phases),
         }
     )
 
@@ -86,8 +86,8 @@ def _common_shape(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -
         "to_backup": plan.base.name if plan.as_it_is and not foreign else None,
         "foreign": foreign,
         "clone": plan.name,
-        "base": shapes.backup(plan.base),
-        "log": shapes.backup(plan.log) if plan.log else None,
+        "base": json_shapes.backup(plan.base),
+        "log": json_shapes.backup(plan.log) if plan.log else None,
         "reason": plan.reason,
         "warnings": list(plan.warnings),
         "fetch": plan.fetch,
@@ -97,10 +97,10 @@ def _common_shape(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -
             "log_bytes": replay.log_bytes,
             "out_of_order": replay.out_of_order,
             "effective_target": plain(replay.effective_target),
-            "last_applied": shapes.transaction(replay.last_applied),
-            "first_skipped": shapes.transaction(replay.first_skipped),
+            "last_applied": json_shapes.transaction(replay.last_applied),
+            "first_skipped": json_shapes.transaction(replay.first_skipped),
             "later": {
-                "first_skipped": shapes.transaction(replay.later.first_skipped),
+                "first_skipped": json_shapes.transaction(replay.later.first_skipped),
                 "transactions": replay.later.transactions,
             }
             if replay.later
@@ -113,10 +113,10 @@ def _common_shape(asked: Asked, plan: RestorePlan, replay: ReplayRange | None) -
 
 def _left_out_shape(subject: LeftOut) -> dict[str, Any]:
     return {
-        "transaction": shapes.transaction(subject.transaction),
+        "transaction": json_shapes.transaction(subject.transaction),
         "tables": list(subject.tables),
         "later": subject.later,
-        "first": [shapes.transaction(each) for each in subject.first],
+        "first": [json_shapes.transaction(each) for each in subject.first],
     }
 
 

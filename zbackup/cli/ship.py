@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from zbackup import app
-from zbackup.cli import complete, logs, output, tables
+from zbackup.cli import completion, logs, output, tables
+from zbackup.cli.command_context import AnyInstance
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
 from zbackup.cli.progress import Notes, shown
-from zbackup.cli.working import AnyInstance
 from zbackup.config.load import load
 from zbackup.config.settings import Settings
 from zbackup.jobs.context import Context, ShipDestination
@@ -41,7 +41,7 @@ Destination = Annotated[
     typer.Argument(
         metavar="DESTINATION",
         help="Its name: as configured, else the host's or the pool's (default: all).",
-        autocompletion=complete.destinations,
+        autocompletion=completion.destinations,
         show_default=False,
     ),
 ]

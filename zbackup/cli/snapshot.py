@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 import typer
 from pydantic_core import PydanticCustomError
 
-from zbackup.cli import shapes, tables
+from zbackup.cli import json_shapes, tables
+from zbackup.cli.command_context import AnyInstance, Done, conclude, on_each
 from zbackup.cli.options import Options
-from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.config.units import duration
 from zbackup.jobs.backup.snapshot import (
     SnapshotOptions,
@@ -101,7 +101,7 @@ def _report_shape(done: Done[SnapshotReport]) -> dict[str, Any]:
     report = done.result
     return {
         "dry_run": False,
-        "snapshot": shapes.backup(report.backup),
+        "snapshot": json_shapes.backup(report.backup),
         "lock": {"kind": report.lock.kind, "reason": report.lock.reason},
         "warnings": report.warnings,
     }

@@ -11,9 +11,9 @@ import typer
 from pydantic_core import PydanticCustomError
 
 from zbackup import app
-from zbackup.cli import output, shapes, status_plugin, tables
+from zbackup.cli import json_shapes, output, status_plugin, tables
+from zbackup.cli.command_context import AnyInstance, Done, Failed, conclude, on_each
 from zbackup.cli.options import Options
-from zbackup.cli.working import AnyInstance, Done, Failed, conclude, on_each
 from zbackup.config.load import load
 from zbackup.config.units import duration
 from zbackup.jobs.archive.state import ArchiveState
@@ -121,7 +121,7 @@ def _shape(done: Done[Status]) -> dict[str, Any]:
     return {
         "health": status.health,
         "looked": output.plain(status.looked),
-        "newest": shapes.backup(status.newest) if status.newest else None,
+        "newest": json_shapes.backup(status.newest) if status.newest else None,
         "age_seconds": round((status.looked - record.taken).total_seconds(), 3) if record else None,
         "backups": status.backups,
         "clones": status.clones,
@@ -142,12 +142,12 @@ def _shape(done: Done[Status]) -> dict[str, Any]:
         "daemon_runs": status.daemon_runs,
         "working": status.working or None,
         "paused": output.plain(status.paused),
-        "acknowledged": shapes.acknowledgement(status.acknowledged),
+        "acknowledged": json_shapes.acknowledgement(status.acknowledged),
         "shipped": [_shipped_shape(each) for each in status.shipped],
         "archives": [_archive_shape(each, status.looked) for each in status.archives],
         "drills": [_drill_shape(each) for each in status.drills],
         "jobs": [_job_shape(job) for job in status.jobs],
-        "findings": [shapes.finding(f) for f in status.findings],
+        "findings": [json_shapes.finding(f) for f in status.findings],
     }
 
 
@@ -182,8 +182,8 @@ def _drill_shape(each: Drilled) -> dict[str, Any]:
     return {
         "destination": each.destination or None,
         "every_seconds": each.every.total_seconds() if each.every else None,
-        "last": shapes.verdict(each.last),
-        "passed": shapes.verdict(each.passed),
+        "last": json_shapes.verdict(each.last),
+        "passed": json_shapes.verdict(each.passed),
     }
 
 

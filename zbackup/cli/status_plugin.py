@@ -6,7 +6,7 @@ more lines behind the first one, and an exit status of 0 (OK), 1 (WARNING), 2 (C
 
 from collections.abc import Callable, Sequence
 
-from zbackup.cli.working import Done, Failed
+from zbackup.cli.command_context import Done, Failed
 from zbackup.jobs.watch.status import Status
 from zbackup.model.errors import ZbackupError
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from zbackup.cli import complete, tables
+from zbackup.cli import completion, tables
+from zbackup.cli.command_context import on_one
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
-from zbackup.cli.working import on_one
 from zbackup.jobs.context import Context
 from zbackup.jobs.switch.switch import SwitchPlan, SwitchReport, plan, switch, undo
 from zbackup.model.errors import UsageError
@@ -34,7 +34,7 @@ zbackup switch shop --undo --confirm shop                   production is what i
 Instance = Annotated[
     str,
     typer.Argument(
-        metavar="INSTANCE", help="Its name in the configuration.", autocompletion=complete.instances
+        metavar="INSTANCE", help="Its name in the configuration.", autocompletion=completion.instances
     ),
 ]
 CloneName = Annotated[
@@ -42,7 +42,7 @@ CloneName = Annotated[
     typer.Argument(
         metavar="CLONE",
         help="The clone that a restore made; with --undo it may be left out.",
-        autocompletion=complete.clones,
+        autocompletion=completion.clones,
         show_default=False,
     ),
 ]

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from zbackup.cli import tables
+from zbackup.cli.command_context import OneInstance, on_one
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain, tell
-from zbackup.cli.working import OneInstance, on_one
 from zbackup.jobs.undo.undo import Confirm, UndoOptions, UndoReport, undo
 from zbackup.model.errors import CopyIncomplete, Declined, UsageError
 from zbackup.model.log import ClusterTime

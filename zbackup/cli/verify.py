@@ -7,10 +7,10 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from zbackup import app
-from zbackup.cli import complete, on_cluster, shapes, tables
+from zbackup.cli import completion, json_shapes, on_cluster, tables
+from zbackup.cli.command_context import AnyInstance, Done, conclude, on_each
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
-from zbackup.cli.working import AnyInstance, Done, conclude, on_each
 from zbackup.config.ship import Sample
 from zbackup.jobs.cluster.drill import drill_cluster
 from zbackup.jobs.context import Context
@@ -59,7 +59,7 @@ def command(
             "--at",
             metavar="DESTINATION",
             help="Which destination (with --drill alone: the backups that are here).",
-            autocompletion=complete.destinations,
+            autocompletion=completion.destinations,
             show_default=False,
         ),
     ] = "",
@@ -169,20 +169,20 @@ def _shape(done: Done[Verified]) -> dict[str, Any]:
 
 
 def _plan_shape(plan: DrillPlan) -> dict[str, Any]:
-    return {"base": shapes.backup(plan.base), "to": plain(plan.moment)}
+    return {"base": json_shapes.backup(plan.base), "to": plain(plan.moment)}
 
 
 def _drill_shape(drilled: DrillReport) -> dict[str, Any]:
     recovered = drilled.restored.recovered
     return {
-        "base": shapes.backup(drilled.restored.plan.base),
-        "last_applied": shapes.transaction(recovered.last_applied),
+        "base": json_shapes.backup(drilled.restored.plan.base),
+        "last_applied": json_shapes.transaction(recovered.last_applied),
         "position": recovered.position,
         "gtid": recovered.gtid,
         "seconds": drilled.took.total_seconds(),
-        "phases": shapes.phases(drilled.restored.phases),
+        "phases": json_shapes.phases(drilled.restored.phases),
         "tables": drilled.checked.tables,
-        "verdict": shapes.verdict(drilled.verdict),
+        "verdict": json_shapes.verdict(drilled.verdict),
     }
 
 

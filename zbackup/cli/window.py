@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from zbackup import app
-from zbackup.cli import at_address, on_cluster, shapes, tables
+from zbackup.cli import at_address, json_shapes, on_cluster, tables
 from zbackup.cli.at_address import Given, Rebuilt, all_at
+from zbackup.cli.command_context import AnyInstance, At, Done, conclude, on_each
 from zbackup.cli.options import Options
 from zbackup.cli.output import emit, plain
 from zbackup.cli.timeline import picture
-from zbackup.cli.working import AnyInstance, At, Done, conclude, on_each
 from zbackup.jobs.cluster.members import facts_of
 from zbackup.jobs.context import Context
 from zbackup.jobs.watch.window import WindowReport, window, window_at
@@ -127,7 +127,7 @@ def _shape(done: Done[Seen]) -> dict[str, Any]:
         "gaps": plain(report.window.gaps),
         "looked_at_live_log": report.window.looked,
         "on_trust": report.on_trust,
-        "unreadable": shapes.unreadable(report.unreadable),
+        "unreadable": json_shapes.unreadable(report.unreadable),
         "as_they_are": [b.name for b in report.as_they_are],
         "promised": {
             "window": str(report.retention.window),
@@ -158,7 +158,7 @@ def render(ctx: Context, report: WindowReport, place: str = "") -> list[str]:
         return [
             title,
             "Nothing can be restored yet: take a backup with zbackup snapshot.",
-            *shapes.unreadable_lines(report.unreadable),
+            *json_shapes.unreadable_lines(report.unreadable),
         ]
     lines = [
         f"{title} ({ctx.zone.key})",
@@ -176,7 +176,7 @@ def render(ctx: Context, report: WindowReport, place: str = "") -> list[str]:
         if promised is None or gap.to > promised:
             lines.append(f"GAP after {say(gap.after)} up to {say(gap.to)}, {gap.cause}: {gap.why}.")
     lines += [*_notes(report)]
-    lines += shapes.unreadable_lines(report.unreadable)
+    lines += json_shapes.unreadable_lines(report.unreadable)
     lines += tables.as_they_are(ctx.instance, report.as_they_are)
     promise = f"the last {report.retention.window}"
     if promised and not report.lacking:

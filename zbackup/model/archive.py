@@ -24,7 +24,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from zbackup.model import bounds
-from zbackup.model.oplog_place import OplogPlace, begin_of, end_of
+from zbackup.model.oplog_position import OplogPlace, begin_of, end_of
 
 MOST_CHUNK: Final = 16 << 20
 """Bytes of one append."""

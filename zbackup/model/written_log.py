@@ -5,7 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from zbackup.model.oplog_place import begin_of
+from zbackup.model.oplog_position import begin_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from zbackup.model.errors import NotFound, ZbackupError
 from zbackup.model.overview import Instance, Overview
 from zbackup.web.guard import Guard
 from zbackup.web.source import Source
-from zbackup.web.words import Words
+from zbackup.web.template_filters import Words
 
 
 @dataclass(frozen=True, slots=True)

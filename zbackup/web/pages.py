@@ -33,7 +33,7 @@ from zbackup.web.guard import COOKIE, Guard
 from zbackup.web.page import Pages, instance_of, link, shown
 from zbackup.web.sessions import SESSION_S
 from zbackup.web.source import Source
-from zbackup.web.words import ORDER
+from zbackup.web.template_filters import ORDER
 
 log = structlog.get_logger()
 

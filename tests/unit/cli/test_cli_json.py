@@ -49,10 +49,10 @@ from zbackup.cli import (
     web,
     window,
 )
+from zbackup.cli.command_context import Done, Failed, conclude
 from zbackup.cli.log_lines import entry_shape, read_shape
 from zbackup.cli.options import Options
 from zbackup.cli.output import JSON_VERSION
-from zbackup.cli.working import Done, Failed, conclude
 from zbackup.jobs.backup.snapshot import SnapshotPlan, SnapshotReport
 from zbackup.jobs.dev_clones.create import CreatePlan
 from zbackup.jobs.watch.check import CheckReport

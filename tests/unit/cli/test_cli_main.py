@@ -155,7 +155,7 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("zbackup.cli.working.load", interrupt)
+    monkeypatch.setattr("zbackup.cli.command_context.load", interrupt)
     assert invoke(["list"]) == 130
     assert capsys.readouterr().err == "zbackup: interrupted\n"
     assert invoke(["list", "--json"]) == 130

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.unit.reports import a_status
+from zbackup.cli.command_context import Done, Failed
 from zbackup.cli.main import invoke
 from zbackup.cli.status_plugin import answer
-from zbackup.cli.working import Done, Failed
 from zbackup.model.errors import Refused, ZbackupError
 from zbackup.model.finding import Finding, Severity
 

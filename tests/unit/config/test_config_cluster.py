@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.samples import PLAIN
-from zbackup.cli import complete, on_member
+from zbackup.cli import completion, on_member
 from zbackup.cli.main import invoke
 from zbackup.config.load import load
 from zbackup.engines.mongodb.clone.clone_server import require_key
@@ -164,9 +164,9 @@ def test_an_address_that_leads_no_other_host_here_is_refused() -> None:
 def test_names_of_clusters_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = configured(tmp_path, '[cluster.shop]\nconfig = "config"\nshards = ["a", "b"]')
     monkeypatch.setenv("ZBACKUP_CONFIG", str(file))
-    assert complete.clusters("s") == ["shop"] and complete.clusters("x") == []
+    assert completion.clusters("s") == ["shop"] and completion.clusters("x") == []
     monkeypatch.setenv("ZBACKUP_CONFIG", str(tmp_path / "none"))
-    assert complete.clusters("") == []
+    assert completion.clusters("") == []
 
 
 @pytest.mark.parametrize(

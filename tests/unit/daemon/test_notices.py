@@ -16,9 +16,9 @@ from tests.unit.plan.test_occasions import CLOCK, KNOWN, NOW, POOL, finding
 from zbackup.config.load import parse
 from zbackup.config.notify import HealthNotify, Mail, Webhook
 from zbackup.config.secret import SecretRef
-from zbackup.daemon.channels import Notice, name_of, payload, send
 from zbackup.daemon.health_notifier import HealthNotifier, Seen
 from zbackup.daemon.job_pings import Lines
+from zbackup.daemon.webhooks_and_mail import Notice, name_of, payload, send
 from zbackup.model.errors import ConfigError, NotDelivered
 from zbackup.model.finding import Finding
 

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.jobs.test_prune_at import Place, hourly, of_server
 from zbackup.destinations.base import Destination
 from zbackup.destinations.copies import Copies
-from zbackup.jobs.restore.survey import choose, require_readable, survey
+from zbackup.jobs.restore.address_survey import choose, require_readable, survey
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable, Refused, UsageError
 

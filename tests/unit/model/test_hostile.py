@@ -9,7 +9,7 @@ from tests.unit import hostile
 from tests.unit.examples import examples
 from tests.unit.samples import PLAIN
 from zbackup.engines.mongodb.optime import recorded_optime
-from zbackup.engines.mongodb.recovery.reach import reach
+from zbackup.engines.mongodb.recovery.as_of import reach
 from zbackup.engines.mysql.binlog.position import recorded_position
 from zbackup.model.clone import from_property
 from zbackup.model.errors import VerificationFailed

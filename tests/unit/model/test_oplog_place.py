@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.model.test_archive import chunk, file
-from zbackup.model.oplog_place import OplogPlace, begin_of, end_of
+from zbackup.model.oplog_position import OplogPlace, begin_of, end_of
 
 WORDS = st.integers(0, 2**32 - 1)
 PLACES = st.builds(OplogPlace, WORDS, WORDS, st.integers(-1, 2**63 - 1))

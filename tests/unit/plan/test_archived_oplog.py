@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.samples import backup
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId, server_key
 from zbackup.model.backup import Backup
-from zbackup.model.oplog_place import OplogPlace
+from zbackup.model.oplog_position import OplogPlace
 from zbackup.plan.recovery.archived import carriers, chains_from
 from zbackup.plan.retention.archived_log import needed, superseded
 

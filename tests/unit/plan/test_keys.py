@@ -1,7 +1,7 @@
 """Encrypted datasets whose key is not loaded."""
 
 from zbackup.model.space import DatasetSettings
-from zbackup.plan.health.keys import not_loaded
+from zbackup.plan.health.keys_not_loaded import not_loaded
 
 
 def dataset(name: str, status: str, root: str) -> DatasetSettings:

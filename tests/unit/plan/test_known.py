@@ -8,7 +8,7 @@ import pytest
 
 from zbackup.model.finding import Finding, Severity, worst
 from zbackup.model.operator_notes import Acknowledgement, OperatorNotes, Pause, Problem
-from zbackup.plan.health.known import in_the_light_of, problems_of
+from zbackup.plan.health.acknowledged import in_the_light_of, problems_of
 
 UNTIL = datetime(2024, 5, 3, 7, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")

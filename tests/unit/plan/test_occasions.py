@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zbackup.model.finding import Finding, Severity
-from zbackup.plan.health.notices import Told, occasion, serious, told
+from zbackup.plan.health.notifications import Told, occasion, serious, told
 
 NOW = datetime(2024, 5, 1, 10, tzinfo=UTC)
 DAY = timedelta(days=1)

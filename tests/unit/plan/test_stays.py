@@ -15,8 +15,8 @@ from zbackup.model.backup import Backup
 from zbackup.model.record import KEEP_UNTIL
 from zbackup.model.retention import FOREVER, Retention, Span
 from zbackup.plan.calendar import back, begins, ends, forward
+from zbackup.plan.retention.kept_until import stays_until
 from zbackup.plan.retention.retention import plan_retention
-from zbackup.plan.retention.stays import stays_until
 
 DAY = timedelta(days=1)
 

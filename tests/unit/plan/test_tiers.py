@@ -2,7 +2,7 @@
 
 from tests.unit.samples import backup
 from zbackup.plan.retention.retention import Kept, RetentionPlan
-from zbackup.plan.retention.tiers import by_tier
+from zbackup.plan.retention.tier_space import by_tier
 
 
 def test_each_backup_counts_once_with_its_first_reason() -> None:

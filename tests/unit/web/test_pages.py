@@ -11,7 +11,7 @@ from tests.unit.web.browsing import logged_in
 from tests.unit.web.host import NOW, Told, ago, backups, host, shop
 from zbackup.model.overview import Gap
 from zbackup.model.retention import FOREVER
-from zbackup.web.words import Words
+from zbackup.web.template_filters import Words
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -10,7 +10,7 @@ from bson import Timestamp
 
 from zbackup.model import bounds
 from zbackup.model.errors import VerificationFailed
-from zbackup.model.oplog_place import OplogPlace
+from zbackup.model.oplog_position import OplogPlace
 from zbackup.model.record import Record
 
 OPLOG = ("local", "oplog.rs")

@@ -20,9 +20,9 @@ from zbackup.model.backup import Backup
 from zbackup.model.errors import CommandFailed, DatasetNotFound, NotFound, PoolReadOnly
 from zbackup.model.retention import CONDEMNED
 from zbackup.model.snapshot import Snapshot
+from zbackup.plan.retention.kept_until import stays_until
 from zbackup.plan.retention.log_snapshots import half_destroyed, replaced, without_replaced_logs
 from zbackup.plan.retention.retention import RetentionPlan, plan_retention
-from zbackup.plan.retention.stays import stays_until
 
 log = structlog.get_logger()
 

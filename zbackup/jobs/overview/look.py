@@ -19,8 +19,8 @@ from zbackup.model.operator_notes import OperatorNotes
 from zbackup.model.retention import Retention
 from zbackup.plan.clones.lease import end_of
 from zbackup.plan.health.advice_on_arrangements import Expected
+from zbackup.plan.retention.kept_until import stays_until
 from zbackup.plan.retention.retention import Kept
-from zbackup.plan.retention.stays import stays_until
 from zbackup.zfs.facts import ZfsFacts
 
 

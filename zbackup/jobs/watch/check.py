@@ -25,7 +25,7 @@ from zbackup.model.server import ServerFacts
 from zbackup.plan.health.advice_on_arrangements import Expected, advice_on_arrangements
 from zbackup.plan.health.drill_health import NO_DRILL, DrillFacts, described_drill, of_drills
 from zbackup.plan.health.health import damaged_log, log_times, no_log_behind
-from zbackup.plan.health.keys import not_loaded
+from zbackup.plan.health.keys_not_loaded import not_loaded
 from zbackup.plan.health.placement import needed_datasets, require_one_snapshot_covers
 from zbackup.plan.health.unfinished_clones import of_leftovers
 from zbackup.plan.health.unreadable import unreadable_clones

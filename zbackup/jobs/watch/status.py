@@ -26,15 +26,15 @@ from zbackup.model.operator_notes import NO_NOTES, Acknowledgement, OperatorNote
 from zbackup.model.space import DatasetSettings, Space
 from zbackup.plan.calendar import back
 from zbackup.plan.health import health
+from zbackup.plan.health.acknowledged import in_the_light_of
 from zbackup.plan.health.advice_on_arrangements import Expected
 from zbackup.plan.health.archive_health import ArchiveFacts
 from zbackup.plan.health.drill_health import DrillFacts
-from zbackup.plan.health.keys import not_loaded
-from zbackup.plan.health.known import in_the_light_of
+from zbackup.plan.health.keys_not_loaded import not_loaded
 from zbackup.plan.health.unfinished_clones import Leftover
 from zbackup.plan.recovery.window import RecoveryWindow, Window, moment_bases, usable_bases
 from zbackup.plan.retention.retention import plan_retention
-from zbackup.plan.retention.tiers import TierSpace, by_tier
+from zbackup.plan.retention.tier_space import TierSpace, by_tier
 from zbackup.proc.lock import holder
 from zbackup.zfs.facts import ZfsFacts
 

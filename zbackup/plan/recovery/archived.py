@@ -14,7 +14,7 @@ from datetime import datetime
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, server_key
 from zbackup.model.backup import Backup
 from zbackup.model.log import LogSpan, place
-from zbackup.model.oplog_place import OplogPlace
+from zbackup.model.oplog_position import OplogPlace
 from zbackup.model.record import ARCHIVED, Record
 from zbackup.plan.recovery.coverage import continues, log_known
 

@@ -17,7 +17,7 @@ from zbackup.engines.mongodb.server.connection import Connection, ConnectionLost
 from zbackup.jobs.archive.append import append_all
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId, server_key
 from zbackup.model.backup import BackupFiles
-from zbackup.model.oplog_place import OplogPlace
+from zbackup.model.oplog_position import OplogPlace
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
 from zbackup.plan.archive import ArchivePlan, newest_epoch, plan_archive

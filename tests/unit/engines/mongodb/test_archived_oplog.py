@@ -18,7 +18,7 @@ from zbackup.engines.mongodb.oplog.stored import documents, in_order, stored_ent
 from zbackup.model.added_log import AddedFile, NotContinued
 from zbackup.model.archive import ArchivedFile
 from zbackup.model.errors import NotRecoverable, VerificationFailed
-from zbackup.model.oplog_place import OplogPlace
+from zbackup.model.oplog_position import OplogPlace
 from zbackup.model.progress import Silent
 from zbackup.plan.recovery.archived import Chain, chains_from
 

@@ -14,7 +14,7 @@ from zbackup.engines.mongodb.lock.marker_file import MarkerFile
 from zbackup.engines.mongodb.lock.watchdog_message import WatchOrder
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
 from zbackup.engines.mongodb.options import ConnectOptions, TlsOptions
-from zbackup.engines.mongodb.recovery.reach import JOURNAL_LAG, reach, was_still
+from zbackup.engines.mongodb.recovery.as_of import JOURNAL_LAG, reach, was_still
 from zbackup.engines.mongodb.server.privileges import (
     CLUSTER,
     CLUSTER_ACTIONS,

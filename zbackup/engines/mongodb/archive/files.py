@@ -10,7 +10,7 @@ from typing import Final
 
 from zbackup.engines.mongodb.oplog.stored import StoredEntry
 from zbackup.model.archive import MOST_CHUNK, ArchivedFile, head_hash
-from zbackup.model.oplog_place import OplogPlace
+from zbackup.model.oplog_position import OplogPlace
 from zbackup.model.written_log import LogBytes, WrittenFile
 
 MOST_FILE: Final = 64 << 20

@@ -22,7 +22,7 @@ from zbackup.engines.mongodb.server.status import oplog_end, oplog_first
 from zbackup.model.archive import MOST_CHUNK, ArchivedFile, server_key
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import DatabaseError, NotRecoverable, VerificationFailed
-from zbackup.model.oplog_place import OplogPlace
+from zbackup.model.oplog_position import OplogPlace
 from zbackup.model.record import Record
 from zbackup.model.written_log import LogBytes, WrittenFile
 

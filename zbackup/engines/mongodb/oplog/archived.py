@@ -19,7 +19,7 @@ from zbackup.engines.mongodb.oplog.stored import StoredEntry, decoded, documents
 from zbackup.engines.mongodb.optime import OpTime
 from zbackup.model.added_log import AddedFile, NotContinued
 from zbackup.model.errors import NotRecoverable, VerificationFailed
-from zbackup.model.oplog_place import OplogPlace, begin_of
+from zbackup.model.oplog_position import OplogPlace, begin_of
 from zbackup.model.progress import Progress
 from zbackup.proc import secure_files
 

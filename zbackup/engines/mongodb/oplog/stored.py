@@ -14,7 +14,7 @@ from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 
 from zbackup.model.errors import VerificationFailed
-from zbackup.model.oplog_place import OplogPlace
+from zbackup.model.oplog_position import OplogPlace
 
 LARGEST: Final = (16 << 20) + (16 << 10)
 """The largest document that mongod makes for itself (BSONObjMaxInternalSize in its sources)."""

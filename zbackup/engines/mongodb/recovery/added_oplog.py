@@ -14,7 +14,7 @@ from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import VerificationFailed
 from zbackup.model.log import LogSpan, place
 from zbackup.model.log_entry import LogFilter
-from zbackup.model.oplog_place import OplogPlace
+from zbackup.model.oplog_position import OplogPlace
 from zbackup.model.progress import Progress
 from zbackup.model.record import Record
 from zbackup.model.recovery import Files

@@ -7,7 +7,7 @@ from zbackup.engines.mongodb.clone.identity import forget_replica_set
 from zbackup.engines.mongodb.oplog import oplog
 from zbackup.engines.mongodb.oplog.oplog import ServerOplog
 from zbackup.engines.mongodb.optime import OpTime, recorded_optime
-from zbackup.engines.mongodb.recovery.reach import was_still
+from zbackup.engines.mongodb.recovery.as_of import was_still
 from zbackup.engines.mongodb.recovery.unfinished_indexes import drop_unfinished_indexes
 from zbackup.engines.mongodb.server.assess import OF_LOG_ALONE
 from zbackup.engines.mongodb.server.connection import Connection

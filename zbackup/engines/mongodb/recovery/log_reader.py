@@ -8,7 +8,7 @@ from zbackup.engines.mongodb.oplog.covered_log import is_same_log, live_span, sp
 from zbackup.engines.mongodb.oplog.search_by_filter import live_history
 from zbackup.engines.mongodb.optime import OpTime
 from zbackup.engines.mongodb.options import ConnectOptions
-from zbackup.engines.mongodb.recovery.reach import JOURNAL_LAG, reach
+from zbackup.engines.mongodb.recovery.as_of import JOURNAL_LAG, reach
 from zbackup.model.anchors import Anchor
 from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import Refused, UsageError

@@ -40,7 +40,7 @@ from zbackup.engines.mongodb.recovery.as_it_is import (
     require_openable,
     require_replayed,
 )
-from zbackup.engines.mongodb.recovery.reach import was_still
+from zbackup.engines.mongodb.recovery.as_of import was_still
 from zbackup.engines.mongodb.recovery.validate import validate_collections
 from zbackup.engines.mongodb.server.connection import Connection
 from zbackup.engines.owner import require_own_user

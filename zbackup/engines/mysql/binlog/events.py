@@ -12,7 +12,7 @@ from enum import Enum
 from mmap import mmap
 from typing import Final
 
-from zbackup.engines.mysql.binlog.pieces import Pieces
+from zbackup.engines.mysql.binlog.read_in_pieces import Pieces
 
 MAGIC: Final = b"\xfebin"
 MAGIC_ENCRYPTED: Final = b"\xfdbin"

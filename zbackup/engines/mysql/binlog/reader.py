@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from zbackup.engines.mysql.binlog.events import FIRST_EVENT, Buffer
-from zbackup.engines.mysql.binlog.pieces import Pieces
 from zbackup.engines.mysql.binlog.position import LoggedTransaction, LogPosition
+from zbackup.engines.mysql.binlog.read_in_pieces import Pieces
 from zbackup.engines.mysql.binlog.scan import Scanner, Span
 from zbackup.proc import secure_files
 

@@ -24,7 +24,7 @@ from zbackup.engines.mysql.binlog.events import (
     Live,
 )
 from zbackup.engines.mysql.binlog.gtid import read_gtid, read_opening
-from zbackup.engines.mysql.binlog.pieces import Pieces
+from zbackup.engines.mysql.binlog.read_in_pieces import Pieces
 
 _NOT_IN_GROUP: Final = BEGINS | {events.ROTATE, events.STOP, FORMAT_DESCRIPTION}
 _DECIDES: Final = _NOT_IN_GROUP | {XID, XA_PREPARE, QUERY}

@@ -17,7 +17,7 @@ from zbackup.model.backup import BackupFiles
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import Transaction
 from zbackup.proc import programs
-from zbackup.proc.filter import filtered
+from zbackup.proc.unprivileged_filter import filtered
 
 TOOLS: Final = {"mysql": ("mysqlbinlog",), "mariadb": ("mariadb-binlog", "mysqlbinlog")}
 _FLAGS: Final = ("--no-defaults", "-vv", "--base64-output=DECODE-ROWS", "-")

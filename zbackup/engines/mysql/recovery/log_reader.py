@@ -6,6 +6,7 @@ from datetime import datetime
 
 from zbackup.engines.mysql.binlog.find_unreplayable import LIVE, find_unreplayable
 from zbackup.engines.mysql.binlog.position import LogPosition, described
+from zbackup.engines.mysql.recovery.as_of import latest_certain, look, reach, reach_without_log
 from zbackup.engines.mysql.recovery.covered_log import (
     end_of,
     held_files,
@@ -17,7 +18,6 @@ from zbackup.engines.mysql.recovery.covered_log import (
 )
 from zbackup.engines.mysql.recovery.history import history
 from zbackup.engines.mysql.recovery.live_end import damage
-from zbackup.engines.mysql.recovery.reach import latest_certain, look, reach, reach_without_log
 from zbackup.engines.mysql.recovery.replay_bounds import (
     effective_stop,
     find_in_parts,

@@ -12,8 +12,8 @@ from pymysql.cursors import Cursor, DictCursor, SSCursor
 from pymysql.protocol import OKPacketWrapper
 
 from zbackup.engines.mysql.options import ConnectOptions, TlsOptions
+from zbackup.engines.mysql.server.peer import opened_socket
 from zbackup.engines.mysql.server.privileges import grant, hint
-from zbackup.engines.mysql.server.wire import opened_socket
 from zbackup.model.errors import DatabaseError
 
 # A limit on statements that the server's administrator has set is meant for applications. Either flavour

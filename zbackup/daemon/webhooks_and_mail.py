@@ -24,7 +24,7 @@ from zbackup.daemon.job_pings import quotes_what_was_given
 from zbackup.model.errors import NotDelivered
 from zbackup.model.finding import Finding
 from zbackup.model.printable import printable
-from zbackup.plan.health.notices import Occasion
+from zbackup.plan.health.notifications import Occasion
 
 LIMIT_S = 15.0
 BODY_LIMIT = 30_000

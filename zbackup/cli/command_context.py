@@ -9,7 +9,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import typer
 
 from zbackup import app
-from zbackup.cli import complete, logs, output
+from zbackup.cli import completion, logs, output
 from zbackup.cli.options import Options
 from zbackup.cli.progress import shown
 from zbackup.config.load import load
@@ -23,7 +23,7 @@ OneInstance = Annotated[
     typer.Argument(
         metavar="INSTANCE",
         help="Its name in the configuration; may be left out when there is one.",
-        autocompletion=complete.instances,
+        autocompletion=completion.instances,
         show_default=False,
     ),
 ]
@@ -32,7 +32,7 @@ AnyInstance = Annotated[
     typer.Argument(
         metavar="INSTANCE",
         help="Its name in the configuration (default: all of them).",
-        autocompletion=complete.instances,
+        autocompletion=completion.instances,
         show_default=False,
     ),
 ]
@@ -44,7 +44,7 @@ At = Annotated[
         "--at",
         metavar="DESTINATION",
         help="What is at this destination, instead of what is on this host.",
-        autocompletion=complete.destinations,
+        autocompletion=completion.destinations,
         show_default=False,
     ),
 ]
