@@ -32,7 +32,7 @@ class Brake:
     @property
     def may_wait(self) -> bool:
         """Tell whether `wait` may take long: it looks at production, or keeps a rate."""
-        return bool(self.options.rate) or self._is_due
+        return bool(self.rules.rate) or self._is_due
 
     def wait(self, size: int = 0) -> None:
         """Return when the next transaction may be sent; `size` bytes were sent since."""
