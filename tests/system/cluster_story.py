@@ -10,7 +10,7 @@ from typing import Any
 from bson.timestamp import Timestamp
 
 from tests.lab import mongo_cluster
-from tests.lab.mongo_cluster import ORDERS, SPAN, Cluster, Router, create_collection, move
+from tests.lab.mongo_cluster import DATABASE, ORDERS, SPAN, Cluster, Router, create_collection, move
 from tests.lab.pool import Pool
 from tests.system.conftest import end_clones
 from tests.system.house import ZONE, Zbackup, toml
@@ -258,15 +258,21 @@ def torn(cluster: Cluster, since: Timestamp) -> list[tuple[Timestamp, Timestamp,
 
 
 def ending(cluster: Cluster, since: Timestamp) -> list[Timestamp]:
-    """Cluster times at which a migration was not over.
+    """Cluster times at which a migration of the orders was not over.
 
     The shard that gets the chunk has been told, and the one that gave it has not noted that yet.
     """
     router = cluster.router()
-    wanted = {"ts": {"$gt": since}, "ns": "admin.system.version", "o2._id": "migrationCoordinatorStats"}
-    found = [entry["ts"] for shard in SHARDS for entry in router.find(shard, "local", "oplog.rs", wanted)]
+    begun, told = [], []
+    for shard in SHARDS:
+        made = {"ts": {"$gt": since}, "op": "i", "ns": "config.migrationCoordinators"}
+        begun += [entry["o"] for entry in router.find(shard, "local", "oplog.rs", made)]
+        noted = {"ts": {"$gt": since}, "ns": "admin.system.version", "o2._id": "migrationCoordinatorStats"}
+        told += router.find(shard, "local", "oplog.rs", noted)
     router.close()
-    return [Timestamp(told.time, told.inc + 1) for told in sorted(found)]
+    own = {(bytes(m["lsid"]["id"]), m["txnNumber"] + 1) for m in begun if m["nss"] == f"{DATABASE}.{ORDERS}"}
+    found = sorted(entry["ts"] for entry in told if (bytes(entry["lsid"]["id"]), entry["txnNumber"]) in own)
+    return [Timestamp(at.time, at.inc + 1) for at in found]
 
 
 def moved(cluster: Cluster, since: Timestamp) -> list[Timestamp]:
