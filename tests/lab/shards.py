@@ -16,6 +16,8 @@ from tests.lab.order import Task
 from tests.lab.request import DIED, BadRequest, Disk, Keep, Outcome, Request, parse_size
 from tests.lab.results import ModuleResult, exit_status, read_results, summary
 
+UNUSED_PLUGINS = ("hypothesispytest", "anyio", "xdist", "xdist.looponfail")
+"""Plugins of pytest that no test here needs. Importing them takes most of its start."""
 SELECTING = ("-k", "-m", "--lf", "--last-failed", "--deselect")
 
 
@@ -136,7 +138,8 @@ def pytest_command(modules: Sequence[str], options: Sequence[str], report: Path)
     venv = places.REPOSITORY / ".venv" / "bin" / "python"
     python = str(venv) if venv.exists() else "python3"
     # The cache of pytest would be written to a root that is thrown away.
-    fixed = ["-p", "no:cacheprovider", "-q", "--color=no", f"--junitxml={report}"]
+    unused = [word for plugin in ("cacheprovider", *UNUSED_PLUGINS) for word in ("-p", f"no:{plugin}")]
+    fixed = [*unused, "-q", "--color=no", f"--junitxml={report}"]
     return [python, "-m", "pytest", *fixed, *options, *modules]
 
 
