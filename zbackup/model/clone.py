@@ -36,7 +36,7 @@ class Clone:
     `port` is 0 without TCP, `replica_set` "" for a server that is in none. State "building" means that it
     was never handed over, "failed" that it was kept for a look all the same. `cluster` is the restore of a
     sharded cluster that it was made by, NAME.ID, and `role` what it is in that; "" outside of one. `host` is
-    what its port is on besides 127.0.0.1, "" for nothing.
+    what its port is on in addition to 127.0.0.1, "" for nothing.
 
     Of dev clones: `login` is the user whose password is in the clone's password file, "" when production's
     accounts were kept; `own_root`: it, and who was one in production, is an administrator. `memory`, `nice`,
