@@ -52,3 +52,15 @@ def missing(*_):
 mounts._set_attributes = missing
 enter_namespace.main(enter_namespace.read_order())
 """
+
+# Calls whoever listens in its network, and says what it is told.
+CALLING = """
+import socket, time
+while True:
+    for line in open("/proc/net/tcp").readlines()[1:]:
+        port = int(line.split()[1].rpartition(":")[2], 16)
+        with socket.create_connection(("127.0.0.1", port)) as call:
+            print(call.recv(100).decode(), flush=True)
+            time.sleep(600)
+    time.sleep(0.05)
+"""

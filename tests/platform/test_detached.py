@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,18 +14,16 @@ import pytest
 
 from tests.lab.pool import Pool, run
 from tests.lab.reach import let_reach
-from tests.platform.stand_ins import OLD_KERNEL, SERVER, TRYING
+from tests.platform.confined import GID, LIMIT_S, UID, tries
+from tests.platform.stand_ins import OLD_KERNEL, SERVER
 from zbackup.model.errors import CommandFailed
 from zbackup.model.snapshot import Dataset
 from zbackup.proc import detached
 from zbackup.proc.detached import Confinement, Process, last_lines, launch
-from zbackup.proc.listen_beside import listen_beside
 from zbackup.proc.start import FIXED_PATH
 from zbackup.zfs.datasets import Zfs
 
 ZFS = Zfs()
-UID, GID = 27, 28
-LIMIT_S = 90
 
 
 class House:
@@ -63,15 +60,6 @@ class House:
 def house(pool: Pool) -> House:
     let_reach(Path(sys.executable))
     return House(pool)
-
-
-@pytest.fixture
-def started() -> Iterator[list[Process]]:
-    processes: list[Process] = []
-    yield processes
-    for process in processes:
-        process.send(signal.SIGKILL)
-        process.wait(5)
 
 
 def serve(
@@ -302,67 +290,6 @@ def test_it_writes_to_nothing_but_its_own(
     assert (seen[out], seen["call"], seen["processes"]) == ("ENOENT", "EACCES", True)
     assert seen["knock"] in ("EACCES", "ENOENT")
     assert [list(directory.iterdir()) for directory in (theirs, sockets)] == [[], [path]]
-
-
-def tries(started: list[Process], confinement: Confinement, output: Path, words: str) -> dict[str, object]:
-    """What came of what a server tried."""
-    process = launch((sys.executable, "-c", TRYING, words), confinement, output)
-    started.append(process)
-    deadline = time.monotonic() + LIMIT_S
-    while not (output.exists() and output.read_text().endswith("}\n")):
-        assert process.alive and time.monotonic() < deadline, last_lines(output)
-        time.sleep(0.05)
-    found: dict[str, object] = json.loads(output.read_text().splitlines()[-1])
-    return found
-
-
-CALLING = """
-import socket, time
-while True:
-    for line in open("/proc/net/tcp").readlines()[1:]:
-        port = int(line.split()[1].rpartition(":")[2], 16)
-        with socket.create_connection(("127.0.0.1", port)) as call:
-            print(call.recv(100).decode(), flush=True)
-            time.sleep(600)
-    time.sleep(0.05)
-"""
-
-
-def test_a_port_beside_a_server_is_for_that_server_alone(started: list[Process], tmp_path: Path) -> None:
-    """It reaches us there, and nobody of the host does; nor does it reach a port of the host's."""
-    let_reach(Path(sys.executable))
-    alone = Confinement(hide=(), bind=(), uid=UID, gid=GID)
-    process = launch((sys.executable, "-c", CALLING), alone, tmp_path / "1")
-    started.append(process)
-    deadline = time.monotonic() + LIMIT_S
-    while "python" not in Path(f"/proc/{process.pid}/cmdline").read_text().partition("\0")[0]:
-        assert process.alive and time.monotonic() < deadline
-        time.sleep(0.05)
-    while "enter_namespace" in Path(f"/proc/{process.pid}/cmdline").read_text():
-        assert process.alive and time.monotonic() < deadline, last_lines(tmp_path / "1")
-        time.sleep(0.05)
-    assert process.alive, last_lines(tmp_path / "1")
-    with listen_beside(process) as listening:
-        listening.settimeout(LIMIT_S)
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(listening.getsockname())
-        call, _ = listening.accept()
-        with call:
-            call.sendall(b"for you alone")
-            while "for you alone" not in last_lines(tmp_path / "1"):
-                assert process.alive and time.monotonic() < deadline, last_lines(tmp_path / "1")
-                time.sleep(0.05)
-    with socket.create_server(("127.0.0.1", 7778)):
-        seen = tries(started, alone, tmp_path / "4", json.dumps([[], 7778, "/nobody"]))
-    assert seen["call"] == "ECONNREFUSED"
-
-
-def test_a_port_beside_a_server_that_has_ended_is_not_opened(tmp_path: Path) -> None:
-    alone = Confinement(hide=(), bind=(), uid=UID, gid=GID)
-    process = launch((sys.executable, "-c", ""), alone, tmp_path / "1")
-    assert process.wait(LIMIT_S)
-    with pytest.raises(CommandFailed, match="where the server is"):
-        listen_beside(process)
 
 
 def ended(process: Process, output: Path) -> str:

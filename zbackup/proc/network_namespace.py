@@ -36,6 +36,11 @@ def join_network(pid: int) -> None:
         os.close(descriptor)
 
 
+def in_host_network() -> bool:
+    """Tell whether this thread is in the network of our process's first thread, which is the host's."""
+    return Path("/proc/thread-self/ns/net").samefile("/proc/self/ns/net")
+
+
 def _require(done: int) -> None:
     if done != 0:
         number = ctypes.get_errno()
