@@ -1,7 +1,8 @@
 """Which archived log continues a backup, up to where, and which of it no backup needs any more."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,9 +12,10 @@ from tests.unit.samples import at
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
 from zbackup.model.backup import Backup
 from zbackup.plan.recovery.archived import Chain, carriers, chains_from, parting
-from zbackup.plan.recovery.recovery import farthest_log
+from zbackup.plan.recovery.recovery import farthest_log, plan_recovery
 from zbackup.plan.recovery.window import recovery_window
 from zbackup.plan.retention.archived_log import superseded
+from zbackup.plan.retention.arrival import first_to_reach
 
 NONE = timedelta()
 
@@ -166,11 +168,49 @@ def test_behind_a_reset_the_old_log_ends() -> None:
     world.rotate()
     world.archive()
     (carrier,) = carriers(world.backups, world.inventory)
-    newest, older = carrier.chains
+    older, newest = carrier.chains
     assert (newest.files[0].file.epoch, older.files[0].file.epoch) == (1, 0)
     assert not proven(world, world.backups[0], newest) and proven(world, world.backups[0], older)
+    assert carrier.holder.record.complete_to == older.complete_to, (
+        "the log after the reset is none of its own"
+    )
     assert older.end == f"binlog.000001:{100 + 2 * EACH}"
     assert "reset, rolled back, or cut off by a crash): binlog.000001 begins another one" in older.why
+
+
+@settings(max_examples=300)
+@given(happening)
+def test_of_a_log_that_was_archived_after_the_backup_the_first_chain_is_the_backup_s_own(
+    story: list[tuple[object, ...]],
+) -> None:
+    world = World()
+    for what, *how in story:
+        getattr(world, what)(*how)  # type: ignore[call-overload]
+        if what == "take":
+            world.archive()
+    for each in carriers(world.backups, world.inventory):
+        assert proven(world, each.backup, each.chains[0]), each
+
+
+def test_a_moment_after_a_reset_is_reached_from_the_first_backup_behind_it() -> None:
+    steps = [("write", 1), ("take",), ("archive",), ("write", 2), ("archive",), ("reset",), ("write", 1)]
+    world = lived([*steps, ("take",), ("write", 7), ("archive",)])
+    before, behind = world.backups
+    backups = [*world.backups, *(c.holder for c in carriers(world.backups, world.inventory))]
+    ends = {c.backup: c.holder.record.complete_to for c in carriers(world.backups, world.inventory)}
+
+    def base_for(moment: datetime) -> Backup | None:
+        plan = first_to_reach(
+            [backups],
+            lambda b: b.reaches(moment),
+            lambda some: plan_recovery(moment, at(world.time), some, ZoneInfo("UTC")),
+        )
+        return plan.base if plan else None
+
+    old, new = ends[before], ends[behind]
+    assert old and base_for(old) is before
+    assert new and base_for(new) is behind
+    assert base_for(old + timedelta(seconds=1)) is None, "the reset took what was between"
 
 
 def test_nothing_is_carried_across_what_was_not_whole() -> None:

@@ -34,7 +34,7 @@ from zbackup.model.target import (
 )
 from zbackup.model.transaction_name import TransactionName
 from zbackup.plan.clones.clone_name import copy_name
-from zbackup.plan.recovery.archived import Carrier
+from zbackup.plan.recovery.archived import Carrier, is_other_log
 from zbackup.plan.recovery.as_it_is import require_one_server
 from zbackup.plan.recovery.before_transaction import may_hold
 from zbackup.plan.recovery.recovery import RecoveryPlan, farthest_log, plan_whole_log
@@ -299,7 +299,8 @@ def _note_ways(ctx: Context, target: RestoreTarget, carrier: Carrier) -> None:
     chain, *others = carrier.chains
     if chain.why and isinstance(target, Moment) and target.text == LATEST:
         ctx.progress.note(f"the archived log counts up to {chain.end}: {chain.why}")
-    for fork in (*(row[0] for row in chain.forks), *(other.files[0] for other in others)):
+    also = (other.files[0] for other in others if not is_other_log(other.files[0], chain.files[0]))
+    for fork in (*(row[0] for row in chain.forks), *also):
         ctx.progress.note(
             f"{fork.file.name} was archived another way, too, up to {fork.size} (epoch {fork.file.epoch}): "
             "the server's log was cut off or replaced there, and the newest epoch is what counts"

@@ -2,7 +2,9 @@
 
 At a destination the archive is known by its listing alone. A file continues a backup if it is of its server,
 has the number and name of the file that the backup's log ends in, and reaches beyond that place; which of the
-epochs it is, the bytes tell when they are at hand. An oplog's files say in their names from where to where
+epochs it is, the bytes tell when they are at hand, and until then when they were read: what was still the
+server's log when the backup was taken is what the backup holds, and not what has the same name since a reset.
+An oplog's files say in their names from where to where
 they go: one continues a backup whose log ends between the two. From there on each file continues the one
 before, as it was seen when it was archived: the archive counts up to the first hole.
 """
@@ -124,9 +126,11 @@ def with_archive(record: Record, span: LogSpan, complete_to: datetime | None) ->
 
 
 def chains_from(record: Record, files: Sequence[ArchivedFile]) -> tuple[Chain, ...]:
-    """All that may continue the backup's log, the newest epoch first: an older one was given up since."""
+    """All that may continue the backup's log, the newest epoch first: an older one was given up since. Of
+    another log, which the server began later under the same names, last."""
     own = [f for f in files if f.file.server == server_key(record.server_uuid)]
-    first = sorted(begins_for(record, own), key=lambda f: f.file.epoch, reverse=True)
+    begins = begins_for(record, own)
+    first = sorted(begins, key=lambda f: (_is_later_log(f, begins, record), -f.file.epoch))
     links = _Links(own)
     found = [_chain(f, own, links) for f in first]
     if oplog_end(record) is None:
@@ -152,6 +156,20 @@ def begins_for(record: Record, files: Sequence[ArchivedFile]) -> list[ArchivedFi
         and f.file.number == place(name)[-1]
         and f.size >= int(offset)
     ]
+
+
+def is_other_log(one: ArchivedFile, other: ArchivedFile) -> bool:
+    """Tell whether two files of one name were begun as two, as before a reset and after it."""
+    return not one.file.begin and one.file.head != other.file.head
+
+
+def _is_later_log(file: ArchivedFile, begins: Sequence[ArchivedFile], record: Record) -> bool:
+    """Tell whether the server began this file's log only after the backup was taken: another one that the
+    backup may end in, of an older epoch, was its log then, and was archived as such."""
+    return any(
+        each.file.epoch < file.file.epoch and is_other_log(each, file) and each.last.read >= record.taken
+        for each in begins
+    )
 
 
 def oplog_end(record: Record) -> OplogPlace | None:
