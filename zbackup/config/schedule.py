@@ -132,7 +132,7 @@ class Schedule(Table):
 
 
 class Notify(Table):
-    """The recipients of news about the daemon's jobs. None of them can make a job fail or wait."""
+    """Recipients of the daemon's notifications. None of them can make a job fail or wait."""
 
     ping: dict[Annotated[str, BeforeValidator(told_job)], Url] = Field(
         default_factory=dict,
