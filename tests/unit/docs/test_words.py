@@ -19,7 +19,7 @@ INSTEAD = {
     r"strays?|keeper|sweeps?|swept": "orphans, garbage collection",
     r"seal(s|ed|ing)?|unsealed": "encrypt, sign",
     r"bell|teller|agenda|news": "waker, notifier, job table, notifications",
-    r"last_words|held_there|in_place|clone_(login|handover)": "watchdog message, remote holds, connection URL",
+    r"last_words|held_there|in_place|clone_(login|handover)": "remote holds, connection URL",
     r"legs?": "stream step",
     r"place (in|of) (a|an|the|one|its) (bin)?(op)?log|no place in": "position",
     r"held (still|by all|there by all)|hold (a|the|that|this) moment": "locked, covered",
