@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from zbackup import app
-from zbackup.cli import completion, logs, output, tables
+from zbackup.cli import completion, logs, output, prose, tables
 from zbackup.cli.options import Options
 from zbackup.cli.progress import shown
 from zbackup.config.load import load
@@ -191,7 +191,7 @@ def _status(options: Options, settings: Settings, name: str | None) -> None:
     if options.json:
         output.emit(options, "archive-status", [_state_shape(ctx, state) for ctx, state in rows], str)
         return
-    output.say("\n".join(_state_line(ctx, state) for ctx, state in rows))
+    output.say(prose.fold("\n".join(_state_line(ctx, state) for ctx, state in rows)))
 
 
 def _state_shape(ctx: Context, state: ArchiveState | str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from zbackup.cli import clone_care, clone_create, completion, json_shapes, tables
+from zbackup.cli import clone_care, clone_create, completion, json_shapes, prose, tables
 from zbackup.cli.command_context import on_all
 from zbackup.cli.command_groups import CloneCommands
 from zbackup.cli.options import Options, common_options
@@ -185,7 +185,7 @@ def render(found: CloneList, zone: ZoneInfo, now: datetime) -> str:
     rows = [_row(c, zone, now) for c in found.clones]
     listed = [tables.table(HEADER, rows, right=(4, 5), expendable=EXPENDABLE)] if rows else []
     listed += [LEGEND] if rows and sys.stdout.isatty() else []
-    return "\n".join([*listed, *unread]) or "There are no clones."
+    return prose.fold("\n".join([*listed, *unread])) or "There are no clones."
 
 
 def render_one(status: CloneStatus, zone: ZoneInfo, now: datetime) -> str:

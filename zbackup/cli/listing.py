@@ -10,7 +10,7 @@ import typer
 
 from zbackup import app
 from zbackup.catalog.local import Catalog
-from zbackup.cli import at_address, json_shapes, tables
+from zbackup.cli import at_address, json_shapes, prose, tables
 from zbackup.cli.at_address import Given, Rebuilt, all_at
 from zbackup.cli.command_context import AnyInstance, At, Done, conclude, on_each
 from zbackup.cli.options import Options
@@ -57,6 +57,8 @@ HEADER = (
 SIZES = (4, 5, 6, 7)
 FOREIGN_HEADER = ("Snapshot", "Taken", "Tool", "Used", "Remarks")
 EXPENDABLE = (2, 6, 7, 5, 3)
+REMARKS = 18
+"""Columns of the terminal that remarks need at the least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,8 @@ def command(  # noqa: PLR0913  a parameter is an option of the command line
         return _look_at(ctx, at) if at else _look(ctx, foreign=foreign)
 
     def text(listings: list[Done[Listing]]) -> str:
-        return "\n\n".join(render(d.context.instance, d.result, d.context.zone, logs=logs) for d in listings)
+        shown = (render(d.context.instance, d.result, d.context.zone, logs=logs) for d in listings)
+        return prose.fold("\n\n".join(shown))
 
     if foreign and (at or origin):
         raise UsageError("--foreign is about this host: leave out --at and --from")
@@ -205,7 +208,7 @@ def _foreign_lines(instance: str, found: Sequence[Foreign], zone: ZoneInfo) -> l
     ]
     lines = [
         "Snapshots of others:",
-        tables.table(FOREIGN_HEADER, rows, right=(3,), expendable=(3,), text=(4,)),
+        tables.table(FOREIGN_HEADER, rows, right=(3,), expendable=(3,), text={4: REMARKS}),
     ]
     if good := next((each for each in reversed(found) if not each.flaw), None):
         lines.append(
@@ -235,7 +238,7 @@ def render(instance: str, listing: Listing, zone: ZoneInfo, *, logs: bool = Fals
             for b in shown
         ]
         if rows:
-            lines.append(tables.table(HEADER, rows, right=SIZES, expendable=EXPENDABLE, text=(8,)))
+            lines.append(tables.table(HEADER, rows, right=SIZES, expendable=EXPENDABLE, text={8: REMARKS}))
         lines += _folded(folded)
     if listing.window:
         # Of an address alone zbackup window knows nothing.

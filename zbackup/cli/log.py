@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from zbackup import app
-from zbackup.cli import completion
+from zbackup.cli import completion, prose
 from zbackup.cli.command_context import At, OneInstance, on_one
 from zbackup.cli.log_lines import LogLines, entry_shape, read_shape
 from zbackup.cli.options import Options
@@ -27,9 +27,9 @@ from zbackup.model.transaction_name import parse_transaction
 HELP = f"""Show what happened: which transaction did what to which table, and when.
 
 One line a transaction, in the order of the log: when it was committed, its GTID, its position, what it did,
-how large it is, and the statement, where the log has it. Read from the server's own log files, and from
-snapshots for what the server has purged; no server is asked. The last line is the command that restores to
-just before the last one that is shown.
+how large it is, and the statement, where the log has it. A narrow terminal has two: when and what, then the
+names. Read from the server's own log files, and from snapshots for what the server has purged; no server is
+asked. The last line is the command that restores to just before the last one that is shown.
 
 Where the log holds statements instead of rows (binlog_format STATEMENT or MIXED), tables are those that the
 statement's text names, and "by text" is said: triggers and functions may have changed others.
@@ -185,7 +185,7 @@ def _show(
         print_line({"read": [read_shape(read) for read in reads], "restore": lines.restore()})
     else:
         for line in lines.end(reads):
-            say(line)
+            say(prose.fold(line))
     require_all_read(reads)
 
 

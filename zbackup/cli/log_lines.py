@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from zbackup.cli import prose
 from zbackup.cli.output import plain
 from zbackup.cli.tables import size as size_text
 from zbackup.model.log import how_many
@@ -13,10 +14,14 @@ from zbackup.model.moment import local_text
 
 MOST_TABLES = 4
 """So many tables are named in a line; of more only how many there are."""
+INDENT = "    "
+LEAST_TEXT = 20
+"""Columns that a statement needs at the least to share a line."""
 
 
 class LogLines:
-    """The lines of one listing, none longer than `width` if it is not 0.
+    """The lines of one listing. A transaction that is longer than `width`, if that is not 0, has a line of
+    what was done when, and one of its names and its statement, of which alone the end is cut.
 
     `by_size`: the largest comes first, and is what matters; else that is the last drop or truncate, or the
     last of all. `at`: the destination that was looked at.
@@ -43,7 +48,9 @@ class LogLines:
         """One transaction."""
         self.saw(entry)
         text = in_words(entry, self._zone)
-        return f"{text[: self._width - 1]}…" if self._width and len(text) > self._width else text
+        if not self._width or len(text) <= self._width:
+            return text
+        return "\n".join(_folded(entry, self._zone, self._width))
 
     def restore(self) -> str:
         """The command that restores to just before the one that matters; "" if there is none."""
@@ -77,12 +84,34 @@ class LogLines:
 def in_words(entry: LogEntry, zone: ZoneInfo) -> str:
     """A transaction on one line."""
     subject = entry.transaction
-    parts = [local_text(subject.committed, zone), subject.gtid, subject.start, what(entry)]
-    parts.append(f"{how_many(entry.events, 'event', 'events')}, {size_text(entry.size)}")
-    parts += [f"thread {entry.thread}"] if entry.thread else []
-    parts += [entry.user] if entry.user else []
-    parts += [" ".join(entry.text.split())] if entry.text else []
+    when = local_text(subject.committed, zone)
+    parts = [when, subject.gtid, subject.start, *_done(entry), _statement(entry)]
     return "  ".join(part for part in parts if part)
+
+
+def _folded(entry: LogEntry, zone: ZoneInfo, width: int) -> list[str]:
+    when, subject = local_text(entry.transaction.committed, zone), entry.transaction
+    lines = prose.folded("  ".join((when, *_done(entry))), width)
+    names, statement = "  ".join(filter(None, (subject.gtid, subject.start))), _statement(entry)
+    begins = f"{INDENT}{names}  "
+    if width - len(begins) < min(len(statement), LEAST_TEXT):
+        lines, begins = [*lines, begins.rstrip()], INDENT
+    room = max(width - len(begins), 1)
+    last = begins + (f"{statement[: room - 1]}…" if len(statement) > room else statement)
+    return [*lines, last.rstrip()] if last.strip() else lines
+
+
+def _done(entry: LogEntry) -> list[str]:
+    parts = [what(entry), f"{how_many(entry.events, 'event', 'events')}, {size_text(entry.size)}"]
+    return [
+        *parts,
+        *([f"thread {entry.thread}"] if entry.thread else []),
+        *([entry.user] if entry.user else []),
+    ]
+
+
+def _statement(entry: LogEntry) -> str:
+    return " ".join(entry.text.split())
 
 
 def what(entry: LogEntry) -> str:

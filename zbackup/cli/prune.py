@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from zbackup import app
-from zbackup.cli import json_shapes, tables
+from zbackup.cli import json_shapes, prose, tables
 from zbackup.cli.command_context import AnyInstance, At, Done, conclude, on_each
 from zbackup.cli.options import Options
 from zbackup.cli.output import plain
@@ -33,6 +33,8 @@ zbackup prune --json          for scripts
 """
 
 HEADER = ("", "Snapshot", "Taken", "Used", "At least until", "Why it stays")
+REASONS = 30
+"""Columns of the terminal that reasons need at the least."""
 
 
 def command(
@@ -115,7 +117,7 @@ def _stays(plan: PrunePlan, backup: Backup, ctx: Context) -> str:
 
 
 def _plan_text(plans: list[Done[PrunePlan]]) -> str:
-    return "\n\n".join("\n".join(_plan_lines(done)) for done in plans)
+    return prose.fold("\n\n".join("\n".join(_plan_lines(done)) for done in plans))
 
 
 def _plan_lines(done: Done[PrunePlan]) -> list[str]:
@@ -134,7 +136,9 @@ def _plan_lines(done: Done[PrunePlan]) -> list[str]:
         ]
         for backup, what, why in rows
     ]
-    shown = [tables.table(HEADER, cells, right=(3,), expendable=(2, 3, 4), text=(5,))] if cells else []
+    shown = (
+        [tables.table(HEADER, cells, right=(3,), expendable=(2, 3, 4), text={5: REASONS})] if cells else []
+    )
     orphans = [f"No backup needs, and nobody works on: {orphan}" for orphan in plan.orphans]
     unread = json_shapes.unreadable_lines(plan.unreadable)
     orphans += [f"{_archived(plan)} would go, which no backup that stays needs."] if plan.archived else []

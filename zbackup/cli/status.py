@@ -11,7 +11,7 @@ import typer
 from pydantic_core import PydanticCustomError
 
 from zbackup import app
-from zbackup.cli import json_shapes, output, status_plugin, tables
+from zbackup.cli import json_shapes, output, prose, status_plugin, tables
 from zbackup.cli.command_context import AnyInstance, Done, Failed, conclude, on_each
 from zbackup.cli.options import Options
 from zbackup.config.load import load
@@ -188,7 +188,7 @@ def _drill_shape(each: Drilled) -> dict[str, Any]:
 
 
 def _text(found: list[Done[Status]]) -> str:
-    return "\n\n".join(render(done.result, done.context.zone) for done in found)
+    return prose.fold("\n\n".join(render(done.result, done.context.zone) for done in found))
 
 
 def render(status: Status, zone: ZoneInfo) -> str:
@@ -207,8 +207,8 @@ def render(status: Status, zone: ZoneInfo) -> str:
         ("space", _space(status)),
         ("backups", _tiers(status)),
     ]
-    wide = max(16, *(len(name) for name, _ in rows))
-    lines = [f"  {name.ljust(wide)} {text}" for name, text in rows]
+    wide = max(15, *(len(name) for name, _ in rows))
+    lines = [f"  {name.ljust(wide)}  {text}" for name, text in rows]
     return "\n".join([f"Instance {status.instance}: {status.health}", *findings(status.findings), *lines])
 
 

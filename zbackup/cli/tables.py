@@ -1,7 +1,8 @@
 """Text for people: tables that never cut what they show, sizes, lengths of time."""
 
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from zoneinfo import ZoneInfo
 
 from rich.box import SIMPLE_HEAD
@@ -20,9 +21,6 @@ from zbackup.plan.duration_text import exact_length
 GAP = 2
 """Blanks between two columns."""
 
-TEXT = 30
-"""Columns of the terminal that a sentence in a table needs at the least."""
-
 PIPE = 94
 """Width of what is drawn where there is no terminal."""
 
@@ -33,27 +31,33 @@ def table(
     *,
     right: Sequence[int] = (),
     expendable: Sequence[int] = (),
-    text: Sequence[int] = (),
+    text: Mapping[int, int] | None = None,
 ) -> str:
     """A table as wide as its content; on a terminal that is narrower, cells are folded, never cut.
 
     `right` are the columns aligned to the right, counted from 0. The `expendable` ones are left out of a
     terminal that is too narrow for all, the first in the order given before the others, and what was is said
-    below. Columns of `text` are sentences, folded to TEXT columns before anything is left out.
+    below. `text` are the columns of sentences: these are folded, and a long word in them before another
+    column is, and to so many columns before anything is left out.
     """
+    sentences = text or {}
     rows = [[printable(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         return aligned([[h.upper() for h in header], *rows], right=right)
     columns = list(zip(header, *rows, strict=True))
     room = terminal_width()
-    kept = _kept(columns, room, expendable, text)
-    folded = _folded([columns[n] for n in kept], room, [kept.index(n) for n in right if n in kept])
+    kept = _kept(columns, room, expendable, sentences)
+    folded = _folded(
+        [columns[n] for n in kept],
+        room,
+        [kept.index(n) for n in right if n in kept],
+        {kept.index(n): least for n, least in sentences.items() if n in kept},
+    )
     missing = ", ".join(
         header[n].lower() for n, column in enumerate(columns) if n not in kept and any(column[1:])
     )
-    return (
-        f"{folded}\nNo room for {missing}: a wider terminal, a pipe or --json has it." if missing else folded
-    )
+    note = f"No room for {missing}: a wider terminal, a pipe or --json has it."
+    return f"{folded}\n{textwrap.fill(note, room, break_on_hyphens=False)}" if missing else folded
 
 
 def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
@@ -75,10 +79,10 @@ def terminal_width() -> int:
 
 
 def _kept(
-    columns: Sequence[Sequence[str]], room: int, expendable: Sequence[int], text: Sequence[int]
+    columns: Sequence[Sequence[str]], room: int, expendable: Sequence[int], text: Mapping[int, int]
 ) -> list[int]:
     """The columns that find room with every cell on one line, or those that are not expendable."""
-    needs = [min(max(map(len, c)), TEXT) if n in text else max(map(len, c)) for n, c in enumerate(columns)]
+    needs = [min(max(map(len, c)), text[n]) if n in text else max(map(len, c)) for n, c in enumerate(columns)]
     empty = [n for n in range(len(columns)) if not any(columns[n][1:])]
     droppable = [*empty, *(n for n in expendable if n not in empty)]
     left_out: list[int] = []
@@ -100,9 +104,11 @@ def _kept(
     return shown()
 
 
-def _folded(columns: Sequence[Sequence[str]], room: int, right: Sequence[int]) -> str:
+def _folded(
+    columns: Sequence[Sequence[str]], room: int, right: Sequence[int], text: Mapping[int, int]
+) -> str:
     shown = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, GAP - 1, 0, 0))
-    widths = _widths(columns, room - GAP * (len(columns) - 1))
+    widths = _widths(columns, room - GAP * (len(columns) - 1), text)
     for n, (column, width) in enumerate(zip(columns, widths, strict=True)):
         shown.add_column(column[0], justify="right" if n in right else "left", overflow="fold", width=width)
     for row in list(zip(*columns, strict=True))[1:]:
@@ -114,12 +120,19 @@ def _folded(columns: Sequence[Sequence[str]], room: int, right: Sequence[int]) -
     return "\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n"))
 
 
-def _widths(columns: Sequence[Sequence[str]], room: int) -> Sequence[int | None]:
+def _widths(columns: Sequence[Sequence[str]], room: int, text: Mapping[int, int]) -> Sequence[int | None]:
     """Room for each column's longest word, so that names can be copied; what is left goes to the left ones.
 
-    None for all when there is no room for the words: somebody else has to break them.
+    A column of sentences has what the others, each on one line, leave to it, if that is what it needs at the
+    least. None for all when there is no room for the words: somebody else has to break them.
     """
     widths = [max((len(word) for cell in column for word in cell.split()), default=0) for column in columns]
+    whole = [max(map(len, column)) for column in columns]
+    if len(text) == 1:
+        ((n, least),) = text.items()
+        left = room - sum(whole) + whole[n]
+        if left >= min(whole[n], least):
+            return [min(width, left) if m == n else width for m, width in enumerate(whole)]
     if sum(widths) > room:
         return [None] * len(columns)
     for n, column in enumerate(columns):

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from zbackup import app
-from zbackup.cli import at_address, json_shapes, on_cluster, tables
+from zbackup.cli import at_address, json_shapes, on_cluster, prose, tables
 from zbackup.cli.at_address import Given, Rebuilt, all_at
 from zbackup.cli.command_context import AnyInstance, At, Done, conclude, on_each
 from zbackup.cli.options import Options
@@ -142,7 +142,8 @@ def _shape(done: Done[Seen]) -> dict[str, Any]:
 
 
 def _text(reports: list[Done[Seen]]) -> str:
-    return "\n\n".join("\n".join(render(d.context, d.result.report, d.result.place)) for d in reports)
+    shown = ("\n".join(render(d.context, d.result.report, d.result.place)) for d in reports)
+    return prose.fold("\n\n".join(shown))
 
 
 def render(ctx: Context, report: WindowReport, place: str = "") -> list[str]:

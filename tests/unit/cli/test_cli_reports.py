@@ -254,24 +254,24 @@ Instance shop: warning
   warning: space: tank has 15% free
       W.
       $ zfs list
-  newest snapshot  zbackup-20240501T080000Z, 2 min 0 s ago, data as of 2024-05-01 10:00:00.500000 CEST, \
+  newest snapshot   zbackup-20240501T080000Z, 2 min 0 s ago, data as of 2024-05-01 10:00:00.500000 CEST, \
 locked for 41 ms
-  can be restored  after 2024-05-01 10:00:00 CEST, up to now
-  next snapshot    in 3 min 0 s, 2024-05-01 10:05:00 CEST (on schedule)
-  next prune       now (failed)
-  last snapshot    ok, 2024-05-01 10:00:00 CEST, took 1.5 s
-  last prune       failed 2 times, last 2024-05-01 10:01:00 CEST: busy
-  daemon           runs
-  works on it      zbackup restore (pid 7)
-  at offsite       zbackup-20240501T080000Z, 2 min 0 s behind, data as of 2024-05-01 10:00:00.500000 CEST
-  at cloud         nothing yet
-  clones           1; running: shop-x
-  drill            passed 2 h 2 min ago: zbackup-1 opened, 41 transactions replayed, \
+  can be restored   after 2024-05-01 10:00:00 CEST, up to now
+  next snapshot     in 3 min 0 s, 2024-05-01 10:05:00 CEST (on schedule)
+  next prune        now (failed)
+  last snapshot     ok, 2024-05-01 10:00:00 CEST, took 1.5 s
+  last prune        failed 2 times, last 2024-05-01 10:01:00 CEST: busy
+  daemon            runs
+  works on it       zbackup restore (pid 7)
+  at offsite        zbackup-20240501T080000Z, 2 min 0 s behind, data as of 2024-05-01 10:00:00.500000 CEST
+  at cloud          nothing yet
+  clones            1; running: shop-x
+  drill             passed 2 h 2 min ago: zbackup-1 opened, 41 transactions replayed, \
 brought to 2024-05-01 07:58:30 CEST, 14 tables checked, in 42.0 s
-  drill at cloud   FAILED 1 h 2 min ago: zbackup-1: a table is damaged: shop.orders; passed 2 h 2 min ago
-  drill at offsite none yet
-  space            data 40.0 GiB, snapshots 1.0 GiB, clones 0 B; tank has 15.0 GiB free (15%)
-  backups          3; hourly: 2 (1.0 GiB), to be pruned: 1 (2.0 KiB)"""
+  drill at cloud    FAILED 1 h 2 min ago: zbackup-1: a table is damaged: shop.orders; passed 2 h 2 min ago
+  drill at offsite  none yet
+  space             data 40.0 GiB, snapshots 1.0 GiB, clones 0 B; tank has 15.0 GiB free (15%)
+  backups           3; hourly: 2 (1.0 GiB), to be pruned: 1 (2.0 KiB)"""
     )
 
 
@@ -279,8 +279,8 @@ def test_a_status_of_nothing() -> None:
     text = status.render(
         a_status(newest=None, window=None, jobs=(), daemon_runs=False, working="", findings=()), BERLIN
     )
-    assert text.startswith("Instance shop: ok\n  newest snapshot  none\n  can be restored  nothing yet\n")
-    assert "daemon           does not run" in text
+    assert text.startswith("Instance shop: ok\n  newest snapshot   none\n  can be restored   nothing yet\n")
+    assert "daemon            does not run" in text
 
 
 def test_a_window_for_people() -> None:

@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+import pytest
+
 from zbackup.cli.log_lines import LogLines, what
 from zbackup.model.log import Transaction
 from zbackup.model.log_entry import LogEntry, LogRead, Touched
@@ -43,7 +45,28 @@ def test_a_line_says_when_who_and_what() -> None:
         "DROP TABLE orders"
     )
     assert what(DELETE).endswith("shop.t3 delete, and 2 more (by text)")
-    assert LogLines(ZONE, "shop", "mysql", 30, by_size=False).line(DROP) == said[:29] + "…"
+
+
+@pytest.mark.parametrize(
+    ("columns", "below"),
+    [
+        (80, ["    0-1-9  binlog.000001:700  DROP TABLE orders"]),
+        (40, ["    0-1-9  binlog.000001:700", "    DROP TABLE orders"]),
+        (20, ["    0-1-9  binlog.000001:700", "    DROP TABLE orde…"]),
+    ],
+)
+def test_on_a_narrow_terminal_it_is_seen_what_was_done_and_no_name_is_cut(
+    columns: int, below: list[str]
+) -> None:
+    said = LogLines(ZONE, "shop", "mysql", columns, by_size=False).line(DROP).splitlines()
+    done = "2024-05-01 10:02:00 UTC  shop.orders drop  2 events, 200 B  thread 41"
+    assert " ".join(" ".join(said[: -len(below)]).split()) == " ".join(done.split())
+    assert said[-len(below) :] == below
+    assert max(map(len, [*said[: -len(below)], below[-1]])) <= columns
+    one_line = LogLines(ZONE, "shop", "mysql", 200, by_size=False).line(DELETE)
+    assert "\n" not in one_line and not DELETE.text
+    folded = LogLines(ZONE, "shop", "mysql", 80, by_size=False).line(DELETE)
+    assert folded.splitlines()[-1] == "    binlog.000001:900"
 
 
 def test_the_command_goes_before_the_last_that_did_harm() -> None:
