@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zbackup.model.errors import Refused
+from zbackup.model.log import ClusterTime
 from zbackup.model.record import Record
 from zbackup.model.relocation import Relocation
 from zbackup.model.snapshot import Dataset, Snapshot
@@ -56,6 +57,14 @@ class Backup:
     def reaches(self, moment: datetime) -> bool:
         """Tell whether everything committed before `moment` is certainly inside."""
         return self.record.complete_to is not None and self.record.complete_to >= moment
+
+    def ends_before(self, time: ClusterTime) -> bool:
+        """Tell whether nothing from this cluster time on is inside, by what was seen when the backup was
+        there."""
+        try:
+            return ClusterTime.parse(self.record.server.get("oplog_after", "").partition("@")[0]) < time
+        except ValueError:
+            return False
 
     def browse(self, datasets: tuple[Dataset, ...]) -> Relocation:
         """The backup's files, read-only, below the mounted datasets' .zfs directories.

@@ -1,5 +1,6 @@
 """Which base and which log lead to a moment: what holds for every set of backups, and the messages."""
 
+from dataclasses import replace
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
@@ -11,6 +12,7 @@ from tests.unit.examples import examples
 from tests.unit.samples import at, backup, lacking_one
 from zbackup.model.backup import Backup
 from zbackup.model.errors import NotFound, NotRecoverable
+from zbackup.model.log import ClusterTime
 from zbackup.plan.recovery.coverage import continues
 from zbackup.plan.recovery.recovery import (
     RecoveryPlan,
@@ -127,6 +129,26 @@ def test_a_base_that_reaches_into_the_second_where_a_coarse_log_is_cut_is_too_ne
     assert found.base.name == "zbackup-1"
     with pytest.raises(NotRecoverable, match="whole seconds only"):
         plan_recovery(half, NOW, [backup(2, 30, 31)], BERLIN, effective=at(30))
+
+
+def test_a_base_that_was_seen_to_end_before_a_cluster_time_of_its_second_is_old_enough() -> None:
+    second = int(at(30).timestamp())
+    seen = {"oplog_after": f"{second},29@1"}
+    found = backup(2, 30.4, 30.4, server=seen)
+
+    def base(increment: int, *backups: Backup) -> str:
+        cut = ClusterTime(second, increment)
+        return plan_recovery(at(31), NOW, backups, BERLIN, effective=at(30), cut=cut).base.name
+
+    assert base(30, found) == "zbackup-2"
+    assert base(30, backup(1, 10, 11), found) == "zbackup-1", "surely old enough"
+    for increment, other in ((29, found), (30, backup(2, 30.4, 30.4)), (30, replace_seen(found, "9" * 5000))):
+        with pytest.raises(NotRecoverable, match="no backup is that old"):
+            base(increment, other)
+
+
+def replace_seen(found: Backup, end: str) -> Backup:
+    return replace(found, record=replace(found.record, server={"oplog_after": end}))
 
 
 def test_of_two_that_reach_equally_far_the_later_one_is_taken() -> None:

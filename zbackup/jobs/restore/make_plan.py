@@ -163,12 +163,12 @@ def choose(ctx: Context, backups: Sequence[Backup], target: RestoreTarget, base:
         return plan_before(target, now, backups, ctx.zone, base=base)
     if isinstance(target, Moment) and target.is_now:
         return plan_whole_log(backups, base=base)
-    at = target.at
+    at, cut = target.at, None
     if isinstance(target, ClusterTime):
         # It is somewhere within its second, and the log has to reach beyond that.
-        at = max(at, min(at + timedelta(seconds=1), now))
+        at, cut = max(at, min(at + timedelta(seconds=1), now)), target
     effective = ctx.log_reader.effective_target(target.at)
-    return plan_recovery(at, now, backups, ctx.zone, effective=effective, base=base)
+    return plan_recovery(at, now, backups, ctx.zone, effective=effective, cut=cut, base=base)
 
 
 def note_unreadable(ctx: Context, unreadable: Sequence[tuple[str, str]]) -> None:

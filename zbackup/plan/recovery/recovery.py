@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from zbackup.model.backup import Backup, finished
 from zbackup.model.errors import NotFound, NotRecoverable
-from zbackup.model.log import place
+from zbackup.model.log import ClusterTime, place
 from zbackup.model.record import ARCHIVED, Record
 from zbackup.plan.recovery.as_it_is import no_moments
 from zbackup.plan.recovery.coverage import Coverage, continues, first_break, log_known
@@ -45,13 +45,14 @@ def plan_recovery(
     zone: ZoneInfo,
     *,
     effective: datetime | None = None,
+    cut: ClusterTime | None = None,
     base: str = "",
 ) -> RecoveryPlan:
     """The newest base whose last transaction is before the target, and the oldest later log up to it.
 
     `effective` is the target as the log's clock can tell it, if that is not the target itself: of a log that
     knows whole seconds only it is the beginning of the target's second, and a base that reaches into that
-    second holds too much.
+    second holds too much. Unless the target is the cluster time `cut`, and the base was seen to end before.
     `base` names the one to start from instead of the newest. Raise NotFound when there is none of that name;
     NotRecoverable, with the window, when no base is old enough or the target is in the future.
     Times in messages are in `zone`.
@@ -72,6 +73,7 @@ def plan_recovery(
             f"{_in_utc(target, reachable, now, zone)}"
         )
     older = [b.backup for b in finished(bases) if b.as_of < effective]
+    older = older or [b.backup for b in finished(bases) if cut and b.backup.ends_before(cut)]
     if not older:
         coarse = " (the log knows whole seconds only)" if effective < target else ""
         none = f"{base} is not that old" if base else "no backup is that old"
