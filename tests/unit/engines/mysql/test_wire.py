@@ -12,7 +12,7 @@ import pytest
 
 from zbackup.engines.mysql.administrator import MysqlAdministrator
 from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.engines.mysql.server.connection import connect
+from zbackup.engines.mysql.server.connection import connect, connect_rows
 from zbackup.engines.mysql.server.greeting import greeting
 from zbackup.model.errors import DatabaseError
 
@@ -140,3 +140,90 @@ def test_a_greeting_that_never_ends_is_given_up(tmp_path: Path) -> None:
         assert within(30, lambda: greeting(str(tmp_path / "s"), 0.3))
     finally:
         rogue.end()
+
+
+OK = b"\0\0\0\2\0\0\0"
+EOF = b"\xfe\0\0\2\0"
+WANTS_FILE = b"\xfb/etc/shadow"
+BYTES = 253
+
+
+def text(value: str) -> bytes:
+    return bytes((len(value),)) + value.encode()
+
+
+def row(**values: str) -> list[bytes]:
+    """The packets of a result with one row."""
+    of_column = struct.pack("<HIBHB", 45, 80, BYTES, 0, 0) + b"\0\0"
+    columns = [text("def") + text("") * 3 + text(name) * 2 + b"\x0c" + of_column for name in values]
+    return [bytes((len(values),)), *columns, EOF, b"".join(map(text, values.values())), EOF]
+
+
+class Liar(Rogue):
+    """Lets anybody in, and has one answer to what is asked of it then."""
+
+    def __init__(self, path: Path, answer: list[bytes]) -> None:
+        self.answer = answer
+        super().__init__(path, b"")
+
+    def _serve(self) -> None:
+        there, _ = self.listener.accept()
+        with there, contextlib.suppress(OSError):
+            there.settimeout(60)
+            there.sendall(HELLO)
+            self._heard(there)
+            there.sendall(packet(2, OK))
+            while said := self._heard(there):
+                self._answer(there, *said)
+
+    def _answer(self, there: socket.socket, number: int, said: bytes) -> None:
+        if number:
+            # Of a file: it ends with nothing.
+            there.sendall(b"" if said else packet(number + 1, OK))
+            return
+        answer = [OK] if b"SET" in said else self.answer
+        if b"CONNECTION_ID" in said:
+            answer = row(id="7", account="a@b", version="9.7.4")
+        there.sendall(b"".join(packet(n, body) for n, body in enumerate(answer, 1)))
+
+    def _heard(self, there: socket.socket) -> tuple[int, bytes] | None:
+        head = there.recv(4, socket.MSG_WAITALL)
+        said = there.recv(int.from_bytes(head[:3], "little"), socket.MSG_WAITALL)
+        self.heard += said
+        return (head[3], said) if head else None
+
+
+@pytest.mark.parametrize("loads", [True, False])
+def test_no_file_is_sent_to_a_server_that_asks_for_one(tmp_path: Path, loads: bool) -> None:
+    for number, ask in enumerate(("read", "write", "read_strictly", "stream", "execute")):
+        liar = Liar(path := tmp_path / str(number), [WANTS_FILE])
+        with connect_rows(options(path), loads=loads) as session:
+            with pytest.raises(DatabaseError, match="is no server's"):
+                list(getattr(session, ask)("SELECT 1" if ask == "execute" else b"SELECT 1"))
+            with pytest.raises(DatabaseError):
+                session.read(b"SELECT 2")
+        assert liar.end().endswith(b"SELECT 1")
+
+
+def test_a_load_sends_its_rows_and_nothing_else_whichever_file_is_asked_for(tmp_path: Path) -> None:
+    liar = Liar(tmp_path / "s", [WANTS_FILE])
+    rows = b"1\tone\n" * 20_000
+    with connect_rows(options(tmp_path / "s"), loads=True) as session:
+        assert session.load(b"LOAD DATA LOCAL INFILE 'rows' ...", rows) == (0, 0)
+    heard = liar.end()
+    assert heard.partition(b"INFILE 'rows' ...")[2].removesuffix(b"\x01") == rows
+
+
+@pytest.mark.parametrize(
+    "answer", [[b"\0"], [b"\1"], [b"\0\xfb\xfb"], [b"\2", b"x"], [b"\1", EOF, EOF], row(a="1"), [EOF], [OK]]
+)
+def test_an_answer_that_no_server_gives_is_an_error_in_a_line(tmp_path: Path, answer: list[bytes]) -> None:
+    liar = Liar(tmp_path / "s", answer)
+    with connect_rows(options(tmp_path / "s"), loads=True) as session, pytest.raises(DatabaseError) as raised:
+        session.load(b"LOAD", b"")
+    liar.end()
+    assert "\n" not in str(raised.value)
+    liar = Liar(tmp_path / "t", answer)
+    with connect_rows(options(tmp_path / "t")) as session, contextlib.suppress(DatabaseError):
+        session.read(b"SELECT 1")
+    liar.end()

@@ -2,7 +2,9 @@
 
 import math
 import ssl
+import struct
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NoReturn, Self, cast
 
@@ -38,6 +40,11 @@ PRIVILEGE_MISSING = (
     ER.PROCACCESS_DENIED_ERROR,
     ER.KILL_DENIED_ERROR,
 )
+NO_ANSWER = (
+    ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError, struct.error
+)  # fmt: skip
+"""What PyMySQL raises of answers that no server gives; RuntimeError where one asks for a file unasked."""
+
 LOST = (CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, 0)
 
 
@@ -106,12 +113,9 @@ class Connection:
 
     def rows(self, statement: str, arguments: Sequence[object] = ()) -> list[dict[str, Any]]:
         """Run one statement and fetch all of its result."""
-        try:
-            with self._raw.cursor() as cursor:
-                cursor.execute(statement, tuple(arguments) or None)
-                return list(cursor.fetchall())
-        except pymysql.MySQLError as failure:
-            raise self._named(failure, statement) from None
+        with self._asking(statement), self._raw.cursor() as cursor:
+            cursor.execute(statement, tuple(arguments) or None)
+            return list(cursor.fetchall())
 
     def one(self, statement: str, arguments: Sequence[object] = ()) -> dict[str, Any]:
         """The first row; {} when there is none."""
@@ -122,6 +126,21 @@ class Connection:
         return PrivilegeMissing(
             f"{self._options.user} at {self.where} may not {purpose}: {grant(privilege, self._account)}"
         )
+
+    @contextmanager
+    def _asking(self, statement: str | bytes) -> Iterator[None]:
+        """Raise the errors above for PyMySQL's; nobody can use a session whose server gave no answer."""
+        doing = statement if isinstance(statement, str) else statement[:60].decode(errors="replace")
+        try:
+            yield
+        except pymysql.MySQLError as failure:
+            raise self._named(failure, doing) from None
+        except UnicodeEncodeError:
+            raise
+        except NO_ANSWER as wrong:
+            self._raw._force_close()  # type: ignore[attr-defined]
+            words = " ".join(doing.split()[:3])
+            raise ConnectionLost(f"what {self.where} answered to {words} is no server's: {wrong}") from None
 
     def _named(self, failure: pymysql.MySQLError, statement: str) -> DatabaseError:
         code, text = _code_and_text(failure)
@@ -188,12 +207,9 @@ class RowConnection(Connection):
 
     def read(self, statement: bytes) -> list[Row]:
         """Fetch all rows of a query."""
-        try:
-            with self._raw.cursor(Cursor) as cursor:
-                cursor.execute(cast(str, statement))  # bytes are sent as they are
-                return list(cursor.fetchall())
-        except pymysql.MySQLError as failure:
-            raise self._named(failure, _beginning(statement)) from None
+        with self._asking(statement), self._raw.cursor(Cursor) as cursor:
+            cursor.execute(cast(str, statement))  # bytes are sent as they are
+            return list(cursor.fetchall())
 
     def stream(self, statement: bytes) -> Iterator[Row]:
         """Fetch rows one after the other; the server keeps the rest. One stream at a time.
@@ -202,10 +218,9 @@ class RowConnection(Connection):
         """
         cursor = self._raw.cursor(SSCursor)
         try:
-            cursor.execute(cast(str, statement))
-            yield from cursor
-        except pymysql.MySQLError as failure:
-            raise self._named(failure, _beginning(statement)) from None
+            with self._asking(statement):
+                cursor.execute(cast(str, statement))
+                yield from cursor
         finally:
             result = self._raw._result  # type: ignore[attr-defined]
             if result is not None and result.unbuffered_active:
@@ -215,12 +230,9 @@ class RowConnection(Connection):
 
     def read_strictly(self, statement: bytes) -> list[Row] | None:
         """Fetch all rows of a query; None where the server warned of anything."""
-        try:
-            with self._raw.cursor(Cursor) as cursor:
-                cursor.execute(cast(str, statement))
-                return None if cursor.warning_count else list(cursor.fetchall())
-        except pymysql.MySQLError as failure:
-            raise self._named(failure, _beginning(statement)) from None
+        with self._asking(statement), self._raw.cursor(Cursor) as cursor:
+            cursor.execute(cast(str, statement))
+            return None if cursor.warning_count else list(cursor.fetchall())
 
     def load(self, statement: bytes, data: bytes) -> tuple[int, int]:
         """Run a LOAD DATA LOCAL with `data` for its file; how many rows it wrote, and of how many things the
@@ -229,30 +241,21 @@ class RowConnection(Connection):
         No file is ever opened, whichever the server asks for. The session must be one that `loads`.
         """
         raw = cast(Any, self._raw)
-        try:
+        with self._asking(statement):
             raw._execute_command(COMMAND.COM_QUERY, statement)
             asked = raw._read_packet()
             if not asked.is_load_local_packet():
-                raise DatabaseError(f"the server at {self.where} did not ask for the rows of LOAD DATA LOCAL")
+                raise ValueError("it did not ask for the rows")
             for start in range(0, len(data), LOADED_AT_ONCE):
                 raw.write_packet(data[start : start + LOADED_AT_ONCE])
             raw.write_packet(b"")
             done = OKPacketWrapper(raw._read_packet())
             return int(done.affected_rows), int(done.warning_count)
-        except pymysql.MySQLError as failure:
-            raise self._named(failure, _beginning(statement)) from None
 
     def write(self, statement: bytes) -> int:
         """Run a statement; how many rows it changed."""
-        try:
-            with self._raw.cursor(Cursor) as cursor:
-                return int(cursor.execute(cast(str, statement)))
-        except pymysql.MySQLError as failure:
-            raise self._named(failure, _beginning(statement)) from None
-
-
-def _beginning(statement: bytes) -> str:
-    return statement[:60].decode(errors="replace")
+        with self._asking(statement), self._raw.cursor(Cursor) as cursor:
+            return int(cursor.execute(cast(str, statement)))
 
 
 def connect(options: ConnectOptions, *, scripts: bool = False) -> Connection:
@@ -272,13 +275,12 @@ def _opened(options: ConnectOptions, *, flags: int = 0) -> "pymysql.Connection[D
     place: dict[str, Any] = (
         {"unix_socket": options.socket} if options.socket else {"host": options.host, "port": options.port}
     )
+    # PyMySQL would encode text as Latin-1; servers compare bytes, and clients send UTF-8.
+    place |= _tls(options) | {"password": options.password().encode()}
     try:
         raw = pymysql.connect(
             **place,
-            **_tls(options),
             user=options.user,
-            # PyMySQL would encode text as Latin-1; servers compare bytes, and clients send UTF-8.
-            password=options.password().encode(),
             charset="utf8mb4",
             autocommit=True,
             connect_timeout=CONNECT_LIMIT_S,
@@ -297,6 +299,8 @@ def _opened(options: ConnectOptions, *, flags: int = 0) -> "pymysql.Connection[D
             raw.connect()
     except pymysql.MySQLError as failure:
         raise _named(failure, options, "connecting") from None
+    except NO_ANSWER as wrong:
+        raise DatabaseError(f"what answers at {options.where} is no MySQL or MariaDB: {wrong}") from None
     return raw
 
 
