@@ -98,6 +98,9 @@ def test_only_missing_and_only_some(rig: Rig) -> None:
     rig.copy("odd.part")
     rig.production.sql("DELETE FROM odd.part WHERE id % 2 = 0")
     rig.production.sql("UPDATE odd.part SET v = 'later' WHERE id = 1")
+    with rig.session("odd.part", missing=True) as session:
+        found = session.compare(session.plan().steps[0])
+    assert (found.missing, found.changed) == (200, None)
     (some,) = rig.copy("odd.part", missing=True, where="id < 100")
     assert some.inserted == 50
     (rest,) = rig.copy("odd.part", missing=True)

@@ -205,7 +205,13 @@ def _plan_lines(report: CopyReport) -> list[str]:
 
 
 def _difference_lines(name: TableName, found: Difference) -> list[str]:
-    lines = [f"  {name} lacks {found.missing} rows, and {found.changed} differ"]
+    if found.changed is None:
+        return [f"  {name} lacks {found.missing} rows; those that it has are not compared (--changed)"]
+    if found.inserts:
+        lines = [f"  {name} lacks {found.missing} rows, and {found.changed} differ"]
+    else:
+        lines = [f"  {found.changed} rows of {name} differ"]
+        lines[0] += f"; {found.missing} that it lacks stay away (--missing)" if found.missing else ""
     for row in found.examples:
         lines.append(f"    {row.key}")
         lines += [f"      {column}: {old} -> {new}" for column, old, new in row.values]

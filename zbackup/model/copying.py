@@ -116,12 +116,12 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The difference of production's rows from the clone's: how many rows it lacks, how many differ, how many
-    only production has (-1: not known), and examples."""
+    """The difference of production's rows from the clone's: how many rows it lacks, how many differ (None:
+    those that it has were not compared), and examples. It gets those that it lacks if the copy `inserts`."""
 
     missing: int
-    changed: int
-    only_there: int = -1
+    changed: int | None
+    inserts: bool = True
     examples: tuple[RowChange, ...] = ()
 
 

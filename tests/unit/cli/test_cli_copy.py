@@ -7,7 +7,7 @@ import pytest
 from tests.unit.copied import BESIDE, DONE, ORDERS, PLANNED
 from zbackup.cli import copy
 from zbackup.jobs.copy.copy import require_sensible
-from zbackup.model.copying import CopyWish, TableName
+from zbackup.model.copying import CopyWish, Difference, TableName
 from zbackup.model.errors import CopyIncomplete, UsageError
 
 WISH = CopyWish(tables=(ORDERS,), moment="20260101T000000")
@@ -23,6 +23,21 @@ def test_a_plan_shows_each_statement_and_each_row_that_differs() -> None:
         "      state: wrong -> paid",
         "    ... and 29 more",
     ]
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (Difference(missing=2, changed=None), "shop.orders lacks 2 rows; those that it has are not compared"),
+        (Difference(missing=0, changed=30, inserts=False), "30 rows of shop.orders differ"),
+        (Difference(missing=2, changed=30, inserts=False), "; 2 that it lacks stay away (--missing)"),
+    ],
+)
+def test_a_plan_counts_what_was_compared_and_says_what_is_left_away(found: Difference, said: str) -> None:
+    report = replace(PLANNED, differences={ORDERS: found})
+    assert said in (line := copy.plan_text(report).splitlines()[-1])
+    assert ("differ" in line) == (found.changed is not None) and "0 differ" not in line
+    assert copy.shape(report, dry_run=True)["tables"][0]["difference"]["changed"] == found.changed
 
 
 def test_a_report_says_what_was_not_taken_and_ends_so() -> None:

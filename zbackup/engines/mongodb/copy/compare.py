@@ -52,7 +52,12 @@ def difference(sides: Sides, job: CollectionJob, wish: CopyWish, writer: Writer)
                     examples.append(_example(clone, there))
         seen += len(pairs)
         writer.progress.advance(seen, max(job.collection.count, seen), "documents")
-    return Difference(missing=missing, changed=changed, examples=tuple(examples))
+    return Difference(
+        missing=missing,
+        changed=changed if wish.changed else None,
+        inserts=wish.missing,
+        examples=tuple(examples),
+    )
 
 
 def put_back(sides: Sides, writer: Writer, job: CollectionJob, wish: CopyWish) -> Tally:

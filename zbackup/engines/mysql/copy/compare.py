@@ -59,13 +59,18 @@ def difference(ends: Ends, job: TableJob, wish: CopyWish) -> Difference:
         for pair in pairs:
             if pair.there is None:
                 missing += 1
-            elif pair.clone != pair.there:
+            elif wish.changed and pair.clone != pair.there:
                 changed += 1
-                if wish.changed and len(examples) < EXAMPLES:
+                if len(examples) < EXAMPLES:
                     examples.append(_example(job.table, columns, pair))
         seen += len(pairs)
         ends.progress.advance(seen, max(job.table.rows, seen), "rows")
-    return Difference(missing=missing, changed=changed, examples=tuple(examples))
+    return Difference(
+        missing=missing,
+        changed=changed if wish.changed else None,
+        inserts=wish.missing,
+        examples=tuple(examples),
+    )
 
 
 def put_back(ends: Ends, job: TableJob, wish: CopyWish) -> Tally:
