@@ -11,6 +11,7 @@ from zbackup.engines.mongodb.clone.error_log_tail import error_log_tail, stable_
 from zbackup.engines.mongodb.oplog import append, continuation, oplog
 from zbackup.engines.mongodb.oplog.find_stop import Cut, shortfall
 from zbackup.engines.mongodb.oplog.oplog_entry import describe, transaction
+from zbackup.engines.mongodb.oplog.search_by_filter import entries
 from zbackup.model.errors import NotRecoverable
 from zbackup.model.log import ClusterTime
 from zbackup.model.target import Time
@@ -92,6 +93,57 @@ def test_an_entry_is_reported_with_its_place_and_time() -> None:
         NOON,
         "insert into shop.orders",
     )
+
+
+# what a log of it shows
+
+
+def test_what_each_entry_did_is_told_by_collection() -> None:
+    def told(*written: dict[str, object]) -> list[tuple[dict[str, str], int]]:
+        found = entries(bson.encode(entry(number, **each)) for number, each in enumerate(written, 1))
+        return [({t.name: " ".join(t.kinds) for t in each.tables}, each.events) for each in found]
+
+    def command(content: dict[str, object], database: str = "shop", **more: object) -> dict[str, object]:
+        return {"op": "c", "ns": f"{database}.$cmd", "o": content, **more}
+
+    def part(*names: str, **more: object) -> dict[str, object]:
+        done: list[dict[str, object]] = [
+            {"op": "i" if name == "a" else "d", "ns": f"shop.{name}", "o": {}} for name in names
+        ]
+        session = {"lsid": {"id": bson.Binary(b"s" * 16, 4)}, "txnNumber": 7}
+        return command({"applyOps": done, **more}, "admin", **session)
+
+    def decided(how: str) -> dict[str, object]:
+        return {**part(), "o": {how: 1}}
+
+    assert told(
+        {},
+        {"op": "u"},
+        {"op": "d", "ns": "shop.system.buckets.series"},
+        {"op": "n", "ns": ""},
+        command({"drop": "orders"}),
+        command({"emptycapped": "capped"}),
+        command({"collMod": "orders"}),
+        command({"dropDatabase": 1}),
+        command({"renameCollection": "shop.a", "to": "shop.b"}),
+        command({"renameCollection": "shop.a", "to": "old.b", "dropTarget": "uuid"}),
+    ) == [
+        ({"shop.orders": "insert"}, 1),
+        ({"shop.orders": "update"}, 1),
+        ({"shop.series": "delete"}, 1),
+        ({"shop.orders": "ddl drop"}, 1),
+        ({"shop.capped": "ddl truncate"}, 1),
+        ({"shop.orders": "ddl"}, 1),
+        ({"shop.*": "ddl drop"}, 1),
+        ({"shop.a": "ddl", "shop.b": "ddl"}, 1),
+        ({"shop.a": "ddl", "old.b": "ddl drop"}, 1),
+    ]
+    both = {"shop.a": "insert", "shop.b": "delete"}
+    assert told(part("a", "b")) == [(both, 2)]
+    assert told(part("a", partialTxn=True), {}, part("b")) == [({"shop.orders": "insert"}, 1), (both, 2)]
+    prepared = (part("a", partialTxn=True), part("b", prepare=True))
+    assert told(*prepared, decided("commitTransaction")) == [(both, 3)]
+    assert told(*prepared) == told(*prepared, decided("abortTransaction")) == []
 
 
 # one oplog going on from another
