@@ -59,3 +59,20 @@ class TestLoads:
             if not cut:
                 break
         assert number > 20
+
+    @pytest.mark.parametrize("most", [1, 2, 3])
+    def test_as_many_sessions_are_taken_as_the_account_may_have(self, more: Rig, most: int) -> None:
+        more.both("SET GLOBAL local_infile = ON", "CREATE TABLE more.few (id INT PRIMARY KEY)")
+        more.clone.sql("INSERT INTO more.few VALUES (1), (2)")
+        more.production.sql(f"ALTER USER zcopy@localhost WITH MAX_USER_CONNECTIONS {most}")
+        try:
+            if most == 1:
+                with pytest.raises(DatabaseError, match="takes two sessions of zcopy"):
+                    more.copy("more.few")
+            else:
+                assert [t.inserted for t in more.copy("more.few", missing=True)] == [2]
+                assert [t.inserted for t in more.copy("more.few", replace=True)] == [2]
+        finally:
+            more.production.sql("ALTER USER zcopy@localhost WITH MAX_USER_CONNECTIONS 0")
+        names = ["more.few"] if most == 1 else ["more.few", "more.few_before_20260101T000000"]
+        assert [t for t in more.production.tables() if t.startswith("more.")] == names

@@ -9,7 +9,7 @@ from zbackup.engines.mysql.copy import made_lines, tables
 from zbackup.engines.mysql.copy.account import grants, require_privileges, sees_all
 from zbackup.engines.mysql.copy.brake import Brake
 from zbackup.engines.mysql.copy.compare import Tally, difference, put_back
-from zbackup.engines.mysql.copy.ends import Ends
+from zbackup.engines.mysql.copy.ends import Ends, sessions, when_allowed
 from zbackup.engines.mysql.copy.fill import fill, prove
 from zbackup.engines.mysql.copy.finish import add_extras, add_keys, exchange, release
 from zbackup.engines.mysql.copy.job import Sides, TableJob, in_turn, parents_first
@@ -34,8 +34,6 @@ from zbackup.model.progress import Progress
 PATIENCE = "SET SESSION wait_timeout = 86400, net_write_timeout = 86400, net_read_timeout = 86400"
 # Without it the snapshot below is none.
 ONE_VIEW_FOR_ALL = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
-LOADERS = 2
-"""Sessions that load rows at once: a server does a load with one of its CPUs."""
 ONE_VIEW = b"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 
 
@@ -81,13 +79,12 @@ class MysqlCopier:
     def session(self, entrance: Entrance, wish: CopyWish, progress: Progress) -> Iterator["MysqlCopy"]:
         """See engines.base.Copier."""
         with ExitStack() as open_ones:
-            production = open_ones.enter_context(connect(self._account))
-            clone = open_ones.enter_context(connect(clone_options(entrance)))
-            rows_of_clone = open_ones.enter_context(connect_rows(clone_options(entrance)))
-            loaders = tuple(
-                open_ones.enter_context(connect_rows(self._account, loads=True)) for _ in range(LOADERS)
-            )
+            loads = not (wish.rows or wish.where)
+            production, loaders = sessions(open_ones, self._account, progress, loads=loads)
             rows_of_production = loaders[0]
+            into_clone = clone_options(entrance)
+            clone = open_ones.enter_context(when_allowed(lambda: connect(into_clone)))
+            rows_of_clone = open_ones.enter_context(when_allowed(lambda: connect_rows(into_clone)))
             for connection in (production, clone, rows_of_clone, *loaders):
                 connection.execute(PATIENCE)
                 connection.execute(SETTINGS)
