@@ -60,7 +60,7 @@ def test_a_whole_schema_with_every_kind_of_table_is_the_same_here_and_on_the_rep
     assert rig.production.sql("SELECT COUNT(*) FROM odd.seen")[0][0] == 60
     triggers = (
         "SELECT TRIGGER_NAME, EVENT_OBJECT_TABLE, ACTION_STATEMENT FROM information_schema.TRIGGERS "
-        "WHERE TRIGGER_SCHEMA = 'odd'"
+        "WHERE TRIGGER_SCHEMA = 'odd' ORDER BY 1"
     )
     assert list(rig.production.sql(triggers)) == list(rig.clone.sql(triggers)) != []
     rig.replica.catch_up(rig.production)
