@@ -18,7 +18,8 @@ from tests.mutants.changes import Change, changed, changes
 TESTS: dict[str, tuple[str, ...]] = {
     "zbackup/plan": ("tests/unit/plan",),
     "zbackup/engines/mysql/recovery/verify_replay.py": ("tests/unit/engines/mysql",),
-    "zbackup/engines/mysql/lock/lock.py": ("tests/unit/engines/mysql",),
+    "zbackup/engines/mysql/lock": ("tests/unit/engines/mysql", "tests/unit/engines/test_watchdogs.py"),
+    "zbackup/engines/mongodb/lock": ("tests/unit/engines/mongodb", "tests/unit/engines/test_watchdogs.py"),
     "zbackup/engines/mysql/binlog/find_stop.py": ("tests/unit/engines/binlog", "tests/unit/engines/mysql"),
     "zbackup/destinations/copies.py": ("tests/unit/destinations", "tests/fast/test_shipping.py"),
     "zbackup/destinations/zfs_destination.py": ("tests/fast/test_shipping.py", "tests/fast/test_restore.py"),

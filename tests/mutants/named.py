@@ -63,14 +63,21 @@ NAMED = (
     Mutant(
         "the lock has no ceiling",
         "zbackup/engines/mysql/lock/lock.py",
-        '    session.execute("SET SESSION wait_timeout = %s", (max(1, math.floor(limits.hold)),))\n',
+        "    _end_when_silent(session, limits.hold)\n",
         "",
         ("tests/unit/engines/mysql/test_ceiling.py",),
     ),
     Mutant(
         "the ceiling is stretched by a statement",
         "zbackup/engines/mysql/lock/lock.py",
-        '            self.session.execute("SET SESSION wait_timeout = %s", (max(1, math.floor(self._left())),))\n',
+        "            _end_when_silent(self.session, self._left())\n",
+        "",
+        ("tests/unit/engines/mysql/test_ceiling.py",),
+    ),
+    Mutant(
+        "the ceiling is stretched by a flush that takes long under the lock",
+        "zbackup/engines/mysql/lock/lock.py",
+        "            _end_when_silent(session, limits.hold - (time.monotonic() - granted))\n",
         "",
         ("tests/unit/engines/mysql/test_ceiling.py",),
     ),

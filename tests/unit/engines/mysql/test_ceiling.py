@@ -1,68 +1,89 @@
 """The ceiling of a lock: it ends with its session, and the server ends a silent session by itself."""
 
-import re
-from typing import Any, cast
+from collections.abc import Callable
 
 import pytest
 
+from tests.unit.engines.mysql.lock_server import CONNECT, Server, hold, serving
 from zbackup.config.lock import Lock
-from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.lock import lock
-from zbackup.engines.mysql.options import ConnectOptions
-from zbackup.engines.mysql.server.status import LogStatus
+from zbackup.model.errors import LockNotTaken
+from zbackup.model.record import LockKind
 
-CONNECT = ConnectOptions(user="zbackup", password=lambda: "")
+__all__ = ["serving"]
+Serve = Callable[..., Server]
 
-
-class Session:
-    """A connection that remembers what was said, and for how long the server would wait for it."""
-
-    version = "9.7.4"
-
-    def __init__(self, number: int) -> None:
-        self.id, self.said, self.closed = number, list[str](), False
-        self.silence = 28_800
-
-    def execute(self, statement: str, arguments: tuple[object, ...] = ()) -> None:
-        self.said.append(statement)
-        if re.fullmatch(r"SET SESSION wait_timeout = %s", statement):
-            self.silence = int(cast(int, arguments[0]))
-
-    def keep_for(self, seconds: float) -> None:
-        self.silence = int(seconds)
-
-    def rows(self, statement: str) -> list[dict[str, Any]]:
-        return []
-
-    def close(self) -> None:
-        self.closed = True
-
-    def __enter__(self) -> "Session":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+LIMITS = Lock.model_construct(hold=10.0)
+ALL = [("9.7.4", "ftwrl"), ("9.7.4", "backup-lock"), ("10.11.18-MariaDB", "backup-stage")]
 
 
-@pytest.mark.parametrize("kind", ["ftwrl", "backup-lock"])
-def test_a_session_with_a_lock_is_ended_by_the_server(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From before the lock is asked for until it is released, whatever becomes of us."""
-    sessions: list[Session] = []
+@pytest.mark.parametrize(("version", "kind"), ALL)
+def test_the_server_knows_the_ceiling_before_it_grants_the_lock(
+    version: str, kind: LockKind, serving: Serve
+) -> None:
+    """It knows how long to wait as well: who is killed meanwhile can tell it nothing any more."""
+    server = serving(version=version)
+    with hold(CONNECT, LIMITS, kind):
+        assert server.asked
+        assert all(session.silence <= 10 and session.patience <= 30 for session in server.asked)
 
-    def connect(_: ConnectOptions) -> Session:
-        sessions.append(Session(len(sessions) + 1))
-        return sessions[-1]
 
-    monkeypatch.setattr(lock, "connect", connect)
-    monkeypatch.setattr(lock, "settle_long_queries", lambda *_: None)
-    standing = LogStatus(position=LogPosition.of("binlog.000001", 4), gtid="")
-    monkeypatch.setattr(lock, "_status", lambda *_: standing)
-    with lock.hold(CONNECT, Lock.model_construct(hold=10.0), kind) as held:
-        session = sessions[-1]
-        taken = session.said.index(lock.TAKE[kind][0])
-        assert "SET SESSION wait_timeout = %s" in session.said[:taken]
-        assert session.silence <= 10
-        held.since -= 6
+@pytest.mark.parametrize(("version", "kind"), ALL)
+@pytest.mark.parametrize("flush_s", [0.0, 8.5])
+def test_one_that_is_stopped_under_the_lock_loses_it_at_the_ceiling(
+    version: str, kind: LockKind, flush_s: float, serving: Serve
+) -> None:
+    """However long the flush under the lock took: each statement restarts the server's count."""
+    server = serving(version=version, flush_s=flush_s)
+    with hold(CONNECT, LIMITS, kind) as held:
+        assert server.holder
+        server.clock.sleep(1000)
+        assert not server.holder
+        with pytest.raises(LockNotTaken, match=r"did not last to the end \(its ceiling is 10 s\)"):
+            held.confirm()
+    assert max(server.held_for) <= 10
+
+
+def test_one_that_is_stopped_when_it_has_confirmed_loses_it_at_the_ceiling(serving: Serve) -> None:
+    server = serving()
+    with hold(CONNECT, LIMITS, "ftwrl") as held:
+        server.clock.sleep(6)
         held.confirm()
-        assert session.silence <= 4, "each statement restarts the server's count"
-    assert session.closed
+        assert server.holder
+        server.clock.sleep(1000)
+    assert max(server.held_for) <= 10
+
+
+@pytest.mark.parametrize(("version", "kind"), ALL)
+def test_a_flush_that_hangs_does_not_stretch_it(version: str, kind: LockKind, serving: Serve) -> None:
+    server = serving(version=version, flush_s=500)
+    if kind == "backup-lock":  # nothing has to be flushed: the log goes on
+        with hold(CONNECT, LIMITS, kind):
+            assert server.holder
+        return
+    said = "not flushed under the lock within 10 s"
+    with pytest.raises(LockNotTaken, match=said), hold(CONNECT, LIMITS, kind):
+        pytest.fail("the log was not flushed")
+    assert max(server.held_for) <= 10 and not server.sessions[1:]
+
+
+@pytest.mark.parametrize("hold_s", [1.0, 2.0, 10.0])
+def test_zfs_is_given_up_in_time_to_confirm(hold_s: float, serving: Serve) -> None:
+    server = serving()
+    with hold(CONNECT, Lock.model_construct(hold=hold_s), "ftwrl") as held:
+        assert 0 < held.seconds_left() < hold_s
+        assert held.seconds_left() > hold_s / 2
+        server.clock.sleep(held.seconds_left())
+        held.confirm()
+        assert held.seconds_left() > 0, "a command is given some time to fail in"
+
+
+@pytest.mark.parametrize("version", ["9.7.4", "10.11.18-MariaDB"])
+def test_without_a_lock_there_is_none(version: str, serving: Serve) -> None:
+    server = serving(version=version)
+    with hold(CONNECT, LIMITS, "none") as held:
+        assert not server.holder and held.seconds_left() == 600
+        server.clock.sleep(500)
+        server.commit()
+        held.confirm()
+        assert server.clock.sessions[1].alive
+    assert not server.asked and not server.sessions[1:]

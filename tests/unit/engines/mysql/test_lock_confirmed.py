@@ -1,47 +1,81 @@
 """Whether a lock lasted, and the log stood still under it."""
 
-from types import SimpleNamespace
-from typing import Any, cast
+from collections.abc import Callable
 
 import pytest
 
-from zbackup.engines.mysql.binlog.position import LogPosition
-from zbackup.engines.mysql.lock import lock
-from zbackup.engines.mysql.lock.lock import HeldLock
-from zbackup.engines.mysql.server.status import LogStatus
+from tests.unit.engines.mysql.lock_server import CONNECT, Server, hold, serving
+from zbackup.config.lock import Lock
 from zbackup.model.errors import LockNotTaken
+from zbackup.model.record import LockKind
+
+__all__ = ["serving"]
+Serve = Callable[..., Server]
+MARIADB, MYSQL = "10.11.18-MariaDB", "9.7.4"
+LIMITS = Lock.model_construct(hold=10.0)
 
 
-def status(offset: int, gtid: str, file: str = "binlog.000096") -> LogStatus:
-    return LogStatus(position=LogPosition.of(file, offset), gtid=gtid)
+def confirm(server: Server, kind: LockKind, **now: object) -> None:
+    with hold(CONNECT, LIMITS, kind) as held:
+        for what, value in now.items():
+            setattr(server, what, value)
+        held.confirm()
 
 
-def confirm(patch: pytest.MonkeyPatch, version: str, now: LogStatus) -> None:
-    session = SimpleNamespace(version=version, execute=lambda *_: None)
-    patch.setattr(lock, "_status", lambda *_: now)
-    HeldLock(
-        session=cast(Any, session),
-        kind="ftwrl",
-        ceiling_s=1e9,
-        lock_wait_ms=0,
-        since=0,
-        status=status(1873, "0-1-7"),
-    ).confirm()
-
-
-def test_a_note_of_mariadb_is_no_movement(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["ftwrl", "backup-stage"])
+def test_a_note_of_mariadb_is_no_movement(kind: LockKind, serving: Serve) -> None:
     """It writes up to where crash recovery has to read, under any lock, soon after each new file."""
-    confirm(monkeypatch, "10.11.18-MariaDB", status(1913, "0-1-7"))
+    confirm(serving(version=MARIADB), kind, offset=44)
 
 
 @pytest.mark.parametrize(
-    ("version", "now"),
+    ("version", "kind", "now"),
     [
-        ("10.11.18-MariaDB", status(1913, "0-1-8")),
-        ("10.11.18-MariaDB", status(256, "0-1-7", "binlog.000097")),
-        ("9.7.4", status(1913, "0-1-7")),
+        (MARIADB, "ftwrl", {"offset": 44, "gtid": "a:1-4"}),
+        (MARIADB, "backup-stage", {"offset": 44, "gtid": "a:1-4"}),
+        (MARIADB, "ftwrl", {"offset": 4, "file": "binlog.000002"}),
+        (MARIADB, "ftwrl", {"logs": False, "gtid": ""}),
+        (MYSQL, "ftwrl", {"offset": 44}),
+        (MYSQL, "ftwrl", {"gtid": "a:1-4"}),
+        (MYSQL, "ftwrl", {"file": "binlog.000002"}),
+        (MYSQL, "ftwrl", {"logs": False}),
     ],
 )
-def test_everything_else_is(monkeypatch: pytest.MonkeyPatch, version: str, now: LogStatus) -> None:
+def test_everything_else_is(version: str, kind: LockKind, now: dict[str, object], serving: Serve) -> None:
+    server = serving(version=version)
+    with pytest.raises(LockNotTaken, match=r"the log moved under the lock, from binlog\.000001:4 to"):
+        confirm(server, kind, **now)
+    assert not server.sessions[1:] and server.held_for
+
+
+def test_a_mariadb_without_gtids_cannot_say_that_nothing_is_new(serving: Serve) -> None:
     with pytest.raises(LockNotTaken, match="the log moved under the lock"):
-        confirm(monkeypatch, version, now)
+        confirm(serving(version=MARIADB, gtid=""), "ftwrl", offset=44)
+
+
+@pytest.mark.parametrize(("version", "kind"), [(MYSQL, "backup-lock"), (MYSQL, "none"), (MARIADB, "none")])
+def test_a_log_that_goes_on_may_move(version: str, kind: LockKind, serving: Serve) -> None:
+    server = serving(version=version)
+    with hold(CONNECT, LIMITS, kind) as held:
+        server.commit()
+        held.confirm()
+        assert held.position == "binlog.000001:4", "what was read when it was granted"
+
+
+def test_a_server_without_a_log_has_nothing_that_moves(serving: Serve) -> None:
+    server = serving(version=MARIADB, logs=False, gtid="")
+    with hold(CONNECT, LIMITS, "backup-stage") as held:
+        assert (held.position, held.gtid) == ("", "")
+        held.confirm()
+    assert not server.sessions[1:]
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"), [(MYSQL, "ftwrl"), (MYSQL, "backup-lock"), (MARIADB, "backup-stage")]
+)
+def test_a_lock_that_was_lost_is_not_confirmed(version: str, kind: LockKind, serving: Serve) -> None:
+    server = serving(version=version)
+    with hold(CONNECT, LIMITS, kind) as held:
+        server.sessions[1].end(0)
+        with pytest.raises(LockNotTaken, match="did not last to the end"):
+            held.confirm()

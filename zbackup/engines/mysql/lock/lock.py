@@ -90,9 +90,7 @@ class HeldLock:
         if self.kind == "none":
             return
         try:
-            # A statement starts the server's count anew: without this, one that is followed by silence
-            # would stretch the ceiling.
-            self.session.execute("SET SESSION wait_timeout = %s", (max(1, math.floor(self._left())),))
+            _end_when_silent(self.session, self._left())
             now = _status(self.session, self.kind)
         except (ConnectionLost, StatementFailed) as lost:
             raise LockNotTaken(
@@ -137,13 +135,15 @@ def hold(options: ConnectOptions, limits: Lock, kind: LockKind) -> Iterator[Held
                 ceiling_s=limits.hold,
                 lock_wait_ms=round((granted - began) * 1000),
                 since=granted,
-                status=_settled(session, control, limits, kind),
+                status=_settled(session, control, limits, kind, granted),
             )
             yield held
             _release(session, kind)
             held.held_ms = round((time.monotonic() - granted) * 1000)
-        finally:
-            _end(session, control)
+        except BaseException:
+            _give_up(session, control)
+            raise
+        _end(session, control)
 
 
 def _granted(options: ConnectOptions, control: Connection, limits: Lock, kind: LockKind) -> Connection:
@@ -173,7 +173,7 @@ def _granted(options: ConnectOptions, control: Connection, limits: Lock, kind: L
             time.sleep(limits.give_way)
             patience_s *= 2
         except BaseException:
-            _end(session, control)
+            _give_up(session, control)
             raise
         else:
             return session
@@ -184,23 +184,42 @@ def _end(session: Connection, control: Connection) -> None:
     _require_gone(control, session.id)
 
 
+def _give_up(session: Connection, control: Connection) -> None:
+    """End it, too; what is told is what failed before, an interrupt above all."""
+    try:
+        _end(session, control)
+    except (DatabaseError, LockNotTaken) as failure:
+        log.warning("lock.session_ended", session=session.id, reason=str(failure))
+
+
+def _end_when_silent(session: Connection, seconds: float) -> None:
+    """Let the server end the session, and its lock, when it has been silent for so long.
+
+    It counts from the last statement: after each that took its time under the lock the ceiling is nearer.
+    """
+    session.execute("SET SESSION wait_timeout = %s", (max(1, math.floor(seconds)),))
+
+
 def _take(session: Connection, control: Connection, limits: Lock, kind: LockKind, within_s: float) -> None:
     if kind == "none":
         return
     session.execute("SET SESSION lock_wait_timeout = %s", (math.floor(within_s),))
-    session.execute("SET SESSION wait_timeout = %s", (max(1, math.floor(limits.hold)),))
+    _end_when_silent(session, limits.hold)
     # One statement may wait for several things in turn, each for lock_wait_timeout: hence the second limit.
     with limited(session, control, within_s, f"the lock {kind} was not granted"):
         for statement in TAKE[kind]:
             session.execute(statement)
 
 
-def _settled(session: Connection, control: Connection, limits: Lock, kind: LockKind) -> LogStatus:
+def _settled(
+    session: Connection, control: Connection, limits: Lock, kind: LockKind, granted: float
+) -> LogStatus:
     try:
         if kind in STOPS_COMMITS:
             # wait_timeout ends silent sessions only: a disk that hangs in this would stretch the ceiling.
             with limited(session, control, limits.hold, "the log was not flushed under the lock"):
                 session.execute(SETTLE)
+            _end_when_silent(session, limits.hold - (time.monotonic() - granted))
         return _status(session, kind)
     except ConnectionLost as lost:
         raise LockNotTaken(f"the lock was lost at once: {lost}") from lost

@@ -1,0 +1,298 @@
+"""A MySQL or MariaDB in memory, as far as locks go, with a clock of its own: no test waits for anything.
+
+It ends a session that was silent for its wait_timeout, and a session's end is its locks' end, be it some time
+later. tests/lab/selftest_lock.py and its neighbours see real servers do so.
+"""
+
+import json
+import math
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from zbackup.engines.mysql.lock import lock, long_queries, wait_limit
+from zbackup.engines.mysql.lock.lock import HeldLock, hold
+from zbackup.engines.mysql.options import ConnectOptions
+from zbackup.engines.mysql.server.connection import ConnectionLost, StatementFailed
+from zbackup.model.record import LockKind
+
+CONNECT = ConnectOptions(user="zbackup", password=lambda: "")
+DAY_S = 86_400.0
+STOP_COMMITS = "FLUSH TABLES WITH READ LOCK", "BACKUP STAGE BLOCK_COMMIT"
+TAKES = *STOP_COMMITS, "BACKUP STAGE START", "LOCK INSTANCE FOR BACKUP"
+RELEASES = "UNLOCK TABLES", "BACKUP STAGE END", "UNLOCK INSTANCE"
+
+
+@dataclass
+class Timer:
+    """threading.Timer, on a clock in memory."""
+
+    clock: "Clock"
+    seconds: float
+    act: Callable[[], None]
+    daemon: bool = False
+
+    def start(self) -> None:
+        self.clock.coming.append((self.clock.now + self.seconds, self))
+
+    def cancel(self) -> None:
+        self.clock.coming = [(at, timer) for at, timer in self.clock.coming if timer is not self]
+
+    def join(self) -> None:
+        """It acts within what it waits for."""
+
+
+class Clock:
+    """Stands in for the module `time`. Nobody is let wait for longer than a day."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.coming: list[tuple[float, Timer]] = []
+        self.sessions: list[Session] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float, over: Callable[[], bool] = lambda: False) -> None:
+        """Everything that is due meanwhile comes to pass, in its order; until something makes it `over`."""
+        assert seconds > 0
+        end = self.now + seconds
+        while (due := self._next()) <= end:
+            self.now = max(self.now, due)
+            for at, timer in list(self.coming):
+                if at <= self.now:
+                    timer.cancel()
+                    timer.act()
+            for session in self.sessions:
+                session.end_if_silent()
+            if over():
+                return
+        assert end < 1000 + DAY_S, "this waits for ever"
+        self.now = end
+
+    def _next(self) -> float:
+        silent = [session.ends_at for session in self.sessions]
+        return min([*silent, *(at for at, _ in self.coming)], default=math.inf)
+
+
+@dataclass
+class Session:
+    """zbackup.engines.mysql.server.connection.Connection. `silence` and `patience` are its wait_timeout and
+    lock_wait_timeout; `holds` is since when it has a lock that nobody has taken from it.
+    """
+
+    server: "Server"
+    id: int
+    silence: float
+    spoke: float
+    patience: float = 31_536_000
+    alive: bool = True
+    busy: bool = False
+    listed_until: float = math.inf
+    holds: float | None = None
+    stops_commits: bool = False
+    where = "socket /s"
+
+    @property
+    def version(self) -> str:
+        return self.server.version
+
+    @property
+    def ends_at(self) -> float:
+        return self.spoke + self.silence if self.alive and not self.busy else math.inf
+
+    def end_if_silent(self) -> None:
+        if self.ends_at <= self.server.clock.now:
+            self.end(0)
+
+    def end(self, clearing: float) -> None:
+        """As the server sees it, which may still have to clear it away."""
+        self.alive = False
+        self.listed_until = min(self.listed_until, self.server.clock.now + clearing)
+        if clearing == 0:
+            self.release()
+
+    def release(self) -> None:
+        if self.holds is not None:
+            self.server.held_for.append(min(self.listed_until, self.server.clock.now) - self.holds)
+        self.holds, self.stops_commits = None, False
+
+    def execute(self, statement: str, arguments: Sequence[object] = ()) -> None:
+        self.rows(statement, arguments)
+
+    def rows(self, statement: str, arguments: Sequence[object] = ()) -> list[dict[str, Any]]:
+        text = statement % tuple(arguments) if arguments else statement
+        if not self.alive:
+            raise ConnectionLost(f"the server at {self.where} ended the connection")
+        self.server.said.append((self.id, text))
+        number = len(self.server.said)
+        self.server.before(number, self)
+        answer = self.server.answer(self, text)
+        self.spoke = self.server.clock.now
+        self.server.after(number, self)
+        return answer
+
+    def one(self, statement: str) -> dict[str, Any]:
+        return next(iter(self.rows(statement)), {})
+
+    def keep_for(self, seconds: float) -> None:
+        self.execute("SET SESSION wait_timeout = %s", (math.ceil(seconds) + 60,))
+
+    def close(self) -> None:
+        if self.alive:
+            self.end(self.server.clearing)
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _nothing(number: int, session: Session) -> None:
+    pass
+
+
+@dataclass
+class Server:
+    """What it is like: `free_in` is for how long each statement that takes a lock has to wait, counted from
+    when it is first given; `clearing`, for how long a closed session is still there with its locks.
+    `before` and `after` may break what is said: they get its number, from 1, and the session.
+    """
+
+    version: str = "9.7.4"
+    logs: bool = True
+    clearing: float = 0.1
+    silence: float = 28_800
+    flush_s: float = 0.0
+    free_in: dict[str, float] = field(default_factory=dict)
+    running: list[dict[str, Any]] = field(default_factory=list)
+    can_kill: bool = True
+    before: Callable[[int, Session], None] = _nothing
+    after: Callable[[int, Session], None] = _nothing
+    clock: Clock = field(default_factory=Clock)
+    file: str = "binlog.000001"
+    offset: int = 4
+    gtid: str = "a:1-3"
+    unflushed: int = 3
+    said: list[tuple[int, str]] = field(default_factory=list)
+    held_for: list[float] = field(default_factory=list)
+    asked: list[Session] = field(default_factory=list)
+    _free_at: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def sessions(self) -> "list[Session]":
+        """Those that are in the process list."""
+        for session in self.clock.sessions:
+            if session.listed_until <= self.clock.now:
+                session.release()
+        return [session for session in self.clock.sessions if session.listed_until > self.clock.now]
+
+    @property
+    def holder(self) -> Session | None:
+        return next((session for session in self.sessions if session.holds is not None), None)
+
+    @property
+    def texts(self) -> list[str]:
+        return [text for _, text in self.said]
+
+    def connect(self, _: ConnectOptions) -> Session:
+        session = Session(self, len(self.clock.sessions) + 1, self.silence, self.clock.now)
+        self.clock.sessions.append(session)
+        return session
+
+    def commit(self) -> None:
+        """One of an application's, which the lock must not have let through."""
+        assert not (self.holder and self.holder.stops_commits), "nobody can commit under the lock"
+        self.offset, self.unflushed = self.offset + 100, self.unflushed + 1
+
+    def answer(self, session: Session, text: str) -> list[dict[str, Any]]:
+        setting = re.fullmatch(r"SET SESSION (lock_)?wait_timeout = (\d+)", text)
+        if setting and setting[1]:
+            session.patience = int(setting[2])
+        elif setting:
+            session.silence = int(setting[2])
+        elif text in TAKES:
+            self._take(session, text)
+        elif text in RELEASES:
+            session.release()
+        elif text == "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS":
+            self._wait(session, self.flush_s, math.inf)
+            self.unflushed = 0
+        elif number := re.fullmatch(r"KILL (\d+)", text):
+            self._kill(int(number[1]))
+        elif number := re.fullmatch(r"KILL QUERY (\d+)", text):
+            self.running = [row for row in self.running if row["Id"] != int(number[1])]
+        elif text == "SHOW PROCESSLIST":
+            return [{"Id": known.id} for known in self.sessions]
+        elif text == "SHOW FULL PROCESSLIST":
+            return self.running
+        else:
+            return self._log_status(text)
+        return []
+
+    def _log_status(self, text: str) -> list[dict[str, Any]]:
+        position = {"File": self.file, "Position": self.offset}
+        named = {"binary_log_file": self.file, "binary_log_position": self.offset, "gtid_executed": self.gtid}
+        mariadb = "MariaDB" in self.version
+        known: dict[str, dict[str, Any]] = (
+            {"SHOW MASTER STATUS": position, "SELECT @@global.gtid_binlog_pos AS gtid": {"gtid": self.gtid}}
+            if mariadb
+            else {
+                "SHOW BINARY LOG STATUS": position | {"Executed_Gtid_Set": self.gtid},
+                "SELECT LOCAL AS log FROM performance_schema.log_status": {"log": json.dumps(named)},
+            }
+        )
+        if text not in known:
+            raise StatementFailed(f"no such statement: {text}", 1064)
+        return [known[text]] if self.logs else []
+
+    def _take(self, session: Session, text: str) -> None:
+        self.asked.append(Session(self, session.id, session.silence, 0, session.patience))
+        free_at = self._free_at.setdefault(text, self.clock.now + self.free_in.get(text, 0))
+        self._wait(session, max(0.0, free_at - self.clock.now), session.patience)
+        session.holds = self.clock.now
+        session.stops_commits = text in STOP_COMMITS
+
+    def _wait(self, session: Session, needed: float, most: float) -> None:
+        session.busy = True
+        if needed:
+            self.clock.sleep(min(needed, most), lambda: not session.alive)
+        session.busy = False
+        if not session.alive:
+            raise ConnectionLost("the server ended the connection")
+        if needed > most:
+            raise StatementFailed("Lock wait timeout exceeded; try restarting transaction", 1205)
+
+    def _kill(self, number: int) -> None:
+        if not self.can_kill:
+            raise StatementFailed("it cannot be ended", 1317)
+        self.clock.sessions[number - 1].end(0)
+
+
+@pytest.fixture
+def serving(monkeypatch: pytest.MonkeyPatch) -> "Iterator[Callable[..., Server]]":
+    """Make a server, which everybody who takes a lock from now on speaks with."""
+
+    def serve(**like: Any) -> Server:
+        server = Server(**like)
+        monkeypatch.setattr(lock, "connect", server.connect)
+        for module in lock, long_queries:
+            monkeypatch.setattr(module, "time", server.clock)
+        timers = SimpleNamespace(Event=threading.Event, Timer=lambda s, act: Timer(server.clock, s, act))
+        monkeypatch.setattr(wait_limit, "threading", timers)
+        return server
+
+    yield serve
+
+
+def kinds(server: Server) -> tuple[LockKind, ...]:
+    return ("ftwrl", "backup-stage") if "MariaDB" in server.version else ("ftwrl", "backup-lock")
+
+
+__all__ = ["CONNECT", "HeldLock", "Server", "Session", "hold", "kinds", "serving"]
