@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.engines.clock import Clock, Timer
 from zbackup.engines.mysql.lock import lock, long_queries, wait_limit
 from zbackup.engines.mysql.lock.lock import HeldLock, hold
 from zbackup.engines.mysql.options import ConnectOptions
@@ -22,62 +23,9 @@ from zbackup.engines.mysql.server.connection import ConnectionLost, StatementFai
 from zbackup.model.record import LockKind
 
 CONNECT = ConnectOptions(user="zbackup", password=lambda: "")
-DAY_S = 86_400.0
 STOP_COMMITS = "FLUSH TABLES WITH READ LOCK", "BACKUP STAGE BLOCK_COMMIT"
 TAKES = *STOP_COMMITS, "BACKUP STAGE START", "LOCK INSTANCE FOR BACKUP"
 RELEASES = "UNLOCK TABLES", "BACKUP STAGE END", "UNLOCK INSTANCE"
-
-
-@dataclass
-class Timer:
-    """threading.Timer, on a clock in memory."""
-
-    clock: "Clock"
-    seconds: float
-    act: Callable[[], None]
-    daemon: bool = False
-
-    def start(self) -> None:
-        self.clock.coming.append((self.clock.now + self.seconds, self))
-
-    def cancel(self) -> None:
-        self.clock.coming = [(at, timer) for at, timer in self.clock.coming if timer is not self]
-
-    def join(self) -> None:
-        """It acts within what it waits for."""
-
-
-class Clock:
-    """Stands in for the module `time`. Nobody is let wait for longer than a day."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.coming: list[tuple[float, Timer]] = []
-        self.sessions: list[Session] = []
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float, over: Callable[[], bool] = lambda: False) -> None:
-        """Everything that is due meanwhile comes to pass, in its order; until something makes it `over`."""
-        assert seconds > 0
-        end = self.now + seconds
-        while (due := self._next()) <= end:
-            self.now = max(self.now, due)
-            for at, timer in list(self.coming):
-                if at <= self.now:
-                    timer.cancel()
-                    timer.act()
-            for session in self.sessions:
-                session.end_if_silent()
-            if over():
-                return
-        assert end < 1000 + DAY_S, "this waits for ever"
-        self.now = end
-
-    def _next(self) -> float:
-        silent = [session.ends_at for session in self.sessions]
-        return min([*silent, *(at for at, _ in self.coming)], default=math.inf)
 
 
 @dataclass
