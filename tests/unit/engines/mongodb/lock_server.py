@@ -1,41 +1,28 @@
 """A mongod in memory, as far as fsyncLock goes, with a clock of its own, and the watchdog beside it.
 
-The watchdog is the real one (zbackup.engines.mongodb.lock.watchdog), as a thread that only goes on while
-whoever told it something, or let time pass, waits for it. tests/lab/selftest_mongo_lock.py sees the same with
-real servers and processes.
+tests/lab/selftest_mongo_lock.py sees the same with real servers and processes.
 """
 
 import json
-import queue
-import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from bson import Timestamp
 
 from tests.unit.engines.clock import Clock, Timer
+from tests.unit.engines.watchdog import Killed, Watchdog, in_memory
 from zbackup.engines.mongodb.lock import heal as healing
 from zbackup.engines.mongodb.lock import lock, long_operations, release, watchdog
 from zbackup.engines.mongodb.lock.marker_file import MarkerFile
 from zbackup.engines.mongodb.options import ConnectOptions
 from zbackup.engines.mongodb.server.connection import CommandRefused, ConnectionLost, NotAnswered
-from zbackup.model.errors import CommandFailed
 
 CONNECT = ConnectOptions(user="zbackup")
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
-LIMIT_S = 60.0
-_this = threading.local()
-"""Which watchdog a thread is."""
-
-
-class Killed(BaseException):
-    """zbackup got SIGKILL: nothing it does from now on has any effect."""
 
 
 @dataclass
@@ -85,91 +72,6 @@ class Session:
         return found
 
 
-class Watchdog:
-    """zbackup.proc.guardian.Guardian, and the process at its other end."""
-
-    def __init__(self, server: "Mongod", line: str) -> None:
-        self.server, self.line = server, line
-        self.words: queue.Queue[str | None] = queue.Queue()
-        self.answered: str | None = None
-        self.status: int | None = None
-        self.told: list[str] = []
-        self.ignores: set[str] = set()
-        self._waits = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self) -> None:
-        _this.watchdog = self
-        try:
-            self.status = watchdog.main()
-        except Killed:
-            self.status = -9
-        except BaseException:
-            self.status = 1
-            raise
-        finally:
-            self._waits.set()
-
-    def word(self, limit_s: float) -> str:
-        timer = Timer(self.server.clock, limit_s, lambda: self._give(""))
-        timer.start()
-        self._waits.set()
-        said = self.words.get()
-        timer.cancel()
-        if said is None:
-            raise Killed
-        return said
-
-    def _give(self, word: str) -> None:
-        """Go on when it waits for the next one, or has ended."""
-        if self.alive:
-            self._put(word)
-
-    def _put(self, word: str | None) -> None:
-        self._waits.clear()
-        self.words.put(word)
-        assert self._waits.wait(LIMIT_S)
-
-    def ready(self) -> None:
-        if self.server.watchdog_fails:
-            raise CommandFailed(("watchdog",), -1, self.server.watchdog_fails)
-        self._thread.start()
-        assert self._waits.wait(LIMIT_S)
-        if self.answered != "ready":
-            raise CommandFailed(("watchdog",), -1, str(self.answered))
-
-    def tell(self, word: str) -> None:
-        self.told.append(word)
-        self._from_us(word)
-
-    def done(self) -> None:
-        self.tell("done")
-        self._from_us("")
-
-    def act(self) -> bool:
-        self._from_us("")
-        return not self.server.watchdog_dead and self.status in (0, None)
-
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive() and self.status is None and not self.server.watchdog_dead
-
-    def _from_us(self, word: str) -> None:
-        if self.server.killed:
-            raise Killed
-        self._give(word)
-
-    def end(self) -> None:
-        """Whoever made it is dead."""
-        self._give("")
-
-    def bury(self) -> None:
-        """The test is over."""
-        if self._thread.is_alive():
-            self._put(None)
-            self._thread.join(LIMIT_S)
-
-
 def _nothing(number: int) -> None:
     pass
 
@@ -210,7 +112,7 @@ class Mongod:
 
     def start_guardian(self, module: str, line: str) -> Watchdog:
         assert module == "zbackup.engines.mongodb.lock.watchdog"
-        self.watchdogs.append(Watchdog(self, line))
+        self.watchdogs.append(Watchdog(self, watchdog.main, line))
         return self.watchdogs[-1]
 
     def kill(self) -> None:
@@ -314,29 +216,13 @@ def serving(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callabl
         for module in lock, healing:
             monkeypatch.setattr(module, "connect", lambda _: server.connect(ours=True))
         monkeypatch.setattr(lock, "start_guardian", server.start_guardian)
-        monkeypatch.setattr(watchdog, "connect", lambda _: _this.watchdog.server.connect(ours=False))
-        monkeypatch.setattr(watchdog, "signal", _signals())
-        stdin = SimpleNamespace(readline=lambda: _this.watchdog.line)
-        monkeypatch.setattr(watchdog, "sys", SimpleNamespace(stdin=stdin))
-        monkeypatch.setattr(watchdog, "word", lambda limit_s: _this.watchdog.word(limit_s))
-        monkeypatch.setattr(watchdog, "answer", lambda line: setattr(_this.watchdog, "answered", line))
+        in_memory(monkeypatch, watchdog, lambda watched: watched.connect(ours=False))
         return server
 
     yield serve
     for server in made:
         for each in server.watchdogs:
             each.bury()
-
-
-def _signals() -> SimpleNamespace:
-    """The module `signal`, for a thread that is none: what it ignores is noted."""
-
-    def note(number: signal.Signals, what: signal.Handlers) -> None:
-        assert what == signal.SIG_IGN
-        _this.watchdog.ignores.add(number.name)
-
-    names = "SIGINT", "SIGTERM", "SIGHUP", "SIG_IGN"
-    return SimpleNamespace(**{name: getattr(signal, name) for name in names}, signal=note)
 
 
 def note_says(server: Mongod) -> str | None:

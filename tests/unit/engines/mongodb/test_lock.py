@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.engines.mongodb.lock_server import CONNECT, Killed, Mongod, note_says, serving
+from tests.unit.engines.mongodb.lock_server import CONNECT, Mongod, note_says, serving
+from tests.unit.engines.watchdog import Killed
 from zbackup.config.lock import Lock
 from zbackup.engines.mongodb.lock.heal import heal
 from zbackup.engines.mongodb.lock.lock import hold

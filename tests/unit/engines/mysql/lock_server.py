@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from tests.unit.engines.clock import Clock, Timer
-from zbackup.engines.mysql.lock import lock, long_queries, wait_limit
+from tests.unit.engines.watchdog import Killed, Watchdog, in_memory
+from zbackup.engines.mysql.lock import applier, applier_watchdog, lock, long_queries, wait_limit
 from zbackup.engines.mysql.lock.lock import HeldLock, hold
 from zbackup.engines.mysql.options import ConnectOptions
 from zbackup.engines.mysql.server.connection import ConnectionLost, StatementFailed
-from zbackup.model.record import LockKind
+from zbackup.model.errors import DatabaseError
 
 CONNECT = ConnectOptions(user="zbackup", password=lambda: "")
 STOP_COMMITS = "FLUSH TABLES WITH READ LOCK", "BACKUP STAGE BLOCK_COMMIT"
@@ -41,6 +42,7 @@ class Session:
     patience: float = 31_536_000
     alive: bool = True
     busy: bool = False
+    ours: bool = True
     listed_until: float = math.inf
     holds: float | None = None
     stops_commits: bool = False
@@ -75,8 +77,12 @@ class Session:
 
     def rows(self, statement: str, arguments: Sequence[object] = ()) -> list[dict[str, Any]]:
         text = statement % tuple(arguments) if arguments else statement
+        if self.ours and self.server.killed:
+            raise Killed
         if not self.alive:
             raise ConnectionLost(f"the server at {self.where} ended the connection")
+        if not self.ours:
+            return self.server.answer(self, text)
         self.server.said.append((self.id, text))
         number = len(self.server.said)
         self.server.before(number, self)
@@ -110,7 +116,8 @@ def _nothing(number: int, session: Session) -> None:
 class Server:
     """What it is like: `free_in` is for how long each statement that takes a lock has to wait, counted from
     when it is first given; `clearing`, for how long a closed session is still there with its locks.
-    `before` and `after` may break what is said: they get its number, from 1, and the session.
+    `before` and `after` may break what is said: they get its number, from 1, and the session. `appliers` run
+    or not, by their channels; each takes `stop_s` to stop.
     """
 
     version: str = "9.7.4"
@@ -121,6 +128,14 @@ class Server:
     free_in: dict[str, float] = field(default_factory=dict)
     running: list[dict[str, Any]] = field(default_factory=list)
     can_kill: bool = True
+    appliers: dict[str, bool] = field(default_factory=dict)
+    until: str = "None"
+    stop_s: float = 0.0
+    starts: bool = True
+    away: bool = False
+    killed: bool = False
+    watchdog_dead: bool = False
+    watchdog_fails: str = ""
     before: Callable[[int, Session], None] = _nothing
     after: Callable[[int, Session], None] = _nothing
     clock: Clock = field(default_factory=Clock)
@@ -131,6 +146,7 @@ class Server:
     said: list[tuple[int, str]] = field(default_factory=list)
     held_for: list[float] = field(default_factory=list)
     asked: list[Session] = field(default_factory=list)
+    watchdogs: list[Watchdog] = field(default_factory=list)
     _free_at: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -149,10 +165,28 @@ class Server:
     def texts(self) -> list[str]:
         return [text for _, text in self.said]
 
-    def connect(self, _: ConnectOptions) -> Session:
-        session = Session(self, len(self.clock.sessions) + 1, self.silence, self.clock.now)
+    def connect(self, _: object = None, *, ours: bool = True) -> Session:
+        if ours and self.killed:
+            raise Killed
+        if self.away:
+            raise DatabaseError("cannot reach the server")
+        session = Session(self, len(self.clock.sessions) + 1, self.silence, self.clock.now, ours=ours)
         self.clock.sessions.append(session)
         return session
+
+    def start_guardian(self, module: str, line: str) -> Watchdog:
+        assert module == "zbackup.engines.mysql.lock.applier_watchdog"
+        self.watchdogs.append(Watchdog(self, applier_watchdog.main, line))
+        return self.watchdogs[-1]
+
+    def kill(self) -> None:
+        """zbackup, not the server, which sees the closed connections."""
+        self.killed = True
+        for session in self.clock.sessions:
+            if session.ours:
+                session.end(0)
+        for each in self.watchdogs:
+            each.end()
 
     def commit(self) -> None:
         """One of an application's, which the lock must not have let through."""
@@ -160,37 +194,81 @@ class Server:
         self.offset, self.unflushed = self.offset + 100, self.unflushed + 1
 
     def answer(self, session: Session, text: str) -> list[dict[str, Any]]:
-        setting = re.fullmatch(r"SET SESSION (lock_)?wait_timeout = (\d+)", text)
-        if setting and setting[1]:
-            session.patience = int(setting[2])
-        elif setting:
-            session.silence = int(setting[2])
-        elif text in TAKES:
+        if text in TAKES:
             self._take(session, text)
         elif text in RELEASES:
             session.release()
         elif text == "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS":
             self._wait(session, self.flush_s, math.inf)
             self.unflushed = 0
+        elif order := re.fullmatch(self._orders, text):
+            self._apply(session, order["name"], run=order["verb"] == "START")
+        elif not self._set_or_kill(session, text):
+            return self._told(text)
+        return []
+
+    def _set_or_kill(self, session: Session, text: str) -> bool:
+        if setting := re.fullmatch(r"SET SESSION (lock_)?wait_timeout = (\d+)", text):
+            setattr(session, "patience" if setting[1] else "silence", int(setting[2]))
         elif number := re.fullmatch(r"KILL (\d+)", text):
             self._kill(int(number[1]))
         elif number := re.fullmatch(r"KILL QUERY (\d+)", text):
             self.running = [row for row in self.running if row["Id"] != int(number[1])]
-        elif text == "SHOW PROCESSLIST":
-            return [{"Id": known.id} for known in self.sessions]
-        elif text == "SHOW FULL PROCESSLIST":
-            return self.running
         else:
-            return self._log_status(text)
-        return []
+            return False
+        return True
+
+    def _told(self, text: str) -> list[dict[str, Any]]:
+        if text == "SHOW PROCESSLIST":
+            return [{"Id": known.id} for known in self.sessions]
+        if text == "SHOW FULL PROCESSLIST":
+            return self.running
+        if text == ("SHOW ALL SLAVES STATUS" if self.mariadb else f"SHOW {self._replica} STATUS"):
+            return [self._channel(name) for name in self.appliers]
+        return self._log_status(text)
+
+    @property
+    def mariadb(self) -> bool:
+        return "MariaDB" in self.version
+
+    @property
+    def _replica(self) -> str:
+        """In whose words: MySQL's new ones came with 8.0.22."""
+        return "SLAVE" if self.mariadb or self.version == "8.0.20" else "REPLICA"
+
+    @property
+    def _orders(self) -> str:
+        if self.mariadb:
+            return "(?P<verb>START|STOP) SLAVE '(?P<name>.*)' SQL_THREAD"
+        return f"(?P<verb>START|STOP) {self._replica} SQL_THREAD FOR CHANNEL '(?P<name>.*)'"
+
+    def _channel(self, name: str) -> dict[str, Any]:
+        word = self._replica.capitalize()
+        named = "Connection_name" if self.mariadb else "Channel_Name"
+        running = "Yes" if self.appliers[name] else "No"
+        error = "" if self.starts else "a row is missing"
+        return {
+            named: name,
+            f"{word}_SQL_Running": running,
+            "Until_Condition": self.until,
+            "Last_SQL_Error": error,
+        }
+
+    def _apply(self, session: Session, name: str, *, run: bool) -> None:
+        """STOP cannot be taken back; START of one that runs does nothing."""
+        assert name in self.appliers, "there is no such channel"
+        if run:
+            self.appliers[name] = self.appliers[name] or self.starts
+            return
+        self.appliers[name] = False
+        self._wait(session, self.stop_s, math.inf)
 
     def _log_status(self, text: str) -> list[dict[str, Any]]:
         position = {"File": self.file, "Position": self.offset}
         named = {"binary_log_file": self.file, "binary_log_position": self.offset, "gtid_executed": self.gtid}
-        mariadb = "MariaDB" in self.version
         known: dict[str, dict[str, Any]] = (
             {"SHOW MASTER STATUS": position, "SELECT @@global.gtid_binlog_pos AS gtid": {"gtid": self.gtid}}
-            if mariadb
+            if self.mariadb
             else {
                 "SHOW BINARY LOG STATUS": position | {"Executed_Gtid_Set": self.gtid},
                 "SELECT LOCAL AS log FROM performance_schema.log_status": {"log": json.dumps(named)},
@@ -227,20 +305,26 @@ class Server:
 def serving(monkeypatch: pytest.MonkeyPatch) -> "Iterator[Callable[..., Server]]":
     """Make a server, which everybody who takes a lock from now on speaks with."""
 
+    made: list[Server] = []
+
     def serve(**like: Any) -> Server:
         server = Server(**like)
         monkeypatch.setattr(lock, "connect", server.connect)
         for module in lock, long_queries:
             monkeypatch.setattr(module, "time", server.clock)
+        monkeypatch.setattr(applier_watchdog, "time", server.clock)
+        monkeypatch.setattr(applier, "connect", server.connect)
+        monkeypatch.setattr(applier, "start_guardian", server.start_guardian)
+        in_memory(monkeypatch, applier_watchdog, lambda watched: watched.connect(ours=False))
+        made.append(server)
         timers = SimpleNamespace(Event=threading.Event, Timer=lambda s, act: Timer(server.clock, s, act))
         monkeypatch.setattr(wait_limit, "threading", timers)
         return server
 
     yield serve
+    for server in made:
+        for each in server.watchdogs:
+            each.bury()
 
 
-def kinds(server: Server) -> tuple[LockKind, ...]:
-    return ("ftwrl", "backup-stage") if "MariaDB" in server.version else ("ftwrl", "backup-lock")
-
-
-__all__ = ["CONNECT", "HeldLock", "Server", "Session", "hold", "kinds", "serving"]
+__all__ = ["CONNECT", "HeldLock", "Server", "Session", "hold", "serving"]

@@ -87,3 +87,11 @@ def test_without_a_lock_there_is_none(version: str, serving: Serve) -> None:
         held.confirm()
         assert server.clock.sessions[1].alive
     assert not server.asked and not server.sessions[1:]
+
+
+def test_without_a_lock_no_session_has_to_last(serving: Serve) -> None:
+    server = serving(silence=60)
+    with hold(CONNECT, LIMITS, "none") as held:
+        server.clock.sleep(500)
+        assert not server.sessions
+        held.confirm()
