@@ -127,6 +127,7 @@ class Server:
     flush_s: float = 0.0
     free_in: dict[str, float] = field(default_factory=dict)
     running: list[dict[str, Any]] = field(default_factory=list)
+    query_ends_s: float = 0.0
     can_kill: bool = True
     appliers: dict[str, bool] = field(default_factory=dict)
     until: str = "None"
@@ -213,7 +214,7 @@ class Server:
         elif number := re.fullmatch(r"KILL (\d+)", text):
             self._kill(int(number[1]))
         elif number := re.fullmatch(r"KILL QUERY (\d+)", text):
-            self.running = [row for row in self.running if row["Id"] != int(number[1])]
+            self._end_statement(int(number[1]))
         else:
             return False
         return True
@@ -294,6 +295,15 @@ class Server:
             raise ConnectionLost("the server ended the connection")
         if needed > most:
             raise StatementFailed("Lock wait timeout exceeded; try restarting transaction", 1205)
+
+    def _end_statement(self, number: int) -> None:
+        if all(row["Id"] != number for row in self.running):
+            raise StatementFailed(f"Unknown thread id: {number}", 1094)
+
+        def end() -> None:
+            self.running = [row for row in self.running if row["Id"] != number]
+
+        Timer(self.clock, self.query_ends_s, end).start()
 
     def _kill(self, number: int) -> None:
         if not self.can_kill:

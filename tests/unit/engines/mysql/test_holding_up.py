@@ -44,3 +44,7 @@ def test_a_connection_that_is_lost_does_not_hide_that_the_lock_was_not_granted()
 
 def test_who_waits_for_a_flush_holds_nobody_up() -> None:
     assert [q.id for q in long_queries(session((1, 60, "executing"), (3, 90, FLUSH_AWAITED)), 5)] == [1]
+
+
+def test_who_has_run_for_a_second_is_seen() -> None:
+    assert "connection 1 of app, 1 s" in holding_up(session((1, 1, "executing")))
