@@ -18,8 +18,16 @@ from tests.mutants.changes import Change, changed, changes
 TESTS: dict[str, tuple[str, ...]] = {
     "zbackup/plan": ("tests/unit/plan",),
     "zbackup/engines/mysql/recovery/verify_replay.py": ("tests/unit/engines/mysql",),
-    "zbackup/engines/mysql/lock": ("tests/unit/engines/mysql", "tests/unit/engines/test_watchdogs.py"),
-    "zbackup/engines/mongodb/lock": ("tests/unit/engines/mongodb", "tests/unit/engines/test_watchdogs.py"),
+    "zbackup/engines/mysql/lock": (
+        *(f"tests/unit/engines/mysql/test_{name}.py" for name in ("ceiling", "lock_confirmed", "lock")),
+        *(f"tests/unit/engines/mysql/test_{name}.py" for name in ("applier", "orders", "long_queries")),
+        "tests/unit/engines/test_watchdogs.py",
+    ),
+    "zbackup/engines/mongodb/lock": (
+        *(f"tests/unit/engines/mongodb/test_{name}.py" for name in ("lock", "taking_the_lock")),
+        *(f"tests/unit/engines/mongodb/test_{name}.py" for name in ("looking", "written_down")),
+        "tests/unit/engines/test_watchdogs.py",
+    ),
     "zbackup/engines/mysql/binlog/find_stop.py": ("tests/unit/engines/binlog", "tests/unit/engines/mysql"),
     "zbackup/destinations/copies.py": ("tests/unit/destinations", "tests/fast/test_shipping.py"),
     "zbackup/destinations/zfs_destination.py": ("tests/fast/test_shipping.py", "tests/fast/test_restore.py"),
