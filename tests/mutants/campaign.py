@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.mutants.__main__ import ROOT, copy_of_the_project, fails
+from tests.mutants.__main__ import ROOT, copy_of_the_project, fails, rewrite
 from tests.mutants.changes import Change, changed, changes
 
 TESTS: dict[str, tuple[str, ...]] = {
@@ -84,6 +84,9 @@ def main() -> int:
     planned = planned[: given.most or None]
     print(f"{len(planned)} changes of {len(files)} modules, seed {given.seed}", flush=True)
     with copy_of_the_project() as home:
+        tests = {test for file, _ in planned for test in (*near(file), *tests_of(file))}
+        if fails(home, sorted(tests)):
+            raise SystemExit("these tests fail before anything is changed")
         alive = sum(not _found(home, file, change) for file, change in planned)
     print(f"{len(planned) - alive} of {len(planned)} were found")
     return 0
@@ -92,11 +95,11 @@ def main() -> int:
 def _found(home: Path, file: str, change: Change) -> bool:
     target = home / file
     whole = target.read_text()
-    target.write_text(changed(whole, change))
+    rewrite(target, changed(whole, change))
     try:
         found = any(fails(home, tests) for tests in (near(file), tests_of(file)) if tests)
     finally:
-        target.write_text(whole)
+        rewrite(target, whole)
     print(f"{'found' if found else 'NOT FOUND'}: {file}:{change.line}: {change.what}", flush=True)
     return found
 
