@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.unit.engines.clock import Timer
 from tests.unit.engines.mysql.lock_server import CONNECT, Server, Session, serving
 from tests.unit.engines.watchdog import Killed
 from zbackup.config.lock import Lock
@@ -236,4 +237,36 @@ def test_a_note_stays_while_the_server_is_away(note: MarkerFile, serving: Serve)
     assert note.read() == ["east"]
     server.away = False
     heal(CONNECT, note)
+    assert runs_again(server, note)
+
+
+@pytest.mark.parametrize(("minutes", "well"), [(2, True), (20, False)])
+def test_a_watchdog_insists_for_five_minutes(
+    minutes: int, well: bool, note: MarkerFile, serving: Serve
+) -> None:
+    server = replica(serving)
+    began = server.clock.now
+    with pytest.raises(KeyboardInterrupt), paused(CONNECT, LIMITS, note):
+        server.starts = False
+        Timer(server.clock, minutes * 60, lambda: setattr(server, "starts", True)).start()
+        raise KeyboardInterrupt
+    assert server.clock.now - began < 320 and server.watchdogs[0].status == (0 if well else 1)
+    assert server.appliers["east"] == well == (note.read() is None)
+    assert len([session for session in server.sessions if session.alive]) == 1, "and fills no server up"
+
+
+def test_a_start_that_overtook_the_stop_is_given_again(note: MarkerFile, serving: Serve) -> None:
+    """What was sent just before zbackup died may reach the server after what its watchdog sent."""
+    server = replica(serving)
+
+    def kill(_: int, session: Session) -> None:
+        if server.texts[-1].startswith("STOP"):
+            stop = Timer(server.clock, 0.5, lambda: server.appliers.update(east=False))
+            stop.start()
+            server.kill()
+            raise Killed
+
+    server.before = kill
+    with pytest.raises(Killed), paused(CONNECT, LIMITS, note):
+        pytest.fail("it was killed")
     assert runs_again(server, note)
