@@ -32,8 +32,12 @@ class Session:
     server: "Mongod"
     ours: bool
     where: str = "127.0.0.1:27017"
+    closed: bool = False
 
     def command(self, order: Mapping[str, Any], *, limit_s: float = 30) -> dict[str, Any]:
+        if self.server.ended:
+            # The client looks for it again and again meanwhile.
+            self.server.clock.sleep(limit_s)
         answer: dict[str, Any] = self._said(next(iter(order)), lambda: self.server.answer(order, limit_s))
         return answer
 
@@ -49,13 +53,13 @@ class Session:
             raise ConnectionLost(f"the server at {self.where} has ended: nobody listens there")
 
     def close(self) -> None:
-        pass
+        self.closed = True
 
     def __enter__(self) -> "Session":
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        self.close()
 
     def _said(self, name: str, answer: Callable[[], Any]) -> Any:
         if self.server.ended:
@@ -99,6 +103,7 @@ class Mongod:
     watchdogs: list[Watchdog] = field(default_factory=list)
     killed: bool = False
     ended: bool = False
+    sessions: list[Session] = field(default_factory=list)
     asked: list[Mapping[str, Any]] = field(default_factory=list)
     held_for: list[float] = field(default_factory=list)
     _since: float = 0.0
@@ -108,7 +113,8 @@ class Mongod:
     def connect(self, ours: bool) -> Session:
         if self.ended:
             raise ConnectionLost("cannot reach the server")
-        return Session(self, ours)
+        self.sessions.append(Session(self, ours))
+        return self.sessions[-1]
 
     def start_guardian(self, module: str, line: str) -> Watchdog:
         assert module == "zbackup.engines.mongodb.lock.watchdog"
@@ -137,6 +143,8 @@ class Mongod:
         return f"{1000 + self.writes},1@2"
 
     def entry(self, *, first: bool) -> dict[str, Any]:
+        if not self.replicates:
+            raise CommandRefused("there is no oplog", 26)
         seconds = 1000 + (0 if first else self.writes)
         return {"ts": Timestamp(seconds, 1), "t": 2, "wall": NOON + timedelta(seconds=seconds)}
 
@@ -152,7 +160,7 @@ class Mongod:
                 repl = {"repl": {"setName": "rs0"}} if self.replicates else {}
                 written = {"inserted": self.writes, "updated": 0, "deleted": 0}
                 return {"pid": 1, "metrics": {"document": written}} | repl
-            case "replSetGetStatus":
+            case "replSetGetStatus" if self.replicates:
                 return {"optimes": {"lastDurableWallTime": NOON}}
             case other:
                 raise AssertionError(f"nobody asks for {other} here")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.engines.clock import Timer
 from tests.unit.engines.mongodb.lock_server import CONNECT, Mongod, note_says, serving
 from tests.unit.engines.watchdog import Killed
 from zbackup.config.lock import Lock
@@ -59,10 +60,12 @@ def test_a_watchdog_and_a_note_are_there_before_it_is_asked_for(serving: Serve) 
     def look(number: int) -> None:
         if server.said[-1] == "fsync":
             seen.append((list(server.watchdogs[0].told), note_says(server)))
+            server.write()
 
     server.before = look
     with holding(server) as held:
-        assert seen == [(["asking"], server.end)] and held.lock_wait_ms == 1000
+        assert seen == [(["asking"], "1007,1@2")] and held.lock_wait_ms == 1000
+        assert note_says(server) == held.position == "1008,1@2", "what was written until it was granted"
         assert server.watchdogs[0].told == ["asking", "locked"], "from now on the ceiling counts"
         assert held.seconds_left() == 9
 
@@ -245,12 +248,42 @@ def test_a_transaction_that_would_hold_everybody_up_is_not_asked_behind(
 def test_a_server_that_has_ended_is_not_asked_to_unlock_for_ten_minutes(serving: Serve) -> None:
     server = serving()
     with holding(server):
-        server.ended = True
+        began = server.clock.now
+        server.ended = server.watchdog_dead = True
         server.locks.clear()
+    assert server.clock.now - began < 60
     assert server.note.path.exists(), "the next run looks"
     server.ended = False
     heal(CONNECT, server.note)
     assert in_order(server)
+
+
+@pytest.mark.parametrize(("minutes", "well"), [(2, True), (20, False)])
+def test_a_watchdog_insists_for_five_minutes(minutes: int, well: bool, serving: Serve) -> None:
+    server = serving()
+    with pytest.raises(ConnectionLost), holding(server):
+        began = server.clock.now
+        server.ended = True
+        Timer(server.clock, minutes * 60, lambda: setattr(server, "ended", False)).start()
+        raise ConnectionLost("cut off from a server that goes on")
+    assert server.clock.now - began < 360 and server.watchdogs[0].status == (0 if well else 1)
+    assert (server.ours == 0) == well == (not server.note.path.exists())
+    assert len([session for session in server.sessions if not session.closed]) == 1
+
+
+def test_a_client_without_a_user_is_told_by_what_it_calls_itself(serving: Serve) -> None:
+    unknown = transaction(client=None, effectiveUsers=[], appName="shop")
+    refused(serving(transactions=[unknown]), "are open: somebody at shop, open", on_long_query="abort")
+    nobody = transaction(client=None, effectiveUsers=[])
+    refused(serving(transactions=[nobody]), "somebody at a client", on_long_query="abort")
+
+
+def test_one_that_is_open_for_just_so_long_counts(serving: Serve) -> None:
+    long = transaction(transaction={"timeOpenMicros": 5_000_000})
+    refused(serving(transactions=[long]), "are open", on_long_query="abort")
+    short = transaction(transaction={"timeOpenMicros": 4_999_999})
+    with holding(serving(transactions=[short]), on_long_query="abort"):
+        pass
 
 
 def _held_once(server: Mongod) -> None:
