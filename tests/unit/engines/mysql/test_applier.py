@@ -100,6 +100,29 @@ def test_without_a_watchdog_nothing_is_stopped(note: MarkerFile, serving: Serve)
     assert not any(text.startswith("STOP") for text in server.texts) and runs_again(server, note)
 
 
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, LockNotTaken])
+def test_without_its_watchdog_it_is_started_by_us(
+    failure: type[BaseException], note: MarkerFile, serving: Serve
+) -> None:
+    """Not by the next run only, which may come tomorrow."""
+    server = replica(serving)
+    with pytest.raises(failure), paused(CONNECT, LIMITS, note):
+        server.watchdog_dead = True
+        raise failure("the body failed")
+    assert server.appliers == {"east": True, "idle": False, "west": True} and runs_again(server, note)
+
+
+def test_where_nobody_can_start_it_the_note_stays(note: MarkerFile, serving: Serve) -> None:
+    server = replica(serving)
+    with pytest.raises(KeyboardInterrupt), paused(CONNECT, LIMITS, note):
+        server.watchdog_dead, server.starts = True, False
+        raise KeyboardInterrupt
+    assert note.read() == ["east", "west"]
+    server.starts = True
+    heal(CONNECT, note)
+    assert runs_again(server, note)
+
+
 def test_one_that_does_not_run_again_is_told_with_its_reason(note: MarkerFile, serving: Serve) -> None:
     server = replica(serving)
     said = "does not run again: channel 'east': a row is missing; channel 'west'"

@@ -56,7 +56,8 @@ def paused(options: ConnectOptions, limits: Lock, note: MarkerFile) -> Iterator[
             log.info("applier.started", channels=names)
             note.remove()
         except BaseException:
-            guardian.act()
+            if not guardian.act():
+                _start_without_it(control, server, names, note)
             raise
         guardian.done()
 
@@ -96,6 +97,16 @@ def _guarded(order: WatchOrder) -> Guardian:
     except CommandFailed as failure:
         raise LockNotTaken(f"the applier was not stopped, as its watchdog is not up: {failure}") from None
     return guardian
+
+
+def _start_without_it(control: Connection, server: Dialect, names: Sequence[str], note: MarkerFile) -> None:
+    """The watchdog had died, or has given up. Where we fail as well, the next run finds the note."""
+    try:
+        start(control, server, names)
+    except DatabaseError as failure:
+        log.warning("applier.not_started", channels=names, reason=str(failure))
+    else:
+        note.remove()
 
 
 def _stop(
