@@ -82,6 +82,7 @@ class Session:
         if not self.alive:
             raise ConnectionLost(f"the server at {self.where} ended the connection")
         if not self.ours:
+            self.server.by_watchdog.append(text)
             return self.server.answer(self, text)
         self.server.said.append((self.id, text))
         number = len(self.server.said)
@@ -147,6 +148,7 @@ class Server:
     said: list[tuple[int, str]] = field(default_factory=list)
     held_for: list[float] = field(default_factory=list)
     asked: list[Session] = field(default_factory=list)
+    by_watchdog: list[str] = field(default_factory=list)
     watchdogs: list[Watchdog] = field(default_factory=list)
     _free_at: dict[str, float] = field(default_factory=dict)
 

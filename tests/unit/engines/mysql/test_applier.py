@@ -47,6 +47,7 @@ def test_it_stands_still_under_the_body_where_it_ran_before(
         assert not any(server.appliers.values()) and note.read() == ["east", "west"]
         assert server.watchdogs[0].alive
     assert server.watchdogs[0].status == 0 and any(server.appliers.values())
+    assert not any(text.startswith("START") for text in server.by_watchdog), "there is no need"
     server.appliers["east"] = False
     server.clock.sleep(400)
     assert not [session for session in server.sessions if session.ours]
