@@ -23,6 +23,7 @@ from tests.slow.init_under_systemd import in_the_guest
 from tests.slow.systemd_machine import Systemd
 from tests.system.house import wait_until
 from tests.system.program import Result
+from tests.unit.docs.typed import shell, typed
 
 PROJECT = Path(__file__).resolve().parents[1]
 ROOT = Path("/srv/debian")
@@ -40,6 +41,10 @@ ExecStart=/usr/local/sbin/mysqld --no-defaults --datadir=/srv/oracle/data \\
   --socket=/run/mysqld-oracle/mysqld.sock --pid-file=/run/mysqld-oracle/mysqld.pid \\
   --port=3307 --mysqlx=OFF --server-id=7
 """
+INSTALL = shell("protect-a-host.md", "apt install")
+STATUS = typed("protect-a-host.md", "zbackup status")
+UPGRADE = shell("upgrade.md", "apt install")
+PURGE = shell("change-what-is-protected.md", "apt purge", {"apt purge": "apt purge --yes"})
 BINLOG = "[mariadbd]\nlog_bin = /var/lib/mysql/binlog\n"
 
 
@@ -55,9 +60,10 @@ def main(packages: Path, made_of: Path) -> None:
     with booted() as machine:
         prepare(machine, later)
         began = time.monotonic()
-        say(machine.done("apt", "install", "--yes", f"/root/{built}").out[-400:])
+        package = INSTALL.replace("./zbackup-pitr_*.deb", f"--yes /root/{built}")
+        say(machine.done(*package.split()).out[-400:])
         say(machine.done("zbackup", "init", "--yes").out)
-        say(machine.done("zbackup", "status").out)
+        say(machine.done("zbackup", *STATUS).out)
         seconds = time.monotonic() - began
         wait_until("status is ok", lambda: set(machine.health().values()) == {"ok"}, 240)
         say(f"story: protected: {', '.join(sorted(machine.health()))}")
@@ -65,6 +71,7 @@ def main(packages: Path, made_of: Path) -> None:
         say(f"story: the daemon runs as {', '.join(sorted(set(user)))}")
         again = machine.done("zbackup", "init", "--yes")
         say("story: run again nothing is done" if " 1. " not in again.err else again.err)
+        upgraded_and_removed(machine, built)
         say(f"story: {name_of_release()} in three commands, after {seconds:.0f} s")
 
 
@@ -188,6 +195,16 @@ def prepare(machine: Machine, later: Sequence[str]) -> None:
     machine.done("systemctl", "daemon-reload")
     machine.done("systemctl", "start", "mysql-oracle.service")
     machine.wait("test", "-S", "/run/mysqld-oracle/mysqld.sock")
+
+
+def upgraded_and_removed(machine: Machine, built: str) -> None:
+    """By apt, as on the pages, though to the version that is there already."""
+    again = UPGRADE.replace("./dist/zbackup-pitr_*.deb", f"--yes --reinstall /root/{built}")
+    say(machine.done(*again.split()).out[-400:])
+    wait_until("status is ok again", lambda: set(machine.health().values()) == {"ok"}, 240)
+    say(machine.done(*PURGE.split()).out[-400:])
+    left = machine.run("systemctl", "is-active", "zbackup.service", "mariadb.service").out.split()
+    say(f"story: purged: zbackup {left[0]}, mariadb {left[1]}")
 
 
 def name_of_release() -> str:

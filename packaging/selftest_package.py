@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import bare_debian
+from tests.unit.docs.typed import shell
 
 PROJECT = Path(__file__).resolve().parents[1]
 PROVEN = (
@@ -35,7 +36,11 @@ PROVEN = (
 @pytest.fixture(scope="module")
 def package() -> Path:
     built = subprocess.run(
-        ("make", "--silent", "deb"), cwd=PROJECT, capture_output=True, text=True, check=False
+        (*shell("README.md", "make deb").split(), "--silent"),
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert built.returncode == 0, built.stderr
     return Path(built.stdout.split()[-1])
@@ -91,10 +96,17 @@ def test_a_bare_debian_is_protected_in_three_commands(
         "protected: mariadb, mysql",
         "the daemon runs as zbackup",
         "run again nothing is done",
+        "purged: zbackup inactive, mariadb active",
     ], said.stdout + said.stderr
     assert last.startswith("Debian GNU/Linux "), last
     with capsys.disabled():
         sys.stdout.write(f"{last}\n")
+
+
+@pytest.mark.parametrize("line", [shell("README.md", "make demo"), shell("README.md", "make demo-mongodb")])
+def test_the_demonstrations(line: str) -> None:
+    done = subprocess.run(line.split(), cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _as_root() -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from tests.destinations.shop import BUCKET, Shop, new_shop, part, ship, stream
 from tests.destinations.test_s3_seal import at
 from tests.lab.s3_server import S3Server
+from tests.unit.docs.typed import typed
 from zbackup.cli import reader
 from zbackup.cli.at_address import Elsewhere, Rebuilt, all_at
 from zbackup.cli.command_context import Done, Failed
@@ -64,7 +66,12 @@ def test_a_bucket_tells_how_old_and_how_exposed(
 ) -> None:
     reached = ["--endpoint", shop.server.endpoint, "--json"]
     words = ["fleet", f"s3://{BUCKET}/{shop.prefix}", *reached]
-    assert invoke([*words, "--key", str(file_with(shop, key))]) == 0
+    where = {
+        "s3://backups": words[1],
+        "/etc/zbackup/bucket.key": shlex.quote(str(file_with(shop, key))),
+        "26h": "9999d",
+    }
+    assert invoke([*typed("see-it-in-a-browser.md", "zbackup fleet", where), *reached]) == 0
     (member,) = json.loads(capsys.readouterr().out)["data"]["instances"]
     assert (member["instance"], member["engine"], member["backups"]) == ("shop", "mysql", 2)
     assert member["exposed_seconds"] > 0

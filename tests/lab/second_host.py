@@ -1,11 +1,13 @@
 """What a second host is made of: a user, a network behind a veth pair, keys."""
 
 import contextlib
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.lab import servers
+from tests.unit.docs.typed import shell
 
 USER = "zrecv"
 HERE, THERE = "10.77.0.1", "10.77.0.2"
@@ -13,14 +15,13 @@ HERE, THERE = "10.77.0.1", "10.77.0.2"
 
 def make_users() -> None:
     """sshd insists on a user to drop to. `*`: no password fits, yet the account is not locked."""
-    for name, more in (
-        ("sshd", ("--home-dir", "/run/sshd")),
-        (USER, ("--shell", "/bin/sh", "--home-dir", "/")),
+    for name, useradd in (
+        ("sshd", "useradd --system --no-create-home --password '*' --home-dir /run/sshd sshd"),
+        (USER, shell("append-only-backup-host.md", "useradd")),
     ):
         known = subprocess.run(["id", name], capture_output=True, check=False).returncode == 0
         if not known:
-            useradd = ["useradd", "--system", "--no-create-home", "--password", "*", *more, name]
-            subprocess.run(useradd, check=True)
+            subprocess.run(shlex.split(useradd), check=True)
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
 
 

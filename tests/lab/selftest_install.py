@@ -6,13 +6,14 @@ import subprocess
 from pathlib import Path
 
 from tests.lab.places import REPOSITORY
+from tests.unit.docs.typed import shell
 
 LIMIT_S = 600
 
 
 def install(prefix: Path, bindir: Path, checkout: Path) -> subprocess.CompletedProcess[str]:
     """Run `make install` to its end."""
-    argv = ("make", "--silent", "install", f"PREFIX={prefix}", f"BINDIR={bindir}")
+    argv = (*shell("README.md", "make install").split(), "--silent", f"PREFIX={prefix}", f"BINDIR={bindir}")
     return subprocess.run(argv, cwd=checkout, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import backend, places, runs
+from tests.unit.docs.typed import shell
 
 LAB = Path(__file__).with_name("lab")
 is_guest = backend.choose().kind == "guest"
@@ -52,6 +53,18 @@ def running() -> Iterator[subprocess.Popen[str]]:
     yield process
     process.kill()
     process.communicate()
+
+
+def test_what_its_page_says() -> None:
+    for line, told in (
+        (shell("use-the-lab.md", "tests/lab/lab up"), ""),
+        (shell("use-the-lab.md", "tests/lab/lab run -- zfs version"), "zfs-kmod-2"),
+        (shell("use-the-lab.md", "tests/lab/lab run --disk 4G"), "AVAIL"),
+    ):
+        done = subprocess.run(
+            ["sh", "-c", line], capture_output=True, text=True, check=False, cwd=places.REPOSITORY
+        )
+        assert done.returncode == 0 and told in done.stdout, done
 
 
 @pytest.mark.parametrize("status", [0, 1, 7, 255])

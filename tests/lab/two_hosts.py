@@ -18,8 +18,8 @@
         hosts.reboot()                  # all is killed there, the pool goes and comes back, sshd starts
 
 The link of the URL is a relay in the test's process (tests.lab.link), which has no other way to the second
-host than the veth pair. The receiving user is not root: it has what `zfs allow` gives it (ALLOWED).
-It needs root, which a test in the lab has.
+host than the veth pair. The receiving user is not root: it has what `zfs allow` gives it, as in the how-to,
+and MORE. It needs root, which a test in the lab has.
 """
 
 import contextlib
@@ -42,16 +42,17 @@ from tests.lab.link import Link
 from tests.lab.pool import Pool, PoolError, create_pool, run
 from tests.lab.reach import let_reach
 from tests.lab.second_host import THERE, USER, ip, keygen, make_users, near, network, programs_of_ssh
+from tests.unit.docs.typed import shell
 
 PORT = 22
 START_LIMIT = 20.0
 """Seconds in which sshd answers, or something is wrong."""
 
-ALLOWED = (
-    "receive,create,mount,userprop,readonly,canmount,mountpoint,setuid,exec,devices,sharenfs,sharesmb,"
-    "compression,recordsize,snapdir,refquota,reservation,refreservation,volmode,bookmark,hold,release,send,destroy"
+MORE = (
+    "sharenfs,sharesmb,compression,recordsize,snapdir,refquota,reservation,refreservation,volmode,bookmark,hold,"
+    "release,send,destroy"
 )
-"""What the receiving user may do below the root. A gate before it allows less."""
+"""What the receiving user may do there besides what the how-to gives it. A gate before it allows less."""
 
 SAFE = (
     *("-o", "readonly=on", "-o", "canmount=noauto", "-o", "setuid=off", "-o", "exec=off"),
@@ -230,8 +231,16 @@ def second_host() -> Iterator[TwoHosts]:
 
 
 def _furnish(made: TwoHosts) -> None:
-    run("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", made.root)
-    run("zfs", "allow", "-u", USER, ALLOWED, made.root)
+    for line in (
+        shell(
+            "append-only-backup-host.md",
+            "zfs create -o canmount=off -o mountpoint=none tank/backups",
+            {"tank/backups": made.root},
+        ),
+        shell("append-only-backup-host.md", "zfs allow -u zrecv", {"tank/backups/db1": made.root}),
+    ):
+        run(*shlex.split(line))
+    run("zfs", "allow", "-u", USER, MORE, made.root)
     keygen(made.home / "host key", "host")
     public = " ".join((made.home / "host key.pub").read_text().split()[:2])
     names = f"{THERE},[127.0.0.1]:{made.link.port}"

@@ -7,7 +7,6 @@ process it has no number for.
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -17,8 +16,9 @@ from pathlib import Path
 from tests.lab.reach import let_reach
 from tests.system.house import ZBACKUP, wait_until
 from tests.system.program import Result
+from tests.unit.docs.typed import shell
 
-UNITS = Path(__file__).resolve().parents[2] / "systemd"
+PROJECT = Path(__file__).resolve().parents[2]
 ETC = Path("/etc/systemd/system")
 UNSHARE = ("unshare", "--fork", "--pid", "--mount", "--propagation=unchanged", "--mount-proc", "--kill-child")
 TARGET = """[Unit]
@@ -37,12 +37,17 @@ class Systemd:
         assert os.environ.get("LAB_INSIDE") == "guest", "this changes /etc: only in the lab's guest"
         let_reach(ZBACKUP, Path(sys.executable))
         ETC.mkdir(parents=True, exist_ok=True)
-        for unit in UNITS.glob("zbackup*.s*[et]"):
-            shutil.copy(unit, ETC)
-        shutil.copy(UNITS / "zbackup.sysusers.conf", "/usr/lib/sysusers.d/zbackup.conf")
-        shutil.copy(UNITS / "zbackup.tmpfiles.conf", "/usr/lib/tmpfiles.d/zbackup.conf")
-        for tool in (("systemd-sysusers", "zbackup.conf"), ("systemd-tmpfiles", "--create", "zbackup.conf")):
-            subprocess.run(tool, check=True)
+        ours = {"sysusers &&": "sysusers zbackup.conf &&", "--create": "--create zbackup.conf"}
+        for line in (
+            shell("run-as-a-service.md", "install -m 644 systemd/zbackup.sysusers.conf"),
+            shell("run-as-a-service.md", "install -m 644 systemd/zbackup.tmpfiles.conf"),
+            shell("run-as-a-service.md", "install -m 644 systemd/zbackup.service systemd/zbackup-clone@"),
+            shell("run-as-a-service.md", "install -m 644 systemd/zbackup-helper.socket"),
+            shell("run-as-a-service.md", "install -m 644 systemd/zbackup-drill.socket"),
+            shell("run-as-a-service.md", "install -m 644 systemd/zbackup-read.socket"),
+            shell("run-as-a-service.md", "systemd-sysusers", ours),
+        ):
+            subprocess.run(("sh", "-c", line), check=True, cwd=PROJECT)
         Path("/usr/local/bin/zbackup").symlink_to(ZBACKUP)
         self.boot_bare()
 
@@ -76,6 +81,12 @@ class Systemd:
             enter, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
         )
         return Result(argv=argv, rc=done.returncode, out=done.stdout, err=done.stderr)
+
+    def type(self, line: str) -> Result:
+        """Run a line as a shell there takes it; it has to succeed."""
+        done = self.inside("sh", "-c", line)
+        assert done.rc == 0, done
+        return done
 
     def zbackup(self, *words: str) -> Result:
         return self.inside("/usr/local/bin/zbackup", *words)

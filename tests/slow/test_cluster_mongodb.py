@@ -28,6 +28,7 @@ from tests.system.cluster_story import (
     torn,
 )
 from tests.system.house import wait_until
+from tests.unit.docs.typed import typed
 
 ROUNDS = 20
 LIMIT_S = 3 * 3600
@@ -94,10 +95,12 @@ def test_a_sharded_cluster_comes_back_at_one_cluster_time(house: ClusterHouse) -
     at = spans[len(spans) // 2][2]
     was = past(house.cluster, at)
     before = house.state()
-    planned = house.zb("window", "--cluster", "shop", "--json").data
+    planned = house.zb(*typed("restore-a-sharded-cluster.md", "zbackup window"), "--json").data
     assert planned["common"] and planned["newest"]
-    assert house.zb("check", "--cluster", "shop").out.count("common window: after ") == 1
-    early = house.zb("restore", "--cluster", "shop", "--to", "2024-05-01 10:02")
+    checked = house.zb(*typed("restore-a-sharded-cluster.md", "zbackup check")).out
+    assert checked.count("common window: after ") == 1
+    then = {"2026-11-21 05:49": "2024-05-01 10:02"}
+    early = house.zb(*typed("restore-a-sharded-cluster.md", "zbackup restore --cluster shop --to", then))
     assert early.rc == 5 and "is not in the window of config, rs0, rs1. config: after " in early.err
     alone = house.zb("restore", "rs0", "--cluster", "shop", "--to", "latest")
     assert alone.rc == 2 and "--cluster goes with --to" in alone.err

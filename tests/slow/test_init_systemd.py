@@ -17,29 +17,40 @@ from tests.lab.reach import let_reach
 from tests.slow.init_under_systemd import GROUP, LAB, Host, bare_host
 from tests.slow.systemd_machine import ETC
 from tests.system.house import wait_until
+from tests.unit.docs.typed import shell, typed
 
 PROJECT = Path(__file__).resolve().parents[2]
 INSTALLED = Path("/usr/local/bin/zbackup")
 NO_USER_NAMESPACES = "PrivateUsers=no\n"
 """The lab's kernel has none."""
-START = """#!{python}
-import sys
-sys.path.insert(0, "{project}")
-from zbackup.cli.start import run
-run()
-"""
+HOME = Path("/opt/zbackup")
 
 
 @pytest.fixture(scope="module")
-def host() -> Iterator[Host]:
-    let_reach(PROJECT / "zbackup" / "app.py")
-    INSTALLED.write_text(START.format(python=sys.executable, project=PROJECT))
-    INSTALLED.chmod(0o755)
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    install_wheel(tmp_path_factory.mktemp("wheel"))
     with bare_host() as made:
         yield made
 
 
+def install_wheel(place: Path) -> None:
+    """zbackup as a wheel of this checkout, of which it knows nothing then; what it needs is the lab's own."""
+    build = (sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w")
+    subprocess.run((*build, str(place), str(PROJECT)), check=True)
+    (wheel,) = place.glob("zbackup*.whl")
+    subprocess.run((sys.executable, "-m", "venv", str(HOME)), check=True)
+    pip = (str(HOME / "bin" / "pip"), "install", "--no-deps", "--no-index")
+    subprocess.run((*pip, str(wheel)), check=True)
+    (own,) = HOME.glob("lib/python*/site-packages")
+    needed = Path(pytest.__file__).resolve().parents[1]
+    let_reach(needed / "pytest" / "__init__.py")
+    (own / "lab.pth").write_text(f"{needed}\n")
+    INSTALLED.symlink_to(HOME / "bin" / "zbackup")
+
+
 def test_the_service_is_installed_once(host: Host) -> None:
+    """From the wheel, which brings the units and examples."""
+    assert list(HOME.rglob("examples/config.toml")) and list(HOME.rglob("zbackup-clone@.service"))
     shown = host.systemd.zbackup("install-service", "--print")
     assert shown.rc == 0 and not (ETC / "zbackup.service").exists(), shown
     done = host.systemd.zbackup("install-service")
@@ -113,7 +124,7 @@ def test_the_reader_of_the_page_is_in_the_servers_group_and_the_page_shows_the_l
         at_home.mkdir(exist_ok=True)
         (at_home / "lab.conf").write_text(LAB + more)
     host.systemd.do("daemon-reload")
-    host.systemd.do("enable", "--now", "zbackup-read.socket", "zbackup-web.service")
+    host.systemd.type(shell("see-it-in-a-browser.md", "systemctl enable --now zbackup-read"))
     try:
         wait_until("a link is given", lambda: host.systemd.zbackup("web", "--login").rc == 0, 120)
     except AssertionError as never:
@@ -146,7 +157,7 @@ def test_a_clone_is_made_and_destroyed_from_the_page_and_its_server_outlives_the
     gone = ordered(page, verb="destroy", clone="dev7", instance="shop", sure="yes")
     assert "Done: dev7 is destroyed" in gone, gone
     assert json.loads(host.systemd.zbackup("clone", "list", "--json").succeeded)["data"] == []
-    journal = host.systemd.journal("zbackup-cloner@*")
+    journal = host.systemd.type(shell("see-it-in-a-browser.md", "journalctl -u 'zbackup-cloner@*'")).out
     assert journal.count("operation.begun") == journal.count("operation.done") == 2, journal
 
 
@@ -155,7 +166,7 @@ Page = Callable[..., str]
 
 def logged_in(host: Host) -> Page:
     """What the page says at a path, or to a form, by a link that root asked for."""
-    link = host.systemd.zbackup("web", "--login").succeeded.strip()
+    link = host.systemd.zbackup(*typed("see-it-in-a-browser.md", "zbackup web --login")).succeeded.strip()
     form = urllib.parse.urlsplit(link)
     site = f"{form.scheme}://{form.netloc}"
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
@@ -192,3 +203,21 @@ def test_a_drill_of_the_daemons_is_waited_for(host: Host) -> None:
     with subprocess.Popen(("flock", lock, "sleep", "70")):
         done = host.systemd.zbackup("init", "--yes")
     assert done.rc == 0 and "tables checked: passed" in done.err, done
+
+
+def test_it_is_removed_as_the_page_says(host: Host) -> None:
+    """The last: nothing of ours is left, and the server and its data are as they were."""
+    systemd = host.systemd
+    systemd.type(shell("see-it-in-a-browser.md", "systemctl enable --now zbackup-cloner"))
+    here = {"tank/mysql": f"{host.pool.name}/shop"}
+    systemd.type(shell("change-what-is-protected.md", "zfs unallow", here))
+    drop = shell("change-what-is-protected.md", 'mysql -u root -p -e "DROP')
+    host.server.sql(drop.split('"')[1])
+    systemd.type(shell("change-what-is-protected.md", "rm /etc/zbackup"))
+    systemd.type(shell("change-what-is-protected.md", "systemctl disable --now"))
+    systemd.type(shell("change-what-is-protected.md", "rm -r /etc/systemd"))
+    systemd.type(shell("change-what-is-protected.md", "rm -r /opt"))
+    systemd.type(shell("change-what-is-protected.md", "systemctl daemon-reload"))
+    assert systemd.show("zbackup.service", "LoadState") == "not-found"
+    assert not INSTALLED.is_symlink() and not HOME.exists() and not list(ETC.glob("zbackup*.s*"))
+    assert host.server.sql("SELECT COUNT(*) FROM mysql.user WHERE User = 'zbackup'") == [(0,)]

@@ -1,6 +1,7 @@
 """The units as a host runs them: by a real systemd, which starts, watches, reloads and stops the daemon."""
 
 import re
+import shlex
 import shutil
 import signal
 import tempfile
@@ -14,10 +15,11 @@ from tests.lab import servers
 from tests.lab.pool import Pool, create_pool, run
 from tests.lab.server_user import SERVER_UID
 from tests.lab.servers.templates import DAEMON as DAEMON_OF
-from tests.slow.systemd_machine import ETC, Systemd
+from tests.slow.systemd_machine import ETC, PROJECT, Systemd
 from tests.system.conftest import house
 from tests.system.house import House, Variant, next_second, wait_until
-from tests.system.test_least_privilege import documented_permissions
+from tests.unit.docs.pages import blocks
+from tests.unit.docs.typed import page_of, shell
 
 __all__ = ["house"]
 
@@ -73,11 +75,14 @@ def systemd(house: House) -> Iterator[Systemd]:
     (DROP_IN / "lab.conf").write_text("[Service]\nWatchdogSec=6s\nProtectHome=read-only\nRestartSec=1s\n")
     machine = Systemd()
     machine.boot()
-    shutil.chown(etc, "root", "zbackup")
-    shutil.chown(etc / "config.toml", "root", "zbackup")
-    etc.chmod(0o750)
-    (etc / "config.toml").chmod(0o640)
-    run("zfs", "allow", "-u", "zbackup", documented_permissions(), house.pool.data.name)
+    machine.type(shell("run-as-a-service.md", "chgrp zbackup"))
+    machine.type(shell("run-as-a-service.md", "chmod 750"))
+    machine.type(shell("least-privilege.md", "usermod -aG mysql"))
+    secret = etc / "shop.password"
+    shutil.chown(secret, "root", "root")  # given by systemd, which is root
+    secret.chmod(0o600)
+    here = {"tank/mysql": shlex.quote(house.pool.data.name)}
+    run(*shlex.split(shell("run-as-a-service.md", "zfs allow", here)))
     yield machine
     machine.power_off()
 
@@ -95,7 +100,7 @@ def taken(house: House) -> int:
 
 
 def test_it_starts_and_works_with_nothing_but_its_credentials(house: House, systemd: Systemd) -> None:
-    systemd.do("start", DAEMON)  # it waits for READY=1
+    systemd.type(shell("run-as-a-service.md", "systemctl daemon-reload"))  # it waits for READY=1
     assert systemd.show(DAEMON, "ActiveState") == "active"
     user = systemd.inside("ps", "-o", "user=", "-p", str(main_pid(systemd))).out.strip()
     assert user == "zbackup"
@@ -104,12 +109,17 @@ def test_it_starts_and_works_with_nothing_but_its_credentials(house: House, syst
     assert "job.failed" not in systemd.journal(DAEMON)
     wait_until("it says how it is", lambda: "1 instance" in systemd.show(DAEMON, "StatusText"), 60)
     assert Path("/var/lib/zbackup/daemon.json").exists()
-    print(systemd.ask("status", DAEMON))
+    print(systemd.type(shell("run-as-a-service.md", "systemctl status")))
+    for line in (
+        shell("run-as-a-service.md", "journalctl -u zbackup"),
+        shell("troubleshooting.md", "journalctl -u zbackup"),
+    ):
+        assert "snapshot.created" in systemd.type(line).out
 
 
 def test_it_reloads(systemd: Systemd) -> None:
     before = main_pid(systemd)
-    systemd.do("reload", DAEMON)  # it waits for READY=1 after RELOADING=1
+    systemd.type(shell("run-as-a-service.md", "systemctl reload"))  # it waits for READY=1 after RELOADING=1
     systemd.wait_for_log(DAEMON, '"config.reloaded"')
     assert (systemd.show(DAEMON, "ActiveState"), main_pid(systemd)) == ("active", before)
 
@@ -149,7 +159,7 @@ def test_a_recovered_server_outlives_the_daemon(house: House, systemd: Systemd) 
 
 
 def test_the_helper_removes_what_a_killed_restore_left(house: House, systemd: Systemd) -> None:
-    systemd.do("start", SOCKET)
+    systemd.type(shell("least-privilege.md", "systemctl enable --now zbackup-helper.socket"))
     systemd.do("stop", DAEMON)
     note = Path("/run/zbackup/half.process")
     script = f"""/usr/local/bin/zbackup restore --to now --name half & RESTORE=$!
@@ -162,6 +172,30 @@ def test_the_helper_removes_what_a_killed_restore_left(house: House, systemd: Sy
     systemd.wait_for_log(DAEMON, "removed the unfinished clone half")
     assert [name for name in house.names() if name.startswith(f"{house.clones}/half")] == []
     assert not note.exists()
+
+
+def test_it_is_upgraded(systemd: Systemd) -> None:
+    """As the page says for a host without a package, with the same version again."""
+    before = main_pid(systemd)
+    systemd.type(shell("run-as-a-service.md", "systemctl stop"))
+    print(systemd.inside("sh", "-c", shell("run-as-a-service.md", "pgrep")))
+    install = shell("run-as-a-service.md", "install -m 644 systemd/zbackup.service systemd/zbackup-helper")
+    systemd.type(f"cd {shlex.quote(str(PROJECT))} && {install}")
+    ours = {"--create": "--create zbackup.conf"}
+    systemd.type(shell("run-as-a-service.md", "systemd-tmpfiles --create", ours))
+    assert main_pid(systemd) not in (0, before)
+    systemd.type(shell("restore-drills.md", "systemctl daemon-reload"))
+    assert systemd.ask("is-active", "zbackup-drill.socket") == "active"
+    systemd.type(shell("append-only-backup-host.md", "systemctl enable --now zbackup"))
+    assert systemd.ask("is-enabled", DAEMON) == "enabled"
+
+
+def test_the_gate_tells_the_journal_what_it_refused(systemd: Systemd) -> None:
+    gate = ("/usr/local/bin/zbackup", "gate", "--root", "tank/backups/db1", "--append-only")
+    refused = systemd.inside("env", "SSH_ORIGINAL_COMMAND=zfs destroy tank/backups/db1", *gate)
+    assert refused.rc == 9 and "refused by the gate" in refused.err, refused
+    line = shell("append-only-backup-host.md", "journalctl -t zbackup-gate")
+    wait_until("it is written there", lambda: "refused by the gate" in systemd.type(line).out, 60)
 
 
 def test_told_to_stop_it_stops(house: House, systemd: Systemd) -> None:
@@ -216,6 +250,19 @@ def test_a_switch_stops_and_starts_production_s_unit(house: House, systemd: Syst
         assert systemd.show(PRODUCTION, "ActiveState") == "active"
         seen.add(systemd.show(PRODUCTION, "MainPID"))
     assert len(seen) == 3, "it was stopped and started each time"
+
+
+def test_a_timer_takes_snapshots_where_no_daemon_runs(house: House, systemd: Systemd) -> None:
+    service, timer = (block.text for block in blocks(page_of("systemd-timers.md")) if block.kind == "ini")
+    by_hand = f"Environment=ZBACKUP_CONFIG={ETC.with_name('by-hand.toml')}\n"
+    (ETC / "zbackup-snapshot.service").write_text(f"{service}{by_hand}")
+    (ETC / "zbackup-snapshot.timer").write_text(timer)
+    systemd.type(shell("systemd-timers.md", "systemctl daemon-reload"))
+    systemd.type(shell("systemd-timers.md", "systemctl enable --now"))
+    assert systemd.ask("is-active", "zbackup-snapshot.timer") == "active"
+    before = taken(house)
+    systemd.do("start", "zbackup-snapshot.service")
+    assert taken(house) > before
 
 
 def stops_too_slowly(house: House, systemd: Systemd, config: Path) -> None:

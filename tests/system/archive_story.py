@@ -5,6 +5,7 @@ destroyed, and what the destination has is restored and judged by the journal of
 """
 
 import contextlib
+import shlex
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,9 +17,12 @@ from tests.lab.load import Load, verify
 from tests.lab.pool import PoolError, create_pool, run
 from tests.system.house import House, after_writing, checksums, local, next_second, now, utc, wait_until
 from tests.system.program import Result
+from tests.unit.docs.typed import typed
 
 THREADS, RATE = 3, 80.0
 EVERY = "1s"
+STATUS = typed("archive-the-log.md", "zbackup archive status")
+ONCE = typed("archive-the-log.md", "zbackup archive shop --once")
 TABLES = ["workload.progress", "workload.ledger", "workload.balance"]
 
 
@@ -79,7 +83,7 @@ def archive_under_load(
     journal = house.home / "last journal"
 
     def archived() -> datetime | None:
-        said = house.zb("archive", "status", "--json", config=config, environment=environment).data
+        said = house.zb(*STATUS, "--json", config=config, environment=environment).data
         text = said[0]["archived_to"]
         return utc(text) if text else None
 
@@ -116,7 +120,9 @@ def require_all_back(house: House, loss: Loss, at: str, back: Callable[..., Resu
     assert utc(window["ranges"][-1]["to"]) >= loss.archived
     found: dict[str, Any] = {}
     for to, name in (("latest", "phoenix"), (local(loss.moment), "earlier")):
-        found = back("restore", "--from", at, "--to", to, "--name", name, "--json").data
+        here = {"offsite": at, "latest": shlex.quote(to), "--name back": f"--name {name}"}
+        words = typed("archive-the-log.md", "zbackup restore shop --from offsite", here)
+        found = back(*words, "--json").data
         with house.clone(found) as connection:
             if to == "latest":
                 verdict = verify(connection, loss.journal, loss.archived, loss.gone)
@@ -153,7 +159,7 @@ def purge_and_reset(house: House, config: Path) -> None:
     """What is purged before it was archived comes from a snapshot; behind a RESET there is a new epoch."""
 
     def archived() -> dict[str, Any]:
-        found: dict[str, Any] = house.zb("archive", "--once", "--json", config=config).data[0]
+        found: dict[str, Any] = house.zb(*ONCE, "--json", config=config).data[0]
         return found
 
     server = house.server
@@ -173,6 +179,11 @@ def purge_and_reset(house: House, config: Path) -> None:
     server.sql("INSERT INTO shop.purged VALUES (3)")
     found = archived()
     assert found["epoch"] == 1 and found["new_epoch"], found
+    # As on a machine that was cloned: the one that the archive is of goes by another name.
+    run("zfs", "set", f"zbackup:archiver={'0' * 32}", house.datasets[0])
+    assert "--take-over" in house.zb(*ONCE, "-q", config=config).refused(10)
+    done = house.zb(*typed("archive-the-log.md", "zbackup archive shop --take-over"), config=config)
+    assert "a new epoch began: what was archived is another host's" in done.succeeded
     # No backup from before leads on from here.
     house.snapshot(config)
     assert house.zb("ship", config=config).rc == 0

@@ -13,8 +13,11 @@ from tests.lab.pool import create_pool, run
 from tests.system.forked import forks
 from tests.system.house import House, checksums, local, utc
 from tests.system.program import Result
+from tests.unit.docs.typed import typed
 
 TABLES = ["shop.customers", "shop.orders"]
+WRITTEN = "zbackup-20240501T080000Z"
+"""A backup's name on the pages."""
 
 
 class Shop:
@@ -60,7 +63,8 @@ class AsItIs:
     def test_each_backup_comes_back_by_its_name_or_id(self, shop: Shop) -> None:
         ids = {b["name"]: b["backup"] for b in shop.house.backups()}
         for name, wanted in zip(shop.names, shop.then, strict=True):
-            assert shop.restored("--to-backup", name) == wanted
+            words = typed("point-in-time-recovery.md", "zbackup restore shop --to-backup", {WRITTEN: name})
+            assert shop.restored(*words[1:]) == wanted
         assert shop.restored("--to-backup", ids[shop.names[0]]) == shop.then[0]
 
     def test_the_program_is_the_one_that_is_named(self, shop: Shop) -> None:
@@ -77,6 +81,20 @@ class AsItIs:
         with house.clone(report) as clone:
             assert checksums(clone, TABLES) == shop.then[1]
         house.destroy("old")
+
+    def test_the_wrong_engine_is_found_with_the_line_to_write(self, shop: Shop) -> None:
+        house, kind = shop.house, shop.house.server.settings.kind
+        wrong = {"mysql": "mariadb", "mariadb": "mysql"}[kind]
+        before = house.state()
+        checked = house.zb("check", config=house.configure("wrong engine", engine=wrong))
+        assert checked.rc == 9, checked
+        said = " ".join(checked.out.split())
+        assert f"the configuration says {wrong}, and it is {kind} " in said
+        assert "a restore would start the wrong server program" in said
+        assert f'[instance.shop] engine = "{kind}"' in said
+        checked = house.zb("check", config=house.configure("no MongoDB", engine="mongodb"))
+        assert checked.rc == 7 and "is no MongoDB; check engine" in " ".join(checked.out.split()), checked
+        assert house.zb("check").rc == 0 and house.state() == before
 
     def test_from_a_destination(self, shop: Shop) -> None:
         for words in (("--from", "vault"), ("--from", "vault", "--run-at-destination")):

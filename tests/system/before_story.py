@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.system.house import House, checksums, utc
+from tests.unit.docs.typed import typed
 
 TABLES = ["shop.kept", "shop.doomed", "shop.customers"]
 
@@ -83,11 +84,18 @@ class BeforeStory:
         assert plan["replay"]["transactions"] == 20, "ten rows in two tables"
 
     def test_all_before_it_is_back_and_nothing_behind(self, house: House, accident: Accident) -> None:
-        report = house.zb(*_restoring(accident.name, "exact")).data
+        instead = {"4e15fdaa-e56f-11f1-875d-4e352002aa4c:10": accident.name, "before-drop": "exact"}
+        words = typed(
+            "point-in-time-recovery.md",
+            "zbackup restore shop --before 4e15fdaa-e56f-11f1-875d-4e352002aa4c:10 --name",
+            instead,
+        )
+        report = house.zb(*words, "--json").data
         _assert_cut(accident, report["recovered"])
         with house.clone(report) as clone:
             assert checksums(clone, TABLES) == accident.sums
-        house.destroy("exact")
+        words = typed("point-in-time-recovery.md", "zbackup clone destroy", {"before-drop": "exact"})
+        house.zb(*words, "--yes", "--json").data  # noqa: B018  checks the exit status
 
     def test_a_place_inside_of_it_and_an_older_base_give_the_same(
         self, house: House, accident: Accident
@@ -102,7 +110,9 @@ class BeforeStory:
 
     def test_the_log_says_what_happened_to_the_table(self, house: House, accident: Accident) -> None:
         before = house.state()
-        entries, end = house.log("--table", "shop.doomed", "--kind", "drop")
+        doomed = {"shop.orders": "shop.doomed"}
+        words = typed("point-in-time-recovery.md", "zbackup log shop", doomed)
+        entries, end = house.log(*words[1:], "--kind", "drop")
         assert [(e["start"], e["gtid"] or "") for e in entries] == [
             (f"{accident.file}:{accident.start}", accident.gtid)
         ]
@@ -117,7 +127,9 @@ class BeforeStory:
     def test_the_last_drop_of_a_table_is_found_and_has_to_be_confirmed(
         self, house: House, accident: Accident
     ) -> None:
-        words = ("restore", "--before-drop", "shop.doomed", "--name", "dropped", "--json")
+        instead = {"--name before-drop": "--name dropped", "shop.orders": "shop.doomed"}
+        page = typed("point-in-time-recovery.md", "zbackup restore shop --before-drop", instead)
+        words = (*page, "--json")
         assert "add --yes" in house.zb(*words).refused(2)
         assert "no truncate of shop.kept" in house.zb(
             "restore", "--before-truncate", "shop.kept", "--yes", "-q"

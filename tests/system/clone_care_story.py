@@ -16,6 +16,7 @@ from tests.lab.servers.accounts import APP_PASSWORD, APP_USER, REPLICATION_PASSW
 from tests.platform.contexts import context
 from tests.system.clone_story import asked, create, entered, production
 from tests.system.house import House, checksums, wait_until
+from tests.unit.docs.typed import typed
 from zbackup.jobs.dev_clones.lease import Reaped, reap
 from zbackup.proc.detached import Process
 
@@ -79,7 +80,8 @@ class MaskStory:
         watcher.write_text(WATCH)
         steps = [{"sql": str(EXAMPLE)}, {"run": [sys.executable, str(watcher), str(seen)]}]
         config = house.configure("masking", clones={"mask": steps})
-        (made,) = create(house, "--name", "base", config=config)
+        words = typed("dev-clones.md", "zbackup clone create shop --name dev-base", {"dev-base": "base"})
+        (made,) = create(house, *words[2:], config=config)
         assert made["masked"] and seen.read_text() == "base"
         with entered(house, "base") as clone:
             assert real_people(clone) == 0
@@ -89,11 +91,14 @@ class MaskStory:
         assert house.server.checksum() == before
 
     def test_children_of_a_masked_one_are_masked(self, house: House, history: dict[str, Any]) -> None:
-        taken = house.zb("clone", "snapshot", "base", "--json").data["snapshot"]
+        words = typed("dev-clones.md", "zbackup clone snapshot", {"dev-base": "base"})
+        taken = house.zb(*words, "--json").data["snapshot"]
         with entered(house, "base") as parent:
             asked(parent, "DELETE FROM shop.cards")
         secret = Path(house.zb("clone", "show", "base", "--json").data["password_file"]).read_text()
-        (child,) = create(house, "--from-clone", "base", "--name", "child")
+        one = {"dev-base --name dev --count 5": "base --name child"}
+        words = typed("dev-clones.md", "zbackup clone create shop --from-clone", one)
+        (child,) = create(house, *words[2:])
         assert (child["parent"], child["masked"], child["snapshot"]) == ("base", True, taken)
         assert Path(child["password_file"]).read_text() != secret
         with entered(house, "child") as clone:
@@ -271,7 +276,8 @@ class ReplicaStory:
         assert "clones.replica" in refused
         house.snapshot()
         house.server.sql("UPDATE shop.customers SET name = 'between' WHERE id = 1")
-        words = ("--as-replica-of", "production", "--count", str(self.count), "--name", "rep")
+        few = {"--count 5": f"--count {self.count}", "reporting": "rep"}
+        words = typed("dev-clones.md", "zbackup clone create shop --as-replica-of", few)[2:]
         names = [made["name"] for made in create(house, *words, config=config)]
         assert len(names) == self.count
         house.server.sql("UPDATE shop.customers SET name = 'after' WHERE id = 2")

@@ -1,7 +1,9 @@
 """The story of dev clones of MySQL and MariaDB, told once for each by the modules test_clones_*."""
 
 import os
+import shlex
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +13,13 @@ from urllib.parse import unquote, urlsplit
 import pymysql
 import pytest
 
+from tests.lab import servers
 from tests.lab.mysql_fixture import free_port
 from tests.lab.pool import run
 from tests.lab.servers.accounts import APP_PASSWORD, APP_USER
 from tests.system.forked import forks
-from tests.system.house import Connection, House, Run, Zbackup, checksums, next_second, utc
+from tests.system.house import ZBACKUP, Connection, House, Run, Zbackup, checksums, next_second, utc
+from tests.unit.docs.typed import shell, typed
 
 FIRST, LAST = 23100, 23199
 ADMIN = "zbackup_clone"
@@ -63,7 +67,9 @@ def entered(house: House, name: str, user: str = ADMIN, password: str = "") -> "
 
 def entered_by_dsn(house: House, name: str) -> "Connection[Any]":
     """A connection to a clone as a driver gets one from what `clone dsn` prints."""
-    parts = urlsplit(house.zb("clone", "dsn", name, "--json").data["dsn"])
+    parts = urlsplit(
+        house.zb(*typed("dev-clones.md", "zbackup clone dsn", {"dev1": name}), "--json").data["dsn"]
+    )
     return pymysql.connect(
         host=parts.hostname or "",
         port=parts.port or 0,
@@ -96,6 +102,23 @@ def require_harmless(house: House, clone: "Connection[Any]") -> None:
         (ADMIN,),
         (ADMIN,),
     )
+
+
+def asked_by_the_client(house: House, name: str, statement: str) -> str:
+    """What the server's own client answers that a shell starts with what `clone env` prints."""
+    settings, programs = house.server.settings, house.home / "client"
+    programs.mkdir(exist_ok=True)
+    client = servers.path(settings.flavour) / "bin" / settings.kind
+    for program, here in (("mysql", client), ("zbackup", ZBACKUP)):
+        (programs / program).symlink_to(here)
+    line = shell("dev-clones.md", "eval", {"dev1": name})
+    return subprocess.run(
+        ("sh", "-c", f"{line} --batch --skip-column-names --execute {shlex.quote(statement)}"),
+        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "ZBACKUP_CONFIG": str(house.default)},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
 
 
 def production(house: House) -> dict[str, int | None]:
@@ -133,6 +156,7 @@ class CloneStory:
             assert memory == 32 << 20
             clone.query("DELETE FROM shop.orders")
             clone.query("CREATE TABLE shop.notes (id INT PRIMARY KEY) ENGINE=InnoDB")
+        assert asked_by_the_client(house, "dev1", "SELECT @@port") == str(made["port"])
         assert production(house) == history["now"]
         assert house.zb("clone", "create", "--name", "dev1").rc == 10
         self.assert_nothing_is_left_of_what_cannot_be_made(house, made["port"])

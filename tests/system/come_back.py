@@ -2,17 +2,15 @@
 
 import contextlib
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
 from tests.lab.pool import Pool, create_pool, run
-from tests.lab.second_host import USER
 from tests.lab.two_hosts import TwoHosts
 from tests.system.house import Zbackup
 from tests.system.program import Result
-from tests.unit.docs.typed import typed
+from tests.unit.docs.typed import shell, typed
 from zbackup.model.shipping import COMMITTED
 
 
@@ -23,7 +21,11 @@ class Offsite:
         self.house, self.hosts, self.new = house, hosts, new
         # A root of its own below that of the keys: instances of one name must not meet.
         self.place = new.name.replace(".", "-")
-        run("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", f"{hosts.root}/{self.place}")
+        here = {"tank/backups/db1": f"{hosts.root}/{self.place}"}
+        made = shell(
+            "append-only-backup-host.md", "zfs create -o canmount=off -o mountpoint=none -o quota", here
+        )
+        run(*shlex.split(made))
         self.sending = house.configure("sending", ship=[self.ship("append-only")])
         # A host that has nothing of the instance: another pool, and no dataset of that name.
         self.burnt = house.configure(
@@ -104,11 +106,13 @@ def make_log(root: str) -> None:
     name = f"{root}/shop/log"
     if name in run("zfs", "list", "-Hro", "name", root).splitlines():
         return
-    mountpoint = Path("/var/lib/zbackup/log-archive") / name
-    safe = ("readonly=off", "setuid=off", "exec=off", "devices=off", f"mountpoint={mountpoint}")
-    run("zfs", "create", *(word for each in safe for word in ("-o", each)), name)
-    shutil.chown(mountpoint, USER)
-    mountpoint.chmod(0o700)
+    here = {"tank/backups/db1/shop/log": name}
+    for line in (
+        shell("append-only-backup-host.md", "zfs create -o readonly=off", here),
+        shell("append-only-backup-host.md", "chown", here),
+        shell("append-only-backup-host.md", "chmod", here),
+    ):
+        run(*shlex.split(line))
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ pytest.register_assert_rewrite(
     "tests.system.clone_care_story",
     "tests.system.clone_kills_story",
     "tests.system.switch_kills",
+    "tests.system.switch_pages",
     "tests.system.switch_story",
     "tests.system.daemon_story",
     "tests.system.recovery_story",

@@ -242,7 +242,8 @@ class CopyStory:
         for more in ((), ("--dry-run",)):
             assert "--before" in house.zb(*words, last, "-q", *more).refused(9)
         assert [each["name"] for each in house.backups()] == backups
-        said = house.zb(*words, name, "--json")
+        page = typed("undo-a-transaction.md", "zbackup restore shop --skip", {"4d8d17e9-...:6484": name})
+        said = house.zb(*page, "--json")
         left_out = said.data["left_out"]
         assert (left_out["tables"], left_out["later"]) == (["shop.customers"], 1)
         assert left_out["first"][0]["start"] == last

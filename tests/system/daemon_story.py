@@ -20,6 +20,7 @@ from typing import Any
 from tests.lab.load import Load, verify
 from tests.lab.load_journal import Summary
 from tests.system.house import ZBACKUP, House, now, utc, wait_until
+from tests.unit.docs.typed import typed
 
 CADENCE_S = 5
 ENDINGS = (signal.SIGTERM, signal.SIGKILL)
@@ -158,7 +159,8 @@ def pause_and_resume(house: House, config: Path, paused_metric: Callable[[], flo
 
 def acknowledge(house: House, config: Path) -> None:
     """That snapshots fail is known: it calls nobody, and is shown."""
-    house.zb("acknowledge", "--until", "+1h", "--reason", "locked on purpose", config=config)
+    words = typed("monitoring-and-alerts.md", "zbackup acknowledge", {"disk is ordered": "locked on purpose"})
+    assert house.zb(*words, config=config).rc == 0
     known = house.zb("status", "--json", config=config).data[0]
     assert known["health"] == "ok" and known["acknowledged"]["problems"] == [["critical", "snapshot"]]
     assert "locked on purpose" in known["findings"][0]["text"]

@@ -21,6 +21,7 @@ from tests.lab.servers.templates import DAEMON
 from tests.lab.trusted import trusted
 from tests.system.forked import Forks, shared
 from tests.system.program import ANSWER_LIMIT, Result, Run
+from tests.unit.docs.typed import typed
 
 ZONE = ZoneInfo("Europe/Berlin")
 INSTANCE = "shop"
@@ -146,7 +147,8 @@ class Zbackup:
     def destroy(self, *names: str) -> None:
         """Destroy clones."""
         for name in names:
-            self.zb("clone", "destroy", name, "--yes", "--json").data  # noqa: B018  checks the exit status
+            words = typed("change-what-is-protected.md", "zbackup clone destroy NAME", {"NAME": name})
+            self.zb(*words, "--yes", "--json").data  # noqa: B018  checks the exit status
 
     # what is there
 

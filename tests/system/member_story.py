@@ -16,6 +16,7 @@ from tests.lab.server_user import as_server_user
 from tests.system.house import wait_until
 from tests.system.mongo_house import MongoHouse
 from tests.system.mongo_story import hashes
+from tests.unit.docs.typed import typed
 from zbackup.proc.detached import Process
 
 HOST = "127.0.0.1"
@@ -29,7 +30,8 @@ def join_by_the_steps(house: MongoHouse, primary: MongoServer) -> list[str]:
     """
     before = house.names()
     port = free_port()
-    steps = house.zb("clone", "create", "--as-replica-of", "production", "--json").data["steps"]
+    words = typed("dev-clones.md", "zbackup clone create carts --as-replica-of", {"carts": "shop"})
+    steps = house.zb(*words, "--json").data["steps"]
     assert house.names() == before
     cloned, linked, (started,), (added,), _, destroyed = (
         [c.replace("PORT", str(port)).replace("HOST", HOST) for c in step["run"]] for step in steps

@@ -11,6 +11,7 @@ from tests.lab.mongo_fixture import ADMIN, ADMIN_PASSWORD, Client, MongoServer, 
 from tests.lab.pool import Pool
 from tests.lab.server_user import give_away
 from tests.system.mongo_house import MongoHouse, build
+from tests.unit.docs.typed import typed
 
 REPLICA_SET = "orders"
 
@@ -72,7 +73,7 @@ def hashes(client: Client, *, without: str = "") -> dict[str, str]:
 
 def restore_to(house: MongoHouse, stamp: str, name: str, *words: str) -> dict[str, Any]:
     """Restore to a cluster time; returns the report's JSON."""
-    report: dict[str, Any] = house.zb(
-        "restore", "--to-timestamp", stamp, "--name", name, "--json", *words
-    ).data
+    here = {"docs": "shop", "1795240185,7": stamp, "before-drop": name}
+    page = typed("point-in-time-recovery-mongodb.md", "zbackup restore docs --to-timestamp", here)
+    report: dict[str, Any] = house.zb(*page, "--json", *words).data
     return report

@@ -30,6 +30,7 @@ from tests.system.house import (
     wait_until,
 )
 from tests.system.recovered import application, assert_made_safe, assert_stops_and_starts
+from tests.unit.docs.typed import typed
 from zbackup.proc.detached import Process
 
 THREADS, RATE = 3, 80.0
@@ -145,7 +146,8 @@ class RecoveryStory:
         self, house: House, history: History
     ) -> None:
         before = house.names()
-        report = house.restore(history.quiet, "r1")
+        here = {"10:02": local(history.quiet), "restore shop": "restore shop --name r1"}
+        report = house.zb(*typed("README.md", "zbackup restore shop --to", here), "--json").data
         assert utc(report["target"]["at"]) == history.quiet
         _assert_cut(house, report, history.quiet)
         assert house.server.checksum(["shop.orders"]) == {"shop.orders": None}, "production was touched"
@@ -236,7 +238,9 @@ class RecoveryStory:
         house.server.stop()
         ago = int((now() - history.late).total_seconds())
         before = house.snapshots()
-        report = house.restore(f"-{ago}s", "ago")
+        here = {"2024-05-01 10:02": f"-{ago}s", "/opt/mysql-8.0/usr/sbin/mysqld": str(house.program)}
+        words = typed("upgrade.md", "zbackup restore shop --to", here)
+        report = house.zb(*words, "--name", "ago", "--json").data
         assert abs(utc(report["target"]["at"]) - history.late) < timedelta(seconds=20)
         with house.clone(report) as clone:
             assert _verdict(clone, history, report).required > 0
@@ -254,7 +258,9 @@ class RecoveryStory:
             wait_until("the load has noticed", lambda: not load.running, 90)
         before = house.snapshots()
         with without_files(house):
-            report = house.restore("now", "crashed")
+            here = {"last --port 3307": f"crashed --port {free_port()}"}
+            words = typed("restore-when-the-server-is-down.md", "zbackup restore shop --to now", here)
+            report = house.zb(*words, "--json").data
         crash_of_clone(house, "crashed")
         assert report["recovered"]["first_skipped"] is None
         taken = house.snapshots() - before

@@ -20,6 +20,7 @@ from tests.system.house import next_second, now
 from tests.system.member_story import join_by_the_steps
 from tests.system.mongo_house import MongoHouse
 from tests.system.mongo_story import hashes, mongo_house
+from tests.unit.docs.typed import typed
 
 PEOPLE = [{"_id": n, "name": f"Customer {n}", "email": f"c{n}@example.com"} for n in range(2000)]
 MASK = """
@@ -179,11 +180,14 @@ def _one_transaction_is_taken_back(house: MongoHouse, client: Client, copies: Pa
             orders.delete_many({"_id": {"$gte": 2000}}, session=session)
             orders.insert_one({"_id": "new", "state": "wrong"}, session=session)
         orders.update_one({"_id": 13}, {"$set": {"state": "right"}})
-        *_, entry = house.log("--table", "shop.orders", "--kind", "delete")[0]
+        words = typed("undo-a-transaction.md", "zbackup log docs", {"docs": "shop"})
+        *_, entry = house.log(*words[1:])[0]
         wrong = hashes(client)["shop.orders"]
-        words = ("undo", entry["start"], "--json")
-        shown = house.zb(*words, "--dry-run", config=copies)
+        here = {"docs": "shop", "1714557720,3": entry["start"]}
+        dry = typed("undo-a-transaction.md", "zbackup undo 1714557720,3 docs --dry-run", here)
+        shown = house.zb(*dry, "--json", config=copies)
         assert shown.rc == 17 and "EJSON.parse" in shown.out and hashes(client)["shop.orders"] == wrong
+        words = (*typed("undo-a-transaction.md", "zbackup undo 1714557720,3 docs", here), "--json")
         done = house.zb(*words, "--yes", config=copies)
         assert done.rc == 17 and "_id=13: changed since" in done.err
         assert ("a server is restored to just before it" in shown.err + done.err) is not kept

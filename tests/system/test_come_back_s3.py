@@ -2,6 +2,7 @@
 
 import base64
 import os
+import shlex
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from tests.system.archive_story import archiving, lose_host, require_all_back
 from tests.system.forked import forks
 from tests.system.house import House, Variant, next_second, now, utc, wait_until
 from tests.system.program import Result, Run
+from tests.unit.docs.typed import shell, typed
 
 PREFIX = "fire/drill"
 BUCKETS = "zbackup.destinations.s3.from_config"
@@ -40,9 +42,10 @@ class Offsite:
         self.moments: list[datetime] = []
         self.secret, self.key = house.home / "secret", house.home / "key"
         self.secret.write_text(SECRET)
-        self.key.write_text(base64.b64encode(os.urandom(32)).decode())
-        for path in (self.secret, self.key):
-            path.chmod(0o600)
+        self.secret.chmod(0o600)
+        here = {"/etc/zbackup/shop.key": shlex.quote(str(self.key))}
+        run("sh", "-c", shell("off-site-copies-s3.md", "openssl rand", here))
+        run("sh", "-c", shell("off-site-copies-s3.md", "chmod 600", here))
         self.sending = house.configure("sending", ship=[self.ship(server.endpoint)])
         self.burnt = self.elsewhere("burnt")
 
@@ -79,7 +82,8 @@ class Offsite:
         return self.house.zb(*words, config=config or self.burnt)
 
     def restoring(self, to: str, name: str) -> tuple[str, ...]:
-        return ("restore", "--from", "cloud", "--to", to, "--name", name, "--json")
+        here = {"latest": to, "rescue": name}
+        return (*typed("off-site-copies-s3.md", "zbackup restore shop --from cloud", here), "--json")
 
     def told(self, result: Result, name: str) -> list[int]:
         """The rows on the server that a restore made under that name, and its end."""
@@ -117,7 +121,10 @@ def offsite(house: House) -> Iterator[Offsite]:
             house.server.sql("INSERT INTO story.told VALUES (%s)", (number * 2 + 1,))
             next_second()
             house.snapshot()
-            sent = house.zb("ship", config=made.sending)
+            dry = typed("off-site-copies-s3.md", "zbackup ship shop cloud --dry-run")
+            assert house.zb(*dry, config=made.sending).rc == 0
+            page = typed("off-site-copies-s3.md", "zbackup ship shop cloud --initial")
+            sent = house.zb(*page[: None if number == 0 else 1], config=made.sending)
             assert sent.rc == 0, sent
         yield made
     new.destroy()
@@ -129,7 +136,8 @@ def gets(through: Proxy) -> list[str]:
 
 
 def test_what_is_there_is_listed_without_the_host(offsite: Offsite) -> None:
-    listed = offsite.back("list", "--at", "cloud", "--json").data[0]["backups"]
+    page = typed("off-site-copies-s3.md", "zbackup list shop --at cloud")
+    listed = offsite.back(*page, "--json").data[0]["backups"]
     assert [b["name"] for b in listed] == [b["name"] for b in offsite.house.backups()]
     report = offsite.back("window", "--at", "cloud", "--json").data[0]
     assert len(report["ranges"]) == 1 and report["gaps"] == []
@@ -152,7 +160,7 @@ def test_to_a_moment_between_two_chains(offsite: Offsite) -> None:
 
 def test_a_drill_proves_what_it_does_at_home_and_leaves_nothing(offsite: Offsite) -> None:
     """Killed when its server is being made, the next one does it all: from a backup to the next."""
-    words = ("verify", "--at", "cloud", "--drill", "--json")
+    words = (*typed("off-site-copies-s3.md", "zbackup verify shop --at cloud"), "--json")
     begun = offsite.house.begin(*words, config=offsite.burnt)
     clone = f"{offsite.new.name}/back/shop-drill"
     wait_until("what was fetched is cloned", lambda: f"{clone}/0" in offsite.left(), 120)
@@ -248,11 +256,15 @@ def test_without_the_key_nothing_is_begun(offsite: Offsite) -> None:
 def test_a_host_with_nothing_but_the_key_restores_from_the_bucket_alone(offsite: Offsite) -> None:
     """No configuration anywhere: what lies there names itself, and the configuration for it is printed."""
     house, below = offsite.house, f"{offsite.new.name}/alone"
-    environment = {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
+    known = {"ID=...": f"ID={ACCESS}", "KEY=...": f"KEY={SECRET}", "eu-central-1": "us-east-1"}
+    exported = shlex.split(shell("disaster-recovery.md", "export", known))[1:]
+    environment = dict(each.split("=", 1) for each in exported)
     address = ("--from", f"s3://{BUCKET}/{PREFIX}", "--endpoint", offsite.through.endpoint)
     key = ("--key", str(offsite.key))
     to = ("restore", *address, "--below", below, "--server", str(house.program), "--to", "latest")
-    (there,) = house.bare("list", *address, *key, "--json", environment=environment).data
+    here = {"s3://company-backups/db1": address[1], "/root/shop.key": str(offsite.key)}
+    words = typed("disaster-recovery.md", "zbackup list --from s3", here)
+    (there,) = house.bare(*words, *address[2:], "--json", environment=environment).data
     assert [b["name"] for b in there["backups"]] == [b["name"] for b in house.backups()]
     assert (there["instance"], there["servers"][0]["engine"]) == ("shop", "mariadb")
     (reach,) = house.bare("window", *address, *key, "--json", environment=environment).data
@@ -263,7 +275,9 @@ def test_a_host_with_nothing_but_the_key_restores_from_the_bucket_alone(offsite:
     assert "lets others read" in house.bare(*to, *key, "-q", environment=environment).refused(2)
     offsite.key.chmod(0o600)
     assert offsite.left() == [f"{offsite.new.name}/back"]
-    said = house.bare(*to, *key, "--name", "alone", "-q", environment=environment).succeeded
+    page = typed("disaster-recovery.md", "zbackup restore --from s3", here | {"tank/recovered": below})
+    more = (*address[2:], "--server", str(house.program), "--name", "alone", "-q")
+    said = house.bare(*page, *more, environment=environment).succeeded
     text, _, configuration = said.partition("production's place:\n\n")
     assert "Connect with:" in text, said
     config = house.home / "printed.toml"
@@ -285,9 +299,11 @@ def test_the_bucket_is_pruned_by_rules_of_its_own(offsite: Offsite) -> None:
     backups = offsite.house.backups()
     names, newest = [b["name"] for b in backups], utc(backups[-1]["as_of"])
     wait_until("none is needed for the promised minute", lambda: now() - newest > timedelta(minutes=1), 90)
-    planned = offsite.house.zb("prune", "--at", "cloud", "--dry-run", "--json", config=config).data[0]
+    dry = typed("off-site-copies-s3.md", "zbackup prune shop --at cloud --dry-run")
+    planned = offsite.house.zb(*dry, "--json", config=config).data[0]
     assert [b["name"] for b in planned["destroy"]] == names[:-1]
-    pruned = offsite.house.zb("prune", "--at", "cloud", "--json", config=config).data[0]
+    page = typed("off-site-copies-s3.md", "zbackup prune shop --at cloud")
+    pruned = offsite.house.zb(*page, "--json", config=config).data[0]
     assert [b["name"] for b in pruned["destroyed"]] == names[:-1] and pruned["skipped"] == []
     listed = client(offsite.server).list_objects_v2(Bucket=BUCKET, Prefix=f"{PREFIX}/shop/backups/")
     assert len(listed["Contents"]) == 1

@@ -20,6 +20,7 @@ from tests.system.house import ZBACKUP, House, Variant, after_writing, next_seco
 from tests.system.program import Run
 from tests.system.terminal import watch
 from tests.system.zfs_door import ZfsDoor
+from tests.unit.docs.typed import typed
 from zbackup.cli.status import CLEAR
 
 EVERY = "5s"
@@ -125,7 +126,10 @@ def test_it_says_how_it_is(house: House) -> None:
         daemon={"metrics": f"127.0.0.1:{port}", "watch": "2s"},
     )
     with told_by_web() as (url, heard), daemon_told(house, config, url) as run:
-        assert house.zb("notify", "--test", config=config).rc == 0 and heard.pop()["instance"] == "test"
+        assert (
+            house.zb(*typed("monitoring-and-alerts.md", "zbackup notify --test"), config=config).rc == 0
+            and heard.pop()["instance"] == "test"
+        )
         wait_for_snapshots(house, 1)
         wait_until("it was looked at", lambda: metric(port, "zbackup_health") is not None, 90)
         status = house.zb("status", "--json", config=config).data[0]
@@ -134,7 +138,12 @@ def test_it_says_how_it_is(house: House) -> None:
         assert metric(port, "zbackup_health") == 0
         newest = metric(port, "zbackup_last_snapshot_timestamp_seconds")
         assert newest is not None and abs(newest - time.time()) < 60
-        pictures = (str(ZBACKUP), "--config", str(config), "status", "--watch")
+        pictures = (
+            str(ZBACKUP),
+            "--config",
+            str(config),
+            *typed("run-as-a-service.md", "zbackup status --watch"),
+        )
         seen, rc = watch(pictures, lambda text: text.count(f"{CLEAR}Instance shop: ok") >= 2, 60)
         assert rc == 130 and "newest snapshot" in seen
         house.server.sql("ALTER USER zbackup@localhost ACCOUNT LOCK")

@@ -25,6 +25,7 @@ from tests.lab.two_hosts import TwoHosts, hosts
 from tests.system.house import wait_until
 from tests.system.program import Result
 from tests.system.terminal import converse
+from tests.unit.docs.typed import shell, typed
 
 __all__ = ["hosts"]
 
@@ -92,9 +93,11 @@ def mariadb(pool: Pool) -> Iterator[DatabaseServer]:
 
 @pytest.fixture(scope="module")
 def mongod(pool: Pool) -> Iterator[MongoServer]:
-    data = pool.dataset("carts", recordsize="32K")
+    there = {"tank/mongodb": f"{pool.name}/carts"}
+    run(*shlex.split(shell("back-up-mongodb.md", "zfs create -o recordsize=32K", there)))
+    mountpoint = Path(run("zfs", "get", "-Hpo", "value", "mountpoint", f"{pool.name}/carts").strip())
     server = MongoServer(
-        MongoSettings(datadir=data.mountpoint / "data", run_dir=pool.home / "mongo", replica_set="rs0")
+        MongoSettings(datadir=mountpoint / "data", run_dir=pool.home / "mongo", replica_set="rs0")
     ).start()
     try:
         initiate([server])
@@ -123,7 +126,7 @@ def state(pool: Pool) -> list[str]:
 
 def test_print_shows_the_configuration_and_writes_nothing(pool: Pool, mysql: DatabaseServer) -> None:
     before = state(pool)
-    shown = zbackup("init", "--print")
+    shown = zbackup(*typed("protect-a-host.md", "zbackup init --print"))
     assert "[instance.shop]" in shown.succeeded and f'"{pool.name}/shop"' in shown.out
     assert "make the account zbackup" in shown.err and "take the first backup" in shown.err
     assert state(pool) == before and not CONFIG.exists()
@@ -230,7 +233,9 @@ def test_at_a_terminal_it_asks_what_it_must(
         ("Do that?", "y"),
     ]
     said, status = converse(
-        (str(INSTALLED), "--config", str(other), "init", "--no-drill"), answers, within=120
+        (str(INSTALLED), "--config", str(other), *typed("README.md", "zbackup init"), "--no-drill"),
+        answers,
+        within=120,
     )
     assert status == 0 and "set up, but for the daemon: baskets" in said, said
     assert ADMIN_PASSWORD not in said + other.read_text()
@@ -250,9 +255,14 @@ def test_an_administrator_of_mongodb_may_be_named(pool: Pool, mongod: MongoServe
     forget(mongod)
     other = pool.home / "etc" / "config.toml"
     named = f"carts=127.0.0.1:{mongod.settings.port}"
-    words = ("--admin-user", ADMIN, "--admin-password-file", str(login), "--instance", named, "--no-drill")
-    done = zbackup("--config", str(other), "init", "--yes", *words)
-    assert "set up, but for the daemon: carts" in done.succeeded
+    here = {
+        "shop=/run/mysqld/mysqld.sock": named,
+        "user root": f"user {ADMIN}",
+        "/root/admin.password": shlex.quote(str(login)),
+    }
+    words = typed("protect-a-host.md", "zbackup init --yes --json", here)
+    done = zbackup("--config", str(other), *words, "--no-drill")
+    assert done.data["added"] == ["carts"]
     assert ADMIN_PASSWORD not in other.read_text()
 
 
@@ -266,10 +276,14 @@ def test_copies_in_a_bucket_are_set_up_with_all_that_sending_takes(pool: Pool, m
     with s3_server() as server:
         client(server).create_bucket(Bucket="backups")
         at = ("--config", str(etc / "config.toml"))
-        to = ("--copies", "s3://backups/db1", "--endpoint", server.endpoint)
-        keys = ("--access-key", ACCESS, "--secret-key-file", str(secret))
-        named = ("--instance", f"shop={mysql.settings.socket}", "--no-drill")
-        done = zbackup(*at, "init", "--yes", *named, *to, *keys)
+        here = {
+            "company-backups": "backups",
+            "AKIAEXAMPLE": ACCESS,
+            "/root/s3.secret": shlex.quote(str(secret)),
+        }
+        words = typed("protect-a-host.md", "zbackup init --copies s3", here)
+        named = ("--yes", "--instance", f"shop={mysql.settings.socket}", "--no-drill")
+        done = zbackup(*at, *words, *named, "--endpoint", server.endpoint)
         key = etc / "shop.key"
         assert f"Keep a copy of {key}" in done.succeeded
         assert SECRET not in done.out + done.err + (etc / "config.toml").read_text()
@@ -277,7 +291,7 @@ def test_copies_in_a_bucket_are_set_up_with_all_that_sending_takes(pool: Pool, m
         assert zbackup(*at, "ship", "shop").rc == 0
         (there,) = zbackup(*at, "list", "--at", "offsite", "--json").data
         assert there["backups"]
-        again = zbackup(*at, "init", "--yes", *named)
+        again = zbackup(*at, "init", *named)
         assert again.rc == 0 and "  1. " not in again.err, again
 
 
@@ -288,21 +302,19 @@ def test_a_host_that_receives_is_made_by_one_command_and_shipped_to(
     to = f"ssh://{RECEIVER}@127.0.0.1:{hosts.link.port}/{root}"
     known = " ".join((hosts.home / "host key.pub").read_text().split()[:2])
     other = pool.home / "sender" / "config.toml"
-    other.parent.mkdir()
+    there = {"/etc/zbackup": shlex.quote(str(other.parent))}
+    run(*shlex.split(shell("set-up-accounts-and-privileges.md", "install -d", there)))
+    run(*shlex.split(shell("set-up-accounts-and-privileges.md", "install -m 600", there)))
     (other.parent / "shop.password").write_text(PASSWORD.read_text())
-    (other.parent / "shop.password").chmod(0o600)
     named = f"shop={mysql.settings.socket}"
-    words = ("--instance", named, "--copies", to, "--host-key", known, "--no-drill")
-    sent = zbackup("--config", str(other), "init", "--yes", *words)
+    here = {"ssh://zrecv@backuphost/tank/backups/db1": to, "ssh-ed25519 AAAA...": known}
+    words = typed("protect-a-host.md", "zbackup init --copies ssh", here)
+    sent = zbackup("--config", str(other), *words, "--yes", "--instance", named, "--no-drill")
     # Nobody receives yet: that is said, with what to do there.
     assert sent.rc == 12 and "zbackup init --receive" in sent.out, sent
     (line,) = [each for each in sent.out.splitlines() if "zbackup init --receive" in each]
     there = shlex.split(line.partition("zbackup init ")[2])
-    shown = zbackup("init", *there, "--user", RECEIVER, "--quota", "1G", "--print")
-    assert not Path(f"/home/{RECEIVER}").exists(), shown
-    for _ in range(2):
-        made = zbackup("init", *there, "--user", RECEIVER, "--quota", "1G", "--yes")
-        assert f"zbackup init --copies ssh://{RECEIVER}@THIS-HOST/{root}" in made.succeeded
+    _make_receiver(there, root)
     keys = Path(f"/home/{RECEIVER}/.ssh/authorized_keys")
     assert keys.read_text().count("restrict,command=") == 1
     assert run("zfs", "get", "-Hpo", "value", "quota", root).strip() == str(1 << 30)
@@ -321,7 +333,23 @@ def test_a_host_that_receives_is_made_by_one_command_and_shipped_to(
     ssh = [*hosts.ssh_argv()]
     ssh[ssh.index(f'IdentityFile="{hosts.identity("plain")}"')] = f'IdentityFile="{key}"'
     ssh[ssh.index("zrecv@127.0.0.1")] = f"{RECEIVER}@127.0.0.1"
-    refused = subprocess.run(
-        [*ssh, "zfs", "destroy", "-r", root], capture_output=True, text=True, check=False
-    )
+    stolen = shell("append-only-backup-host.md", "ssh -i stolen.key", {"tank/backups/db1": root})
+    order = stolen.partition("zrecv@backuphost ")[2].split(" ")
+    refused = subprocess.run([*ssh, *order], capture_output=True, text=True, check=False)
     assert refused.returncode == 9 and "refused by the gate" in refused.stderr, refused
+
+
+def _make_receiver(words: list[str], root: str) -> None:
+    """By the pages' lines, with the key and dataset that the sender's `init` has printed."""
+    key = words[words.index("--key") + 1]
+    assert words[words.index("--dataset") + 1] == root
+    less = {"tank/backups/db1": root, "2T": "1G"}
+    page = typed("protect-a-host.md", "zbackup init --receive", less)
+    shown = zbackup(*page, "--key", key, "--user", RECEIVER, "--print")
+    assert not Path(f"/home/{RECEIVER}").exists(), shown
+    page = typed(
+        "append-only-backup-host.md", "zbackup init --receive", less | {"ssh-ed25519 AAAA... db1": key}
+    )
+    for _ in range(2):
+        made = zbackup(*page, "--user", RECEIVER, "--yes")
+        assert f"zbackup init --copies ssh://{RECEIVER}@THIS-HOST/{root}" in made.succeeded

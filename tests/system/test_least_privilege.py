@@ -1,10 +1,13 @@
 """The daemon as a user of its own, in a mount namespace as its unit has one: what it may is documented."""
 
+import json
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,8 +15,8 @@ import pytest
 from tests.lab.load import Load, verify
 from tests.lab.pool import run
 from tests.lab.server_user import SERVER_UID
-from tests.system.house import ZBACKUP, House, Variant, after_writing, next_second, wait_until
-from tests.unit.docs.typed import shell
+from tests.system.house import ZBACKUP, House, Variant, after_writing, next_second, now, wait_until
+from tests.unit.docs.typed import shell, typed
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/least-privilege.md"
 UID = 3333
@@ -106,3 +109,46 @@ def test_the_daemon_needs_no_root(house: House, config: Path, credentials: Mappi
     with house.clone(report) as clone:
         verify(clone, journal, moment)
     house.zb("clone", "destroy", "by-root", "--yes", config=config)
+
+
+def test_a_receiving_host_prunes_without_root(
+    house: House, config: Path, credentials: Mapping[str, str]
+) -> None:
+    """The daemon's user there may do with the copies what the page lets it do, and nothing at home."""
+    copies = f"{house.pool.name}/copies"
+    run("zfs", "create", "-o", "canmount=off", "-o", "mountpoint=none", copies)
+    rules = {"keep": [], "last": 1, "minimum": 1, "window": "1 minute"}
+    here = {"name": "here", "to": f"zfs:{copies}", "initial": "allow", "retention": rules, "grace": "0s"}
+    sending = house.configure("sending", ship=[here])
+    for _ in range(2):
+        house.snapshot(sending)
+        next_second()
+        assert house.zb("ship", config=sending).rc == 0
+    home = house.home / "zbackup"
+    receiving = house.configure(
+        "receiving",
+        run_dir=home / "run",
+        daemon={"state_dir": str(home / "state")},
+        password=None,
+        ship=[here],
+    )
+    receiving.chmod(0o644)
+    then = now()
+    wait_until("none is needed for the promised minute", lambda: now() - then > timedelta(minutes=1), 90)
+    before = at_home(house, copies)
+    words = typed("append-only-backup-host.md", "zbackup prune shop --at here")
+    argv = (*SANDBOX, *AS_ZBACKUP, str(ZBACKUP), "--config", str(receiving), *words, "--json")
+    refused = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0, refused
+    allow = {"-u zbackup": f"-u {UID}", "tank/backups/db1": copies}
+    run(*shlex.split(shell("append-only-backup-host.md", "zfs allow -u zbackup", allow)))
+    pruned = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert pruned.returncode == 0, pruned
+    (done,) = json.loads(pruned.stdout)["data"]
+    assert done["destroyed"] and done["skipped"] == [], pruned
+    assert at_home(house, copies) == before
+
+
+def at_home(house: House, copies: str) -> set[str]:
+    """The snapshots that are no copies."""
+    return {name for name in house.snapshots() if not name.startswith(f"{copies}/")}

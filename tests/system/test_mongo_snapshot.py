@@ -16,6 +16,7 @@ from tests.system.house import after_writing, now, utc
 from tests.system.mongo_house import MongoHouse, build
 from tests.system.mongo_kills import AT_ONCE, kill_under_the_lock, lock_held
 from tests.system.zfs_door import ZfsDoor
+from tests.unit.docs.typed import typed
 from zbackup.engines.mongodb.optime import OpTime
 
 
@@ -69,12 +70,16 @@ def test_under_the_lock_all_is_exact(house: MongoHouse, journal: Path) -> None:
 
 def test_without_a_lock_it_is_known_how_far_it_reaches(house: MongoHouse, journal: Path) -> None:
     with mongo_load.start(house.server, rate=100, journal=journal):
-        taken = house.snapshot()
+        words = typed("back-up-mongodb.md", "zbackup snapshot carts", {"carts": "shop"})
+        taken = house.zb(*words, "--json").data[0]["snapshot"]
     assert taken["lock"] == "none" and taken["finished"]
     last_of_oplog = utc(taken["as_of"]) + timedelta(milliseconds=1)  # mongod cuts its times to milliseconds
     assert utc(taken["complete_to"]) < utc(taken["taken"]) < last_of_oplog
     assert OpTime.parse(taken["position"]) < OpTime.of(end(house))
-    listed = house.backups()[-1]
+    checked = house.zb(*typed("back-up-mongodb.md", "zbackup check carts", {"carts": "shop"})).out
+    assert "lock: none: data, journal and oplog are one atomic snapshot" in checked, checked
+    words = typed("back-up-mongodb.md", "zbackup list carts", {"carts": "shop"})
+    listed = house.zb(*words, "--json").data[0]["backups"][-1]
     assert listed["position"] == taken["position"] and listed["complete"]
 
 

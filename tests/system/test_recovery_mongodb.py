@@ -173,8 +173,11 @@ class TestRecovery:
 
     def test_a_set_of_its_own_asks_for_logins(self, house: MongoHouse, history: History) -> None:
         port = free_port()
-        words = ("--port", str(port), "--as-replica-set", "rescue")
-        report = restore_to(house, behind(history.quiet_end), "rescue", *words)
+        here = {"docs": "shop", "--to now": f"--to-timestamp {behind(history.quiet_end)}", "27018": str(port)}
+        words = typed(
+            "point-in-time-recovery-mongodb.md", "zbackup restore docs --to now --name rescue", here
+        )
+        report = house.zb(*words, "--json").data
         assert (report["replica_set"], report["cluster_time"]) == ("rescue", behind(history.quiet_end))
         with opened(report) as client:
             hello = client.admin.command("hello")

@@ -4,6 +4,7 @@ import pytest
 
 from tests.system.house import Variant
 from tests.system.switch_kills import KillsThere
+from tests.system.switch_pages import SwitchPages
 from tests.system.switch_story import SwitchStory, shop
 
 __all__ = ["shop"]
@@ -20,3 +21,7 @@ class TestSwitch(SwitchStory):
 
 class TestKills(KillsThere):
     """See KillsThere."""
+
+
+class TestPages(SwitchPages):
+    """See SwitchPages."""
