@@ -203,6 +203,7 @@ def upgraded_and_removed(machine: Machine, built: str) -> None:
     say(machine.done(*again.split()).out[-400:])
     wait_until("status is ok again", lambda: set(machine.health().values()) == {"ok"}, 240)
     say(machine.done(*PURGE.split()).out[-400:])
+    say(machine.run("journalctl", "--no-pager", "-n", "60", "-u", "zbackup.service").out)
     left = machine.run("systemctl", "is-active", "zbackup.service", "mariadb.service").out.split()
     say(f"story: purged: zbackup {left[0]}, mariadb {left[1]}")
 

@@ -14,6 +14,9 @@ import pytest
 from tests.lab import bare_debian
 from tests.unit.docs.typed import shell
 
+pytestmark = pytest.mark.timeout(45 * 60)
+"""The lab's own limits are less."""
+
 PROJECT = Path(__file__).resolve().parents[1]
 PROVEN = (
     "user",
