@@ -99,6 +99,7 @@ def test_a_bare_debian_is_protected_in_three_commands(
         "protected: mariadb, mysql",
         "the daemon runs as zbackup",
         "run again nothing is done",
+        "nothing was unexpected",
         "purged: zbackup inactive, mariadb active",
     ], said.stdout + said.stderr
     assert last.startswith("Debian GNU/Linux "), last

@@ -1,5 +1,6 @@
 """Running calls at their time, each in a thread of a pool. The only user of APScheduler."""
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -44,8 +45,10 @@ class _Stepped(BaseScheduler):  # type: ignore[misc]
 
 def _step_back() -> None:
     """Lower the priority of a drill's thread, and of the servers and commands it starts: on Linux each thread
-    has a niceness of its own, which what it starts inherits."""
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), DRILL_NICE)
+    has a niceness of its own, which what it starts inherits. A unit may forbid it, and without it a drill is
+    still better than none."""
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), DRILL_NICE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,13 @@
 """Shipping, which may take hours, takes neither the turns of an instance's other jobs nor their threads."""
 
+import errno
 import os
 import queue
 import threading
 import time
+from pathlib import Path
+
+import pytest
 
 from zbackup.clock import SystemClock
 from zbackup.daemon.apscheduler_adapter import Scheduler
@@ -57,8 +61,30 @@ def test_drills_of_all_instances_are_made_one_after_the_other_and_keep_nothing_e
 
 
 def test_a_drill_steps_back_behind_all_else() -> None:
+    nice = niceness()
+    assert nice["drill"] == nice["snapshot"] + 10 or nice["drill"] == 10
+
+
+def test_a_drill_is_made_where_a_unit_forbids_to_step_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "setpriority", forbidden)
+    nice = niceness()
+    assert nice["drill"] == nice["snapshot"]
+
+
+def test_the_unit_of_the_daemon_does_not_forbid_it() -> None:
+    unit = (Path(__file__).resolve().parents[3] / "systemd" / "zbackup.service").read_text()
+    allowed = [line.partition("=")[2].split() for line in unit.splitlines() if "SystemCallFilter=" in line]
+    assert "setpriority" in allowed[-1]
+
+
+def niceness() -> dict[str, int]:
+    """That of the threads in which a snapshot and a drill are made."""
     ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
-    clock, nice = SystemClock(), {}
+    clock = SystemClock()
+    nice: dict[str, int] = {}
 
     def run(key: Key) -> Ended:
         nice[key[1]] = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
@@ -72,4 +98,4 @@ def test_a_drill_steps_back_behind_all_else() -> None:
     job_table.step()
     assert {ended.get(timeout=60).outcome.job for _ in jobs} == set(jobs)
     scheduler.stop(wait=True)
-    assert nice["drill"] == nice["snapshot"] + 10 or nice["drill"] == 10
+    return nice
