@@ -4,7 +4,9 @@ All that surrounds the DROP TABLE carries one and the same second, which is all 
 so does what stands before and behind a backup: no time could tell what was before.
 """
 
+import json
 import re
+import signal
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,7 +124,24 @@ class BeforeStory:
         assert len(house.log("--table", "shop.doomed", "--kind", "insert")[0]) == 20
         rows = house.zb("log", "--rows", accident.name).out
         assert "DROP TABLE" in rows
+        deleted, _ = house.log("--table", "shop.kept", "--kind", "delete")
+        rows = house.zb("log", "--rows", deleted[0]["start"]).out
+        assert rows.count("DELETE FROM `shop`.`kept`") == 5 and "@1=4" in rows
+        largest, _ = house.log(
+            "--table", "shop.kept", "--kind", "insert", "--kind", "delete", "--largest", "1"
+        )
+        assert largest == deleted, "five rows are more than one"
         assert house.state() == before
+
+    def test_what_is_committed_next_is_shown_as_it_comes(self, house: House, accident: Accident) -> None:
+        words = ("log", "--table", "shop.kept", "--kind", "delete", "--since", "-1h", "--follow", "--json")
+        follower = house.begin(*words, "-q")
+        shown = (json.loads(line)["transaction"]["start"] for line in follower.process.stdout or ())
+        first = next(shown)
+        house.server.sql("DELETE FROM shop.kept WHERE id = 1001")
+        assert next(shown) != first
+        follower.signal_group(signal.SIGINT)
+        assert follower.end().rc == 130
 
     def test_the_last_drop_of_a_table_is_found_and_has_to_be_confirmed(
         self, house: House, accident: Accident

@@ -288,7 +288,9 @@ class RecoveryStory:
             assert "gap" in said
             assert base in said and newest in said
             assert house.state() == before
-        # What lies before the gap is not lost with it.
+        # What lies before the gap is not lost with it, and the snapshots' log still tells of it.
+        drops, _ = house.log("--table", "shop.orders", "--kind", "drop")
+        assert len(drops) == 1 and drops[0]["text"].startswith("DROP TABLE")
         report = house.restore(history.quiet, "before-gap")
         with house.clone(report) as clone:
             assert checksums(clone, list(history.sums)) == history.sums
