@@ -13,7 +13,7 @@ hole. It is only ever appended to. What belongs together is told by number, epoc
   one file, and differs between two files of the same name.
 
 The flag "in use" of a binlog's first event is cleared in what is archived, as in a file that was closed.
-What is different with an oplog says model.oplog_place.
+What is different with an oplog says model.oplog_position.
 """
 
 import hashlib

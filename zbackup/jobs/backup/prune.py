@@ -47,7 +47,7 @@ class PrunePlan:
     `orphans` are what is left at a destination of streams that no backup needs; they go too. `unreadable` are
     (snapshot, problem) where nobody can tell what it is of: it is no reason for anything, and never touched.
     `archived` is the log at a destination that goes, too: no backup that stays needs it. `stays` has, by
-    Record.backup, before when no prune destroys it (plan.retention.stays).
+    Record.backup, before when no prune destroys it (plan.retention.kept_until).
     """
 
     retention: RetentionPlan

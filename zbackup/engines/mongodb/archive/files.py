@@ -1,7 +1,7 @@
 """Put an oplog's entries into files of an archive: which are called how, and end where. Pure.
 
 A file begins with the entry that the one before it ends with, so that the places alone say that nothing is
-missing between the two (see model.oplog_place).
+missing between the two (see model.oplog_position).
 """
 
 from dataclasses import dataclass, field

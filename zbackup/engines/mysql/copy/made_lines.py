@@ -6,7 +6,7 @@ byte is a part of a statement. They go into the log as rows (both manuals, "LOAD
 "GROUP_CONCAT").
 
 A load LOCAL turns errors into warnings. So one that does not take every row without a warning is rolled back,
-and its rows are written as statements: see fill.
+and its rows are written as statements: see load_rows.
 """
 
 from collections.abc import Sequence
