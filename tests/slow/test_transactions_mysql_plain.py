@@ -4,7 +4,7 @@ import pytest
 
 from tests.system.conftest import house
 from tests.system.house import House, Variant, checksums, next_second
-from tests.system.log_story import SHOP, OpenTemporaryStory, ResetStory
+from tests.system.log_story import SHOP, ImportStory, OpenTemporaryStory, ResetStory
 from tests.system.transactions_story import OPTIONS, TransactionsStory, history
 
 __all__ = ["history", "house"]
@@ -17,6 +17,10 @@ def variant() -> Variant:
 
 class TestTransactions(TransactionsStory):
     """See TransactionsStory."""
+
+
+class TestImport(ImportStory):
+    """See ImportStory."""
 
 
 class TestOpenTemporary(OpenTemporaryStory):

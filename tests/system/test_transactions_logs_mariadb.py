@@ -1,9 +1,9 @@
-"""A log of MariaDB between a base and a moment: a lost temporary table, three origins, and a reset."""
+"""A log of MariaDB between a base and a moment: a temporary table, three origins, an import, a reset."""
 
 import pytest
 
 from tests.system.house import Variant
-from tests.system.log_story import OpenTemporaryStory, ResetStory, SwitchStory
+from tests.system.log_story import ImportStory, OpenTemporaryStory, ResetStory, SwitchStory
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +17,10 @@ class TestOpenTemporary(OpenTemporaryStory):
 
 class TestSwitch(SwitchStory):
     """See SwitchStory."""
+
+
+class TestImport(ImportStory):
+    """See ImportStory."""
 
 
 class TestReset(ResetStory):
