@@ -3,7 +3,8 @@
 import pytest
 
 from tests.lab.copy_rig import Rig, cut_at
-from zbackup.engines.mysql.copy import load_rows, made_lines
+from zbackup.engines.mysql.copy import load_rows, made_lines, session, statements
+from zbackup.engines.mysql.server.connection import RowConnection, StatementFailed
 from zbackup.model.errors import DatabaseError
 
 
@@ -59,6 +60,36 @@ class TestLoads:
             if not cut:
                 break
         assert number > 20
+
+    def test_a_global_read_lock_of_somebody_else_is_waited_for(
+        self, more: Rig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """From a COMMIT on until an INSERT was not taken."""
+        more.production.sql("SET GLOBAL local_infile = ON")
+        more.clone.sql("CREATE TABLE more.held (id INT PRIMARY KEY)")
+        more.clone.sql(f"INSERT INTO more.held VALUES {', '.join(f'({n})' for n in range(9))}")
+        monkeypatch.setattr(made_lines, "LINES_AT_MOST", 2)
+        quick = statements.SETTINGS.replace(", lock_wait_timeout = 5", ", lock_wait_timeout = 1")
+        monkeypatch.setattr(session, "SETTINGS", quick)
+        write = RowConnection.write
+        waited: list[tuple[bytes, int]] = []
+
+        def held(self: RowConnection, statement: bytes) -> int:
+            if statement == b"COMMIT" and not waited:
+                cursor.execute("FLUSH TABLES WITH READ LOCK")
+            try:
+                return write(self, statement)
+            except StatementFailed as failure:
+                waited.append((statement[:6], failure.code))
+                if statement.startswith(b"INSERT"):
+                    cursor.execute("UNLOCK TABLES")
+                raise
+
+        monkeypatch.setattr(RowConnection, "write", held)
+        with more.production.connect() as other, other.cursor() as cursor:
+            assert more.copy("more.held")[0].inserted == 9
+        assert waited == [(b"COMMIT", 1205), (b"INSERT", 1205)]
+        assert more.production.checksum(["more.held"]) == more.clone.checksum(["more.held"])
 
     @pytest.mark.parametrize("most", [1, 2, 3])
     def test_as_many_sessions_are_taken_as_the_account_may_have(self, more: Rig, most: int) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from zbackup.engines.mysql.copy import made_lines, statements
 from zbackup.engines.mysql.copy.ends import Ends, on_both
 from zbackup.engines.mysql.copy.fill import ranges
-from zbackup.engines.mysql.copy.insert_rows import BATCH_ROWS, batches
+from zbackup.engines.mysql.copy.insert_rows import BATCH_ROWS, again, batches
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.tables import Column, Table, quoted_name
 from zbackup.engines.mysql.server.connection import ConnectionLost, Row, StatementFailed
@@ -16,9 +16,6 @@ from zbackup.model.errors import DatabaseError
 
 EXAMPLES = 20
 SHOWN = 40
-TRIES = 5
-BUSY = (1205, 1213)
-"""A lock was not granted in time, or the transaction was chosen to end a deadlock."""
 NOT_TAKEN = (1062, 1216, 1451, 1452, 1557, 1586, 1761, 1762, 3819, 4025)
 """What production's other rows or rules have against a row: unique and foreign keys, CHECK constraints."""
 NO_PARENT = (1216, 1452)
@@ -195,7 +192,7 @@ def _key_of(table: Table) -> Callable[[Row], Row]:
 def _insert(ends: Ends, job: TableJob, rows: list[Row], tally: Tally) -> None:
     """All at once; where production takes not all of them, one by one."""
     try:
-        _again(lambda: ends.production.write(statements.insert(job.work, job.table.stored, rows)))
+        again(lambda: ends.production.write(statements.insert(job.work, job.table.stored, rows)))
         tally.inserted += len(rows)
         return
     except StatementFailed as failure:
@@ -206,18 +203,18 @@ def _insert(ends: Ends, job: TableJob, rows: list[Row], tally: Tally) -> None:
         refused = [(row, why) for row in left if (why := _insert_row(ends, job, row, tally))]
         orphans = [row for row, why in refused if why.code in NO_PARENT]
         # A row's parent may be another row of these.
-        again = orphans if len(refused) < len(left) else []
+        later = orphans if len(refused) < len(left) else []
         for row, why in refused:
-            if not again or why.code not in NO_PARENT:
+            if not later or why.code not in NO_PARENT:
                 tally.refuse(_shown_key(job.table, _key_of(job.table)(row)), why)
-        tally.orphans += 0 if again else len(orphans)
-        left = again
+        tally.orphans += 0 if later else len(orphans)
+        left = later
 
 
 def _insert_row(ends: Ends, job: TableJob, row: Row, tally: Tally) -> StatementFailed | None:
     """Insert a row. Return why production does not take it, None if it is there."""
     try:
-        _again(partial(ends.production.write, statements.insert(job.work, job.table.stored, [row])))
+        again(partial(ends.production.write, statements.insert(job.work, job.table.stored, [row])))
     except StatementFailed as failure:
         if failure.code not in NOT_TAKEN:
             raise
@@ -256,7 +253,7 @@ def _update(
         del tally.conflicts[before[1] :]
         return once()
 
-    tally.updated += _again(fresh)
+    tally.updated += again(fresh)
 
 
 def _update_row(ends: Ends, job: TableJob, columns: Sequence[Column], pair: Pair, tally: Tally) -> int:
@@ -270,17 +267,6 @@ def _update_row(ends: Ends, job: TableJob, columns: Sequence[Column], pair: Pair
         tally.refuse(_shown_key(job.table, pair.key), failure)
         return 0
     return 1
-
-
-def _again(action: Callable[[], int]) -> int:
-    """Try again when somebody else holds a lock: our wait is short, so that nobody waits behind us."""
-    for left in range(TRIES, -1, -1):
-        try:
-            return action()
-        except StatementFailed as failure:
-            if failure.code not in BUSY or not left:
-                raise
-    raise AssertionError("unreachable")
 
 
 def _example(table: Table, columns: Sequence[Column], pair: Pair) -> RowChange:

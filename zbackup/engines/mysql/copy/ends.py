@@ -22,7 +22,8 @@ from zbackup.model.progress import Progress
 
 LOADERS = 2
 """Sessions that load rows at once: a server does a load with one of its CPUs."""
-NO_MORE = (1040, 1203, 1226)
+FOR_ACCOUNT = (1203, 1226)
+NO_MORE = (1040, *FOR_ACCOUNT)
 """The server's max_connections or max_user_connections, or the account's MAX_USER_CONNECTIONS is reached."""
 TRIES = 20
 PAUSE_S = 0.25
@@ -64,7 +65,7 @@ def sessions(
         production = open_ones.enter_context(when_allowed(lambda: connect(account)))
         loaders = [open_ones.enter_context(when_allowed(lambda: connect_rows(account, loads=True)))]
     except StatementFailed as failure:
-        if failure.code not in NO_MORE:
+        if failure.code not in FOR_ACCOUNT:
             raise
         raise DatabaseError(
             f"{failure}: a copy takes two sessions of {account.user} at once, and loads rows faster with "

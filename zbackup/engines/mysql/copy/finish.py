@@ -7,9 +7,9 @@ from functools import partial
 from zbackup.engines.mysql.copy import tables
 from zbackup.engines.mysql.copy.attached import referring, require_unattached
 from zbackup.engines.mysql.copy.brake import Brake
-from zbackup.engines.mysql.copy.compare import BUSY
 from zbackup.engines.mysql.copy.creation import create
 from zbackup.engines.mysql.copy.definition import counter
+from zbackup.engines.mysql.copy.insert_rows import BUSY
 from zbackup.engines.mysql.copy.job import Sides, TableJob
 from zbackup.engines.mysql.copy.plan_table import rename
 from zbackup.engines.mysql.copy.tables import ForeignKey, quoted, quoted_name

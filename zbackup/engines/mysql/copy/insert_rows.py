@@ -1,15 +1,19 @@
 """Write rows into a working table, each statement in a transaction of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 from zbackup.engines.mysql.copy import statements
 from zbackup.engines.mysql.copy.ends import Ends
 from zbackup.engines.mysql.copy.job import TableJob
-from zbackup.engines.mysql.server.connection import Row
+from zbackup.engines.mysql.server.connection import Row, StatementFailed
 
 BATCH_BYTES = 1 << 20
 BATCH_ROWS = 2000
+TRIES = 5
+BUSY = (1205, 1213)
+"""A lock was not granted in time, or the transaction was chosen to end a deadlock."""
 
 
 def insert_rows(ends: Ends, job: TableJob, query: bytes, before: int = 0) -> int:
@@ -24,12 +28,23 @@ def insert_rows(ends: Ends, job: TableJob, query: bytes, before: int = 0) -> int
             if begun:
                 begun.result()
             ends.brake.wait(len(statement))
-            begun = writer.submit(ends.production.write, statement)
+            begun = writer.submit(again, partial(ends.production.write, statement))
             written += len(rows)
             ends.progress.advance(before + written, max(table.rows, before + written), "rows")
         if begun:
             begun.result()
     return written
+
+
+def again(action: Callable[[], int]) -> int:
+    """Try again when somebody else holds a lock: our wait is short, so that nobody waits behind us."""
+    for left in range(TRIES, -1, -1):
+        try:
+            return action()
+        except StatementFailed as failure:
+            if failure.code not in BUSY or not left:
+                raise
+    raise AssertionError("unreachable")
 
 
 def batches(rows: Iterator[Row]) -> Iterator[list[Row]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from zbackup.engines.mysql.copy import made_lines, statements
 from zbackup.engines.mysql.copy.ends import Ends
-from zbackup.engines.mysql.copy.insert_rows import insert_rows
+from zbackup.engines.mysql.copy.insert_rows import BUSY, insert_rows
 from zbackup.engines.mysql.copy.job import TableJob
 from zbackup.engines.mysql.copy.tables import Table
 from zbackup.engines.mysql.server.connection import Row, RowConnection, StatementFailed
@@ -92,8 +92,7 @@ class Loading:
 
     def _end_first(self) -> None:
         load = self._done()
-        if load.taken.result():
-            load.session.write(b"COMMIT")
+        if load.taken.result() and _committed(load.session):
             self.written += load.portion.rows
         else:
             # Nothing of ours may stand in the way of the statements, which come first.
@@ -120,6 +119,17 @@ class Loading:
         table = self.job.table
         query = statements.read_between(table, table.stored, portion.after, portion.to)
         self.written += insert_rows(self.ends, self.job, query, self.written)
+
+
+def _committed(session: RowConnection) -> bool:
+    """Return False where a global read lock keeps everybody from it, which takes the rows back."""
+    try:
+        session.write(b"COMMIT")
+    except StatementFailed as failure:
+        if failure.code not in BUSY:
+            raise
+        return False
+    return True
 
 
 def _load(session: RowConnection, statement: bytes, portion: Portion) -> bool:

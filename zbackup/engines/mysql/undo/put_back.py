@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from zbackup.engines.mysql.copy.brake import Brake
-from zbackup.engines.mysql.copy.compare import BUSY, NOT_TAKEN, TRIES
+from zbackup.engines.mysql.copy.compare import NOT_TAKEN
+from zbackup.engines.mysql.copy.insert_rows import BUSY, TRIES
 from zbackup.engines.mysql.copy.tables import Table, quoted, quoted_name
 from zbackup.engines.mysql.server.connection import ConnectionLost, Row, RowConnection, StatementFailed
 from zbackup.engines.mysql.undo import reverse
