@@ -6,6 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.timeout(30 * 60)
+"""The lab's own limit is less."""
+
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
 BIN = Path(sys.executable).parent
