@@ -64,6 +64,8 @@ class Session:
     def _said(self, name: str, answer: Callable[[], Any]) -> Any:
         if self.server.ended:
             raise ConnectionLost(f"the server at {self.where} ended the connection")
+        if self.server.refuses:
+            raise CommandRefused("it is busy", 1)
         if not self.ours:
             return answer()
         if self.server.killed:
@@ -103,6 +105,7 @@ class Mongod:
     watchdogs: list[Watchdog] = field(default_factory=list)
     killed: bool = False
     ended: bool = False
+    refuses: bool = False
     sessions: list[Session] = field(default_factory=list)
     asked: list[Mapping[str, Any]] = field(default_factory=list)
     held_for: list[float] = field(default_factory=list)

@@ -259,12 +259,13 @@ def test_a_server_that_has_ended_is_not_asked_to_unlock_for_ten_minutes(serving:
 
 
 @pytest.mark.parametrize(("minutes", "well"), [(2, True), (20, False)])
-def test_a_watchdog_insists_for_five_minutes(minutes: int, well: bool, serving: Serve) -> None:
+@pytest.mark.parametrize("trouble", ["ended", "refuses"])
+def test_a_watchdog_insists_for_five_minutes(trouble: str, minutes: int, well: bool, serving: Serve) -> None:
     server = serving()
     with pytest.raises(ConnectionLost), holding(server):
         began = server.clock.now
-        server.ended = True
-        Timer(server.clock, minutes * 60, lambda: setattr(server, "ended", False)).start()
+        setattr(server, trouble, True)
+        Timer(server.clock, minutes * 60, lambda: setattr(server, trouble, False)).start()
         raise ConnectionLost("cut off from a server that goes on")
     assert server.clock.now - began < 360 and server.watchdogs[0].status == (0 if well else 1)
     assert (server.ours == 0) == well == (not server.note.path.exists())
