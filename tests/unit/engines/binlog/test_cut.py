@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from tests.unit.engines.binlog.builder import Builder, Written, at
 from tests.unit.examples import examples
-from zbackup.engines.mysql.binlog.errors import GapError
-from zbackup.engines.mysql.binlog.find_stop import find_stop
+from zbackup.engines.mysql.binlog.errors import BinlogDamaged, GapError
+from zbackup.engines.mysql.binlog.find_stop import Times, find_stop
 from zbackup.engines.mysql.binlog.position import LogPosition
+from zbackup.model.anchors import Anchor
+from zbackup.model.clock_reading import Reading
+from zbackup.model.commit_times import Rules
 from zbackup.model.target import Time
 
 NOW = 1_700_000_000_000_000
@@ -130,3 +133,18 @@ def stamp(path: Path, offset: int, seconds: int) -> None:
     struct.pack_into("<I", data, offset, NOW // 1_000_000 + seconds)
     struct.pack_into("<I", data, offset + size - 4, zlib.crc32(data[offset : offset + size - 4]))
     path.write_bytes(data)
+
+
+def test_what_lies_behind_the_cut_need_not_be_readable(tmp_path: Path) -> None:
+    """Where this host's clock is known to have been past the target, nothing further is looked at."""
+    second = 1_000_000
+    files, written = write(tmp_path, [[n * second for n in range(600)], [600 * second]])
+    files[1].write_bytes(b"nothing of a log")
+    then = NOW + 500 * second
+    clock = Reading("boot", 1000.0, True)
+    seen = Anchor(place=(1, written[500][1].end), earliest=then, latest=then, clock=clock)
+    times = Times(rules=Rules(), anchors=(seen,))
+    cut = find_stop(files, place(files[0], 4), Time(at(NOW + 300 * second)), times=times)
+    assert (cut.transactions, cut.later) == (300, None)
+    with pytest.raises(BinlogDamaged):
+        find_stop(files, place(files[0], 4), Time(at(NOW + 599 * second)), times=times)
