@@ -24,7 +24,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/unit/engines/test_watchdogs.py",
     ),
     "zbackup/engines/mongodb/lock": (
-        *(f"tests/unit/engines/mongodb/test_{name}.py" for name in ("lock", "taking_the_lock")),
+        *(f"tests/unit/engines/mongodb/test_{name}.py" for name in ("lock", "lock_watchdog")),
+        "tests/unit/engines/mongodb/test_taking_the_lock.py",
         *(f"tests/unit/engines/mongodb/test_{name}.py" for name in ("looking", "written_down")),
         "tests/unit/engines/test_watchdogs.py",
     ),

@@ -10,9 +10,16 @@ from zbackup.plan.ship.accept_stream import require_copy, require_plain
 
 
 def head(
-    order: str = "<", *, kind: int = 0, magic: int = MAGIC, header: int = 1, dataset: int = 2, flags: int = 4
+    order: str = "<",
+    *,
+    kind: int = 0,
+    magic: int = MAGIC,
+    header: int = 1,
+    dataset: int = 2,
+    flags: int = 4,
+    base: int = 0,
 ) -> bytes:
-    start = struct.pack(order + "IIQQQIIQQ", kind, 0, magic, header | 4 << 2, 1, dataset, flags, 1, 0)
+    start = struct.pack(order + "IIQQQIIQQ", kind, 0, magic, header | 4 << 2, 1, dataset, flags, 1, base)
     return start + b"tank/a@b".ljust(256, b"\0")
 
 
@@ -51,3 +58,12 @@ def test_what_was_asked_for_is_told_by_its_guids(order: str) -> None:
             require_copy(head(order), guid, base, "shop@one")
     with pytest.raises(Refused, match="in place of shop@one is refused: a package of streams"):
         require_copy(head(order, header=2), 1, None, "shop@one")
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_an_incremental_stream_is_told_by_what_it_starts_from(order: str) -> None:
+    assert require_plain(head(order, base=7)) == (1, 7)
+    require_copy(head(order, base=7), 1, 7, "shop@two")
+    for base in (None, 8):
+        with pytest.raises(VerificationFailed, match="guid 1 from 7, not of 1 from"):
+            require_copy(head(order, base=7), 1, base, "shop@two")

@@ -175,17 +175,17 @@ class Mongod:
             if within <= limit_s:
                 self.clock.sleep(within)
                 raise CommandRefused("Fsync lock timed out", 24)
-            coming = Timer(self.clock, self.free_in, lambda: self._granted(coming))
+            coming = Timer(self.clock, self.free_in, lambda: self.grant(coming))
             coming.start()
             self._coming.append(coming)
             self.clock.sleep(limit_s)
             raise NotAnswered("it does not answer")
         if self.free_in:
             self.clock.sleep(self.free_in)
-        self._granted()
+        self.grant()
         return {"lockCount": len(self.locks)}
 
-    def _granted(self, coming: Timer | None = None) -> None:
+    def grant(self, coming: Timer | None = None) -> None:
         self._coming = [each for each in self._coming if each is not coming]
         self._since = self.clock.now
         self.locks.append("ours")

@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.engines.clock import Timer
 from tests.unit.engines.mongodb.lock_server import CONNECT, Mongod, note_says, serving
-from tests.unit.engines.watchdog import Killed
 from zbackup.config.lock import Lock
-from zbackup.engines.mongodb.lock.heal import heal
 from zbackup.engines.mongodb.lock.lock import hold
 from zbackup.engines.mongodb.server.connection import CommandRefused, ConnectionLost, NotAnswered
 from zbackup.model.errors import DatabaseError, LockNotTaken
@@ -245,33 +242,6 @@ def test_a_transaction_that_would_hold_everybody_up_is_not_asked_behind(
     assert not server.asked and in_order(server)
 
 
-def test_a_server_that_has_ended_is_not_asked_to_unlock_for_ten_minutes(serving: Serve) -> None:
-    server = serving()
-    with holding(server):
-        began = server.clock.now
-        server.ended = server.watchdog_dead = True
-        server.locks.clear()
-    assert server.clock.now - began < 60
-    assert server.note.path.exists(), "the next run looks"
-    server.ended = False
-    heal(CONNECT, server.note)
-    assert in_order(server)
-
-
-@pytest.mark.parametrize(("minutes", "well"), [(2, True), (20, False)])
-@pytest.mark.parametrize("trouble", ["ended", "refuses"])
-def test_a_watchdog_insists_for_five_minutes(trouble: str, minutes: int, well: bool, serving: Serve) -> None:
-    server = serving()
-    with pytest.raises(ConnectionLost), holding(server):
-        began = server.clock.now
-        setattr(server, trouble, True)
-        Timer(server.clock, minutes * 60, lambda: setattr(server, trouble, False)).start()
-        raise ConnectionLost("cut off from a server that goes on")
-    assert server.clock.now - began < 360 and server.watchdogs[0].status == (0 if well else 1)
-    assert (server.ours == 0) == well == (not server.note.path.exists())
-    assert len([session for session in server.sessions if not session.closed]) == 1
-
-
 def test_a_client_without_a_user_is_told_by_what_it_calls_itself(serving: Serve) -> None:
     unknown = transaction(client=None, effectiveUsers=[], appName="shop")
     refused(serving(transactions=[unknown]), "are open: somebody at shop, open", on_long_query="abort")
@@ -287,7 +257,7 @@ def test_one_that_is_open_for_just_so_long_counts(serving: Serve) -> None:
         pass
 
 
-def _held_once(server: Mongod) -> None:
+def held_once(server: Mongod) -> None:
     with holding(server) as held:
         server.clock.sleep(1)
         held.confirm()
@@ -307,7 +277,7 @@ BREAKS: dict[str, Callable[[], BaseException]] = {
 def test_whatever_breaks_no_lock_stays(how: str, when: str, replicates: bool, serving: Serve) -> None:
     """Each command in turn, before it takes effect and after."""
     whole = serving(replicates=replicates)
-    _held_once(whole)
+    held_once(whole)
     for broken in range(1, len(whole.said) + 1):
         name = whole.said[broken - 1]
         if (name, how, when) == ("fsync", "refused", "after"):
@@ -320,7 +290,7 @@ def test_whatever_breaks_no_lock_stays(how: str, when: str, replicates: bool, se
 
         setattr(server, when, fault)
         try:
-            _held_once(server)
+            held_once(server)
         except KeyboardInterrupt:
             assert how == "interrupted"
         except (DatabaseError, LockNotTaken):
@@ -332,67 +302,5 @@ def test_whatever_breaks_no_lock_stays(how: str, when: str, replicates: bool, se
         assert all(held_for <= 10 for held_for in server.held_for)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("watchdog", ["lives", "dies too"])
-def test_killed_at_any_command_somebody_releases_it(when: str, watchdog: str, serving: Serve) -> None:
-    """The watchdog; if that dies as well, the next run, by the note."""
-    whole = serving()
-    _held_once(whole)
-    for broken in range(1, len(whole.said) + 1):
-        server = serving()
-
-        def kill(number: int, broken: int = broken, server: Mongod = server) -> None:
-            if number == broken:
-                server.watchdog_dead = watchdog == "dies too"
-                server.kill()
-                raise Killed
-
-        setattr(server, when, kill)
-        with pytest.raises(Killed):
-            _held_once(server)
-        if watchdog == "dies too":
-            server.killed, server.before, server.after = False, whole.before, whole.after
-            heal(CONNECT, server.note)
-        assert in_order(server), number_of(whole, broken)
-
-
 def number_of(server: Mongod, number: int) -> str:
     return f"command {number} ({server.said[number - 1]})"
-
-
-def test_killed_before_it_asked_its_watchdog_releases_nobody_elses_lock(serving: Serve) -> None:
-    server = serving(transactions=[transaction()])
-
-    def kill(_: int) -> None:
-        server.lock_as_another()
-        server.kill()
-        raise Killed
-
-    server.before = kill
-    with pytest.raises(Killed), holding(server):
-        pytest.fail("a lock was granted")
-    assert server.locks == ["another's"] and in_order(server)
-
-
-def test_a_note_releases_nobody_elses_lock(serving: Serve) -> None:
-    server = serving()
-    server.note.write(server.end)
-    server.write()
-    server.lock_as_another()
-    with pytest.raises(DatabaseError, match="another program may have as well"):
-        heal(CONNECT, server.note)
-    assert server.locks == ["another's"] and server.note.path.exists()
-    server.locks.clear()
-    heal(CONNECT, server.note)
-    assert not server.note.path.exists()
-
-
-def test_where_there_is_no_note_nobody_is_asked(serving: Serve) -> None:
-    server = serving()
-    server.lock_as_another()
-    heal(CONNECT, server.note)
-    assert server.locks == ["another's"] and not server.said
-    server.note.write(server.end)
-    server.ended = True
-    heal(CONNECT, server.note)
-    assert server.note.path.exists(), "a server that cannot be reached may be locked"
