@@ -1,14 +1,17 @@
 """zbackup copy as it reads its words and says what it did."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.unit.copied import BESIDE, DONE, ORDERS, PLANNED
 from zbackup.cli import copy
-from zbackup.jobs.copy.copy import require_sensible
+from zbackup.jobs.copy import after_restore
+from zbackup.jobs.copy.copy import CopyReport, require_sensible
 from zbackup.model.copying import CopyWish, Difference, TableName
-from zbackup.model.errors import CopyIncomplete, UsageError
+from zbackup.model.errors import CopyIncomplete, Taken, UsageError
 
 WISH = CopyWish(tables=(ORDERS,), moment="20260101T000000")
 
@@ -48,6 +51,41 @@ def test_a_report_says_what_was_not_taken_and_ends_so() -> None:
     with pytest.raises(CopyIncomplete, match="1 rows or views: id=7"):
         copy.require_complete(DONE)
     copy.require_complete(PLANNED)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({}, ""),
+        ({"into": BESIDE}, " --into shop.orders_restored"),
+        ({"missing": True, "changed": True}, " --missing --changed"),
+    ],
+)
+def test_a_clone_whose_copy_fails_is_kept_and_the_command_that_goes_on_is_told(
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], words: str
+) -> None:
+    said: list[str] = []
+    gone: list[str] = []
+    telling = SimpleNamespace(note=said.append, phase=lambda *_: None)
+    ctx: Any = SimpleNamespace(everywhere=tuple, progress=telling)
+    monkeypatch.setattr(after_restore, "destroy", lambda _, name: gone.append(name))
+
+    def copied(found: CopyReport | Exception) -> None:
+        def act(*_: object) -> CopyReport:
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        monkeypatch.setattr(after_restore, "copy", act)
+        after_restore.copy_and_destroy(ctx, "good", replace(WISH, **more), copy.confirmed(yes=True))
+
+    with pytest.raises(Taken):
+        copied(Taken("production has it"))
+    copied(DONE)
+    kept = f"the clone good is kept: zbackup copy good shop.orders{words} goes on, "
+    assert said == [kept + "zbackup clone destroy good removes it"] * 2 and not gone
+    copied(PLANNED)
+    assert len(said) == 2 and gone == ["good"]
 
 
 def test_nobody_is_overwritten_unasked() -> None:

@@ -22,8 +22,7 @@ def copy_and_destroy(ctx: Context, name: str, wish: CopyWish, confirm: Confirm) 
     said how to go on.
     """
     contexts = ctx.everywhere()
-    words = shlex.join(("zbackup", "copy", name, *map(str, wish.tables)))
-    kept = f"the clone {name} is kept: {words} goes on, zbackup clone destroy {name} removes it"
+    kept = f"the clone {name} is kept: {_same(name, wish)} goes on, zbackup clone destroy {name} removes it"
     try:
         report = copy(contexts, name, wish, confirm)
     except (ZbackupError, KeyboardInterrupt):
@@ -35,3 +34,10 @@ def copy_and_destroy(ctx: Context, name: str, wish: CopyWish, confirm: Confirm) 
         ctx.progress.phase("removing", name)
         destroy(contexts, name)
     return report
+
+
+def _same(name: str, wish: CopyWish) -> str:
+    """Return the command that wishes the same of the clone."""
+    into = ("--into", str(wish.into)) if wish.into else ()
+    given = [*(["--missing"] if wish.missing else []), *(["--changed"] if wish.changed else [])]
+    return shlex.join(("zbackup", "copy", name, *map(str, wish.tables), *into, *given))
