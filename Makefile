@@ -8,6 +8,12 @@ PREFIX ?= /opt/zbackup
 BINDIR ?= /usr/local/bin
 PIP_INSTALL := pip install --quiet --disable-pip-version-check
 
+# Modules of which `make test` tells some repeats of a story, and test-slow all: see tests/lab/repeats.py.
+REPEATED := tests/faults/test_snapshot_faults.py tests/platform/test_prune.py tests/platform/test_ship_killed.py \
+  tests/system/test_backup_as_it_is_mongodb.py tests/system/test_interrupted_restore.py tests/system/test_interrupted_snapshot.py \
+  tests/system/test_odd_servers_mariadb.py tests/system/test_odd_servers_mongodb.py tests/system/test_odd_servers_mysql.py
+REPEATED_HERE := tests/destinations/test_s3_archive_cut.py tests/destinations/test_s3_cut.py tests/lab/selftest_mongo.py tests/lab/selftest_servers.py
+
 .PHONY: install deb man setup demo demo-mongodb test test-slow mutants test-containers test-versions test-ansible check types units lab guest servers bench docs lock clean
 
 setup: $(VENV)/.done ## the virtual environment, exactly as locked
@@ -67,6 +73,7 @@ test: ## everything: the checks while the lab is built, then every test on real 
 test-slow: setup lab ## long campaigns on the lab; their last results are in docs/reference/slow-tests.md
 	ZBACKUP_EXAMPLES=10 $(BIN)/pytest -q -n 2 --dist worksteal tests/unit
 	tests/lab/lab test -j 2 --mem 7G --timeout 3h --here packaging/selftest_package.py tests/slow
+	ZBACKUP_REPEATS=all tests/lab/lab test -j 2 --timeout 1h $(REPEATED_HERE:%=--here %) $(REPEATED)
 	$(BIN)/python -m tests.power.cuts --cuts 50
 	$(BIN)/python -m tests.power.lost --rounds 10 --flavour mysql-9.7
 	$(BIN)/python -m tests.power.lost --rounds 10 --flavour mariadb-10.11

@@ -10,6 +10,7 @@ import pytest
 
 from tests.destinations.shop import SEGMENT, WHEN, Shop, fetched, new_shop, part, record, some_key, stream
 from tests.lab.certificate import certificate
+from tests.lab.repeats import some
 from tests.lab.s3_proxy import AtChange, Fault, proxy
 from tests.lab.s3_server import S3Server
 from zbackup.destinations.s3.session import S3Session
@@ -41,12 +42,15 @@ def at_request(number: int, fault: Fault) -> Breaking:
 
 @pytest.mark.parametrize(
     ("breaking", "fault"),
-    [
-        (at_request, Fault(status=500)),
-        (AtChange, Fault(body=700)),
-        (AtChange, Fault(answer=0)),
-    ],
-    ids=["refused", "reset in the request", "reset after it took effect"],
+    some(
+        [
+            pytest.param(at_request, Fault(status=500), id="refused"),
+            reset_in_the_request := pytest.param(AtChange, Fault(body=700), id="reset in the request"),
+            reset_after := pytest.param(AtChange, Fault(answer=0), id="reset after it took effect"),
+        ],
+        reset_in_the_request,
+        reset_after,
+    ),
 )
 def test_cut_and_run_again(
     server: S3Server, tmp_path: Path, breaking: Callable[[int, Fault], Breaking], fault: Fault

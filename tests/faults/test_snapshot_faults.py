@@ -14,6 +14,7 @@ from tests.faults.holding import House, least_commands
 from tests.lab.mysql_fixture import DatabaseServer, Settings
 from tests.lab.pool import Pool
 from tests.lab.pool import run as tool
+from tests.lab.repeats import some
 from tests.platform.contexts import context
 from zbackup.jobs.backup.snapshot import snapshot
 from zbackup.proc.run import run
@@ -31,7 +32,7 @@ def house(pool: Pool) -> Iterator[House]:
         yield House(pool, server)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", some(WAYS, "killed after"))
 def test_the_next_snapshot_is_as_if_nothing_had_been(house: House, way: Way, tmp_path: Path) -> None:
     assert house.break_every_one(way, tmp_path) >= least_commands()
 

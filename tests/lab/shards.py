@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import resource
 import sys
 import threading
 import time
@@ -57,6 +58,8 @@ class Shards:
         for result in results:
             if not result.ok:
                 print(result.line())
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        print(f"CPU: {used.ru_utime + used.ru_stime:.0f} s, of the guests with all that ran in them, too")
         print(summary(results), flush=True)
         if not selects(self.plan.options):
             order.remember({result.module: result.seconds for result in results if result.ok})

@@ -1,4 +1,4 @@
-"""The few combinations that `make test` tells, by what is odd in them."""
+"""The few combinations that are told beside the plan, by what is odd in them."""
 
 CHOSEN: dict[str, dict[str, dict[str, str]]] = {
     "mysql-9.7": {
@@ -91,3 +91,10 @@ CHOSEN: dict[str, dict[str, dict[str, str]]] = {
         "alone": {"members": "alone"},
     },
 }
+
+USUAL: dict[str, tuple[str, ...]] = {
+    "mysql-9.7": ("torn and encrypted", "snapshots out of sight", "a log without numbers"),
+    "mariadb-10.11": ("links and notes in the log", "snapshots out of sight"),
+    "mongodb-6.0": ("nested and encrypted", "alone"),
+}
+"""Those that `make test` tells: links, a torn tail, encryption, and what is refused."""

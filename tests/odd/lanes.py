@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.lab.pool import Pool
-from tests.odd.chosen import CHOSEN
+from tests.lab.repeats import some
+from tests.odd.chosen import CHOSEN, USUAL
 from tests.odd.stories import described, numbers, row_of, rows, told
 from tests.system.forked import Forks, forks
 
@@ -21,7 +22,7 @@ def a_few(flavour: str) -> Callable[..., None]:
     """The test of the combinations that are chosen for `make test`."""
     chosen = CHOSEN[flavour]
 
-    @pytest.mark.parametrize("name", chosen)
+    @pytest.mark.parametrize("name", some(list(chosen), *USUAL[flavour]))
     def test(pool: Pool, forked: Forks, name: str) -> None:
         outcome = told(flavour, row_of(flavour, chosen[name]), pool, list(chosen).index(name), forked)
         assert outcome.problems == [], "\n".join(outcome.problems)

@@ -1,6 +1,7 @@
 """What a system test works with: a server on a pool, and zbackup run as its users run it, as a program."""
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -37,6 +38,10 @@ class Variant:
     flavour: str
     gtid: bool = True
     options: tuple[str, ...] = ()
+
+
+_IDENTITY = re.compile(r"[^\t]*\t(guid|origin|mounted|mountpoint|userrefs)\t|[^\t]*$")
+"""Of a line of `zfs get`: its property says which dataset it is, or it is the rest of a value with lines."""
 
 
 class Zbackup:
@@ -154,12 +159,11 @@ class Zbackup:
 
     def state(self) -> list[str]:
         """Everything in the pools, with what identifies and describes it: equal means nothing was changed."""
-        found = []
+        found: list[str] = []
         for pool in self.pools:
-            columns = "name,guid,origin,mounted,mountpoint,userrefs"
-            found += run("zfs", "list", "-Hpr", "-t", "all", "-o", columns, pool).splitlines()
-            columns = "name,property,value"
-            found += run("zfs", "get", "-Hpr", "-s", "local", "-o", columns, "all", pool).splitlines()
+            columns = "source,property,name,value"
+            lines = run("zfs", "get", "-Hpr", "-o", columns, "all", pool).splitlines()
+            found += (line for line in lines if line.startswith("local\t") or _IDENTITY.match(line))
         return sorted(found)
 
     def names(self) -> set[str]:

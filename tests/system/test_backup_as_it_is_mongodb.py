@@ -11,6 +11,7 @@ import pytest
 
 from tests.lab.mongo_fixture import ADMIN, ADMIN_PASSWORD, connect, start_single
 from tests.lab.pool import Pool, create_pool, run
+from tests.lab.repeats import some
 from tests.lab.s3_server import ACCESS, SECRET, client, s3_server
 from tests.system.conftest import end_clones
 from tests.system.forked import forks
@@ -21,6 +22,8 @@ from tests.unit.docs.typed import typed
 
 BUCKET = "alone"
 BUCKETS = "zbackup.destinations.s3.from_config"
+
+SOURCES = [("cloud",), ("vault",), ("vault", "--run-at-destination")]
 
 
 @dataclass
@@ -109,7 +112,7 @@ def test_the_latest_is_the_newest_backup(alone: Alone) -> None:
     assert alone.found(alone.zb(*words, "--name", "look", "--json")) == {1, 2}
 
 
-@pytest.mark.parametrize("words", [("cloud",), ("vault",), ("vault", "--run-at-destination")])
+@pytest.mark.parametrize("words", some(SOURCES, SOURCES[0], SOURCES[2]))
 def test_they_come_back_from_every_destination(alone: Alone, words: tuple[str, ...]) -> None:
     where = ("--from", *words, "--name", "look", "--json")
     first = alone.zb("restore", "--to-backup", alone.names[0], *where)

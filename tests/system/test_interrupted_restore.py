@@ -9,6 +9,7 @@ import pytest
 
 from tests.lab.load import Load, verify
 from tests.lab.pool import run
+from tests.lab.repeats import some
 from tests.lab.servers.templates import DAEMON
 from tests.system.house import House, Variant, after_writing, next_second, utc, wait_until
 from tests.system.zfs_door import ZfsDoor
@@ -101,10 +102,7 @@ def assert_next_restore_is_well(house: House, story: Story) -> None:
 
 @pytest.mark.parametrize(
     ("when", "verb", "which"),
-    [
-        ("after", "snapshot", 0),
-        ("before", "set", -1),
-    ],
+    some([("after", "snapshot", 0), ("before", "set", -1)], ("before", "set", -1)),
 )
 def test_killed_at_a_step_the_next_restore_does_it_all(
     house: House, story: Story, door: ZfsDoor, untouched: set[str], when: str, verb: str, which: int

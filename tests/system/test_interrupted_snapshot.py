@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.load import Load
+from tests.lab.repeats import some
 from tests.system.house import House, Variant, after_writing, wait_until
 from tests.system.program import Run
 from tests.system.replica_story import applier_runs
@@ -154,7 +155,7 @@ def _standing_by(run: Run) -> int:
     return int(found)
 
 
-@pytest.mark.parametrize("how", ["ctrl-c", "kill", "kill-group"])
+@pytest.mark.parametrize("how", some(["ctrl-c", "kill", "kill-group"], "kill"))
 def test_a_replicas_applier_runs_again(
     how: str, house: House, source: House, door: ZfsDoor, journal: Path
 ) -> None:

@@ -2,11 +2,10 @@
 
 import pytest
 
-from tests.system.copy_story import CopyStory, loss
 from tests.system.house import Variant
 from tests.system.transactions_story import OPTIONS, TransactionsStory, history
 
-__all__ = ["history", "loss"]
+__all__ = ["history"]
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +15,3 @@ def variant() -> Variant:
 
 class TestTransactions(TransactionsStory):
     """See TransactionsStory."""
-
-
-class TestCopy(CopyStory):
-    """See CopyStory."""

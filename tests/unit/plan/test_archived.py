@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.examples import examples
 from tests.unit.plan.archive_world import EACH, SERVER, World
 from tests.unit.samples import at
 from zbackup.model.archive import ArchivedFile, ArchiveInventory, Chunk, LogFileId
@@ -68,7 +69,7 @@ def was_once(world: World, taken: Backup, chain: Chain) -> bool:
     return False
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(happening)
 def test_a_chain_that_begins_as_the_backup_does_is_what_the_server_wrote(
     story: list[tuple[object, ...]],
@@ -80,7 +81,7 @@ def test_a_chain_that_begins_as_the_backup_does_is_what_the_server_wrote(
                 assert was_once(world, taken, chain), (taken.record.log_to, chain)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(happening)
 def test_all_that_was_archived_without_a_break_continues_the_newest_backup(
     story: list[tuple[object, ...]],
@@ -94,7 +95,7 @@ def test_all_that_was_archived_without_a_break_continues_the_newest_backup(
     assert chain.why == "" and chain.complete_to == at(world.time - 10)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(happening, st.sets(st.integers(0, 20)), happening)
 def test_nothing_goes_that_a_backup_needs_which_stays_or_is_yet_to_come(
     story: list[tuple[object, ...]], pruned: set[int], further: list[tuple[object, ...]]

@@ -6,6 +6,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.examples import examples
 from tests.unit.plan.deciding import BERLIN, MAY, gone, kept, plan
 from tests.unit.plan.histories import (
     History,
@@ -31,7 +32,7 @@ def test_everything_is_either_kept_with_a_reason_or_goes(history: History, rules
 
 
 @given(sound_histories() | histories_with_replay_stops(), policies, st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_every_moment_of_the_window_that_was_in_reach_still_is(
     history: History, rules: Retention, data: st.DataObject
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.examples import examples
 from tests.unit.plan.deciding import BERLIN, MAY, kept, policy
 from tests.unit.plan.histories import History, gaps, histories, made, policies
 from tests.unit.plan.test_calendar import moments, steps, zones
@@ -41,7 +42,7 @@ def goings_on(draw: st.DrawFn, history: History) -> tuple[list[Backup], list[dat
 
 
 @given(histories(), policies, zones, st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_no_prune_destroys_it_before_whatever_is_taken_meanwhile(
     history: History, rules: Retention, zone: ZoneInfo, data: st.DataObject
 ) -> None:

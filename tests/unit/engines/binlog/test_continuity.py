@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.engines.binlog.builder import SERVER, Builder
 from tests.unit.engines.binlog.test_find_by_name import previous
+from tests.unit.examples import examples
 from zbackup.engines.mysql.binlog import events
 from zbackup.engines.mysql.binlog.continuity import break_between
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged
@@ -40,7 +41,7 @@ def mariadb(path: Path, before: Transactions, held: Transactions) -> Path:
     return path
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(st.integers(0, 2), max_size=5), min_size=2, max_size=5), st.randoms())
 def test_a_file_goes_on_from_the_one_before_it_and_from_no_other_state(
     tmp_path_factory: pytest.TempPathFactory, files: list[list[int]], chosen: random.Random

@@ -16,6 +16,7 @@ from tests.unit.engines.mongodb.archived_set import (
     Member,
     place_of,
 )
+from tests.unit.examples import examples
 from zbackup.engines.mongodb.archive import files as in_files
 from zbackup.engines.mongodb.archive import follow
 from zbackup.engines.mongodb.oplog.stored import documents
@@ -222,7 +223,7 @@ OPERATIONS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(operations=st.lists(OPERATIONS, max_size=40))
 def test_whatever_happens_what_is_archived_was_once_the_oplog(operations: list[tuple[str, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:

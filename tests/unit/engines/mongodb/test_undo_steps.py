@@ -6,6 +6,7 @@ from bson.raw_bson import RawBSONDocument
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.examples import examples
 from zbackup.engines.mongodb.undo.images import Step, steps
 from zbackup.engines.mongodb.undo.put_back import command, judge, portions, statement
 from zbackup.model.copying import TableName
@@ -23,7 +24,7 @@ def place(key: int) -> tuple[TableName, bytes]:
     return DOCS, bson.encode({"_id": key})
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.dictionaries(KEYS, st.sampled_from(["a", "b"])), WRITES)
 def test_the_steps_are_what_differs_and_lead_back(
     first: dict[int, str], writes: list[tuple[int, str | None]]

@@ -22,6 +22,7 @@ from tests.unit.engines.mysql.archived import (
     check,
     require_up_to_date,
 )
+from tests.unit.examples import examples
 from tests.unit.samples import NOON
 from zbackup.engines.mysql.archive.follow import MysqlLogFollower
 from zbackup.engines.mysql.binlog.errors import BinlogDamaged, BinlogEncrypted
@@ -46,7 +47,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(STEPS, max_size=25), st.booleans(), st.sampled_from([100, 700, 1 << 24]))
 def test_the_archive_is_what_the_server_had(
     steps: list[tuple[str, *tuple[int | None, ...]]], mariadb: bool, most: int

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.examples import examples
 from zbackup.engines.mysql.undo.changes import UNKNOWN, Change, Row
 from zbackup.engines.mysql.undo.net_change import Key, NetChange, Step, in_turn
 from zbackup.model.copying import TableName
@@ -30,7 +31,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(STATES, ACTIONS)
 def test_the_reverse_of_all_changes_leaves_what_was_there(
     first: State, actions: list[tuple[str, bytes, bytes, bytes, str]]

@@ -3,9 +3,10 @@
 import pytest
 
 from tests.system.as_it_is_story import AsItIs, Latest, WithoutLog, shop
+from tests.system.conftest import house
 from tests.system.house import Variant
 
-__all__ = ["shop"]
+__all__ = ["house", "shop"]
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,10 @@
 import pytest
 
 from tests.system.clock_story import ClockStory, odd
+from tests.system.conftest import house
 from tests.system.house import Variant
 
-__all__ = ["odd"]
+__all__ = ["house", "odd"]
 
 
 @pytest.fixture(scope="module")
